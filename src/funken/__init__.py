@@ -1,0 +1,201 @@
+"""Funken: Apache Flink's programming model and fault tolerance in Python, on Apache Spark.
+
+>>> from funken import StreamExecutionEnvironment
+>>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+>>> env.from_collection([1, 2, 3]).map(lambda x: x * x).execute_and_collect(limit=3)
+[1, 4, 9]
+"""
+
+from funken.api.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
+from funken.api.environment import RuntimeExecutionMode, StreamExecutionEnvironment
+from funken.api.functions import (
+    AggregateFunction,
+    AllWindowFunction,
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    KeySelector,
+    MapFunction,
+    Partitioner,
+    ProcessAllWindowFunction,
+    ProcessFunction,
+    ProcessWindowFunction,
+    ReduceFunction,
+    WindowFunction,
+)
+from funken.api.job import CloseableIterator, JobClient, JobExecutionResult, JobStatus
+from funken.api.keyed import KeyedStream
+from funken.api.options import CheckpointConfig, CheckpointingMode, ExecutionConfig, ExternalizedCheckpointRetention
+from funken.api.sinks import DataStreamSink
+from funken.api.stream import DataStream
+from funken.api.windowed import AllWindowedStream, WindowedStream
+from funken.config import Configuration
+from funken.connectors.base import Boundedness, Sink, SinkWriter, Source, SourceReader, SplitEnumerator
+from funken.connectors.datagen import DataGeneratorSource, NumberSequenceSource
+from funken.connectors.buckets import BucketAssigner
+from funken.connectors.file_sink import FileSink
+from funken.connectors.part_files import Encoder, OutputFileConfig, RollingPolicy
+from funken.connectors.files import FileSource, StreamFormat
+from funken.connectors.inline import CollectionSource
+from funken.connectors.sockets import SocketSource
+from funken.errors import FunkenError, InvalidProgram, JobCancelled, JobExecutionError
+from funken.operators.context import RuntimeContext
+from funken.operators.process_context import TimeDomain
+from funken.operators.tags import OutputTag
+from funken.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+from funken.timing.watermarks import TimestampAssigner, WatermarkGenerator, WatermarkOutput, WatermarkStrategy
+from funken.windowing.assigners import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+    GlobalWindows,
+    MergingWindowAssigner,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    WindowAssigner,
+)
+from funken.windowing.sessions import (
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows,
+    ProcessingTimeSessionWindows,
+    SessionWindowTimeGapExtractor,
+)
+from funken.windowing.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
+from funken.windowing.firing import Trigger, TriggerResult
+from funken.windowing.triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    CountTrigger,
+    DeltaTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+)
+from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow
+
+__version__ = "0.1.0"
+
+
+__all__ = [
+    "AggregateFunction",
+    "AggregatingStateDescriptor",
+    "AllWindowFunction",
+    "AllWindowedStream",
+    "Boundedness",
+    "BroadcastConnectedStream",
+    "BroadcastProcessFunction",
+    "BroadcastStream",
+    "BucketAssigner",
+    "CheckpointConfig",
+    "CheckpointingMode",
+    "CloseableIterator",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "CollectionSource",
+    "Configuration",
+    "ConnectedStreams",
+    "ContinuousEventTimeTrigger",
+    "ContinuousProcessingTimeTrigger",
+    "CountEvictor",
+    "CountSlidingWindowAssigner",
+    "CountTrigger",
+    "CountTumblingWindowAssigner",
+    "CountWindow",
+    "DataGeneratorSource",
+    "DataStream",
+    "DataStreamSink",
+    "DeltaEvictor",
+    "DeltaTrigger",
+    "DynamicEventTimeSessionWindows",
+    "DynamicProcessingTimeSessionWindows",
+    "Encoder",
+    "EventTimeSessionWindows",
+    "EventTimeTrigger",
+    "Evictor",
+    "ExecutionConfig",
+    "ExternalizedCheckpointRetention",
+    "FileSink",
+    "FileSource",
+    "FilterFunction",
+    "FlatMapFunction",
+    "Function",
+    "FunkenError",
+    "GlobalWindow",
+    "GlobalWindows",
+    "InvalidProgram",
+    "JobCancelled",
+    "JobClient",
+    "JobExecutionError",
+    "JobExecutionResult",
+    "JobStatus",
+    "KeySelector",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
+    "KeyedProcessFunction",
+    "KeyedStream",
+    "ListStateDescriptor",
+    "MapFunction",
+    "MapStateDescriptor",
+    "MergingWindowAssigner",
+    "NeverTrigger",
+    "NumberSequenceSource",
+    "OutputFileConfig",
+    "OutputTag",
+    "Partitioner",
+    "ProcessAllWindowFunction",
+    "ProcessFunction",
+    "ProcessWindowFunction",
+    "ProcessingTimeSessionWindows",
+    "ProcessingTimeTrigger",
+    "PurgingTrigger",
+    "ReduceFunction",
+    "ReducingStateDescriptor",
+    "RollingPolicy",
+    "RuntimeContext",
+    "RuntimeExecutionMode",
+    "SessionWindowTimeGapExtractor",
+    "Sink",
+    "SinkWriter",
+    "SlidingEventTimeWindows",
+    "SlidingProcessingTimeWindows",
+    "SocketSource",
+    "Source",
+    "SourceReader",
+    "SplitEnumerator",
+    "StateTtlConfig",
+    "StreamExecutionEnvironment",
+    "StreamFormat",
+    "TimeDomain",
+    "TimeEvictor",
+    "TimeWindow",
+    "TimestampAssigner",
+    "Trigger",
+    "TriggerResult",
+    "TumblingEventTimeWindows",
+    "TumblingProcessingTimeWindows",
+    "ValueStateDescriptor",
+    "WatermarkGenerator",
+    "WatermarkOutput",
+    "WatermarkStrategy",
+    "WindowAssigner",
+    "WindowFunction",
+    "WindowedStream",
+]

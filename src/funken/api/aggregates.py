@@ -1,0 +1,99 @@
+"""Fields of records, and the reduce functions behind ``sum``, ``min``, ``max``, ``min_by`` and ``max_by``.
+
+A field is named by position (tuples, lists, rows) or by name (dicts, rows, named tuples, dataclasses, any attribute).
+A record that is a plain value has the one field 0.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+
+def get_field(value: Any, position: int | str) -> Any:
+    """Return a field of a record.
+
+    >>> get_field(("a", 1), 1), get_field({"n": 2}, "n"), get_field(7, 0)
+    (1, 2, 7)
+    """
+    if isinstance(position, int):
+        if isinstance(value, tuple | list) or hasattr(value, "_values"):
+            return value[position]
+        if position != 0:
+            raise TypeError(f"the field position must be 0 on a basic type, but is {position} on {value!r}")
+        return value
+    if isinstance(value, dict) or hasattr(value, "_values"):
+        return value[position]
+    return getattr(value, position)
+
+
+def with_field(value: Any, position: int | str, field: Any) -> Any:
+    """Return a copy of a record with one field replaced.
+
+    >>> with_field(("a", 1), 1, 5), with_field({"n": 2}, "n", 3), with_field(7, 0, 8)
+    (('a', 5), {'n': 3}, 8)
+    """
+    if isinstance(value, dict):
+        return {**value, position: field}
+    if hasattr(value, "_replace"):
+        name = value._fields[position] if isinstance(position, int) else position
+        return value._replace(**{name: field})
+    if isinstance(value, tuple | list) and isinstance(position, int):
+        return type(value)([*value[:position], field, *value[position + 1 :]])
+    if hasattr(value, "_values"):
+        changed = copy(value)
+        changed._values = list(value._values)
+        changed[position] = field
+        return changed
+    if dataclasses.is_dataclass(value) and not isinstance(value, type) and isinstance(position, str):
+        return dataclasses.replace(value, **{position: field})
+    if position == 0:
+        return field
+    raise TypeError(f"field {position!r} of {value!r} cannot be replaced; use reduce() with a function of your own")
+
+
+def check_position(position: Any) -> None:
+    """Refuse a position that is neither a number nor a name."""
+    if isinstance(position, bool) or not isinstance(position, int | str):
+        raise TypeError(f"the field position must be int or str, but is {position!r}")
+
+
+@dataclass(frozen=True)
+class SumField:
+    """Add up a field, keep the first record's others."""
+
+    position: int | str
+
+    def __call__(self, a: Any, b: Any) -> Any:
+        """Join two records."""
+        total = get_field(a, self.position) + get_field(b, self.position)
+        return with_field(a, self.position, total)
+
+
+@dataclass(frozen=True)
+class ExtremeField:
+    """Keep the smallest or largest value of a field, and the first record's others."""
+
+    position: int | str
+    largest: bool
+
+    def __call__(self, a: Any, b: Any) -> Any:
+        """Join two records."""
+        old, new = get_field(a, self.position), get_field(b, self.position)
+        better = new > old if self.largest else new < old
+        return with_field(a, self.position, new) if better else a
+
+
+@dataclass(frozen=True)
+class ExtremeRecord:
+    """Keep the whole record with the smallest or largest field, the first one on ties."""
+
+    position: int | str
+    largest: bool
+
+    def __call__(self, a: Any, b: Any) -> Any:
+        """Join two records."""
+        old, new = get_field(a, self.position), get_field(b, self.position)
+        return b if (new > old if self.largest else new < old) else a

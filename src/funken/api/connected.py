@@ -1,0 +1,135 @@
+"""Two streams in one operator: connected streams, and a broadcast stream that fills the state of another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from funken.api.functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedBroadcastProcessFunction,
+    as_call,
+)
+from funken.api.stream import DataStream
+from funken.errors import InvalidProgram
+from funken.operators.broadcast import BroadcastProcess, KeyedBroadcastProcess
+from funken.operators.calls import Call
+from funken.operators.coprocess import CoFlatMap, CoMap, CoProcess, KeyedCoProcess
+from funken.plan.nodes import Input
+
+if TYPE_CHECKING:
+    from funken.state.descriptors import MapStateDescriptor
+
+
+def two_inputs(first: DataStream, second: DataStream) -> tuple[Input, ...]:
+    """Return the inputs of an operator that reads two streams."""
+    if first._environment is not second._environment:
+        raise InvalidProgram("only streams of one environment can be connected")
+    return first._inputs + tuple(replace(i, index=1) for i in second._inputs)
+
+
+def key_of(stream: DataStream) -> Call | None:
+    """Return a stream's key selector, if it has one."""
+    key: Call | None = getattr(stream, "key", None)
+    return key
+
+
+def join_two(first: DataStream, second: DataStream, name: str, spec: Any, keyed: bool) -> DataStream:
+    """Add an operator that reads two streams."""
+    node = first._environment.graph.add(
+        name=name, kind=name, spec=spec, inputs=two_inputs(first, second), keyed=keyed
+    )
+    return DataStream(first._environment, (Input(node.id),))
+
+
+class ConnectedStreams:
+    """Two streams, to be handled by one function with two methods.
+
+    >>> from funken import CoMapFunction
+    >>> from funken.testing import local
+    >>> class Name(CoMapFunction):
+    ...     def map1(self, value):
+    ...         return f"number {value}"
+    ...     def map2(self, value):
+    ...         return f"word {value}"
+    >>> numbers = local([1])
+    >>> words = numbers.get_execution_environment().from_collection(["a"])
+    >>> sorted(numbers.connect(words).map(Name()).execute_and_collect(limit=2))
+    ['number 1', 'word a']
+    """
+
+    def __init__(self, first: DataStream, second: DataStream) -> None:
+        self._first = first
+        self._second = second
+        two_inputs(first, second)
+
+    def key_by(self, key_selector1: Any, key_selector2: Any, key_type: Any = None) -> ConnectedStreams:
+        """Key both streams, so that equal keys of both meet in one subtask."""
+        return ConnectedStreams(self._first.key_by(key_selector1), self._second.key_by(key_selector2))
+
+    @property
+    def _keys(self) -> tuple[Call, Call] | None:
+        first, second = key_of(self._first), key_of(self._second)
+        if (first is None) != (second is None):
+            raise InvalidProgram("either both connected streams are keyed, or neither: call key_by() on both.")
+        return None if first is None or second is None else (first, second)
+
+    def map(self, func: CoMapFunction, output_type: Any = None) -> DataStream:
+        """Map both streams with a ``CoMapFunction``; ``None`` is dropped."""
+        keys = self._keys or (None, None)
+        call = _object(func, "map1", "map2", "CoMapFunction")
+        return join_two(self._first, self._second, "co_map", CoMap(call, *keys), keys[0] is not None)
+
+    def flat_map(self, func: CoFlatMapFunction, output_type: Any = None) -> DataStream:
+        """Expand both streams with a ``CoFlatMapFunction``."""
+        keys = self._keys or (None, None)
+        call = _object(func, "flat_map1", "flat_map2", "CoFlatMapFunction")
+        return join_two(self._first, self._second, "co_flat_map", CoFlatMap(call, *keys), keys[0] is not None)
+
+    def process(self, func: CoProcessFunction, output_type: Any = None) -> DataStream:
+        """Handle both streams with a ``CoProcessFunction``, or a ``KeyedCoProcessFunction`` if they are keyed."""
+        call = _object(func, "process_element1", "process_element2", "CoProcessFunction")
+        keys = self._keys
+        if keys is None:
+            return join_two(self._first, self._second, "co_process", CoProcess(call), keyed=False)
+        return join_two(self._first, self._second, "co_process", KeyedCoProcess(call, *keys), keyed=True)
+
+
+def _object(function: Any, first: str, second: str, kind: str) -> Call:
+    if not (hasattr(function, first) and hasattr(function, second)):
+        raise TypeError(f"a {kind} with the methods {first}() and {second}() is needed, but got {function!r}")
+    as_call(function, first, kind)
+    return Call(function, None, hasattr(function, "open") and hasattr(function, "close"))
+
+
+class BroadcastStream:
+    """A stream that goes to every subtask and fills broadcast state; connect a stream with it."""
+
+    def __init__(self, stream: DataStream, states: tuple[MapStateDescriptor, ...]) -> None:
+        self.stream = stream
+        self.states = states
+
+
+class BroadcastConnectedStream:
+    """A stream, keyed or not, connected with a broadcast stream."""
+
+    def __init__(self, stream: DataStream, broadcast: BroadcastStream) -> None:
+        self._stream = stream
+        self._broadcast = broadcast
+        two_inputs(stream, broadcast.stream)
+
+    def process(self, func: Any, output_type: Any = None) -> DataStream:
+        """Handle both with a ``BroadcastProcessFunction``, or a ``KeyedBroadcastProcessFunction`` if keyed."""
+        call = _object(func, "process_element", "process_broadcast_element", "BroadcastProcessFunction")
+        key, states = key_of(self._stream), tuple(self._broadcast.states)
+        keyed = isinstance(func, KeyedBroadcastProcessFunction) or hasattr(func, "on_timer")
+        if keyed != (key is not None):
+            kind, fix = ("KeyedBroadcastProcessFunction", "key_by() the first stream") if keyed else (
+                "BroadcastProcessFunction", "use a KeyedBroadcastProcessFunction")  # fmt: skip
+            raise TypeError(f"a {kind} does not fit a stream that is{'' if key else ' not'} keyed; {fix}.")
+        spec = BroadcastProcess(call, states) if key is None else KeyedBroadcastProcess(call, key, states)
+        return join_two(self._stream, self._broadcast.stream, "broadcast_process", spec, keyed=key is not None)
+
+

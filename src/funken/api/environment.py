@@ -1,0 +1,263 @@
+"""``StreamExecutionEnvironment``: sources in, a plan out, and the ways to run it.
+
+It holds the program under construction and its configuration, and hands the compiled plan to a runner; of Spark it
+knows a session that it passes on.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import Any
+
+from funken import config
+from funken.api.job import CloseableIterator, JobClient, JobExecutionResult, new_job_id
+from funken.api.options import CheckpointConfig, ExecutionConfig
+from funken.api.stream import DataStream
+from funken.config import Configuration
+from funken.connectors.base import Source
+from funken.connectors.inline import CollectionSource
+from funken.errors import InvalidProgram
+from funken.operators.source import SourceSpec
+from funken.plan.explain import explain_json, explain_text
+from funken.plan.graph import StreamGraph
+from funken.plan.nodes import Input
+from funken.plan.physical import PhysicalPlan, compile_plan
+from funken.runtime.job import Job, Runner, runner_for
+from funken.runtime.master import JobMaster
+from funken.runtime.settings import TaskSettings
+from funken.timing.watermarks import WatermarkStrategy
+
+
+class RuntimeExecutionMode(enum.Enum):
+    """Whether results come as they develop, or once."""
+
+    STREAMING = 0
+    BATCH = 1
+    AUTOMATIC = 2
+
+
+class StreamExecutionEnvironment:
+    """Where a program begins and ends.
+
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> _ = env.from_collection(["b", "a"]).map(str.upper).print()
+    >>> result = env.execute("letters")
+    B
+    A
+    """
+
+    def __init__(self, configuration: Configuration | None = None, session: Any = None) -> None:
+        self._configuration = configuration.copy() if configuration else Configuration()
+        self._session = session
+        self.graph = StreamGraph()
+
+    @staticmethod
+    def get_execution_environment(
+        configuration: Configuration | None = None, spark: Any = None
+    ) -> StreamExecutionEnvironment:
+        """Return an environment that runs on Spark: in the ``SparkSession`` given, the active one, or a new local one.
+
+        The option ``execution.target`` chooses another way to run; see ``funken.config``.
+        """
+        return StreamExecutionEnvironment(configuration, spark)
+
+    @staticmethod
+    def create_local_environment(
+        parallelism: int | None = None, configuration: Configuration | None = None
+    ) -> StreamExecutionEnvironment:
+        """Return an environment that runs in this process, without Spark: for tests, notebooks and debuggers."""
+        environment = StreamExecutionEnvironment(configuration)
+        environment._configuration.set(config.TARGET, "local")
+        return environment if parallelism is None else environment.set_parallelism(parallelism)
+
+    # ---- sources
+
+    def from_collection(self, collection: Iterable[Any], type_info: Any = None) -> DataStream:
+        """Read a collection; bounded, in one subtask."""
+        return self.from_source(
+            CollectionSource(collection), WatermarkStrategy.no_watermarks(), "collection"  # type: ignore[arg-type]
+        )
+
+    def from_source(
+        self,
+        source: Source,
+        watermark_strategy: WatermarkStrategy | None = None,
+        source_name: str = "source",
+        type_info: Any = None,
+    ) -> DataStream:
+        """Read a source, with timestamps and watermarks by a strategy, per split.
+
+        >>> from funken import NumberSequenceSource
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> numbers = env.from_source(NumberSequenceSource(1, 3), WatermarkStrategy.no_watermarks(), "numbers")
+        >>> numbers.execute_and_collect(limit=3)
+        [1, 2, 3]
+        """
+        if not isinstance(source, Source):
+            raise TypeError(f"from_source() needs a Source, but got {source!r}")
+        node = self.graph.add(
+            name=source_name,
+            kind=f"source {type(source).__name__}",
+            spec=SourceSpec(source, watermark_strategy or WatermarkStrategy.no_watermarks()),
+            parallelism_limit=source.max_parallelism,
+        )
+        return DataStream(self, (Input(node.id),))
+
+    # ---- configuration
+
+    def configure(self, configuration: Configuration) -> StreamExecutionEnvironment:
+        """Take over options."""
+        self._configuration.add_all(configuration)
+        return self
+
+    def get_configuration(self) -> Configuration:
+        """Return the configuration; changes to it take effect."""
+        return self._configuration
+
+    def get_config(self) -> ExecutionConfig:
+        """Return the part of the configuration that Flink keeps in an ``ExecutionConfig``."""
+        return ExecutionConfig(self._configuration)
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        """Return the part of the configuration that concerns checkpoints."""
+        return CheckpointConfig(self._configuration)
+
+    def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
+        """Set how many subtasks an operator has unless it says otherwise."""
+        if parallelism < 1:
+            raise InvalidProgram(f"parallelism must be at least 1, but is {parallelism}")
+        self._configuration.set(config.PARALLELISM, parallelism)
+        return self
+
+    def get_parallelism(self) -> int:
+        """Return the default parallelism, -1 if it was not set."""
+        return self._configuration.get(config.PARALLELISM)
+
+    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
+        """Set the number of key groups."""
+        self._configuration.set(config.MAX_PARALLELISM, max_parallelism)
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """Return the number of key groups, -1 if it was not set."""
+        return self._configuration.get(config.MAX_PARALLELISM)
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
+        """Choose between STREAMING, BATCH and AUTOMATIC."""
+        self._configuration.set(config.RUNTIME_MODE, execution_mode.name)
+        return self
+
+    def set_buffer_timeout(self, timeout_millis: int) -> StreamExecutionEnvironment:
+        """Set how long a record may wait for its block to fill (ms; 0: not at all; -1: until it is full)."""
+        self._configuration.set(config.BUFFER_TIMEOUT, timeout_millis)
+        return self
+
+    def get_buffer_timeout(self) -> int:
+        """Return how long a record may wait for its block to fill (ms)."""
+        return self._configuration.get(config.BUFFER_TIMEOUT)
+
+    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
+        """Keep every operator in a vertex of its own."""
+        self._configuration.set(config.CHAINING, False)
+        return self
+
+    def is_chaining_enabled(self) -> bool:
+        """Tell whether operators are chained."""
+        return self._configuration.get(config.CHAINING)
+
+    def enable_checkpointing(self, interval: int, mode: Any = None) -> StreamExecutionEnvironment:
+        """Ask for a checkpoint every ``interval`` ms (kept in the configuration; see ``get_checkpoint_config``)."""
+        self.get_checkpoint_config().set_checkpoint_interval(interval)
+        if mode is not None:
+            self.get_checkpoint_config().set_checkpointing_mode(mode)
+        return self
+
+    # ---- running
+
+    def _batch(self, plan: PhysicalPlan) -> bool:
+        mode = self._configuration.get(config.RUNTIME_MODE)
+        if mode == "batch" and not plan.bounded:
+            names = [v.source.name for v in plan.vertices if v.source and not v.source.spec.bounded]  # type: ignore[attr-defined]
+            raise InvalidProgram(
+                f"runtime mode BATCH cannot run unbounded sources, but {', '.join(map(repr, names))} never ends. Use "
+                "STREAMING or AUTOMATIC, or bound the source."
+            )
+        return mode == "batch" or (mode == "automatic" and plan.bounded)
+
+    def _target(self, batch: bool, plan: PhysicalPlan) -> str:
+        target = self._configuration.get(config.TARGET)
+        if target == "auto":
+            return "batch" if batch else "continuous"
+        if target == "batch" and not plan.bounded:
+            raise InvalidProgram("execution.target 'batch' cannot run unbounded sources; use 'continuous' or 'local'.")
+        return target
+
+    def compile(self, name: str | None = None) -> PhysicalPlan:
+        """Compile the program as it stands, without running it."""
+        return self._compile(self.graph, name, None)
+
+    def _compile(self, graph: StreamGraph, name: str | None, runner: Runner | None) -> PhysicalPlan:
+        conf = self._configuration
+        width = conf.get(config.PARALLELISM)
+        if width < 1:
+            width = runner.default_parallelism(conf, self._session) if runner is not None else 1
+        title = name or conf.get(config.NAME)
+        return compile_plan(graph, title, width, conf.get(config.MAX_PARALLELISM), conf.get(config.CHAINING))
+
+    def explain(self, format: str = "text") -> str:
+        """Return the compiled plan: levels, vertices, edges; ``format`` is ``text`` or ``json``.
+
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
+        >>> _ = env.from_collection([1]).key_by(lambda x: x).sum().print()
+        >>> print(env.explain())
+        Flink Streaming Job: 2 levels, 3 task slots
+        level 0 (width 1)
+          [0] collection
+              -> [1] by HASH
+        level 1 (width 2)
+          [1] sum -> print  x2
+        """
+        plan = self.compile()
+        return explain_json(plan) if format == "json" else explain_text(plan)
+
+    def get_execution_plan(self) -> str:
+        """Return the plan as JSON."""
+        return self.explain("json")
+
+    def _submit(self, name: str | None) -> JobClient:
+        conf = self._configuration
+        draft = self._compile(self.graph, name, None)
+        batch = self._batch(draft)
+        target = self._target(batch, draft)
+        runner = runner_for(target)
+        plan = self._compile(self.graph, name, runner)
+        self.graph.take()
+        job_id = new_job_id()
+        master = JobMaster(plan, hold=target == "batch")
+        job = Job(plan, TaskSettings.of(conf, job_id, batch), conf.copy(), master, self._session)
+        return JobClient(job, runner)
+
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Run the program to its end; the environment is empty afterwards.
+
+        Raises ``InvalidProgram`` for a program that cannot be planned, and ``JobExecutionError`` for a job that failed.
+        Ctrl-C stops the job and leaves nothing of it behind.
+        """
+        return self._submit(job_name).run()
+
+    def execute_async(self, job_name: str | None = None) -> JobClient:
+        """Start the program and return at once, with a client to watch and cancel it."""
+        client = self._submit(job_name)
+        client.start()
+        return client
+
+    def collect(self, sink: str, job_name: str | None = None) -> CloseableIterator[Any]:
+        """Start the program and return the records of a ``CollectSink`` of it."""
+        client = self._submit(job_name)
+        collector = client.collector(sink)
+        client.start()
+        return CloseableIterator(collector, client)
+
+    def close(self) -> None:
+        """Release the environment; a Spark session that Funken made is kept for the next job."""

@@ -1,0 +1,233 @@
+"""A submitted job, from the program's side: its status, its result, how to cancel it.
+
+``execute`` runs a job in the calling thread; ``execute_async`` in one of its own, and returns a ``JobClient``.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from funken.errors import JobCancelled
+from funken.runtime.job import Job, Runner
+from funken.runtime.master import Collector
+from funken.timing.clock import SystemClock
+
+T = TypeVar("T")
+
+
+class JobStatus(enum.Enum):
+    """Where a job stands (Flink's names)."""
+
+    CREATED = 0
+    RUNNING = 1
+    FAILED = 2
+    CANCELED = 3
+    FINISHED = 4
+
+    def is_globally_terminal_state(self) -> bool:
+        """Whether the job is over."""
+        return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
+
+
+class JobExecutionResult:
+    """What a finished job tells: its id, how long it ran, and its accumulators."""
+
+    def __init__(self, job_id: str, net_runtime: int) -> None:
+        self._job_id = job_id
+        self._net_runtime = net_runtime
+
+    def get_job_id(self) -> str:
+        """Return the job's id."""
+        return self._job_id
+
+    def get_net_runtime(self) -> int:
+        """Return how long the job ran (ms)."""
+        return self._net_runtime
+
+    def get_accumulator_result(self, accumulator_name: str) -> Any:
+        """Return an accumulator's value; there are none yet."""
+        return self.get_all_accumulator_results()[accumulator_name]
+
+    def get_all_accumulator_results(self) -> dict[str, Any]:
+        """Return all accumulators."""
+        return {}
+
+    def __repr__(self) -> str:
+        return f"JobExecutionResult(job_id={self._job_id!r}, net_runtime={self._net_runtime} ms)"
+
+
+class CompletableFuture(Generic[T]):
+    """PyFlink's future: ``result()`` waits."""
+
+    def __init__(self, future: Future[T]) -> None:
+        self._future = future
+
+    @staticmethod
+    def of(value: T) -> CompletableFuture[T]:
+        """Make a future that is done."""
+        future: Future[T] = Future()
+        future.set_result(value)
+        return CompletableFuture(future)
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait (at most ``timeout`` s) and return the value, or raise what went wrong."""
+        return self._future.result(timeout)
+
+    def done(self) -> bool:
+        """Whether ``result()`` would return at once."""
+        return self._future.done()
+
+    def cancel(self) -> bool:
+        """Give up waiting; says nothing to the job."""
+        return self._future.cancel()
+
+    def cancelled(self) -> bool:
+        """Whether ``cancel`` was called in time."""
+        return self._future.cancelled()
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait and return what went wrong, if anything."""
+        return self._future.exception(timeout)
+
+
+class JobClient:
+    """A running job."""
+
+    def __init__(self, job: Job, runner: Runner) -> None:
+        self._job = job
+        self._runner = runner
+        self._status = JobStatus.CREATED
+        self._result: Future[JobExecutionResult] = Future()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Run the job in a thread of its own."""
+        name = f"funken-job-{self._job.settings.job_id[:8]}"
+        self._thread = threading.Thread(target=self._run_quietly, name=name, daemon=True)
+        self._thread.start()
+
+    def _run_quietly(self) -> None:
+        try:
+            self.run()
+        except BaseException:  # noqa: BLE001 - kept in the future; who asks for the result gets it
+            return
+
+    def run(self) -> JobExecutionResult:
+        """Run the job here, to its end; what is prepared is committed only if it succeeds."""
+        clock = SystemClock()
+        begin = clock.monotonic()
+        self._status = JobStatus.RUNNING
+        master = self._job.master
+        try:
+            self._runner.run(self._job)
+            if master.error is not None:
+                raise master.error
+            if self._job.cancelled.is_set():
+                master.abandon()
+                self._status = JobStatus.CANCELED
+                raise JobCancelled(f"job {self._job.plan.name!r} was cancelled")
+            master.succeed()
+        except BaseException as error:
+            if self._status is JobStatus.RUNNING:
+                self._status = JobStatus.FAILED
+                master.abandon()
+            self._result.set_exception(error)
+            raise
+        finally:
+            master.end_collecting()
+        self._status = JobStatus.FINISHED
+        result = JobExecutionResult(self._job.settings.job_id, int((clock.monotonic() - begin) * 1000))
+        self._result.set_result(result)
+        return result
+
+    def get_job_id(self) -> str:
+        """Return the job's id."""
+        return self._job.settings.job_id
+
+    def get_job_status(self) -> CompletableFuture[JobStatus]:
+        """Return the job's status now."""
+        return CompletableFuture.of(self._status)
+
+    def cancel(self) -> CompletableFuture[None]:
+        """Stop the job; the future is done when nothing of it is left."""
+        self._job.cancel()
+        for collector in self._job.master.collectors.values():
+            collector.close()
+        done: Future[None] = Future()
+        self._result.add_done_callback(lambda _: done.set_result(None))
+        return CompletableFuture(done)
+
+    def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
+        """Return a future of the result; it raises what made the job fail."""
+        return CompletableFuture(self._result)
+
+    def collector(self, sink: str) -> Collector:
+        """Return where the records of a collecting sink arrive."""
+        return self._job.master.collectors[sink]
+
+    def metrics(self) -> dict[Any, Any]:
+        """Return the newest metrics of each task."""
+        return dict(self._job.master.metrics)
+
+
+class CloseableIterator(Generic[T]):
+    """The records of ``execute_and_collect``, as they come; closing it stops the job.
+
+    Iterate, call ``next()``, or use it in a ``with`` block.
+    """
+
+    def __init__(self, collector: Collector, client: JobClient) -> None:
+        self._collector = collector
+        self._client = client
+        self._block: Iterator[T] = iter(())
+        self._over = False
+
+    def __iter__(self) -> CloseableIterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        while True:
+            for record in self._block:
+                return record
+            if self._over:
+                raise StopIteration
+            block = self._collector.get()
+            if block is None:
+                self._over = True
+                self._client.get_job_execution_result().result()
+                raise StopIteration
+            self._block = iter(block)
+
+    def next(self) -> T:
+        """Return the next record."""
+        return self.__next__()
+
+    def get_job_client(self) -> JobClient:
+        """Return the job that produces the records."""
+        return self._client
+
+    def close(self) -> None:
+        """Stop the job if it runs, and wait until it has stopped."""
+        self._over = True
+        self._collector.close()
+        if not self._client.get_job_execution_result().done():
+            self._client.cancel().result()
+
+    def __enter__(self) -> CloseableIterator[T]:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def new_job_id() -> str:
+    """Return 32 random hexadecimal digits, as Flink's job ids are."""
+    return uuid.uuid4().hex

@@ -1,0 +1,132 @@
+"""``KeyedStream``: a stream whose equal keys meet in one subtask, where they have state, timers and windows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from funken.api.aggregates import ExtremeField, ExtremeRecord, SumField, check_position
+from funken.api.functions import as_call
+from funken.api.stream import DataStream
+from funken.api.windowed import WindowedStream, count_assigner
+from funken.operators.calls import Call
+from funken.operators.process import KeyedProcess
+from funken.operators.rolling import RollingReduce
+from funken.plan.nodes import Hash, Input
+
+
+class KeyedStream(DataStream):
+    """A stream partitioned by key.
+
+    >>> from funken.testing import local
+    >>> keyed = local([3, 1, 4, 1]).key_by(lambda number: number % 2)
+    >>> sorted(keyed.max().execute_and_collect(limit=4))
+    [3, 3, 3, 4]
+    """
+
+    def __init__(self, origin: DataStream, key: Call) -> None:
+        spread = tuple(replace(i, partitioning=Hash(key)) for i in origin._inputs)
+        super().__init__(origin._environment, spread)
+        self._origin = origin
+        self.key = key
+
+    def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
+        """Key the original records anew."""
+        return self._origin.key_by(key_selector, key_type)
+
+    def _keyed(self, name: str, spec: Any) -> DataStream:
+        return DataStream(self._environment, (Input(self._apply(name, spec, keyed=True).id),))
+
+    def reduce(self, func: Any) -> DataStream:
+        """Join the records of a key, ``func(so_far, record)``; emits the result so far for each record.
+
+        Under ``RuntimeExecutionMode.BATCH`` it emits one result per key, at the end.
+
+        >>> from funken.testing import local
+        >>> local(["a", "b", "c"]).key_by(lambda _: 0).reduce(lambda x, y: x + y).execute_and_collect(limit=3)
+        ['a', 'ab', 'abc']
+        """
+        return self._keyed("reduce", RollingReduce(self.key, as_call(func, "reduce", "reduce()")))
+
+    def _rolling(self, name: str, function: Any) -> DataStream:
+        check_position(function.position)
+        return self._keyed(name, RollingReduce(self.key, Call(function)))
+
+    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+        """Add up a field; the others are those of the key's first record."""
+        return self._rolling("sum", SumField(position_to_sum))
+
+    def min(self, position_to_min: int | str = 0) -> DataStream:
+        """Keep the smallest value of a field; the other fields are those of the key's first record."""
+        return self._rolling("min", ExtremeField(position_to_min, largest=False))
+
+    def max(self, position_to_max: int | str = 0) -> DataStream:
+        """Keep the largest value of a field; the other fields are those of the key's first record."""
+        return self._rolling("max", ExtremeField(position_to_max, largest=True))
+
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+        """Keep the whole record with the smallest value of a field, the first one on ties."""
+        return self._rolling("min_by", ExtremeRecord(position_to_min_by, largest=False))
+
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+        """Keep the whole record with the largest value of a field, the first one on ties.
+
+        >>> from funken.testing import local
+        >>> best = local([("a", 1, "x"), ("a", 3, "y"), ("a", 3, "z")]).key_by(lambda r: r[0]).max_by(1)
+        >>> best.execute_and_collect(limit=3)
+        [('a', 1, 'x'), ('a', 3, 'y'), ('a', 3, 'y')]
+        """
+        return self._rolling("max_by", ExtremeRecord(position_to_max_by, largest=True))
+
+    def process(self, func: Any, output_type: Any = None) -> DataStream:
+        """Handle each record with keyed state and timers: a ``KeyedProcessFunction``.
+
+        >>> from funken import KeyedProcessFunction, ValueStateDescriptor
+        >>> from funken.testing import local
+        >>> class Count(KeyedProcessFunction):
+        ...     def open(self, runtime_context):
+        ...         self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+        ...     def process_element(self, value, ctx):
+        ...         count = (self.count.value() or 0) + 1
+        ...         self.count.update(count)
+        ...         yield ctx.get_current_key(), count
+        >>> local(["x", "y", "x"]).key_by(lambda word: word).process(Count()).execute_and_collect(limit=3)
+        [('x', 1), ('y', 1), ('x', 2)]
+        """
+        if not callable(func) and not hasattr(func, "process_element"):
+            raise TypeError("KeyedProcessFunction is required for KeyedStream.process()")
+        function = as_call(func, "process_element", "process()")
+        return self._keyed("process", KeyedProcess(function, self.key))
+
+    def window(self, window_assigner: Any) -> WindowedStream:
+        """Group the records of each key into windows.
+
+        >>> from datetime import timedelta
+        >>> from funken import TumblingEventTimeWindows, WatermarkStrategy
+        >>> from funken.testing import local
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e[1])
+        >>> stream = local([("a", 1), ("a", 2), ("a", 11)]).assign_timestamps_and_watermarks(strategy)
+        >>> windowed = stream.key_by(lambda e: e[0]).window(TumblingEventTimeWindows.of(timedelta(milliseconds=10)))
+        >>> windowed.reduce(lambda x, y: (x[0], x[1] + y[1])).execute_and_collect(limit=2)
+        [('a', 3), ('a', 11)]
+        """
+        return WindowedStream(self, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Group the records of each key ``size`` at a time; a short last group is dropped.
+
+        >>> from funken.testing import local
+        >>> pairs = local([1, 2, 3, 4, 5]).key_by(lambda _: 0).count_window(2).reduce(lambda x, y: x + y)
+        >>> pairs.execute_and_collect(limit=2)
+        [3, 7]
+        """
+        return count_assigner(self, size, slide)
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise TypeError(f"{what} has no meaning on a KeyedStream; call it before key_by(), or after the next operator.")
+
+    def _spread(self, partitioning: Any) -> NoReturn:
+        self._refuse(f"{type(partitioning).__name__.lower()}()")
+
+    def _node(self, what: str) -> NoReturn:
+        self._refuse(what)

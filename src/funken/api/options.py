@@ -1,0 +1,126 @@
+"""Flink's configuration objects, as views of one ``Configuration``."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from funken import config
+from funken.config import Configuration, duration_ms
+
+
+class CheckpointingMode(enum.Enum):
+    """How often a record may count in the state after a failure."""
+
+    EXACTLY_ONCE = 0
+    AT_LEAST_ONCE = 1
+
+
+class ExternalizedCheckpointRetention(enum.Enum):
+    """What becomes of checkpoints when the job is cancelled."""
+
+    DELETE_ON_CANCELLATION = 0
+    RETAIN_ON_CANCELLATION = 1
+    NO_EXTERNALIZED_CHECKPOINTS = 2
+
+
+class ExecutionConfig:
+    """PyFlink's ``ExecutionConfig``."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+
+    def set_auto_watermark_interval(self, interval: Any) -> ExecutionConfig:
+        """Set how often periodic watermarks are emitted (ms; 0: never)."""
+        self._configuration.set(config.AUTO_WATERMARK_INTERVAL, duration_ms(interval))
+        return self
+
+    def get_auto_watermark_interval(self) -> int:
+        """Return how often periodic watermarks are emitted (ms)."""
+        return self._configuration.get(config.AUTO_WATERMARK_INTERVAL)
+
+    def set_parallelism(self, parallelism: int) -> ExecutionConfig:
+        """Set the default parallelism."""
+        self._configuration.set(config.PARALLELISM, parallelism)
+        return self
+
+    def get_parallelism(self) -> int:
+        """Return the default parallelism."""
+        return self._configuration.get(config.PARALLELISM)
+
+    def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
+        """Set the number of key groups."""
+        self._configuration.set(config.MAX_PARALLELISM, max_parallelism)
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """Return the number of key groups."""
+        return self._configuration.get(config.MAX_PARALLELISM)
+
+    def set_global_job_parameters(self, global_job_parameters: dict[str, Any]) -> ExecutionConfig:
+        """Set what functions can ask their ``RuntimeContext`` for."""
+        self._configuration.set(config.JOB_PARAMETERS, global_job_parameters)
+        return self
+
+    def get_global_job_parameters(self) -> dict[str, str]:
+        """Return what functions can ask for."""
+        return self._configuration.get(config.JOB_PARAMETERS)
+
+    def enable_object_reuse(self) -> ExecutionConfig:
+        """Accept and ignore: objects are always reused within a chain."""
+        return self
+
+    def disable_object_reuse(self) -> ExecutionConfig:
+        """Accept and ignore: objects are always reused within a chain."""
+        return self
+
+
+class CheckpointConfig:
+    """PyFlink's ``CheckpointConfig``: the values are kept in the configuration."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+
+    def _get(self, name: str, default: int) -> int:
+        return duration_ms(self._configuration.to_dict().get(f"execution.checkpointing.{name}", default))
+
+    def _set(self, name: str, value: Any) -> CheckpointConfig:
+        self._configuration.set(f"execution.checkpointing.{name}", value)
+        return self
+
+    def set_checkpoint_interval(self, checkpoint_interval: int) -> CheckpointConfig:
+        """Set the time between checkpoints (ms)."""
+        return self._set("interval", checkpoint_interval)
+
+    def get_checkpoint_interval(self) -> int:
+        """Return the time between checkpoints (ms), -1 if there are none."""
+        return self._get("interval", -1)
+
+    def is_checkpointing_enabled(self) -> bool:
+        """Tell whether an interval is set."""
+        return self.get_checkpoint_interval() > 0
+
+    def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
+        """Choose between exactly-once and at-least-once."""
+        return self._set("mode", checkpointing_mode.name)
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        """Return the mode."""
+        name = self._configuration.get_string("execution.checkpointing.mode", "EXACTLY_ONCE")
+        return CheckpointingMode[name]
+
+    def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
+        """Set how long a checkpoint may take (ms)."""
+        return self._set("timeout", checkpoint_timeout)
+
+    def get_checkpoint_timeout(self) -> int:
+        """Return how long a checkpoint may take (ms)."""
+        return self._get("timeout", 600_000)
+
+    def set_min_pause_between_checkpoints(self, min_pause: int) -> CheckpointConfig:
+        """Set the shortest time between two checkpoints (ms)."""
+        return self._set("min-pause", min_pause)
+
+    def get_min_pause_between_checkpoints(self) -> int:
+        """Return the shortest time between two checkpoints (ms)."""
+        return self._get("min-pause", 0)

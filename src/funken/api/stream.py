@@ -1,0 +1,345 @@
+"""``DataStream``: what a program is written with. Every method adds a node to the program; nothing runs.
+
+A stream is a list of upstream outputs (more than one after ``union``), each with the way its records are spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from funken.api.functions import as_call
+from funken.api.sinks import DataStreamSink
+from funken.connectors.base import Sink
+from funken.errors import InvalidProgram
+from funken.operators.calls import Call
+from funken.operators.process import Process
+from funken.operators.sink import CollectSink, ForEach, PrintSink, WriterSink
+from funken.operators.stateless import Filter, FlatMap, Map, MapBlock
+from funken.operators.tags import OutputTag
+from funken.operators.timestamps import TimestampsAndWatermarks
+from funken.plan.nodes import (
+    Broadcast,
+    Chaining,
+    Custom,
+    Forward,
+    Global,
+    Input,
+    Node,
+    Partitioning,
+    Rebalance,
+    Rescale,
+    Shuffle,
+)
+from funken.timing.watermarks import WatermarkStrategy
+
+if TYPE_CHECKING:
+    from funken.api.connected import BroadcastStream, ConnectedStreams
+    from funken.api.environment import StreamExecutionEnvironment
+    from funken.api.job import CloseableIterator
+    from funken.api.keyed import KeyedStream
+    from funken.api.windowed import AllWindowedStream
+
+
+class DataStream:
+    """A stream of records.
+
+    >>> from funken import StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> words = env.from_collection(["to be", "or not"]).flat_map(str.split)
+    >>> words.map(str.upper).execute_and_collect(limit=3)
+    ['TO', 'BE', 'OR']
+    """
+
+    def __init__(self, environment: StreamExecutionEnvironment, inputs: tuple[Input, ...]) -> None:
+        self._environment = environment
+        self._inputs = inputs
+
+    # ---- building
+
+    def _apply(self, name: str, spec: Any, keyed: bool = False, **fields: Any) -> Node:
+        """Add a node that reads this stream."""
+        return self._environment.graph.add(
+            name=name, kind=name, spec=spec, inputs=self._inputs, keyed=keyed, **fields
+        )
+
+    def _then(self, name: str, spec: Any, keyed: bool = False) -> DataStream:
+        return DataStream(self._environment, (Input(self._apply(name, spec, keyed).id),))
+
+    def _spread(self, partitioning: Partitioning) -> DataStream:
+        return DataStream(self._environment, tuple(replace(i, partitioning=partitioning) for i in self._inputs))
+
+    def _node(self, what: str) -> Node:
+        if len(self._inputs) != 1 or self._inputs[0].partitioning is not None or self._inputs[0].side is not None:
+            raise InvalidProgram(
+                f"{what} belongs to an operator, but this stream is a union, a side output or a repartitioning. Call it "
+                "right after the operator it is meant for."
+            )
+        return self._environment.graph[self._inputs[0].upstream]
+
+    def _change(self, what: str, **fields: Any) -> DataStream:
+        self._environment.graph.change(self._node(what).id, **fields)
+        return self
+
+    # ---- transformations
+
+    def map(self, func: Any, output_type: Any = None) -> DataStream:
+        """Turn each record into one: ``func(record)``, or a ``MapFunction``.
+
+        >>> from funken.testing import local
+        >>> local([1, 2]).map(lambda x: x + 1).execute_and_collect(limit=2)
+        [2, 3]
+        """
+        return self._then("map", Map(as_call(func, "map", "map()")))
+
+    def flat_map(self, func: Any, output_type: Any = None) -> DataStream:
+        """Turn each record into any number: ``func(record)`` returns an iterable or ``None``, or a ``FlatMapFunction``.
+
+        >>> from funken.testing import local
+        >>> local([1, 2]).flat_map(lambda x: [x] * x).execute_and_collect(limit=3)
+        [1, 2, 2]
+        """
+        return self._then("flat_map", FlatMap(as_call(func, "flat_map", "flat_map()")))
+
+    def filter(self, func: Any) -> DataStream:
+        """Keep the records for which ``func(record)`` is true, or a ``FilterFunction`` says so.
+
+        >>> from funken.testing import local
+        >>> local(["a", "bc"]).filter(lambda word: len(word) == 2).execute_and_collect(limit=1)
+        ['bc']
+        """
+        return self._then("filter", Filter(as_call(func, "filter", "filter()")))
+
+    def map_block(self, func: Callable[[list[Any]], list[Any]]) -> DataStream:
+        """Turn a list of records into a list of records: for code that works on many at once (NumPy, a model).
+
+        How many records come together depends on the load; a list of the same length keeps the timestamps.
+
+        >>> from funken.testing import local
+        >>> local([1, 2, 3]).map_block(lambda block: [x * 10 for x in block]).execute_and_collect(limit=3)
+        [10, 20, 30]
+        """
+        return self._then("map_block", MapBlock(as_call(func, "map_block", "map_block()")))
+
+    def process(self, func: Any, output_type: Any = None) -> DataStream:
+        """Handle each record with its context: a ``ProcessFunction``, or ``func(record, ctx)``.
+
+        >>> from funken import ProcessFunction
+        >>> from funken.testing import local
+        >>> class Twice(ProcessFunction):
+        ...     def process_element(self, value, ctx):
+        ...         yield value
+        ...         yield value
+        >>> local([1]).process(Twice()).execute_and_collect(limit=2)
+        [1, 1]
+        """
+        return self._then("process", Process(as_call(func, "process_element", "process()")))
+
+    def project(self, *field_indexes: int) -> DataStream:
+        """Keep some fields of tuples, in the order given.
+
+        >>> from funken.testing import local
+        >>> local([("a", 1, True)]).project(2, 0).execute_and_collect(limit=1)
+        [(True, 'a')]
+        """
+        return self._then("project", Map(Call(lambda record: tuple(record[i] for i in field_indexes))))
+
+    def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
+        """Partition by ``key_selector(record)`` (or a ``KeySelector``): equal keys meet in one subtask, with one state.
+
+        A key is a str, number, tuple, enum, frozen dataclass, or has a method ``__stable_hash__``.
+
+        >>> from funken.testing import local
+        >>> sums = local([("a", 1), ("b", 2), ("a", 3)]).key_by(lambda pair: pair[0]).sum(1)
+        >>> sorted(sums.execute_and_collect(limit=3))
+        [('a', 1), ('a', 4), ('b', 2)]
+        """
+        from funken.api.keyed import KeyedStream
+
+        return KeyedStream(self, as_call(key_selector, "get_key", "key_by()"))
+
+    def union(self, *streams: DataStream) -> DataStream:
+        """Put streams together; records of the inputs interleave in no fixed order.
+
+        >>> from funken.testing import local
+        >>> one = local([1, 2])
+        >>> two = one.map(lambda x: x * 10)
+        >>> sorted(one.union(two).execute_and_collect(limit=4))
+        [1, 2, 10, 20]
+        """
+        inputs = self._inputs
+        for stream in streams:
+            if stream._environment is not self._environment:
+                raise InvalidProgram("union() joins streams of one environment only")
+            inputs += tuple(replace(i, index=0) for i in stream._inputs)
+        return DataStream(self._environment, inputs)
+
+    def connect(self, ds: Any) -> Any:
+        """Connect two streams of different types, to handle both with shared state; see ``ConnectedStreams``."""
+        from funken.api.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
+
+        if isinstance(ds, BroadcastStream):
+            return BroadcastConnectedStream(self, ds)
+        return ConnectedStreams(self, ds)
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+        """Return what the operator before emitted as ``(output_tag, record)``."""
+        node = self._node("get_side_output()")
+        return DataStream(self._environment, (Input(node.id, side=output_tag.tag_id),))
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+        """Give records timestamps (ms) and the stream watermarks; overrides what came before.
+
+        >>> from funken import WatermarkStrategy
+        >>> from funken.testing import local
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e[1])
+        >>> local([("a", 5)]).assign_timestamps_and_watermarks(strategy).execute_and_collect(limit=1)
+        [('a', 5)]
+        """
+        return self._then("timestamps", TimestampsAndWatermarks(watermark_strategy))
+
+    def window_all(self, window_assigner: Any) -> AllWindowedStream:
+        """Window the whole stream, in one subtask."""
+        from funken.api.windowed import AllWindowedStream
+
+        return AllWindowedStream(self, window_assigner)
+
+    # ---- partitioning
+
+    def rebalance(self) -> DataStream:
+        """Deal records round robin to the next operator's subtasks."""
+        return self._spread(Rebalance())
+
+    def rescale(self) -> DataStream:
+        """Deal records round robin to a share of the next operator's subtasks."""
+        return self._spread(Rescale())
+
+    def shuffle(self) -> DataStream:
+        """Send each record to a random subtask of the next operator."""
+        return self._spread(Shuffle())
+
+    def forward(self) -> DataStream:
+        """Send records to the subtask of the same index; both sides need the same parallelism."""
+        return self._spread(Forward())
+
+    def global_(self) -> DataStream:
+        """Send all records to the first subtask of the next operator."""
+        return self._spread(Global())
+
+    def broadcast(self, *map_state_descriptors: Any) -> Any:
+        """Send every record to every subtask of the next operator; with descriptors: fill broadcast state with them."""
+        from funken.api.connected import BroadcastStream
+
+        spread = self._spread(Broadcast())
+        return BroadcastStream(spread, map_state_descriptors) if map_state_descriptors else spread
+
+    def partition_custom(self, partitioner: Any, key_selector: Any) -> DataStream:
+        """Send each record to subtask ``partitioner(key_selector(record), parallelism of the next operator)``."""
+        partition = as_call(partitioner, "partition", "partition_custom()")
+        return self._spread(Custom(partition, as_call(key_selector, "get_key", "partition_custom()")))
+
+    # ---- what an operator is called and how it runs
+
+    def name(self, name: str) -> DataStream:
+        """Name the operator, for logs, errors, ``explain()`` and the web UI."""
+        return self._change("name()", name=name)
+
+    def get_name(self) -> str:
+        """Return the operator's name."""
+        return self._node("get_name()").name
+
+    def uid(self, uid: str) -> DataStream:
+        """Give the operator the id its state is kept under: set it on everything with state."""
+        return self._change("uid()", uid=uid)
+
+    def set_description(self, description: str) -> DataStream:
+        """Describe the operator, for ``explain()`` and the web UI."""
+        return self._change("set_description()", description=description)
+
+    def set_parallelism(self, parallelism: int) -> DataStream:
+        """Run the operator with this many subtasks."""
+        return self._change("set_parallelism()", parallelism=_positive(parallelism, "parallelism"))
+
+    def set_max_parallelism(self, max_parallelism: int) -> DataStream:
+        """Set the number of key groups, the most subtasks the operator can ever be rescaled to."""
+        return self._change("set_max_parallelism()", max_parallelism=_positive(max_parallelism, "max parallelism"))
+
+    def force_non_parallel(self) -> DataStream:
+        """Run the operator with one subtask, whatever else is said."""
+        return self._change("force_non_parallel()", parallelism=1, max_parallelism=1)
+
+    def set_buffer_timeout(self, timeout_millis: int) -> DataStream:
+        """Keep this operator's input blocks apart with a buffer timeout of their own (ms)."""
+        return self._change("set_buffer_timeout()", buffer_timeout=timeout_millis)
+
+    def start_new_chain(self) -> DataStream:
+        """Begin a new chain with this operator."""
+        return self._change("start_new_chain()", chaining=Chaining.HEAD)
+
+    def disable_chaining(self) -> DataStream:
+        """Keep this operator out of every chain."""
+        return self._change("disable_chaining()", chaining=Chaining.NEVER)
+
+    def slot_sharing_group(self, slot_sharing_group: Any) -> DataStream:
+        """Name the operator's slot sharing group; operators of different groups are not chained."""
+        name = getattr(slot_sharing_group, "name", slot_sharing_group)
+        return self._change("slot_sharing_group()", slot_sharing_group=str(name() if callable(name) else name))
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """Return the environment."""
+        return self._environment
+
+    # ---- sinks
+
+    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """Print records where the program runs, as ``N> record`` if the sink is parallel."""
+        return self._sink("print", PrintSink(sink_identifier))
+
+    def sink_to(self, sink: Sink) -> DataStreamSink:
+        """Write records with a connector, such as ``FileSink``."""
+        if not isinstance(sink, Sink):
+            raise TypeError(f"sink_to() needs a Sink, but got {sink!r}; for a function use for_each()")
+        return self._sink("sink", WriterSink(sink))
+
+    add_sink = sink_to
+
+    def for_each(self, func: Any) -> DataStreamSink:
+        """Call ``func(record)`` in the workers, for its effect; at least once per record if the job restarts."""
+        return self._sink("for_each", ForEach(as_call(func, "for_each", "for_each()")))
+
+    def _sink(self, name: str, spec: Any) -> DataStreamSink:
+        return DataStreamSink(self._environment, self._apply(name, spec))
+
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator[Any] | list[Any]:
+        """Run the program and return this stream's records: an iterator to be closed, or a list of ``limit`` records.
+
+        >>> from funken.testing import local
+        >>> with local([1, 2, 3]).execute_and_collect() as records:
+        ...     sum(records)
+        6
+        """
+        if limit is not None and limit <= 0:
+            raise ValueError(f"limit must be more than 0, but is {limit}")
+        sink = f"collect-{len(self._environment.graph)}"
+        self._sink("collect", CollectSink(sink))
+        iterator = self._environment.collect(sink, job_execution_name)
+        if limit is None:
+            return iterator
+        with iterator:
+            records = []
+            for record in iterator:
+                records.append(record)
+                if len(records) == limit:
+                    break
+            return records
+
+
+def _positive(number: int, what: str) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise InvalidProgram(f"{what} must be a whole number from 1 on, but is {number!r}")
+    return number
+
+

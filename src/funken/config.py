@@ -1,0 +1,256 @@
+"""Every option, once: key, type, default, meaning. The reference page is generated from here.
+
+Keys are Flink's where Flink has the option. An unknown key is refused with the nearest known one; keys that only make
+sense to Flink's own runtime (``FOREIGN``) are kept, so that a ported job runs, and have no effect.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Generic, TypeVar
+
+from funken.errors import InvalidConfiguration
+
+T = TypeVar("T")
+
+_UNITS = {"ms": 1, "s": 1000, "sec": 1000, "min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "": 1}
+
+
+def duration_ms(value: Any) -> int:
+    """Turn a duration into ms: ``timedelta``, ``"5 s"``, PyFlink's ``Time``/``Duration``, or a plain number of ms.
+
+    >>> duration_ms("1.5 s"), duration_ms(timedelta(minutes=1)), duration_ms(20), duration_ms("-1")
+    (1500, 60000, 20, -1)
+    """
+    if isinstance(value, timedelta):
+        return round(value.total_seconds() * 1000)
+    for method in ("to_milliseconds", "to_millis"):
+        if hasattr(value, method):
+            return int(getattr(value, method)())
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return int(value)
+    if isinstance(value, str):
+        found = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([a-z]*?)(?:econds?|illis|inutes?)?\s*", value.lower())
+        if found and found[2] in _UNITS:
+            return int(float(found[1]) * _UNITS[found[2]])
+    raise ValueError(f"{value!r} is no duration; write e.g. '10 ms', '5 s', timedelta(seconds=5), or a number of ms")
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool):
+        raise ValueError(f"{value!r} is no whole number")
+    return int(value)
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() in ("true", "false"):
+        return str(value).lower() == "true"
+    raise ValueError(f"{value!r} is neither true nor false")
+
+
+def _string_map(value: Any) -> dict[str, str]:
+    if isinstance(value, str):
+        value = dict(pair.split(":", 1) for pair in value.split(",") if pair)
+    return {str(k): str(v) for k, v in dict(value).items()}
+
+
+def _one_of(*allowed: str) -> Callable[[Any], str]:
+    def parse(value: Any) -> str:
+        text = str(getattr(value, "name", value)).lower()
+        if text not in allowed:
+            raise ValueError(f"{value!r} is not one of {', '.join(allowed)}")
+        return text
+
+    return parse
+
+
+@dataclass(frozen=True)
+class Option(Generic[T]):
+    """One option: how it is called, what it means, how a value of it is read."""
+
+    key: str
+    parse: Callable[[Any], T]
+    default: T
+    doc: str
+
+
+_OPTIONS: dict[str, Option[Any]] = {}
+
+
+def _option(key: str, parse: Callable[[Any], T], default: T, doc: str) -> Option[T]:
+    option = Option(key, parse, default, doc)
+    _OPTIONS[key] = option
+    return option
+
+
+PARALLELISM = _option(
+    "parallelism.default", _integer, -1, "Subtasks per operator. -1: one per core, or what the session's slots allow."
+)
+NAME = _option("pipeline.name", str, "Flink Streaming Job", "The job's name, if execute() gives none.")
+MAX_PARALLELISM = _option(
+    "pipeline.max-parallelism", _integer, -1, "Number of key groups, the limit of rescaling. -1: 128 or more."
+)
+AUTO_WATERMARK_INTERVAL = _option(
+    "pipeline.auto-watermark-interval", duration_ms, 200, "How often periodic watermarks are emitted (ms)."
+)
+JOB_PARAMETERS = _option(
+    "pipeline.global-job-parameters", _string_map, {}, "Parameters that functions read from their RuntimeContext."
+)
+CHAINING = _option(
+    "pipeline.operator-chaining.enabled", _boolean, True, "Join operators on forward edges into one vertex."
+)
+RUNTIME_MODE = _option(
+    "execution.runtime-mode",
+    _one_of("streaming", "batch", "automatic"),
+    "streaming",
+    "STREAMING: results as they come. BATCH: final results only. AUTOMATIC: BATCH if every source is bounded.",
+)
+TARGET = _option(
+    "execution.target",
+    _one_of("auto", "local", "batch", "continuous"),
+    "auto",
+    "Where the plan runs: in this process (local), as a Spark batch job (batch), in Spark's real-time mode "
+    "(continuous). auto: batch under BATCH, else continuous.",
+)
+BUFFER_TIMEOUT = _option(
+    "execution.buffer-timeout.interval",
+    duration_ms,
+    10,
+    "How long a record may wait for its block to fill (ms). 0: not at all; -1: until the block is full.",
+)
+BLOCK_RECORDS = _option("execution.block.records", _integer, 2000, "Records in a full block.")
+BLOCK_BYTES = _option("execution.block.bytes", _integer, 256 * 1024, "Bytes a block should not exceed by much.")
+CANCEL_GRACE = _option(
+    "task.cancellation.timeout", duration_ms, 5000, "How long a cancelled worker may run on before it is ended (ms)."
+)
+START_TIMEOUT = _option(
+    "execution.start-timeout", duration_ms, 180_000, "How long the tasks may take to report for work (ms)."
+)
+MASTER = _option("spark.master", str, "", "Spark master for a session made by Funken. Empty: local, slots as needed.")
+SHUFFLE_MEMORY = _option(
+    "execution.shuffle-memory", _integer, 256 * 1024, "Bytes in flight per task and direction in continuous mode."
+)
+
+FOREIGN = (
+    "taskmanager.", "jobmanager.", "pekko.", "akka.", "rest.", "python.", "state.", "execution.checkpointing.",
+    "restart-strategy", "pipeline.jars", "pipeline.classpaths", "classloader.", "metrics.", "table.", "env.", "web.",
+    "cluster.", "high-availability", "security.", "s3.", "fs.", "historyserver.", "pipeline.object-reuse",
+    "pipeline.generic-types", "pipeline.force-", "execution.batch", "execution.savepoint", "execution.attached",
+    "user.", "$internal.", "client.", "job-", "jobstore.", "blob.", "heartbeat.", "io.",
+)  # fmt: skip
+
+
+class Configuration:
+    """A set of option values (PyFlink's ``Configuration``); values are checked when they are set.
+
+    >>> conf = Configuration().set_string("execution.buffer-timeout.interval", "5 ms")
+    >>> conf.get(BUFFER_TIMEOUT)
+    5
+    >>> conf.set_integer("paralelism.default", 2)
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidConfiguration: option 'paralelism.default' is unknown. Did you mean 'parallelism.default'?
+    """
+
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
+        self._values: dict[str, Any] = {}
+        for key, value in (values or {}).items():
+            self.set(key, value)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Configuration:
+        """Make a configuration of a mapping from key to value."""
+        return cls(values)
+
+    def set(self, key: str | Option[Any], value: Any) -> Configuration:
+        """Set an option; raises ``InvalidConfiguration`` for an unknown key or an unfit value."""
+        name = key.key if isinstance(key, Option) else key
+        option = _OPTIONS.get(name)
+        if option is None and not name.startswith(FOREIGN):
+            near = difflib.get_close_matches(name, _OPTIONS, 1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"Known options: {', '.join(sorted(_OPTIONS))}."
+            raise InvalidConfiguration(f"option {name!r} is unknown. {hint}")
+        if option is not None:
+            try:
+                option.parse(value)
+            except (ValueError, TypeError) as error:
+                raise InvalidConfiguration(f"option {name!r}: {error}. It means: {option.doc}") from None
+        self._values[name] = value
+        return self
+
+    def get(self, option: Option[T]) -> T:
+        """Return an option's value, or its default."""
+        if option.key in self._values:
+            return option.parse(self._values[option.key])
+        return option.default
+
+    def set_string(self, key: str, value: str) -> Configuration:
+        """Set an option from text."""
+        return self.set(key, value)
+
+    set_integer = set_boolean = set_float = set_bytearray = set_string
+
+    def get_string(self, key: str, default_value: str) -> str:
+        """Return a value as text."""
+        return str(self._values.get(key, default_value))
+
+    def get_integer(self, key: str, default_value: int) -> int:
+        """Return a value as a whole number."""
+        return int(self._values.get(key, default_value))
+
+    def get_boolean(self, key: str, default_value: bool) -> bool:
+        """Return a value as a truth value."""
+        return _boolean(self._values.get(key, default_value))
+
+    def get_float(self, key: str, default_value: float) -> float:
+        """Return a value as a number."""
+        return float(self._values.get(key, default_value))
+
+    def contains_key(self, key: str) -> bool:
+        """Tell whether a value was set."""
+        return key in self._values
+
+    def key_set(self) -> set[str]:
+        """Return the keys that were set."""
+        return set(self._values)
+
+    def remove_config(self, key: str) -> bool:
+        """Forget a value; tell whether there was one."""
+        return self._values.pop(key, None) is not None
+
+    def add_all(self, other: Configuration, prefix: str = "") -> Configuration:
+        """Take over all values of another configuration."""
+        for key, value in other.to_dict().items():
+            self.set(prefix + key, value)
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the values that were set."""
+        return dict(self._values)
+
+    def copy(self) -> Configuration:
+        """Return an independent copy."""
+        return Configuration(self._values)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Configuration) and self._values == other._values
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+    def __repr__(self) -> str:
+        return f"Configuration({json.dumps(self._values, default=str)})"
+
+
+def options() -> list[Option[Any]]:
+    """Return every declared option, by key."""
+    return [_OPTIONS[key] for key in sorted(_OPTIONS)]

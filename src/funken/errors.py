@@ -1,0 +1,113 @@
+"""Every error Funken raises on its own account, as one tree.
+
+::
+
+    FunkenError
+      InvalidProgram            the program cannot be planned (also a ValueError)
+        InvalidConfiguration    an option is unknown or its value does not fit
+        KeyNotHashable          a key whose hash would differ between processes (also a TypeError)
+      EnvironmentNotReady       the machine, not the program, is at fault
+        JavaNotFound
+        TooFewTaskSlots
+        SessionNotSuitable      a given SparkSession lacks a static setting
+      JobExecutionError         the job ran and failed; ``operator``, ``subtask`` and ``traceback_text`` say where
+        OperatorFailed          user code raised; its own traceback is kept
+        RecordNotPicklable      a record cannot travel to another task
+        SourceNotReadable       a path or address that cannot be read
+        SinkNotWritable
+        TaskLost                a worker process ended without a word
+      JobCancelled              the result of a job that was cancelled was asked for
+      StateError                state was used where, or as, it may not be
+        StateNotKeyed           keyed state without a key
+
+A message names the operator, the fact and the remedy, in this order.
+"""
+
+from __future__ import annotations
+
+
+class FunkenError(Exception):
+    """The root of all errors raised by Funken itself."""
+
+
+class InvalidProgram(FunkenError, ValueError):
+    """The program cannot be planned."""
+
+
+class InvalidConfiguration(InvalidProgram):
+    """An option is unknown, or its value does not fit."""
+
+
+class KeyNotHashable(InvalidProgram, TypeError):
+    """A key has no hash that is equal in every process."""
+
+
+class EnvironmentNotReady(FunkenError):
+    """The machine or the session lacks something that the job needs."""
+
+
+class JavaNotFound(EnvironmentNotReady):
+    """No Java 17 or newer was found."""
+
+
+class TooFewTaskSlots(EnvironmentNotReady):
+    """The job needs more concurrent tasks than the cluster has."""
+
+
+class SessionNotSuitable(EnvironmentNotReady):
+    """The given Spark session lacks settings that cannot be changed any more."""
+
+
+class JobExecutionError(FunkenError):
+    """A job failed while it ran.
+
+    ``operator`` and ``subtask`` name the place, ``traceback_text`` is the traceback of the failing code
+    as it was printed in the process that ran it.
+    """
+
+    def __init__(
+        self, message: str, operator: str | None = None, subtask: int | None = None, traceback_text: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.operator = operator
+        self.subtask = subtask
+        self.traceback_text = traceback_text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self.args[0]), self.operator, self.subtask, self.traceback_text)
+
+    def __str__(self) -> str:
+        message = str(self.args[0])
+        return f"{message}\n\n{self.traceback_text.rstrip()}" if self.traceback_text else message
+
+
+class OperatorFailed(JobExecutionError):
+    """User code raised inside an operator."""
+
+
+class RecordNotPicklable(JobExecutionError):
+    """A record cannot be sent to another task."""
+
+
+class SourceNotReadable(JobExecutionError):
+    """A source's path or address cannot be read."""
+
+
+class SinkNotWritable(JobExecutionError):
+    """A sink's path cannot be written."""
+
+
+class TaskLost(JobExecutionError):
+    """A worker process ended without saying why."""
+
+
+class JobCancelled(FunkenError):
+    """The job was cancelled before it had a result."""
+
+
+class StateError(FunkenError):
+    """State was used where, or as, it may not be."""
+
+
+class StateNotKeyed(StateError):
+    """Keyed state was used without a key."""

@@ -1,0 +1,175 @@
+"""Metrics: named numbers that operators and user functions keep, and one snapshot of them all.
+
+Recording is an attribute update and reads no clock; whoever owns the root group may pass a clock, which is asked once
+per snapshot to turn the counts of meters into rates.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+from funken.errors import InvalidProgram
+
+Number: TypeAlias = int | float
+M = TypeVar("M", bound="Counter | Gauge | Meter | Distribution")
+
+
+class Counter:
+    """A number that goes up and down."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def inc(self, n: int = 1) -> None:
+        """Add to the count."""
+        self.count += n
+
+    def dec(self, n: int = 1) -> None:
+        """Subtract from the count."""
+        self.count -= n
+
+    def get_count(self) -> int:
+        """Return the count."""
+        return self.count
+
+    def snapshot(self, now: float | None) -> Number | dict[str, Any]:
+        """Return the count."""
+        return self.count
+
+
+class Gauge:
+    """A number asked for when a snapshot is taken; an error of the function is shown in its place."""
+
+    __slots__ = ("_read",)
+
+    def __init__(self, read: Callable[[], Any]) -> None:
+        self._read = read
+
+    def snapshot(self, now: float | None) -> Number | dict[str, Any]:
+        """Return what the function returns."""
+        try:
+            value: Number | dict[str, Any] = self._read()
+        except Exception as error:  # noqa: BLE001 - user code; a metric must not fail the job
+            return {"error": f"{type(error).__name__}: {error}"}
+        return value
+
+
+class Meter:
+    """Counts events, and their rate over about the last ``time_span_in_seconds``."""
+
+    __slots__ = ("_samples", "_span", "count")
+
+    def __init__(self, time_span_in_seconds: int = 60) -> None:
+        self.count = 0
+        self._span = time_span_in_seconds
+        self._samples: deque[tuple[float, int]] = deque()
+
+    def mark_event(self, value: int = 1) -> None:
+        """Count an event, or several."""
+        self.count += value
+
+    def get_count(self) -> int:
+        """Return how many events were counted."""
+        return self.count
+
+    def snapshot(self, now: float | None) -> Number | dict[str, Any]:
+        """Return the count, and the rate (per second) since the oldest snapshot within the time span."""
+        if now is None:
+            return {"count": self.count}
+        samples = self._samples
+        samples.append((now, self.count))
+        while len(samples) > 2 and samples[1][0] <= now - self._span:
+            samples.popleft()
+        seconds = now - samples[0][0]
+        return {"count": self.count, "rate": (self.count - samples[0][1]) / seconds if seconds > 0 else 0.0}
+
+
+class Distribution:
+    """The count, sum, minimum and maximum of numbers."""
+
+    __slots__ = ("count", "max", "min", "sum")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.sum: Number = 0
+        self.min: Number | None = None
+        self.max: Number | None = None
+
+    def update(self, value: Number) -> None:
+        """Take in a number."""
+        self.count += 1
+        self.sum += value
+        if self.min is None or value < self.min:
+            self.min = value
+        if self.max is None or value > self.max:
+            self.max = value
+
+    def snapshot(self, now: float | None) -> Number | dict[str, Any]:
+        """Return count, sum, min, max and mean; the last three are ``None`` while there is no number."""
+        mean = self.sum / self.count if self.count else None
+        return {"count": self.count, "sum": self.sum, "min": self.min, "max": self.max, "mean": mean}
+
+
+class MetricGroup:
+    """A named set of metrics and of groups below it (PyFlink's ``MetricGroup``).
+
+    Asking for a name again gives the same metric. ``clock`` returns seconds; without one there are no rates.
+
+    >>> root = MetricGroup()
+    >>> root.add_group("orders").counter("late").inc(2)
+    >>> root.gauge("size", lambda: 7)
+    >>> root.snapshot()
+    {'size': 7, 'orders.late': 2}
+    """
+
+    __slots__ = ("_clock", "_groups", "_metrics")
+
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        self._clock = clock
+        self._groups: dict[str, MetricGroup] = {}
+        self._metrics: dict[str, Counter | Gauge | Meter | Distribution] = {}
+
+    def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
+        """Return the group of a name; with ``extra``, a key and a value, the group of the value below the key's."""
+        group = self._groups.setdefault(name, MetricGroup())
+        return group if extra is None else group.add_group(extra)
+
+    def counter(self, name: str) -> Counter:
+        """Return the counter of a name."""
+        return self._metric(name, Counter())
+
+    def gauge(self, name: str, obj: Callable[[], Any]) -> None:
+        """Ask ``obj()`` for a number at every snapshot; replaces an earlier gauge of the name."""
+        self._metric(name, Gauge(obj))
+        self._metrics[name] = Gauge(obj)
+
+    def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
+        """Return the meter of a name."""
+        return self._metric(name, Meter(time_span_in_seconds))
+
+    def distribution(self, name: str) -> Distribution:
+        """Return the distribution of a name."""
+        return self._metric(name, Distribution())
+
+    def _metric(self, name: str, new: M) -> M:
+        metric = self._metrics.setdefault(name, new)
+        if not isinstance(metric, type(new)):
+            raise InvalidProgram(
+                f"metric {name!r} is a {type(metric).__name__} and was asked for as a {type(new).__name__}: give each "
+                "metric of a group a name of its own."
+            )
+        return metric
+
+    def snapshot(self) -> dict[str, Number | dict[str, Any]]:
+        """Return all metrics of this group and those below, by dotted name."""
+        return dict(self._collect("", self._clock() if self._clock else None))
+
+    def _collect(self, prefix: str, now: float | None) -> list[tuple[str, Number | dict[str, Any]]]:
+        found = [(prefix + name, metric.snapshot(now)) for name, metric in self._metrics.items()]
+        for name, group in self._groups.items():
+            found += group._collect(f"{prefix}{name}.", now)
+        return found

@@ -1,0 +1,115 @@
+"""What an operator is: a spec that travels in the plan, and a logic that handles blocks.
+
+A *block* is two parallel lists, ``values`` and ``timestamps``; ``timestamps`` is ``None`` when no record of the
+block has one, and ``MIN_TIMESTAMP`` stands for a single record without. Operators are called once per block and loop
+themselves: what happens per record is the user's function and as little else as can be.
+
+Rules every operator keeps:
+
+* it never changes a list that it was given (a block may have several consumers), and may pass it on as it is;
+* everything it emits for a block goes out before ``process`` returns; the watermark stands still meanwhile;
+* it reads no clock: processing time comes from ``context.processing_time()``, and ``tick`` tells when it has moved;
+* all that must survive a failure is in ``context.keyed`` / ``context.operator_state``, timers, or what ``snapshot`` returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+
+if TYPE_CHECKING:
+    from funken.operators.context import OperatorContext
+
+Values = list[Any]
+Timestamps = list[int] | None
+
+
+class Output:
+    """Where an operator's results go; the chain fills in the callables, so that a call is one hop.
+
+    ``emit(values, timestamps)`` and ``emit_side(tag, values, timestamps)`` take whole blocks; ``watermark(w)`` and
+    ``idle(flag)`` go to every consumer, in order with the blocks.
+    """
+
+    __slots__ = ("emit", "emit_side", "idle", "watermark")
+
+    emit: Callable[[Values, Timestamps], None]
+    emit_side: Callable[[str, Values, Timestamps], None]
+    watermark: Callable[[int], None]
+    idle: Callable[[bool], None]
+
+
+class Operator:
+    """The running half of an operator: one instance per subtask.
+
+    Life: ``setup`` -> ``restore`` (only after a failure) -> ``open`` -> (``process`` | ``watermark`` | ``tick``)* ->
+    ``finish`` (only if the input ended) -> ``close`` (always, also after a failure).
+    """
+
+    context: OperatorContext
+    output: Output
+    current_watermark: int = MIN_TIMESTAMP
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Remember the surroundings; no user code runs here."""
+        self.context = context
+        self.output = output
+
+    def open(self) -> None:
+        """Run the user's ``open``."""
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Handle a block of the first input."""
+        raise NotImplementedError
+
+    def process_second(self, values: Values, timestamps: Timestamps) -> None:
+        """Handle a block of the second input (connected streams)."""
+        raise NotImplementedError
+
+    def watermark(self, watermark: int) -> None:
+        """Event time has reached ``watermark``, the minimum over all inputs: fire what is due, then pass it on."""
+        self.current_watermark = watermark
+        self.output.watermark(watermark)
+
+    def watermark_input(self, index: int, watermark: int) -> None:
+        """The watermark of one input alone rose (only operators that override this are told)."""
+
+    def idle(self, idle: bool) -> None:
+        """All inputs went idle (True) or one is active again (False)."""
+        self.output.idle(idle)
+
+    def next_tick(self) -> int | None:
+        """When this operator wants ``tick`` (ms, processing time); ``None``: never."""
+        return None
+
+    def tick(self, now: int) -> None:
+        """Processing time has reached ``now``; called only at or after ``next_tick()``."""
+
+    def end_input(self, index: int) -> None:
+        """Input ``index`` (0 or 1) has ended; the other may go on."""
+
+    def finish(self) -> None:
+        """All inputs ended and ``MAX_WATERMARK`` was handled: emit what is held back."""
+
+    def snapshot(self) -> Any:
+        """Return what must survive beyond keyed state and timers, as plain data (``None``: nothing)."""
+        return None
+
+    def restore(self, snapshot: Any) -> None:
+        """Take back what ``snapshot`` returned."""
+
+    def close(self) -> None:
+        """Run the user's ``close``; must work after a failure at any point."""
+
+
+class OperatorSpec(Protocol):
+    """The declared half: frozen, picklable with cloudpickle, and able to build its logic."""
+
+    def build(self) -> Operator:
+        """Make the logic of one subtask."""
+        ...
+
+
+__all__ = ["MAX_WATERMARK", "MIN_TIMESTAMP", "Operator", "OperatorSpec", "Output", "Timestamps", "Values"]

@@ -1,0 +1,155 @@
+"""What process functions are told: the contexts, the timer service and the time domain.
+
+One context object serves an operator for all its records: the operator writes ``at`` (and the store's current key)
+before each call. So a context is valid during the call only; a function must not keep what it says for later.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, NoReturn
+
+from funken.errors import StateNotKeyed
+from funken.ids import MIN_TIMESTAMP
+from funken.operators.base import Operator
+from funken.operators.results import Results
+from funken.operators.tags import OutputTag
+
+
+class TimeDomain(Enum):
+    """Which time a timer waits for."""
+
+    EVENT_TIME = 0
+    PROCESSING_TIME = 1
+
+
+class TimerService:
+    """Time, and timers for the current key."""
+
+    __slots__ = ("_store", "_timers")
+
+    def __init__(self, operator: Operator) -> None:
+        assert operator.context.keyed is not None
+        assert operator.context.timers is not None
+        self._store = operator.context.keyed
+        self._timers = operator.context.timers
+
+    def current_processing_time(self) -> int:
+        """Return the processing time (ms since the epoch)."""
+        return self._timers.current_processing_time()
+
+    def current_watermark(self) -> int:
+        """Return how far event time has come; ``-2**63`` before the first watermark."""
+        return self._timers.current_watermark
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        """Call ``on_timer`` for this key once the watermark reaches ``timestamp``; once, however often registered."""
+        self._timers.register_event_time_timer(self._store.current_key, None, timestamp)
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        """Call ``on_timer`` for this key once processing time reaches ``timestamp``."""
+        self._timers.register_processing_time_timer(self._store.current_key, None, timestamp)
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        """Delete this key's timer of that timestamp, if there is one."""
+        self._timers.delete_event_time_timer(self._store.current_key, None, timestamp)
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        """Delete this key's timer of that timestamp, if there is one."""
+        self._timers.delete_processing_time_timer(self._store.current_key, None, timestamp)
+
+
+class UnkeyedTimerService:
+    """Time without timers, for streams without keys."""
+
+    __slots__ = ("_operator",)
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+
+    def current_processing_time(self) -> int:
+        """Return the processing time (ms since the epoch)."""
+        return self._operator.context.processing_time()
+
+    def current_watermark(self) -> int:
+        """Return how far event time has come; ``-2**63`` before the first watermark."""
+        return self._operator.current_watermark
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        """Raise ``StateNotKeyed``."""
+        self._refuse("Register")
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        """Raise ``StateNotKeyed``."""
+        self._refuse("Register")
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        """Raise ``StateNotKeyed``."""
+        self._refuse("Delete")
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        """Raise ``StateNotKeyed``."""
+        self._refuse("Delete")
+
+    def _refuse(self, action: str) -> NoReturn:
+        raise StateNotKeyed(
+            f"operator {self._operator.context.operator!r} used timers on a stream without keys. {action} timers is "
+            "only supported on a keyed stream: call key_by(...) before this operator."
+        )
+
+
+class ProcessContext:
+    """What a process function may ask about the record it was given."""
+
+    __slots__ = ("_results", "_timer_service", "at")
+
+    def __init__(self, operator: Operator, results: Results) -> None:
+        self.at: int = MIN_TIMESTAMP
+        self._results = results
+        keyed = operator.context.keyed is not None
+        self._timer_service = TimerService(operator) if keyed else UnkeyedTimerService(operator)
+
+    def timestamp(self) -> int | None:
+        """Return the timestamp of the record, or of the timer in ``on_timer``; ``None`` if it has none."""
+        return None if self.at == MIN_TIMESTAMP else self.at
+
+    def timer_service(self) -> TimerService | UnkeyedTimerService:
+        """Return the access to time and timers."""
+        return self._timer_service
+
+    def output(self, output_tag: OutputTag, value: Any) -> None:
+        """Send a value to a side output, as ``yield output_tag, value`` does."""
+        self._results.side((output_tag, value), self.at)
+
+
+class KeyedContext(ProcessContext):
+    """The same on a keyed stream, where there is a current key."""
+
+    __slots__ = ("_store",)
+
+    def __init__(self, operator: Operator, results: Results) -> None:
+        super().__init__(operator, results)
+        assert operator.context.keyed is not None
+        self._store = operator.context.keyed
+
+    def get_current_key(self) -> Any:
+        """Return the key of the record or timer."""
+        return self._store.current_key
+
+
+class OnTimerContext(KeyedContext):
+    """What ``on_timer`` may ask."""
+
+    __slots__ = ("domain",)
+
+    def __init__(self, operator: Operator, results: Results) -> None:
+        super().__init__(operator, results)
+        self.domain = TimeDomain.EVENT_TIME
+
+    def time_domain(self) -> TimeDomain:
+        """Return whether event time or processing time has come."""
+        return self.domain
+
+    def output(self, output_tag: OutputTag, value: Any) -> None:
+        """Send a value to a side output, as ``yield output_tag, value`` does."""
+        self._results.side((output_tag, value), self.at if self.domain is TimeDomain.EVENT_TIME else MIN_TIMESTAMP)

@@ -1,0 +1,120 @@
+"""The source operator: reads splits through a reader, stamps records, asks for more splits when it has none.
+
+It has no input; the task calls ``poll`` when there is room downstream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from funken.connectors.base import Batch, Boundedness, NeedSplits, ReaderContext, Source, SourceReader, Wait
+from funken.operators.base import Operator
+from funken.operators.timestamps import Stamper
+from funken.timing.watermarks import WatermarkStrategy
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """A source and the strategy for its event time."""
+
+    source: Source
+    strategy: WatermarkStrategy
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the source ends by itself."""
+        return self.source.boundedness is Boundedness.BOUNDED
+
+    def build(self) -> SourceOperator:
+        """Make the logic of one subtask."""
+        return SourceOperator(self)
+
+
+class SourceOperator(Operator):
+    """One subtask of a source."""
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self._spec = spec
+        self._reader: SourceReader
+        self._stamper: Stamper
+        self._opened = False
+        self._asked = False
+        self._no_more = False
+        self._restored: list[Any] = []
+
+    def open(self) -> None:
+        """Open the reader."""
+        context = self.context
+        place = ReaderContext(context.operator, context.subtask, context.parallelism, attempt=context.attempt)
+        self._reader = self._spec.source.reader(place)
+        self._stamper = Stamper(self._spec.strategy, self)
+        self._opened = True
+        self._reader.open()
+        if self._restored:
+            self.add_splits(self._restored, no_more=False)
+
+    def add_splits(self, splits: Sequence[Any], no_more: bool) -> None:
+        """The driver gave splits; ``no_more``: there will be none after these."""
+        self._asked = False
+        self._no_more = no_more
+        if splits:
+            now = self.context.processing_time()
+            for split in splits:
+                self._stamper.progress.add(getattr(split, "id", ""), now)
+            self._reader.add_splits(splits)
+
+    def poll(self, limit: int, now: int) -> int | None:
+        """Read and emit up to about ``limit`` records.
+
+        Returns 0 if there may be more at once, a number of ms to wait if not, ``None`` if the source has ended.
+        """
+        found = self._reader.poll(limit, now)
+        if isinstance(found, Batch):
+            self._stamper.progress.add(found.split, now)
+            self._stamper.emit(found.split, found.values, found.timestamps)
+            self._drop_finished()
+            return 0
+        self._drop_finished()
+        if isinstance(found, Wait):
+            return found.millis
+        assert isinstance(found, NeedSplits)
+        if self._no_more:
+            return None
+        if not self._asked:
+            self._asked = True
+            self.context.report("splits", None)
+        return 0 if not self._asked else 5
+
+    def _drop_finished(self) -> None:
+        finished = self._reader.split_finished()
+        for split in finished:
+            self._stamper.progress.remove(split)
+        if finished and self._stamper.progress.combine():
+            self._stamper.advance()
+
+    def more_splits_came(self) -> None:
+        """The driver found new splits: ask again."""
+        self._asked = False
+
+    def next_tick(self) -> int | None:
+        """When watermarks are due."""
+        return self._stamper.next_tick()
+
+    def tick(self, now: int) -> None:
+        """Emit watermarks."""
+        self._stamper.tick(now)
+
+    def snapshot(self) -> Any:
+        """Return the unfinished splits with their positions."""
+        return self._reader.snapshot()
+
+    def restore(self, snapshot: Any) -> None:
+        """Read these splits first."""
+        self._restored = list(snapshot)
+
+    def close(self) -> None:
+        """Close the reader."""
+        if self._opened:
+            self._reader.close()

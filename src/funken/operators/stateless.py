@@ -1,0 +1,133 @@
+"""Operators that remember nothing: map, filter, flat_map, project. One comprehension per block each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from funken.operators.base import Operator, Timestamps, Values
+from funken.operators.calls import Call
+
+
+class CallOperator(Operator):
+    """Base of operators around one user function."""
+
+    def __init__(self, function: Call) -> None:
+        self._function = function
+        self._call = function.bind()
+
+    def open(self) -> None:
+        """Open the user's function."""
+        self._function.open(self.context)
+
+    def close(self) -> None:
+        """Close the user's function."""
+        self._function.close()
+
+
+@dataclass(frozen=True)
+class Map:
+    """One record for each record."""
+
+    function: Call
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return MapLogic(self.function)
+
+
+class MapLogic(CallOperator):
+    """Keeps timestamps."""
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Map a block."""
+        call = self._call
+        self.output.emit([call(value) for value in values], timestamps)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """The records for which the function is true."""
+
+    function: Call
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return FilterLogic(self.function)
+
+
+class FilterLogic(CallOperator):
+    """Keeps timestamps."""
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Filter a block."""
+        keep = self._call
+        if timestamps is None:
+            kept, stamps = [value for value in values if keep(value)], None
+        else:
+            pairs = [(value, at) for value, at in zip(values, timestamps, strict=True) if keep(value)]
+            kept, stamps = [value for value, _ in pairs], [at for _, at in pairs]
+        if kept:
+            self.output.emit(kept, stamps)
+
+
+@dataclass(frozen=True)
+class FlatMap:
+    """Any number of records for each record; the function returns an iterable, or ``None`` for no record."""
+
+    function: Call
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return FlatMapLogic(self.function)
+
+
+class FlatMapLogic(CallOperator):
+    """What comes of a record carries its timestamp."""
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Expand a block."""
+        call = self._call
+        results: list[Any] = []
+        extend = results.extend
+        if timestamps is None:
+            for value in values:
+                made = call(value)
+                if made is not None:
+                    extend(made)
+            if results:
+                self.output.emit(results, None)
+            return
+        stamps: list[int] = []
+        for value, at in zip(values, timestamps, strict=True):
+            made = call(value)
+            if made is not None:
+                before = len(results)
+                extend(made)
+                stamps.extend([at] * (len(results) - before))
+        if results:
+            self.output.emit(results, stamps)
+
+
+@dataclass(frozen=True)
+class MapBlock:
+    """The kernel: a list of records in, a list of records out; the convenience for code that works on many at once.
+
+    Timestamps are kept if the lists have the same length, and dropped otherwise.
+    """
+
+    function: Call
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return MapBlockLogic(self.function)
+
+
+class MapBlockLogic(CallOperator):
+    """Calls the function with the whole block."""
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Hand the block over (a copy: the function may change it)."""
+        made = list(self._call(list(values)))
+        if made:
+            self.output.emit(made, timestamps if len(made) == len(values) else None)

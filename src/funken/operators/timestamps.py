@@ -1,0 +1,121 @@
+"""Assigning timestamps and watermarks: in the middle of a stream, and the part that sources share.
+
+What comes from upstream as watermark is dropped, except ``MAX_WATERMARK``: a new assigner overrides the old.
+(Flink's ``TimestampsAndWatermarksOperator``.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.operators.base import Operator, Timestamps, Values
+from funken.timing.watermarks import WatermarkProgress, WatermarkStrategy
+
+
+class Stamper:
+    """Stamps blocks and emits watermarks on an operator's output, by a strategy; one progress over all its splits."""
+
+    def __init__(self, strategy: WatermarkStrategy, operator: Operator) -> None:
+        self._strategy = strategy
+        self._operator = operator
+        self._interval = operator.context.auto_watermark_interval
+        self.progress = WatermarkProgress(strategy)
+        self._told_idle = False
+        self._due: int | None = None
+        if strategy.generator is not None and self._interval > 0:
+            self._due = operator.context.processing_time() + self._interval
+
+    def emit(self, split: str, values: Values, timestamps: Timestamps) -> None:
+        """Give a block its timestamps and send it on; a punctuated watermark goes out right behind its record."""
+        strategy, output = self._strategy, self._operator.output
+        if strategy.assigner is not None:
+            assign = strategy.assigner
+            if timestamps is None:
+                timestamps = [assign(value, MIN_TIMESTAMP) for value in values]
+            else:
+                timestamps = [assign(value, old) for value, old in zip(values, timestamps, strict=True)]
+        if strategy.generator is None:
+            output.emit(values, timestamps)
+            return
+        now = self._operator.context.processing_time()
+        stamps = timestamps if timestamps is not None else [MIN_TIMESTAMP] * len(values)
+        if self._told_idle:
+            self._told_idle = False
+            output.idle(False)
+        if not self.progress.punctuated(split):
+            if timestamps is not None:
+                self.progress.on_block(split, stamps, now)
+            output.emit(values, timestamps)
+            return
+        start = 0
+        for position, value in enumerate(values):
+            if self.progress.on_event(split, value, stamps[position], now):
+                end = position + 1
+                output.emit(values[start:end], timestamps and timestamps[start:end])
+                self.advance()
+                start = end
+        if start < len(values):
+            output.emit(values[start:], timestamps and timestamps[start:])
+
+    def advance(self) -> None:
+        """Send the combined watermark on."""
+        self._operator.current_watermark = self.progress.watermark
+        self._operator.output.watermark(self.progress.watermark)
+
+    def next_tick(self) -> int | None:
+        """When the generators are to be asked again."""
+        return self._due
+
+    def tick(self, now: int) -> None:
+        """Ask the generators."""
+        self._due = now + self._interval
+        if self.progress.periodic(now):
+            self.advance()
+        if self.progress.idle != self._told_idle:
+            self._told_idle = self.progress.idle
+            self._operator.output.idle(self._told_idle)
+
+
+@dataclass(frozen=True)
+class TimestampsAndWatermarks:
+    """Spec of ``assign_timestamps_and_watermarks``."""
+
+    strategy: WatermarkStrategy
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return TimestampsAndWatermarksLogic(self.strategy)
+
+
+class TimestampsAndWatermarksLogic(Operator):
+    """One subtask, one generator."""
+
+    def __init__(self, strategy: WatermarkStrategy) -> None:
+        self._strategy = strategy
+        self._stamper: Stamper
+
+    def open(self) -> None:
+        """Make the generator."""
+        self._stamper = Stamper(self._strategy, self)
+        self._stamper.progress.add("", self.context.processing_time())
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Stamp a block."""
+        self._stamper.emit("", values, timestamps)
+
+    def watermark(self, watermark: int) -> None:
+        """Only the end of event time passes."""
+        if watermark == MAX_WATERMARK:
+            super().watermark(watermark)
+
+    def idle(self, idle: bool) -> None:
+        """Idleness is this operator's own matter."""
+
+    def next_tick(self) -> int | None:
+        """When the generator is to be asked."""
+        return self._stamper.next_tick()
+
+    def tick(self, now: int) -> None:
+        """Ask the generator."""
+        self._stamper.tick(now)

@@ -1,0 +1,149 @@
+"""What all window operators share: their life, their clocks and what becomes of late records.
+
+A subclass files records away in ``process`` and says in ``advance_event_time`` / ``advance_processing_time`` which
+windows fire. In ``BATCH`` no record is late and time stands still until the input has ended; then everything fires,
+processing-time windows too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from funken.errors import StateNotKeyed
+from funken.ids import MAX_WATERMARK
+from funken.operators.base import Operator, Output, Values
+from funken.operators.calls import Call
+from funken.operators.context import OperatorContext
+from funken.operators.window_functions import Firing
+from funken.state.keyed import NO_KEY, KeyedStateStore
+from funken.state.keygroups import KeyRouter, key_groups_of
+from funken.windowing.assigners import MergingWindowAssigner
+
+if TYPE_CHECKING:
+    from funken.operators.window import Window
+
+
+def one_key(value: Any) -> int:
+    """Return the key that all records share in ``window_all``."""
+    return 0
+
+
+ONE_KEY = Call(one_key)
+"""The key of ``window_all``; knowing it saves a call per record."""
+
+
+class WindowOperator(Operator):
+    """Base of the window logics."""
+
+    store: KeyedStateStore
+
+    def __init__(self, spec: Window) -> None:
+        self.spec = spec
+        self.contents = spec.contents.build()
+        self._key = spec.key.bind()
+        merging = isinstance(spec.assigner, MergingWindowAssigner)
+        self.firing = Firing(self, self.contents, spec.contents.many, spec.function, merging)
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Remember the surroundings."""
+        super().setup(context, output)
+        if context.keyed is None:
+            raise StateNotKeyed(
+                f"operator {context.operator!r} is a window without keyed state: its node must be keyed, "
+                "with ONE_KEY for windows over all records."
+            )
+        self.store = context.keyed
+        self._late = context.metrics.counter("numLateRecordsDropped")
+
+    def open(self) -> None:
+        """Open the user's functions."""
+        self.spec.contents.open(self.context)
+        self.firing.open()
+
+    def close(self) -> None:
+        """Close the user's functions."""
+        try:
+            self.firing.close()
+        finally:
+            self.spec.contents.close()
+
+    def watermark(self, watermark: int) -> None:
+        """Fire what is due, emit it, pass the watermark on."""
+        if not self.context.batch:
+            self.current_watermark = watermark
+            self.advance_event_time(watermark)
+            self._end_firing()
+        elif watermark == MAX_WATERMARK:
+            self.current_watermark = watermark
+            self.fire_all()
+            self._end_firing()
+        self.output.watermark(watermark)
+
+    def next_tick(self) -> int | None:
+        """When the next processing-time window is over: a timer for ms *t* is due when *t* has passed, as in Flink."""
+        due = self.next_processing_time()
+        return None if due is None or self.context.batch else due + 1
+
+    def tick(self, now: int) -> None:
+        """Fire what is due, emit it."""
+        self.advance_processing_time(now - 1)
+        self._end_firing()
+
+    def advance_event_time(self, watermark: int) -> None:
+        """Fire the event-time windows that end at or before ``watermark``."""
+
+    def advance_processing_time(self, time: int) -> None:
+        """Fire the processing-time windows that end at or before ``time``."""
+
+    def next_processing_time(self) -> int | None:
+        """Return when the next processing-time window ends."""
+        return None
+
+    def fire_all(self) -> None:
+        """Fire everything that waits for a time (``BATCH``)."""
+        raise NotImplementedError
+
+    def late(self, values: Values, timestamps: list[int]) -> None:
+        """Take records that came too late for every window: to the side output, or out of the stream and counted."""
+        if not values:
+            return
+        if self.spec.late_tag is None:
+            self._late.inc(len(values))
+        else:
+            self.output.emit_side(self.spec.late_tag, values, timestamps)
+
+    def keys(self, values: Values) -> list[Any]:
+        """Return the keys of records."""
+        if self.spec.key.target is one_key:
+            return [0] * len(values)
+        key_of = self._key
+        return [key_of(value) for value in values]
+
+    def _end_firing(self) -> None:
+        self.store.current_key = NO_KEY
+        self.firing.flush()
+
+
+class KeyGroups:
+    """Sorts entries by the key group of their key, and picks those that a subtask owns out of snapshots."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        limit = context.max_parallelism
+        self._group_of = KeyRouter(limit, limit, lambda group: group)
+        self._owned = key_groups_of(context.subtask, limit, context.parallelism)
+
+    def sort(self, entries: Iterable[tuple[Any, ...]]) -> dict[int, list[tuple[Any, ...]]]:
+        """Return entries, which begin with their key, by key group."""
+        groups: dict[int, list[tuple[Any, ...]]] = {}
+        group_of = self._group_of
+        for entry in entries:
+            groups.setdefault(group_of[entry[0]], []).append(entry)
+        return groups
+
+    def owned(self, snapshot: Any) -> Iterable[tuple[Any, ...]]:
+        """Yield the entries of this subtask's key groups from one snapshot or several."""
+        for groups in [snapshot] if isinstance(snapshot, dict) else snapshot:
+            for group, entries in groups.items():
+                if group in self._owned:
+                    yield from entries

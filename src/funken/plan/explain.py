@@ -1,0 +1,64 @@
+"""The plan as text for people and as JSON for programs (the web UI draws it)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from funken.plan.physical import Edge, PhysicalPlan
+
+
+def explain_text(plan: PhysicalPlan) -> str:
+    """Return the levels, their vertices, and where their records go."""
+    levels = len(plan.widths)
+    lines = [f"{plan.name}: {levels} level{'s' * (levels > 1)}, {plan.slots} task slot{'s' * (plan.slots > 1)}"]
+    for level, width in enumerate(plan.widths):
+        lines.append(f"level {level} (width {width})")
+        for vertex in plan.at(level):
+            times = f"  x{vertex.parallelism}" if vertex.parallelism > 1 else ""
+            lines.append(f"  [{vertex.id}] {vertex.name}{times}")
+            lines += [f"      {_arrow(edge)}" for edge in plan.edges if edge.source == vertex.id]
+    return "\n".join(lines)
+
+
+def _arrow(edge: Edge) -> str:
+    notes = [f"by {edge.partitioning.label}"]
+    if edge.side is not None:
+        notes.append(f"side output {edge.side!r}")
+    if edge.index:
+        notes.append("second input")
+    if edge.local:
+        notes.append("within the task")
+    if edge.target_level > edge.source_level + 1:
+        notes.append(f"relayed over {edge.target_level - edge.source_level - 1} level(s)")
+    return f"-> [{edge.target}] " + ", ".join(notes)
+
+
+def explain_json(plan: PhysicalPlan) -> str:
+    """Return the same as JSON."""
+    document: dict[str, Any] = {
+        "name": plan.name,
+        "slots": plan.slots,
+        "widths": plan.widths,
+        "vertices": [
+            {
+                "id": vertex.id,
+                "name": vertex.name,
+                "level": vertex.level,
+                "parallelism": vertex.parallelism,
+                "max_parallelism": vertex.max_parallelism,
+                "operators": [
+                    {"id": n.id, "uid": n.uid, "state_id": plan.stable_ids.get(n.id), "name": n.name, "kind": n.kind,
+                     "description": n.description}
+                    for n in vertex.nodes
+                ],
+            }
+            for vertex in plan.vertices
+        ],
+        "edges": [
+            {"id": e.id, "from": e.source, "to": e.target, "input": e.index, "side": e.side, "local": e.local,
+             "partitioning": e.partitioning.label}
+            for e in plan.edges
+        ],
+    }  # fmt: skip
+    return json.dumps(document, indent=2)

@@ -1,0 +1,77 @@
+"""The DAG of a program while it is being built, and the ids that survive a change of it.
+
+A node can only name nodes that exist, so the graph has no cycles and the order of insertion is a topological one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from funken.errors import InvalidProgram
+from funken.ids import OperatorId
+from funken.plan.nodes import Node
+
+
+class StreamGraph:
+    """The nodes of one program, in topological order."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[OperatorId, Node] = {}
+        self._next = 1
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._nodes.values())
+
+    def __getitem__(self, operator: OperatorId) -> Node:
+        return self._nodes[operator]
+
+    def add(self, **fields: Any) -> Node:
+        """Add a node under a new id."""
+        node = Node(id=OperatorId(self._next), **fields)
+        missing = [i.upstream for i in node.inputs if i.upstream not in self._nodes]
+        if missing:
+            raise InvalidProgram(
+                f"operator {node.name!r} reads operators {missing} of another program, or of one that was already "
+                "executed. Build the whole pipeline anew after execute()."
+            )
+        self._next += 1
+        self._nodes[node.id] = node
+        return node
+
+    def change(self, operator: OperatorId, **fields: Any) -> Node:
+        """Replace fields of a node."""
+        if operator not in self._nodes:
+            raise InvalidProgram("this stream belongs to a program that was already executed; build it anew.")
+        self._nodes[operator] = node = replace(self._nodes[operator], **fields)
+        return node
+
+    def take(self) -> StreamGraph:
+        """Move all nodes to a new graph and leave this one empty; ids go on counting."""
+        taken = StreamGraph()
+        taken._nodes, self._nodes = self._nodes, {}
+        return taken
+
+    def stable_ids(self) -> dict[OperatorId, str]:
+        """Return the id under which each operator's state is kept: its ``uid``, or a hash of its place in the graph."""
+        ids: dict[OperatorId, str] = {}
+        seen: dict[str, str] = {}
+        for node in self:
+            if node.uid is not None:
+                if node.uid in seen:
+                    raise InvalidProgram(
+                        f"uid {node.uid!r} is used by {seen[node.uid]!r} and {node.name!r}; a uid names one operator."
+                    )
+                seen[node.uid] = node.name
+                ids[node.id] = node.uid
+                continue
+            place = [node.kind, *(f"{ids[i.upstream]}:{i.index}:{i.side}" for i in node.inputs)]
+            digest = hashlib.sha256("|".join(place).encode()).hexdigest()[:16]
+            twins = sum(1 for other in ids.values() if other.split("#")[0] == digest)
+            ids[node.id] = f"{digest}#{twins}" if twins else digest
+        return ids

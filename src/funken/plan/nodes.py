@@ -1,0 +1,107 @@
+"""The node types of a program: frozen, printable, ignorant of Spark and of records.
+
+A program is a set of ``Node``s, each with an operator spec and its inputs. An ``Input`` names the node it reads, which
+of its outputs (main or a side output), to which logical input of the operator it goes, and how records are spread.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from funken.ids import OperatorId
+from funken.operators.base import OperatorSpec
+from funken.operators.calls import Call
+
+
+@dataclass(frozen=True)
+class Partitioning:
+    """How the records of an edge are spread over the subtasks of its target."""
+
+    @property
+    def label(self) -> str:
+        """The name that ``explain()`` prints."""
+        return type(self).__name__.upper()
+
+
+@dataclass(frozen=True)
+class Forward(Partitioning):
+    """Subtask *i* to subtask *i*; both sides have the same parallelism."""
+
+
+@dataclass(frozen=True)
+class Hash(Partitioning):
+    """Records with equal keys to the subtask that owns their key group."""
+
+    key: Call
+
+
+@dataclass(frozen=True)
+class Rebalance(Partitioning):
+    """Round robin over all subtasks."""
+
+
+@dataclass(frozen=True)
+class Rescale(Partitioning):
+    """Round robin over the subtasks that are this one's share."""
+
+
+@dataclass(frozen=True)
+class Shuffle(Partitioning):
+    """To a random subtask."""
+
+
+@dataclass(frozen=True)
+class Broadcast(Partitioning):
+    """Every record to every subtask."""
+
+
+@dataclass(frozen=True)
+class Global(Partitioning):
+    """Everything to subtask 0."""
+
+
+@dataclass(frozen=True)
+class Custom(Partitioning):
+    """To subtask ``partitioner(key(record), parallelism)``."""
+
+    partitioner: Call
+    key: Call
+
+
+class Chaining(enum.Enum):
+    """Whether a node may share a vertex with its neighbours (Flink's ``ChainingStrategy``)."""
+
+    ALWAYS = "always"
+    HEAD = "head"
+    NEVER = "never"
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input of a node; ``partitioning`` ``None`` means forward where possible, else rebalance."""
+
+    upstream: OperatorId
+    partitioning: Partitioning | None = None
+    index: int = 0
+    side: str | None = None
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator of a program. ``keyed`` operators get keyed state and timers; ``kind`` is for people."""
+
+    id: OperatorId
+    name: str
+    kind: str
+    spec: OperatorSpec
+    inputs: tuple[Input, ...] = ()
+    parallelism: int | None = None
+    max_parallelism: int | None = None
+    parallelism_limit: int | None = None
+    uid: str | None = None
+    description: str | None = None
+    chaining: Chaining = Chaining.ALWAYS
+    slot_sharing_group: str | None = None
+    keyed: bool = False
+    buffer_timeout: int | None = None

@@ -1,0 +1,210 @@
+"""From the program's DAG to levels: what runs in which Spark stage, and what crosses between them.
+
+* A *vertex* is a chain: nodes joined by forward edges, run as one piece.
+* An *edge* joins two vertices. It is *local* if both are at the same level (forward, within the task); otherwise it is
+  an *exchange*, and raises the level of what it feeds. An exchange that skips levels is relayed by the tasks between.
+* Task *i* of level *L* hosts subtask *i* of every vertex of that level; a level is as wide as its widest vertex.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from funken.errors import InvalidProgram
+from funken.ids import DEFAULT_MAX_PARALLELISM, EdgeId, OperatorId
+from funken.operators.source import SourceSpec
+from funken.plan.graph import StreamGraph
+from funken.plan.nodes import Chaining, Forward, Hash, Input, Node, Partitioning, Rebalance
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A physical edge: from one node's output to one input of a vertex."""
+
+    id: EdgeId
+    source: int
+    source_node: OperatorId
+    side: str | None
+    target: int
+    index: int
+    partitioning: Partitioning
+    source_parallelism: int
+    target_parallelism: int
+    target_max_parallelism: int
+    source_level: int
+    target_level: int
+    buffer_timeout: int | None = None
+
+    @property
+    def local(self) -> bool:
+        """Whether the edge stays within its task."""
+        return self.source_level == self.target_level
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """A chain of nodes, in topological order, with the level it runs at."""
+
+    id: int
+    nodes: tuple[Node, ...]
+    parallelism: int
+    max_parallelism: int
+    level: int
+
+    @property
+    def name(self) -> str:
+        """The names of its operators, as Flink writes them: ``a -> b``."""
+        return " -> ".join(node.name for node in self.nodes)
+
+    @property
+    def source(self) -> Node | None:
+        """The source node that heads this vertex, if any."""
+        return self.nodes[0] if isinstance(self.nodes[0].spec, SourceSpec) else None
+
+
+@dataclass(frozen=True)
+class PhysicalPlan:
+    """What a runner needs to know, and all it needs to know."""
+
+    name: str
+    vertices: tuple[Vertex, ...]
+    edges: tuple[Edge, ...]
+    widths: tuple[int, ...]
+    stable_ids: dict[OperatorId, str] = field(default_factory=dict)
+
+    @property
+    def slots(self) -> int:
+        """How many tasks run at the same time in continuous mode."""
+        return sum(self.widths)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether every source ends by itself."""
+        return all(v.source.spec.bounded for v in self.vertices if v.source)  # type: ignore[attr-defined]
+
+    def at(self, level: int) -> list[Vertex]:
+        """Return the vertices of a level."""
+        return [vertex for vertex in self.vertices if vertex.level == level]
+
+
+def _parallelism(node: Node, default: int) -> int:
+    wanted = default if node.parallelism is None else node.parallelism
+    if node.parallelism_limit is not None and wanted > node.parallelism_limit:
+        if node.parallelism is not None:
+            raise InvalidProgram(
+                f"operator {node.name!r} has parallelism {wanted}, but cannot run with more than "
+                f"{node.parallelism_limit}. Remove set_parallelism(), or add rebalance() and set it on what follows."
+            )
+        wanted = node.parallelism_limit
+    if node.max_parallelism is not None and wanted > node.max_parallelism:
+        raise InvalidProgram(
+            f"operator {node.name!r} has parallelism {wanted}, more than its maximum {node.max_parallelism}."
+        )
+    return wanted
+
+
+def resolve(graph: StreamGraph, parallelism: int, max_parallelism: int = -1) -> list[Node]:
+    """Fill in what the program left open: parallelism, maximum parallelism, partitioning."""
+    nodes: dict[OperatorId, Node] = {}
+    for node in graph:
+        width = _parallelism(node, parallelism)
+        limit = node.max_parallelism or (max_parallelism if max_parallelism > 0 else DEFAULT_MAX_PARALLELISM)
+        inputs = []
+        for given in node.inputs:
+            same = nodes[given.upstream].parallelism == width
+            how = given.partitioning
+            if isinstance(how, Forward) and not same:
+                raise InvalidProgram(
+                    f"operator {node.name!r} (parallelism {width}) is joined by forward() to "
+                    f"{nodes[given.upstream].name!r} (parallelism {nodes[given.upstream].parallelism}). Give both the "
+                    "same parallelism, or use rebalance() or rescale()."
+                )
+            inputs.append(replace(given, partitioning=how or (Forward() if same else Rebalance())))
+        nodes[node.id] = replace(node, parallelism=width, max_parallelism=max(limit, width), inputs=tuple(inputs))
+    return list(nodes.values())
+
+
+def chain(nodes: list[Node], enabled: bool = True) -> list[list[Node]]:
+    """Group nodes into chains (Flink's rule): one input, forward, same parallelism, nobody objects."""
+    group_of: dict[OperatorId, list[Node]] = {}
+    groups: list[list[Node]] = []
+    by_id = {node.id: node for node in nodes}
+    for node in nodes:
+        group = None
+        if enabled and len(node.inputs) == 1 and node.chaining is Chaining.ALWAYS:
+            upstream = by_id[node.inputs[0].upstream]
+            if (
+                isinstance(node.inputs[0].partitioning, Forward)
+                and upstream.chaining is not Chaining.NEVER
+                and upstream.slot_sharing_group == node.slot_sharing_group
+                and upstream.max_parallelism == node.max_parallelism
+                and node.buffer_timeout == upstream.buffer_timeout
+            ):
+                group = group_of[upstream.id]
+        if group is None:
+            group = []
+            groups.append(group)
+        group.append(node)
+        group_of[node.id] = group
+    return groups
+
+
+def _levels(groups: list[list[Node]], vertex_of: dict[OperatorId, int]) -> list[int]:
+    """Return each vertex's level: one more than the highest it reads by an exchange, at least that of a forward one."""
+    levels: list[int] = []
+    for number, group in enumerate(groups):
+        level = 0
+        for given in group[0].inputs:
+            below = levels[vertex_of[given.upstream]]
+            level = max(level, below if isinstance(given.partitioning, Forward) else below + 1)
+        levels.append(level)
+        assert len(levels) == number + 1
+    return levels
+
+
+def compile_plan(
+    graph: StreamGraph, name: str, parallelism: int, max_parallelism: int = -1, chaining: bool = True
+) -> PhysicalPlan:
+    """Compile a program into vertices, edges and levels.
+
+    Raises ``InvalidProgram`` for an empty program and for parallelisms that contradict each other.
+    """
+    if not len(graph):
+        raise InvalidProgram("No operators defined in streaming topology. Cannot execute.")
+    stable_ids = graph.stable_ids()
+    groups = chain(resolve(graph, parallelism, max_parallelism), chaining)
+    vertex_of = {node.id: number for number, group in enumerate(groups) for node in group}
+    levels = _levels(groups, vertex_of)
+    vertices = tuple(
+        Vertex(number, tuple(group), group[0].parallelism or 1, group[0].max_parallelism or 1, levels[number])
+        for number, group in enumerate(groups)
+    )
+    edges: list[Edge] = []
+    for vertex in vertices:
+        for given in vertex.nodes[0].inputs:
+            edges.append(_edge(EdgeId(len(edges)), given, vertices[vertex_of[given.upstream]], vertex))
+    widths = tuple(
+        max(vertex.parallelism for vertex in vertices if vertex.level == level) for level in range(max(levels) + 1)
+    )
+    return PhysicalPlan(name, vertices, tuple(edges), widths, stable_ids)
+
+
+def _edge(number: EdgeId, given: Input, source: Vertex, target: Vertex) -> Edge:
+    assert given.partitioning is not None
+    if isinstance(given.partitioning, Hash) and target.parallelism > target.max_parallelism:
+        raise InvalidProgram(f"operator {target.name!r} has more subtasks than key groups; raise set_max_parallelism().")
+    return Edge(
+        id=number,
+        source=source.id,
+        source_node=given.upstream,
+        side=given.side,
+        target=target.id,
+        index=given.index,
+        partitioning=given.partitioning,
+        source_parallelism=source.parallelism,
+        target_parallelism=target.parallelism,
+        target_max_parallelism=target.max_parallelism,
+        source_level=source.level,
+        target_level=target.level,
+        buffer_timeout=target.nodes[0].buffer_timeout,
+    )

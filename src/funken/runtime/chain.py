@@ -1,0 +1,164 @@
+"""A vertex at work: its operators wired output to input, one call per hop and block.
+
+A chain is a tree: the head takes what the gate (or the source) gives; every operator's output goes to the operators
+chained to it and to the writers of the edges that leave it, main and side outputs apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from funken.ids import OperatorId
+from funken.operators.base import Operator, Output, Timestamps, Values
+from funken.operators.context import OperatorContext
+from funken.plan.physical import Edge, Vertex
+
+Emit = Callable[[Values, Timestamps], None]
+
+
+class EdgeEnd:
+    """How a chain sees an outgoing edge, exchange or local alike."""
+
+    __slots__ = ("edge", "emit", "end", "flush", "idle", "watermark")
+
+    def __init__(
+        self,
+        edge: Edge,
+        emit: Emit,
+        watermark: Callable[[int], None],
+        idle: Callable[[bool], None],
+        end: Callable[[], None],
+        flush: Callable[[], None],
+    ) -> None:
+        self.edge = edge
+        self.emit = emit
+        self.watermark = watermark
+        self.idle = idle
+        self.end = end
+        self.flush = flush
+
+
+def _nothing(values: Values, timestamps: Timestamps) -> None:
+    """Drop a block that nobody reads."""
+
+
+def _all(calls: list[Any]) -> Any:
+    """Join calls into one; the common case of a single one costs nothing."""
+    if len(calls) == 1:
+        return calls[0]
+
+    def call_all(*arguments: Any) -> None:
+        for call in calls:
+            call(*arguments)
+
+    return call_all
+
+
+class Chain:
+    """The operators of one vertex, one subtask."""
+
+    def __init__(
+        self, vertex: Vertex, contexts: dict[OperatorId, OperatorContext], operators: dict[OperatorId, Operator],
+        ends: list[EdgeEnd],
+    ) -> None:  # fmt: skip
+        self.vertex = vertex
+        self.operators = operators
+        self._order = [operators[node.id] for node in vertex.nodes]
+        self.head = self._order[0]
+        self._ends = ends
+        children: dict[OperatorId, list[tuple[str | None, Operator]]] = {node.id: [] for node in vertex.nodes}
+        for node in vertex.nodes[1:]:
+            children[node.inputs[0].upstream].append((node.inputs[0].side, operators[node.id]))
+        for node in vertex.nodes:
+            leaving = [end for end in ends if end.edge.source_node == node.id]
+            output = self._wire(children[node.id], leaving)
+            operators[node.id].setup(contexts[node.id], output)
+        self._inputs_closed: set[int] = set()
+
+    @staticmethod
+    def _wire(children: list[tuple[str | None, Operator]], leaving: list[EdgeEnd]) -> Output:
+        output = Output()
+        main: list[Emit] = [op.process for side, op in children if side is None]
+        main += [end.emit for end in leaving if end.edge.side is None]
+        sides: dict[str, list[Emit]] = {}
+        for side, op in children:
+            if side is not None:
+                sides.setdefault(side, []).append(op.process)
+        for end in leaving:
+            if end.edge.side is not None:
+                sides.setdefault(end.edge.side, []).append(end.emit)
+        routes = {side: _all(calls) for side, calls in sides.items()}
+        output.emit = _all(main) if main else _nothing
+        output.emit_side = lambda tag, values, timestamps: routes.get(tag, _nothing)(values, timestamps)
+        output.watermark = _all([op.watermark for _, op in children] + [end.watermark for end in leaving])
+        output.idle = _all([op.idle for _, op in children] + [end.idle for end in leaving])
+        return output
+
+    def open(self) -> None:
+        """Open all operators, the last one first, as Flink does."""
+        for operator in reversed(self._order):
+            operator.open()
+
+    def process(self, index: int, values: Values, timestamps: Timestamps) -> None:
+        """Hand a block to the head."""
+        if index == 0:
+            self.head.process(values, timestamps)
+        else:
+            self.head.process_second(values, timestamps)
+
+    def watermark(self, watermark: int) -> None:
+        """Hand a watermark to the head."""
+        self.head.watermark(watermark)
+
+    def watermark_input(self, index: int, watermark: int) -> None:
+        """Tell the head about one input's watermark."""
+        self.head.watermark_input(index, watermark)
+
+    def idle(self, idle: bool) -> None:
+        """Tell the head that all is idle, or that it is not any more."""
+        self.head.idle(idle)
+
+    def end_input(self, index: int) -> None:
+        """Tell the head that an input ended."""
+        self._inputs_closed.add(index)
+        self.head.end_input(index)
+
+    def finish(self) -> None:
+        """End the chain: every operator emits what it holds back, then the edges end."""
+        for operator in self._order:
+            if operator is not self.head:
+                operator.end_input(0)
+            operator.finish()
+        for end in self._ends:
+            end.end()
+
+    def next_tick(self) -> int | None:
+        """When the first of the operators wants a tick."""
+        due = [at for at in (op.next_tick() for op in self._order) if at is not None]
+        return min(due) if due else None
+
+    def tick(self, now: int) -> None:
+        """Tell the operators whose time has come."""
+        for operator in self._order:
+            at = operator.next_tick()
+            if at is not None and at <= now:
+                operator.tick(now)
+
+    def flush(self) -> None:
+        """Send what the edges hold back."""
+        for end in self._ends:
+            end.flush()
+
+    def close(self) -> list[BaseException]:
+        """Close all operators; return what they raised."""
+        raised: list[BaseException] = []
+        for operator in self._order:
+            try:
+                operator.close()
+            except Exception as error:
+                raised.append(error)
+        return raised
+
+
+__all__ = ["Chain", "EdgeEnd"]

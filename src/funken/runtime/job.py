@@ -1,0 +1,58 @@
+"""A job as the runners see it, and the runners by name.
+
+A runner takes a ``Job`` and returns when it has finished, was cancelled, or raises what made it fail. Runners are
+found by name and imported when first used: the API knows no more of Spark than the text ``funken.spark.submit``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from funken.config import Configuration
+from funken.plan.physical import PhysicalPlan
+from funken.runtime.master import JobMaster
+from funken.runtime.settings import TaskSettings
+
+
+@dataclass
+class Job:
+    """One submission: the plan, how it is to run, and the master that follows it. ``session`` is the runner's own."""
+
+    plan: PhysicalPlan
+    settings: TaskSettings
+    configuration: Configuration
+    master: JobMaster
+    session: Any = None
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+    def cancel(self) -> None:
+        """Ask the job to stop."""
+        self.cancelled.set()
+        self.master.ended.set()
+
+
+class Runner(Protocol):
+    """A way to run a plan."""
+
+    def default_parallelism(self, configuration: Configuration, session: Any) -> int:
+        """How many subtasks an operator gets if the program says nothing."""
+
+    def run(self, job: Job) -> None:
+        """Run the job to its end; raise ``JobExecutionError`` if it fails; return early if it is cancelled."""
+
+
+RUNNERS = {
+    "local": "funken.runtime.local:LocalRunner",
+    "batch": "funken.spark.submit:BatchRunner",
+    "continuous": "funken.spark.submit:ContinuousRunner",
+}
+
+
+def runner_for(target: str) -> Runner:
+    """Import and make the runner of a target."""
+    module, name = RUNNERS[target].split(":")
+    runner: Runner = getattr(importlib.import_module(module), name)()
+    return runner

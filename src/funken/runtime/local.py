@@ -1,0 +1,165 @@
+"""The whole plan in one process, one thread, no Spark: for tests, notebooks and debuggers.
+
+The same tasks as on a cluster, and the same blocks between them (records are pickled when they cross an exchange, so
+that what cannot travel fails here too). Sources are read only while the blocks in flight are few, tasks take turns in a
+fixed order, so a bounded job gives the same output every time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import cloudpickle
+
+from funken import config
+from funken.config import Configuration
+from funken.errors import InvalidProgram, JobExecutionError
+from funken.runtime.job import Job
+from funken.runtime.messages import Report, Started, TaskId
+from funken.runtime.task import Task
+from funken.timing.clock import Clock, SystemClock
+
+_IN_FLIGHT = 16
+_MEASURE_SECONDS = 0.5
+
+
+def portable(plan: Any) -> bytes:
+    """Pickle a plan; an error names what cannot travel."""
+    try:
+        return bytes(cloudpickle.dumps(plan))
+    except Exception as error:
+        raise InvalidProgram(
+            f"the program cannot be sent to the workers: {type(error).__name__}: {error}. A function refers to something "
+            "that cannot be pickled (a lock, an open file, a SparkSession?); create it in open() of a function object."
+        ) from error
+
+
+class LocalRunner:
+    """Runs jobs in the calling thread."""
+
+    def __init__(self, clock: Clock | None = None, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._clock = clock or SystemClock()
+        self._sleep = sleep
+
+    def default_parallelism(self, configuration: Configuration, session: Any) -> int:
+        """One subtask per core."""
+        return os.cpu_count() or 1
+
+    def run(self, job: Job) -> None:
+        """Run to the end; operators are closed in any case."""
+        job.master.check()
+        blob = portable(job.plan)
+        loop = _Loop(job, blob, self._clock, self._sleep)
+        try:
+            loop.run()
+        finally:
+            loop.close()
+
+
+class _Loop:
+    """The tasks of one job and the queues between them."""
+
+    def __init__(self, job: Job, blob: bytes, clock: Clock, sleep: Callable[[float], None]) -> None:
+        self._job = job
+        self._clock = clock
+        self._sleep = sleep
+        self._reports: deque[Report] = deque()
+        self._tasks = {
+            task: Task(cloudpickle.loads(blob), task, job.settings, clock, self._reports.append)
+            for task in job.master.tasks
+        }
+        self._inbox: dict[TaskId, deque[bytes]] = {task: deque() for task in self._tasks}
+        self._timeout = job.configuration.get(config.BUFFER_TIMEOUT) / 1000
+
+    def run(self) -> None:
+        """Give every task its turn until all have finished."""
+        for task in self._tasks.values():
+            task.open()
+            self._reports.append(Started(task.id, pid=os.getpid()))
+        flushed = measured = self._clock.monotonic()
+        while len(self._job.master.finished) < len(self._tasks):
+            if self._job.cancelled.is_set():
+                return
+            wait = self._turn()
+            now = self._clock.monotonic()
+            if wait or (self._timeout >= 0 and now - flushed >= self._timeout):
+                flushed = now
+                if self._flush():
+                    continue
+            if now - measured >= _MEASURE_SECONDS:
+                measured = now
+                for task in self._tasks.values():
+                    self._reports.append(task.measured())
+            if wait:
+                self._order(self._job.master.discover(self._clock.now()))
+                self._sleep(min(wait, 50) / 1000)
+        self._talk()
+        if self._job.master.error is not None:
+            raise self._job.master.error
+
+    def _turn(self) -> int:
+        """One round; returns ms until anything may happen, 0 if something did."""
+        wait = 1000
+        # Downstream first: what is in flight is worked off before a source adds to it.
+        for task in reversed(self._tasks.values()):
+            now = self._clock.now()
+            due = task.advance()
+            self._route(task)
+            if due is not None:
+                wait = min(wait, max(1, due - now))
+            inbox = self._inbox[task.id]
+            while inbox:
+                task.receive(inbox.popleft())
+                while task.work:
+                    task.step()
+                self._route(task)
+                wait = 0
+            if task.has_sources and self._room():
+                found = task.poll()
+                wait = min(wait, found) if found is not None else wait
+                self._route(task)
+        if self._talk():
+            wait = 0
+        return wait
+
+    def _room(self) -> bool:
+        return sum(len(inbox) for inbox in self._inbox.values()) < _IN_FLIGHT * len(self._inbox)
+
+    def _flush(self) -> bool:
+        moved = False
+        for task in self._tasks.values():
+            task.flush()
+            moved = self._route(task) or moved
+        return moved
+
+    def _route(self, task: Task) -> bool:
+        if not task.outbox:
+            return False
+        level = task.id.level + 1
+        for target, data in task.outbox:
+            self._inbox[TaskId(level, target)].append(data)
+        task.outbox.clear()
+        return True
+
+    def _talk(self) -> bool:
+        talked = bool(self._reports)
+        while self._reports:
+            self._order(self._job.master.handle(self._reports.popleft()))
+        return talked
+
+    def _order(self, orders: list[tuple[TaskId, Any]]) -> None:
+        for task, order in orders:
+            self._tasks[task].order(order)
+
+    def close(self) -> None:
+        """Close every task; the first error of a close is raised only if nothing else went wrong."""
+        for task in self._tasks.values():
+            try:
+                task.close()
+            except JobExecutionError:
+                if self._job.master.error is None and not self._job.cancelled.is_set():
+                    raise

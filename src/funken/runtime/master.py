@@ -1,0 +1,226 @@
+"""The driver's half of a job: hands out splits, gathers what tasks report, says when the job is over.
+
+It has no thread, socket or clock of its own: a runner feeds it reports and carries its orders. Calls may come from
+several threads (one per connection); one lock makes them one after the other.
+"""
+
+from __future__ import annotations
+
+import pickle
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, TextIO
+
+from funken.connectors.base import Sink, SplitEnumerator
+from funken.errors import JobExecutionError, TaskLost
+from funken.ids import OperatorId
+from funken.operators.sink import CollectSink, WriterSink
+from funken.operators.source import SourceSpec
+from funken.plan.physical import PhysicalPlan
+from funken.runtime.messages import (
+    AddSplits,
+    Collected,
+    Failed,
+    Finished,
+    Measured,
+    Order,
+    Prepared,
+    Printed,
+    Report,
+    SplitsFound,
+    SplitsWanted,
+    Started,
+    TaskId,
+)
+
+Orders = list[tuple[TaskId, Order]]
+
+_END = object()
+_COLLECT_BLOCKS = 64
+
+
+class Collector:
+    """Records on their way to the program: a bounded queue of blocks, so that a slow reader slows the job."""
+
+    def __init__(self) -> None:
+        self._queue: queue.Queue[Any] = queue.Queue(_COLLECT_BLOCKS)
+        self._closed = threading.Event()
+
+    def put(self, records: list[Any]) -> None:
+        """Add a block; waits for room, unless the reader left."""
+        while not self._closed.is_set():
+            try:
+                self._queue.put(records, timeout=0.2)
+                return
+            except queue.Full:
+                continue
+
+    def end(self) -> None:
+        """Tell the reader that nothing follows."""
+        self.put(_END)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        """The reader left: drop what comes."""
+        self._closed.set()
+
+    def get(self) -> list[Any] | None:
+        """Wait for the next block; ``None`` at the end."""
+        found = self._queue.get()
+        return None if found is _END else found
+
+
+class JobMaster:
+    """One attempt of one job, seen from the driver."""
+
+    def __init__(
+        self, plan: PhysicalPlan, hold: bool = False, out: TextIO | None = None,
+        progress: Callable[[JobMaster], None] | None = None,
+    ) -> None:  # fmt: skip
+        self.plan = plan
+        self.tasks = [TaskId(level, index) for level, width in enumerate(plan.widths) for index in range(width)]
+        self.started: set[TaskId] = set()
+        self.finished: set[TaskId] = set()
+        self.error: JobExecutionError | None = None
+        self.ended = threading.Event()
+        self.all_started = threading.Event()
+        self.metrics: dict[TaskId, Measured] = {}
+        self.collectors: dict[str, Collector] = {}
+        self._hold = hold
+        self._held: dict[TaskId, list[Report]] = {}
+        self._out = out
+        self._progress = progress
+        self._lock = threading.RLock()
+        self._enumerators: dict[OperatorId, SplitEnumerator] = {}
+        self._given: dict[tuple[int, int], list[Any]] = {}
+        self._again: dict[tuple[int, int], list[Any]] = {}
+        self._sinks: dict[OperatorId, Sink] = {}
+        self._prepared: dict[OperatorId, list[Any]] = {}
+        self._next_discovery: dict[OperatorId, int] = {}
+        for vertex in plan.vertices:
+            for node in vertex.nodes:
+                if isinstance(node.spec, SourceSpec):
+                    self._enumerators[node.id] = node.spec.source.enumerator(vertex.parallelism)
+                elif isinstance(node.spec, WriterSink):
+                    self._sinks[node.id] = node.spec.sink
+                elif isinstance(node.spec, CollectSink):
+                    self.collectors[node.spec.name] = Collector()
+
+    # ---- life
+
+    def check(self) -> None:
+        """Look at every source and sink before anything runs; raise what they raise."""
+        for enumerator in self._enumerators.values():
+            enumerator.start()
+        for sink in self._sinks.values():
+            sink.check()
+
+    def succeed(self) -> None:
+        """The job is over: make what its sinks prepared visible, and end the collected streams."""
+        for operator, committables in self._prepared.items():
+            self._sinks[operator].commit(committables)
+        self._prepared.clear()
+        self.end_collecting()
+
+    def abandon(self) -> None:
+        """The job failed or was cancelled: drop what is not committed."""
+        for operator, committables in self._prepared.items():
+            self._sinks[operator].abort(committables)
+        self._prepared.clear()
+
+    def end_collecting(self) -> None:
+        """Let readers of collected records see the end."""
+        for collector in self.collectors.values():
+            collector.end()
+
+    # ---- reports
+
+    def handle(self, report: Report) -> Orders:
+        """Take a report; return what is to be told to whom."""
+        match report:
+            case Collected() | Printed() | Prepared() if self._hold:
+                with self._lock:
+                    self._held.setdefault(report.task, []).append(report)
+                return []
+            case Collected() | Printed() | Prepared():
+                self._deliver(report)
+                return []
+            case Measured():
+                self.metrics[report.task] = report
+                if self._progress is not None:
+                    self._progress(self)
+                return []
+        with self._lock:
+            match report:
+                case Started():
+                    self._begin(report.task)
+                case SplitsWanted():
+                    return [(report.task, self._splits(report))]
+                case Finished():
+                    for held in self._held.pop(report.task, []):
+                        self._deliver(held)
+                    self.finished.add(report.task)
+                    if len(self.finished) == len(self.tasks):
+                        self.ended.set()
+                case Failed():
+                    self.fail(report.error, report.secondary)
+        return []
+
+    def fail(self, error: BaseException | None, secondary: bool = False) -> None:
+        """Remember the first cause; a secondary one (a lost connection, say) only if there is no other."""
+        with self._lock:
+            if self.error is None or (isinstance(self.error, TaskLost) and not secondary):
+                self.error = error if isinstance(error, JobExecutionError) else JobExecutionError(str(error))
+        self.ended.set()
+
+    def _begin(self, task: TaskId) -> None:
+        if task in self.started:  # a second attempt: what the first one read is read again
+            self._held.pop(task, None)
+            for place, splits in self._given.items():
+                if place[1] == task.index and task.level == 0:
+                    self._again[place] = splits
+        self.started.add(task)
+        if len(self.started) == len(self.tasks):
+            self.all_started.set()
+
+    def _splits(self, report: SplitsWanted) -> AddSplits:
+        place = (report.operator, report.subtask)
+        again = self._again.pop(place, None)
+        if again:
+            return AddSplits(*place, splits=tuple(again))
+        splits = self._enumerators[OperatorId(report.operator)].next_splits(report.subtask)
+        if splits:
+            self._given.setdefault(place, []).extend(splits)
+        return AddSplits(*place, splits=tuple(splits or ()), no_more=splits is None)
+
+    def _deliver(self, report: Report) -> None:
+        match report:
+            case Printed(lines=lines):
+                out = self._out or sys.stdout
+                with self._lock:
+                    out.write("".join(line + "\n" for line in lines))
+                    out.flush()
+            case Collected(sink=sink, records=records):
+                self.collectors[sink].put(pickle.loads(records))
+            case Prepared(committables=committables):
+                with self._lock:
+                    self._prepared.setdefault(OperatorId(report.operator), []).extend(committables)
+
+    # ---- time
+
+    def discover(self, now: int) -> Orders:
+        """Let enumerators look for new splits whose time it is; tell the source tasks if there are any."""
+        orders: Orders = []
+        for operator, enumerator in self._enumerators.items():
+            interval = enumerator.discovery_interval
+            if interval is None:
+                continue
+            due = self._next_discovery.setdefault(operator, now + interval)
+            if now >= due:
+                self._next_discovery[operator] = now + interval
+                with self._lock:
+                    found = enumerator.discover(now)
+                if found:
+                    orders += [(task, SplitsFound(operator)) for task in self.tasks if task.level == 0]
+        return orders

@@ -1,0 +1,122 @@
+"""What tasks and the driver tell each other; plain data, pickled over an authenticated connection.
+
+A task is known by ``TaskId``: its level and its index in it. ``Report``s go up, ``Order``s come down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+class TaskId(NamedTuple):
+    """A task of the job: level and index."""
+
+    level: int
+    index: int
+
+    def __str__(self) -> str:
+        return f"level {self.level}, task {self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Something that happened in a task; ``operator`` (an ``OperatorId``) where one is concerned."""
+
+    task: TaskId
+    operator: int = -1
+    subtask: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Started(Report):
+    """The task is open and ready."""
+
+    pid: int = 0
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitsWanted(Report):
+    """A source subtask has read all it had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Printed(Report):
+    """Lines of a print sink."""
+
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Collected(Report):
+    """Records for ``execute_and_collect``, as pickled bytes."""
+
+    sink: str = ""
+    records: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared(Report):
+    """A sink's subtask prepared data; commit it when the job is done."""
+
+    committables: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Measured(Report):
+    """Metrics of a task since it started: per vertex counts, watermark, latency."""
+
+    vertices: dict[int, VertexMetrics] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class VertexMetrics:
+    """Counts of one subtask of a vertex; ``latency`` maps a bucket (see ``metrics.latency``) to a count of blocks."""
+
+    records_in: int = 0
+    records_out: int = 0
+    watermark: int = -(2**63)
+    busy: float = 0.0
+    latency: dict[int, int] = field(default_factory=dict)
+    user: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Report):
+    """Every vertex of the task ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed(Report):
+    """The task failed; ``error`` can be raised as it is."""
+
+    error: BaseException | None = None
+    secondary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Something a task is to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddSplits(Order):
+    """Read these splits with the source ``operator``; ``no_more``: none will follow."""
+
+    operator: int
+    subtask: int
+    splits: tuple[Any, ...] = ()
+    no_more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SplitsFound(Order):
+    """New splits exist; ask again."""
+
+    operator: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel(Order):
+    """Stop at once."""

@@ -1,0 +1,39 @@
+"""What a task is told besides the plan: plain values out of the configuration, and a job's identity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from funken import config
+from funken.config import Configuration
+
+
+@dataclass(frozen=True)
+class TaskSettings:
+    """Plain data; travels with the plan. Durations are in ms."""
+
+    job_id: str = "local"
+    attempt: int = 0
+    batch: bool = False
+    block_records: int = 2000
+    block_bytes: int = 256 * 1024
+    buffer_timeout: int = 10
+    auto_watermark_interval: int = 200
+    cancel_grace: int = 5000
+    job_parameters: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(configuration: Configuration, job_id: str, batch: bool, attempt: int = 0) -> TaskSettings:
+        """Read the settings out of a configuration."""
+        return TaskSettings(
+            job_id=job_id,
+            attempt=attempt,
+            batch=batch,
+            block_records=configuration.get(config.BLOCK_RECORDS),
+            block_bytes=configuration.get(config.BLOCK_BYTES),
+            buffer_timeout=configuration.get(config.BUFFER_TIMEOUT),
+            auto_watermark_interval=configuration.get(config.AUTO_WATERMARK_INTERVAL),
+            cancel_grace=configuration.get(config.CANCEL_GRACE),
+            job_parameters=configuration.get(config.JOB_PARAMETERS),
+        )

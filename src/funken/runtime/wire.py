@@ -1,0 +1,94 @@
+"""Blocks as bytes: a fixed header, and for data a pickle of the values and their timestamps.
+
+Header: kind, edge, upstream subtask, target subtask, sequence number in its channel, one number that the kind explains
+(watermark, checkpoint id, idle flag), and the wall-clock time (s) at which the oldest record of the block entered the job.
+Only bytes that the job's own tasks wrote are ever read: Spark's shuffle carries them.
+"""
+
+from __future__ import annotations
+
+import enum
+import pickle
+import struct
+from array import array
+from typing import Any, NamedTuple
+
+import cloudpickle
+
+from funken.errors import RecordNotPicklable
+
+_HEADER = struct.Struct("<BHHHIqd")
+_PROTOCOL = 5
+
+
+class Kind(enum.IntEnum):
+    """What a block is."""
+
+    DATA = 0
+    WATERMARK = 1
+    IDLE = 2
+    BARRIER = 3
+    END = 4
+
+
+class Header(NamedTuple):
+    """The fields in front of every block."""
+
+    kind: int
+    edge: int
+    upstream: int
+    target: int
+    sequence: int
+    number: int
+    born: float
+
+
+def pack(kind: Kind, edge: int, upstream: int, target: int, sequence: int, number: int, born: float) -> bytes:
+    """Write a header."""
+    return _HEADER.pack(kind, edge, upstream, target, sequence & 0xFFFFFFFF, number, born)
+
+
+def header(block: bytes) -> Header:
+    """Read the header of a block."""
+    return Header._make(_HEADER.unpack_from(block))
+
+
+def encode_records(values: list[Any], timestamps: list[int] | None, operator: str, subtask: int) -> bytes:
+    """Pickle records; plain pickle where it can, cloudpickle for local classes, else ``RecordNotPicklable``."""
+    stamps = None if timestamps is None else array("q", timestamps).tobytes()
+    try:
+        return pickle.dumps((values, stamps), _PROTOCOL)
+    except Exception:  # whatever a user's __reduce__ raises; the retry names the culprit
+        try:
+            return bytes(cloudpickle.dumps((values, stamps), _PROTOCOL))
+        except Exception as error:
+            raise _unpicklable(values, operator, subtask, error) from error
+
+
+def _unpicklable(values: list[Any], operator: str, subtask: int, error: Exception) -> RecordNotPicklable:
+    culprit: Any = None
+    for value in values:
+        try:
+            cloudpickle.dumps(value)
+        except Exception:
+            culprit = value
+            break
+    text = repr(culprit)
+    text = text if len(text) <= 200 else text[:197] + "..."
+    return RecordNotPicklable(
+        f"operator {operator!r} (subtask {subtask}) emitted a record of type {type(culprit).__qualname__!r} that cannot "
+        f"be sent to another task: {type(error).__name__}: {error}. The record: {text}. Emit plain data, and open files, "
+        "locks and connections in open() of the function that uses them.",
+        operator,
+        subtask,
+    )
+
+
+def decode_records(block: bytes) -> tuple[list[Any], list[int] | None]:
+    """Read the records of a data block."""
+    values, stamps = pickle.loads(memoryview(block)[_HEADER.size :])
+    if stamps is None:
+        return values, None
+    timestamps = array("q")
+    timestamps.frombytes(stamps)
+    return values, timestamps.tolist()

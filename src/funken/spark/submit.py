@@ -1,0 +1,186 @@
+"""The two ways to run a plan on Spark: continuously in real-time mode, and as a batch job.
+
+Either way the plan is one chain: a carrier, then per level a ``mapInArrow`` and between levels ``repartitionById``.
+A runner returns when the job is over, and leaves no query, no worker and no folder behind.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from funken import config
+from funken.config import Configuration
+from funken.errors import InvalidProgram, JobExecutionError, TaskLost, TooFewTaskSlots
+from funken.runtime.job import Job
+from funken.spark.control import ControlServer
+from funken.spark.session import control_host, session_for, slots_of
+from funken.spark.transport import SCHEMA
+from funken.spark.worker import Deployment, level_function, program_bytes
+from funken.timing.clock import SystemClock
+
+_BEAT_SECONDS = 0.1
+_ROOT_CAUSE_SECONDS = 1.0
+
+
+def chain_of(carrier: DataFrame, widths: tuple[int, ...], deployment: Deployment) -> DataFrame:
+    """Return the Spark plan of a job."""
+    frame = carrier
+    for level, width in enumerate(widths):
+        if level:
+            frame = frame.repartitionById(width, sql.col("target"))
+        frame = frame.mapInArrow(level_function(deployment, level), SCHEMA)  # type: ignore[arg-type]
+    return frame
+
+
+class SparkRunner:
+    """What both ways share: the control server, the deployment, the watch over the job."""
+
+    continuous: bool
+
+    def default_parallelism(self, configuration: Configuration, session: Any) -> int:
+        """One subtask per core of this machine, or of the given session."""
+        import os
+
+        spark = session or SparkSession.getActiveSession()
+        return int(spark.sparkContext.defaultParallelism) if spark is not None and session else os.cpu_count() or 1
+
+    def run(self, job: Job) -> None:
+        """Run the job to its end."""
+        job.master.check()
+        program = _program(job)
+        spark = session_for(job.configuration, job.session, job.plan.slots if self.continuous else 0)
+        server = ControlServer(job.master, control_host(spark))
+        grace = job.settings.cancel_grace / 1000
+        try:
+            deployment = Deployment(
+                program, job.settings, server.address, server.authkey, tuple(sys.path), self.continuous
+            )
+            self.run_on(spark, job, deployment, server)
+        finally:
+            server.close()
+            server.wait_gone(grace + 2)
+
+    def run_on(self, spark: SparkSession, job: Job, deployment: Deployment, server: ControlServer) -> None:
+        """Start the Spark side, watch it, stop it."""
+        raise NotImplementedError
+
+    def watch(self, job: Job, server: ControlServer, alive: Callable[[], bool], why: Callable[[], str]) -> None:
+        """Wait until the job is over, one way or another; raise if it failed."""
+        clock = SystemClock()
+        master = job.master
+        limit = clock.monotonic() + job.configuration.get(config.START_TIMEOUT) / 1000
+        while not master.ended.wait(_BEAT_SECONDS):
+            for task, order in master.discover(clock.now()):
+                server.tell(task, order)
+            if not alive():
+                master.ended.wait(_ROOT_CAUSE_SECONDS)  # the task's own report may still be on its way
+                break
+            if clock.monotonic() > limit and not master.all_started.is_set() and self.continuous:
+                missing = [str(task) for task in master.tasks if task not in master.started]
+                raise JobExecutionError(
+                    f"{len(missing)} of {len(master.tasks)} tasks did not start in time ({', '.join(missing[:5])}). Is the "
+                    "cluster busy, or can its workers not reach the driver at "
+                    f"{server.address[0]}? Raise {config.START_TIMEOUT.key}, or set spark.driver.host."
+                )
+        if job.cancelled.is_set():
+            return
+        if isinstance(master.error, TaskLost):  # another task may know better why
+            time.sleep(_ROOT_CAUSE_SECONDS / 4)
+        if master.error is None and len(master.finished) < len(master.tasks):
+            text = why()
+            if "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT" in text:
+                raise TooFewTaskSlots(
+                    f"the job needs {job.plan.slots} free task slots at once, but other jobs of the session use some. "
+                    f"Spark says: {text.splitlines()[0]}"
+                )
+            raise JobExecutionError(f"Spark ended job {job.plan.name!r}: {text}")
+        if master.error is not None:
+            raise master.error
+
+
+def _program(job: Job) -> bytes:
+    try:
+        return program_bytes(job.plan)
+    except Exception as error:
+        raise InvalidProgram(
+            f"the program cannot be sent to the workers: {type(error).__name__}: {error}. A function refers to something "
+            "that cannot be pickled (a lock, an open file, a SparkSession?); create it in open() of a function object."
+        ) from error
+
+
+class ContinuousRunner(SparkRunner):
+    """Real-time mode: all levels run at the same time, records flow in milliseconds."""
+
+    continuous = True
+
+    def run_on(self, spark: SparkSession, job: Job, deployment: Deployment, server: ControlServer) -> None:
+        """Start a streaming query over a carrier that never delivers a row, and stop it when the job is over."""
+        widths = job.plan.widths
+        jvm: Any = spark._jvm
+        stream = jvm.org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream.apply(
+            spark._jsparkSession, widths[0], jvm.org.apache.spark.sql.Encoders.STRING()
+        )
+        carrier = DataFrame(stream.toDF(), spark)
+        folder = tempfile.mkdtemp(prefix="funken-query-")
+        query: Any = None
+        try:
+            query = (
+                chain_of(carrier, widths, deployment)
+                .writeStream.format("noop")
+                .outputMode("update")
+                .queryName(f"{job.plan.name} {job.settings.job_id[:8]}")
+                .trigger(realTime="365 days")
+                .option("checkpointLocation", folder)
+                .start()
+            )
+            self.watch(job, server, lambda: bool(query.isActive), lambda: str(query.exception()))
+        finally:
+            if query is not None:
+                query.stop()
+            server.wait_gone(job.settings.cancel_grace / 1000 + 2)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class BatchRunner(SparkRunner):
+    """One Spark job: a level runs when the one before it is done, and Spark repeats tasks that fail."""
+
+    continuous = False
+
+    def run_on(self, spark: SparkSession, job: Job, deployment: Deployment, server: ControlServer) -> None:
+        """Run the job in a thread, so that it can be watched and cancelled."""
+        widths = job.plan.widths
+        group = f"funken-{job.settings.job_id}"
+        context = spark.sparkContext
+        failure: list[BaseException] = []
+
+        def run() -> None:
+            context.setJobGroup(group, job.plan.name, interruptOnCancel=True)
+            carrier = spark.range(0, widths[0], 1, widths[0])
+            try:
+                chain_of(carrier, widths, deployment).write.format("noop").mode("overwrite").save()
+            except Exception as error:
+                failure.append(error)
+
+        thread = threading.Thread(target=run, name="funken-batch", daemon=True)
+        thread.start()
+        try:
+            self.watch(job, server, thread.is_alive, lambda: str(failure[0] if failure else "it ended early"))
+        finally:
+            if thread.is_alive():
+                thread.join(0.2 if job.master.ended.is_set() and job.master.error is None else 0)
+            while thread.is_alive():
+                if job.cancelled.is_set() or job.master.error is not None or not job.master.ended.is_set():
+                    context.cancelJobGroup(group)
+                thread.join(0.5)
+
+
+__all__ = ["BatchRunner", "ContinuousRunner", "slots_of"]

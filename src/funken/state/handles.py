@@ -1,0 +1,198 @@
+"""The state handles that functions hold: the value, list, map ... of whatever key is current.
+
+A handle knows a table (``backend.py``) and how to tell the current slot; it keeps no value itself, so one handle serves
+all keys. A slot that holds nothing is not in the table: nothing is ever stored as ``None``, as an empty list or as an
+empty map. Handles of states with a lifetime are in ``ttl.py``.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar
+
+from funken.errors import StateError
+from funken.state.backend import Slot, Table
+from funken.state.descriptors import (
+    AggregatingStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    StateKind,
+    ValueStateDescriptor,
+)
+
+
+class _NoNamespace:
+    """Stands for a namespace that was not set; hashing it, as every access does, raises."""
+
+    def __hash__(self) -> int:
+        raise StateError("namespaced state was used before its namespace was set: assign handle.namespace first.")
+
+    def __repr__(self) -> str:
+        return "NO_NAMESPACE"
+
+
+NO_NAMESPACE = _NoNamespace()
+
+
+class State:
+    """What all handles have: a descriptor, a table, the current slot, and ``clear``.
+
+    ``namespace`` matters to handles made by ``KeyedStateStore.namespaced`` only. Operators that cannot afford a call
+    per record may use ``table`` themselves, under the rules of ``backend.py``.
+    """
+
+    __slots__ = ("descriptor", "namespace", "slot", "table")
+
+    kind: ClassVar[StateKind]
+
+    def __init__(self, descriptor: StateDescriptor, table: Table, slot: Callable[[], Slot]) -> None:
+        self.descriptor = descriptor
+        self.table = table
+        self.slot = slot
+        self.namespace: Any = NO_NAMESPACE
+
+    def clear(self) -> None:
+        """Remove what is stored for the current key."""
+        slot = self.slot()
+        if slot in self.table:  # not pop(): that of an empty dict does not even look whether there is a key
+            del self.table[slot]
+
+    def merge(self, target: Slot, sources: Iterable[Slot]) -> None:
+        """Move what is stored in the slots ``sources`` into the slot ``target``, after what is there."""
+        table, merged = self.table, None
+        for slot in (target, *(slot for slot in sources if slot != target)):
+            stored = table.get(slot) if slot == target else table.pop(slot, None)
+            if stored is not None:
+                merged = stored if merged is None else self._combine(merged, stored)
+        if merged is not None:
+            table[target] = merged
+
+    def _combine(self, stored: Any, other: Any) -> Any:
+        raise StateError(f"state {self.descriptor.name!r} is {self.kind.value} state, which cannot be merged.")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.descriptor.name!r})"
+
+
+class ValueState(State):
+    """One value of the current key."""
+
+    __slots__ = ("_default",)
+
+    kind = StateKind.VALUE
+
+    def __init__(self, descriptor: ValueStateDescriptor, table: Table, slot: Callable[[], Slot]) -> None:
+        super().__init__(descriptor, table, slot)
+        self._default = descriptor.default
+
+    def value(self) -> Any:
+        """Return the value, or the default (``None`` if there is no other) if none is set."""
+        value = self.table.get(self.slot())
+        return self._fresh_default() if value is None else value
+
+    def update(self, value: Any) -> None:
+        """Set the value; ``None`` unsets it."""
+        if value is None:
+            self.clear()
+        else:
+            self.table[self.slot()] = value
+
+    def _fresh_default(self) -> Any:
+        return copy.deepcopy(self._default)
+
+
+class ListState(State):
+    """A list of the current key."""
+
+    __slots__ = ()
+
+    kind = StateKind.LIST
+
+    def get(self) -> list[Any]:
+        """Return the elements in the order they were added; changing the list returned changes no state."""
+        return list(self.table.get(self.slot(), ()))
+
+    def add(self, value: Any) -> None:
+        """Append an element."""
+        table, slot = self.table, self.slot()
+        stored = table.get(slot)
+        if stored is None:
+            stored = [value]
+        else:
+            stored.append(value)
+        table[slot] = stored
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Append several elements."""
+        self._store([*self.table.get(self.slot(), ()), *values])
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Replace the elements."""
+        self._store(list(values))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.get())
+
+    def _store(self, stored: list[Any]) -> None:
+        if stored:
+            self.table[self.slot()] = stored
+        else:
+            self.clear()
+
+    def _combine(self, stored: list[Any], other: list[Any]) -> list[Any]:
+        stored.extend(other)
+        return stored
+
+
+class ReducingState(State):
+    """One value of the current key: all values added, reduced."""
+
+    __slots__ = ("_reduce",)
+
+    kind = StateKind.REDUCING
+
+    def __init__(self, descriptor: ReducingStateDescriptor, table: Table, slot: Callable[[], Slot]) -> None:
+        super().__init__(descriptor, table, slot)
+        self._reduce = descriptor.reduce
+
+    def get(self) -> Any:
+        """Return the reduced value, or ``None`` if nothing was added."""
+        return self.table.get(self.slot())
+
+    def add(self, value: Any) -> None:
+        """Reduce a value into the state; the first one is taken as it is."""
+        table, slot = self.table, self.slot()
+        stored = table.get(slot)
+        table[slot] = value if stored is None else self._reduce(stored, value)
+
+    def _combine(self, stored: Any, other: Any) -> Any:
+        return self._reduce(stored, other)
+
+
+class AggregatingState(State):
+    """One accumulator of the current key: fed with values, read as a result."""
+
+    __slots__ = ("_function",)
+
+    kind = StateKind.AGGREGATING
+
+    def __init__(self, descriptor: AggregatingStateDescriptor, table: Table, slot: Callable[[], Slot]) -> None:
+        super().__init__(descriptor, table, slot)
+        self._function = descriptor.function
+
+    def get(self) -> Any:
+        """Return the result of the accumulator, or ``None`` if nothing was added."""
+        stored = self.table.get(self.slot())
+        return None if stored is None else self._function.get_result(stored)
+
+    def add(self, value: Any) -> None:
+        """Add a value to the accumulator."""
+        table, slot = self.table, self.slot()
+        stored = table.get(slot)
+        if stored is None:
+            stored = self._function.create_accumulator()
+        table[slot] = self._function.add(value, stored)
+
+    def _combine(self, stored: Any, other: Any) -> Any:
+        return self._function.merge(stored, other)

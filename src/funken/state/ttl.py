@@ -1,0 +1,284 @@
+"""State that expires: handles that store every value with the time of its last access.
+
+A value, list element or map entry is stored as ``(value, at)`` and is expired when ``at + ttl <= now``, in processing
+time. It goes away when it is read, when a snapshot is taken, or when the clean-up that every access pays for comes past
+it (``cleanup_size`` slots each time). States without a lifetime pay nothing for any of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from funken.state.backend import Slot, Table
+from funken.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    StateKind,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+from funken.state.handles import AggregatingState, ListState, ReducingState, ValueState
+from funken.state.maps import MapState
+
+Clock = Callable[[], int]
+
+
+def sweep(kind: StateKind, stored: Any, horizon: int) -> Any:
+    """Return ``stored`` without what was last accessed at or before ``horizon``; ``None`` if nothing is left."""
+    if kind is StateKind.LIST:
+        return [wrapped for wrapped in stored if wrapped[1] > horizon] or None
+    if kind is StateKind.MAP:
+        return {key: wrapped for key, wrapped in stored.items() if wrapped[1] > horizon} or None
+    return stored if stored[1] > horizon else None
+
+
+def wrap(kind: StateKind, stored: Any, now: int) -> Any:
+    """Give a lifetime that begins now to what was stored without one."""
+    if kind is StateKind.LIST:
+        return [(value, now) for value in stored]
+    if kind is StateKind.MAP:
+        return {key: (value, now) for key, value in stored.items()}
+    return stored, now
+
+
+def unwrap(kind: StateKind, stored: Any) -> Any:
+    """Take the access times away from what was stored with a lifetime."""
+    if kind is StateKind.LIST:
+        return [wrapped[0] for wrapped in stored]
+    if kind is StateKind.MAP:
+        return {key: wrapped[0] for key, wrapped in stored.items()}
+    return stored[0]
+
+
+class Lifetime:
+    """The lifetime rules of one state, and its incremental clean-up."""
+
+    __slots__ = ("_cleanup_size", "_credit", "_cursor", "_kind", "_table", "clock", "renews", "shows_expired", "ttl")
+
+    def __init__(self, descriptor: StateDescriptor, table: Table, clock: Clock) -> None:
+        config = descriptor.ttl
+        assert config is not None
+        self._kind = descriptor.kind
+        self._table = table
+        self._cleanup_size = config.cleanup_size
+        self._credit = 0
+        self._cursor: Iterator[Slot] = iter(())
+        self.clock = clock
+        self.ttl = config.ttl_millis
+        self.renews = config.get_update_type() is StateTtlConfig.UpdateType.OnReadAndWrite
+        self.shows_expired = config.get_state_visibility() is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
+
+    def clean(self, now: int) -> None:
+        """Look at the next few values for expired ones; a long list or map uses up the turns of later calls."""
+        self._credit += self._cleanup_size
+        while self._credit > 0:
+            # A pass works on a copy of the slots, a few ns each, since a dict cannot change while it is iterated over.
+            slot = next(self._cursor, self)
+            if slot is self:
+                self._cursor, self._credit = iter(list(self._table)), 0
+                return
+            stored = self._table.get(slot)
+            if stored is not None:
+                self._credit -= len(stored) if self._kind in (StateKind.LIST, StateKind.MAP) else 1
+                self.keep(slot, stored, sweep(self._kind, stored, now - self.ttl))
+
+    def keep(self, slot: Slot, stored: Any, left: Any) -> None:
+        """Store what is left of ``stored``, if that is less."""
+        if left is None:
+            self._table.pop(slot, None)
+        elif len(left) != len(stored):
+            self._table[slot] = left
+
+    def read(self, slot: Slot) -> Any:
+        """Return the value of a slot that holds one wrapped value, or ``None``, and apply the rules of reading."""
+        now = self.clock()
+        wrapped = self._table.get(slot)
+        value = None
+        if wrapped is not None:
+            value, at = wrapped
+            if at + self.ttl <= now:
+                del self._table[slot]
+                value = value if self.shows_expired else None
+            elif self.renews:
+                self._table[slot] = (value, now)
+        self.clean(now)
+        return value
+
+    def write(self, slot: Slot, value: Any) -> None:
+        """Store one value with the current time."""
+        now = self.clock()
+        self._table[slot] = (value, now)
+        self.clean(now)
+
+    def read_many(self, slot: Slot) -> Any:
+        """Return the wrapped elements or entries of a slot that may be seen, and apply the rules of reading."""
+        now = self.clock()
+        stored = self._table.get(slot)
+        if stored is None:
+            return None
+        left = sweep(self._kind, stored, now - self.ttl)
+        if left is not None and self.renews:
+            self._table[slot] = wrap(self._kind, unwrap(self._kind, left), now)
+        else:
+            self.keep(slot, stored, left)
+        self.clean(now)
+        return stored if self.shows_expired else left
+
+
+class TtlValueState(ValueState):
+    """A ``ValueState`` whose values expire."""
+
+    __slots__ = ("_life",)
+
+    def __init__(self, descriptor: ValueStateDescriptor, table: Table, slot: Callable[[], Slot], clock: Clock) -> None:
+        super().__init__(descriptor, table, slot)
+        self._life = Lifetime(descriptor, table, clock)
+
+    def value(self) -> Any:
+        """Return the value, or the default."""
+        value = self._life.read(self.slot())
+        return self._fresh_default() if value is None else value
+
+    def update(self, value: Any) -> None:
+        """Set the value and renew its lifetime; ``None`` unsets it."""
+        if value is None:
+            self.clear()
+        else:
+            self._life.write(self.slot(), value)
+
+
+class TtlReducingState(ReducingState):
+    """A ``ReducingState`` that expires as a whole."""
+
+    __slots__ = ("_life",)
+
+    def __init__(
+        self, descriptor: ReducingStateDescriptor, table: Table, slot: Callable[[], Slot], clock: Clock
+    ) -> None:
+        super().__init__(descriptor, table, slot)
+        self._life = Lifetime(descriptor, table, clock)
+
+    def get(self) -> Any:
+        """Return the reduced value, or ``None``."""
+        return self._life.read(self.slot())
+
+    def add(self, value: Any) -> None:
+        """Reduce a value into the state and renew its lifetime."""
+        slot = self.slot()
+        stored = self._life.read(slot)
+        self._life.write(slot, value if stored is None else self._reduce(stored, value))
+
+    def _combine(self, stored: Any, other: Any) -> Any:
+        return self._reduce(stored[0], other[0]), max(stored[1], other[1])
+
+
+class TtlAggregatingState(AggregatingState):
+    """An ``AggregatingState`` that expires as a whole."""
+
+    __slots__ = ("_life",)
+
+    def __init__(
+        self, descriptor: AggregatingStateDescriptor, table: Table, slot: Callable[[], Slot], clock: Clock
+    ) -> None:
+        super().__init__(descriptor, table, slot)
+        self._life = Lifetime(descriptor, table, clock)
+
+    def get(self) -> Any:
+        """Return the result of the accumulator, or ``None``."""
+        stored = self._life.read(self.slot())
+        return None if stored is None else self._function.get_result(stored)
+
+    def add(self, value: Any) -> None:
+        """Add a value to the accumulator and renew its lifetime."""
+        slot = self.slot()
+        stored = self._life.read(slot)
+        if stored is None:
+            stored = self._function.create_accumulator()
+        self._life.write(slot, self._function.add(value, stored))
+
+    def _combine(self, stored: Any, other: Any) -> Any:
+        return self._function.merge(stored[0], other[0]), max(stored[1], other[1])
+
+
+class TtlListState(ListState):
+    """A ``ListState`` whose elements expire one by one."""
+
+    __slots__ = ("_life",)
+
+    def __init__(self, descriptor: ListStateDescriptor, table: Table, slot: Callable[[], Slot], clock: Clock) -> None:
+        super().__init__(descriptor, table, slot)
+        self._life = Lifetime(descriptor, table, clock)
+
+    def get(self) -> list[Any]:
+        """Return the elements in the order they were added."""
+        seen = self._life.read_many(self.slot())
+        return [] if seen is None else unwrap(self.kind, seen)
+
+    def add(self, value: Any) -> None:
+        """Append an element."""
+        now = self._life.clock()
+        super().add((value, now))
+        self._life.clean(now)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Append several elements."""
+        now = self._life.clock()
+        super().add_all((value, now) for value in values)
+        self._life.clean(now)
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Replace the elements."""
+        now = self._life.clock()
+        super().update((value, now) for value in values)
+        self._life.clean(now)
+
+
+class TtlMapState(MapState):
+    """A ``MapState`` whose entries expire one by one."""
+
+    __slots__ = ("_life",)
+
+    def __init__(self, descriptor: MapStateDescriptor, table: Table, slot: Callable[[], Slot], clock: Clock) -> None:
+        super().__init__(descriptor, table, slot)
+        self._life = Lifetime(descriptor, table, clock)
+
+    def get(self, key: Any) -> Any:
+        """Return the value of a key of the map, or ``None``."""
+        return self._live_value(key, None)
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set the value of a key of the map and renew its lifetime."""
+        now = self._life.clock()
+        super().put(key, (value, now))
+        self._life.clean(now)
+
+    def contains(self, key: Any) -> bool:
+        """Tell whether the map has a key; that is a read."""
+        return self._live_value(key, self) is not self
+
+    def _live_value(self, key: Any, default: Any) -> Any:
+        life, slot = self._life, self.slot()
+        now = life.clock()
+        stored = self.table.get(slot, {})
+        wrapped = stored.get(key)
+        value = default
+        if wrapped is not None:
+            if wrapped[1] + life.ttl <= now:
+                self.remove(key)
+                value = wrapped[0] if life.shows_expired else default
+            else:
+                value = wrapped[0]
+                if life.renews:
+                    stored[key] = (value, now)
+                    self.table[slot] = stored
+        life.clean(now)
+        return value
+
+    def _live(self) -> Mapping[Any, Any]:
+        seen = self._life.read_many(self.slot())
+        live: Mapping[Any, Any] = {} if seen is None else unwrap(self.kind, seen)
+        return live

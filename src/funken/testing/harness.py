@@ -1,0 +1,235 @@
+"""Run one operator by hand: feed it records, watermarks and time, and look at what it emits.
+
+No job, no Spark, no threads and no clock: everything happens inside the calls, in the order of the calls, so a test
+reads as a timeline. The harness also checks the rules every operator keeps: input lists stay as they were, and what is
+emitted has as many timestamps as values.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from operator import is_
+from typing import Any
+
+from funken.ids import DEFAULT_MAX_PARALLELISM, MAX_WATERMARK, MIN_TIMESTAMP
+from funken.operators.base import Operator, OperatorSpec, Output, Timestamps, Values
+from funken.operators.context import OperatorContext
+from funken.operators.tags import OutputTag
+from funken.state.keyed import KeyedStateStore
+from funken.state.keygroups import key_groups_of
+from funken.timing.timers import InternalTimerService
+
+Stamped = tuple[Any, int | None]
+"""A value and its timestamp, ``None`` if it has none."""
+
+_MAX_TICKS = 10_000
+
+
+class OperatorHarness:
+    """One operator under test, opened and ready.
+
+    ``operator`` is an operator or its spec. ``keyed`` gives it keyed state and timers. ``now`` is processing time (ms).
+
+    >>> from funken.operators.calls import Call
+    >>> from funken.operators.process import KeyedProcess
+    >>> from funken.state.descriptors import ValueStateDescriptor
+    >>> class Count:
+    ...     def open(self, runtime_context):
+    ...         self.count = runtime_context.get_state(ValueStateDescriptor("count", default=0))
+    ...     def process_element(self, value, ctx):
+    ...         self.count.update(self.count.value() + 1)
+    ...         ctx.timer_service().register_event_time_timer(100)
+    ...     def on_timer(self, timestamp, ctx):
+    ...         yield ctx.get_current_key(), self.count.value()
+    ...     def close(self):
+    ...         pass
+    >>> spec = KeyedProcess(Call(Count(), rich=True), key=Call(str.lower))
+    >>> harness = OperatorHarness(spec, keyed=True)
+    >>> harness.feed("a", 1)
+    >>> harness.feed("A", 2)
+    >>> harness.output
+    []
+    >>> harness.watermark(100)
+    >>> harness.output_with_timestamps
+    [(('a', 2), 100)]
+
+    What it would have written to a checkpoint starts another one, also at another parallelism:
+
+    >>> again = OperatorHarness.restored(spec, harness.snapshot(), keyed=True)
+    >>> again.feed("a", 101)
+    >>> again.end_input()
+    >>> again.output
+    [('a', 3)]
+    """
+
+    def __init__(  # noqa: PLR0913 - keyword-only settings, each with the default that most tests want
+        self,
+        operator: Operator | OperatorSpec,
+        *,
+        keyed: bool = False,
+        subtask: int = 0,
+        parallelism: int = 1,
+        max_parallelism: int = DEFAULT_MAX_PARALLELISM,
+        now: int = 0,
+        batch: bool = False,
+        name: str = "operator",
+        snapshots: Iterable[dict[str, Any]] = (),
+    ) -> None:
+        self.operator: Operator = operator if isinstance(operator, Operator) else operator.build()
+        self.now = now
+        self.output_with_timestamps: list[Stamped] = []
+        self.watermarks: list[int] = []
+        self.reports: list[tuple[str, Any]] = []
+        self.is_idle = False
+        self._sides: dict[str, list[Stamped]] = {}
+        self.context = OperatorContext(
+            operator=name,
+            subtask=subtask,
+            parallelism=parallelism,
+            max_parallelism=max_parallelism,
+            processing_time=lambda: self.now,
+            batch=batch,
+            report=lambda kind, payload: self.reports.append((kind, payload)),
+        )
+        if keyed:
+            groups = key_groups_of(subtask, max_parallelism, parallelism)
+            self.context.keyed = KeyedStateStore(max_parallelism, groups, lambda: self.now)
+            self.context.timers = InternalTimerService(lambda: self.now, max_parallelism, groups)
+        self.operator.setup(self.context, self._wire())
+        self._restore(list(snapshots))
+        self.operator.open()
+
+    @classmethod
+    def restored(cls, operator: Operator | OperatorSpec, *snapshots: dict[str, Any], **options: Any) -> OperatorHarness:
+        """Make a harness from snapshots of one or several; ``options`` are those of the constructor.
+
+        Of several snapshots a subtask takes the keyed state and the timers of its own keys; what the operators' own
+        ``snapshot`` returned is given to ``restore`` one after the other.
+        """
+        return cls(operator, snapshots=snapshots, **options)
+
+    def _wire(self) -> Output:
+        output = Output()
+        output.emit = lambda values, timestamps: self.output_with_timestamps.extend(_stamped(values, timestamps))
+        output.emit_side = lambda tag, values, timestamps: self._sides.setdefault(tag, []).extend(
+            _stamped(values, timestamps)
+        )
+        output.watermark = self.watermarks.append
+        output.idle = lambda idle: setattr(self, "is_idle", idle)
+        return output
+
+    def _restore(self, snapshots: Sequence[dict[str, Any]]) -> None:
+        snapshots = copy.deepcopy(snapshots)
+        if self.context.keyed is not None and self.context.timers is not None:
+            self.context.keyed.restore(snapshot["keyed"] for snapshot in snapshots)
+            self.context.timers.restore(snapshot["timers"] for snapshot in snapshots)
+        for snapshot in snapshots:
+            self.context.operator_state.update(snapshot["operator_state"])
+            if snapshot["operator"] is not None:
+                self.operator.restore(snapshot["operator"])
+
+    # ---- input
+
+    def feed(self, value: Any, timestamp: int | None = None) -> None:
+        """Give the operator one record."""
+        self.feed_block([value], None if timestamp is None else [timestamp])
+
+    def feed_block(self, values: Values, timestamps: Timestamps = None) -> None:
+        """Give the operator a block of records."""
+        self._give(self.operator.process, values, timestamps)
+
+    def feed_second(self, value: Any, timestamp: int | None = None) -> None:
+        """Give the operator one record on its second input."""
+        self.feed_second_block([value], None if timestamp is None else [timestamp])
+
+    def feed_second_block(self, values: Values, timestamps: Timestamps = None) -> None:
+        """Give the operator a block of records on its second input."""
+        self._give(self.operator.process_second, values, timestamps)
+
+    @staticmethod
+    def _give(process: Any, values: Values, timestamps: Timestamps) -> None:
+        given, stamps = values.copy(), timestamps and timestamps.copy()
+        process(values, timestamps)
+        unchanged = len(values) == len(given) and all(map(is_, values, given)) and timestamps == stamps
+        assert unchanged, "an operator must not change the lists it is given"
+
+    def watermark(self, watermark: int) -> None:
+        """Let event time reach ``watermark`` on every input."""
+        for index in (0, 1):
+            self.operator.watermark_input(index, watermark)
+        self.operator.watermark(watermark)
+
+    def processing_time(self, now: int) -> None:
+        """Let processing time reach ``now`` (ms)."""
+        self.now = now
+        for _ in range(_MAX_TICKS):
+            due = self.operator.next_tick()
+            if due is None or due > now:
+                return
+            self.operator.tick(now)
+        raise AssertionError(f"at {now} the operator still asks for a tick at {due}, after {_MAX_TICKS} of them")
+
+    def idle(self, idle: bool = True) -> None:
+        """Let all inputs go idle, or come back."""
+        self.operator.idle(idle)
+
+    def end_input(self, index: int | None = None) -> None:
+        """End one input, or (without ``index``) everything: both inputs, event time, and the operator itself."""
+        if index is not None:
+            self.operator.end_input(index)
+            return
+        for each in (0, 1):
+            self.operator.end_input(each)
+        self.watermark(MAX_WATERMARK)
+        self.operator.finish()
+
+    def close(self) -> None:
+        """Close the operator."""
+        self.operator.close()
+
+    def __enter__(self) -> OperatorHarness:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    # ---- output
+
+    @property
+    def output(self) -> list[Any]:
+        """The values emitted so far."""
+        return [value for value, _ in self.output_with_timestamps]
+
+    def side_output(self, tag: OutputTag | str) -> list[Any]:
+        """Return the values emitted so far to a side output."""
+        return [value for value, _ in self.side_output_with_timestamps(tag)]
+
+    def side_output_with_timestamps(self, tag: OutputTag | str) -> list[Stamped]:
+        """Return the values emitted so far to a side output, and their timestamps."""
+        return self._sides.get(tag if isinstance(tag, str) else tag.tag_id, [])
+
+    def clear_output(self) -> None:
+        """Forget what was emitted so far, watermarks too."""
+        self.output_with_timestamps.clear()
+        self.watermarks.clear()
+        self._sides.clear()
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return all that a checkpoint of the operator would contain, as a copy."""
+        keyed, timers = self.context.keyed, self.context.timers
+        return copy.deepcopy(
+            {
+                "operator": self.operator.snapshot(),
+                "operator_state": self.context.operator_state,
+                "keyed": keyed.snapshot() if keyed is not None else None,
+                "timers": timers.snapshot() if timers is not None else None,
+            }
+        )
+
+
+def _stamped(values: Values, timestamps: Timestamps) -> list[Stamped]:
+    if timestamps is None:
+        return [(value, None) for value in values]
+    assert len(timestamps) == len(values), f"{len(values)} values were emitted with {len(timestamps)} timestamps"
+    return [(value, None if at == MIN_TIMESTAMP else at) for value, at in zip(values, timestamps, strict=True)]

@@ -1,0 +1,220 @@
+"""Timers: which keys want to be called at which time, in event time and in processing time.
+
+Invariants: a timer is registered once per domain, timestamp, key and namespace; timers fire in timestamp order, those
+registered meanwhile included; a timer never fires while it is being registered, only when time advances.
+No clock is read here: time arrives as an argument, except for ``current_processing_time``, which asks the one given.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+from funken.errors import StateError
+from funken.ids import DEFAULT_MAX_PARALLELISM, MAX_WATERMARK, MIN_TIMESTAMP
+from funken.state.keygroups import KeyRouter
+
+logger = logging.getLogger(__name__)
+
+Fire: TypeAlias = Callable[[int, Any, Any], None]
+"""What is called for a due timer: ``fire(timestamp, key, namespace)``."""
+
+Timer: TypeAlias = tuple[int, Any, Any]
+"""``(timestamp, key, namespace)``."""
+
+_MIN_GARBAGE = 64
+
+
+class TimerQueue:
+    """The timers of one domain: for each timestamp the slots ``(key, namespace)``, and a heap of the timestamps.
+
+    Windows put many timers on one timestamp, so registering one that exists is two dict lookups and no heap operation.
+    Deleting leaves an empty timestamp behind; as soon as half of them may be empty, they are swept out.
+    """
+
+    __slots__ = ("_deleted", "_firing", "_heap", "_slots")
+
+    def __init__(self) -> None:
+        self._slots: dict[int, dict[tuple[Any, Any], None]] = {}
+        self._heap: list[int] = []
+        self._deleted = 0
+        self._firing = False
+
+    def add(self, key: Any, namespace: Any, timestamp: int) -> None:
+        """Register a timer, unless it is there."""
+        slots = self._slots.get(timestamp)
+        if slots is None:
+            self._slots[timestamp] = {(key, namespace): None}
+            heappush(self._heap, timestamp)
+        else:
+            slots[key, namespace] = None
+
+    def discard(self, key: Any, namespace: Any, timestamp: int) -> None:
+        """Delete a timer, if it is there."""
+        slots = self._slots.get(timestamp)
+        if slots is not None and (key, namespace) in slots:
+            del slots[key, namespace]
+            self._deleted += 1
+            if self._deleted * 2 > max(len(self._heap), _MIN_GARBAGE) and not self._firing:
+                self._sweep()
+
+    def _sweep(self) -> None:
+        self._slots = {timestamp: slots for timestamp, slots in self._slots.items() if slots}
+        self._heap = list(self._slots)
+        heapify(self._heap)
+        self._deleted = 0
+
+    def fire_until(self, limit: int, fire: Fire) -> None:
+        """Remove and fire the timers at or before ``limit``, in timestamp order; ``fire`` may add and delete timers."""
+        heap = self._heap
+        self._firing = True
+        try:
+            while heap and heap[0] <= limit:
+                self._fire_first(heap[0], fire)
+        finally:
+            self._firing = False
+
+    def _fire_first(self, timestamp: int, fire: Fire) -> None:
+        heap, slots = self._heap, self._slots[timestamp]
+        for slot in list(slots):
+            if slot in slots:  # else deleted by one that fired before it
+                del slots[slot]
+                fire(timestamp, slot[0], slot[1])
+                if heap[0] != timestamp:  # an earlier timer was added: it comes first
+                    return
+        if not slots:
+            heappop(heap)
+            del self._slots[timestamp]
+
+    def next(self) -> int | None:
+        """Return the earliest timestamp that has a timer."""
+        heap = self._heap
+        while heap and not self._slots[heap[0]] and not self._firing:
+            del self._slots[heappop(heap)]
+        return heap[0] if heap else None
+
+    def take(self, key: Any, namespace: Any, timestamp: int) -> bool:
+        """Remove a timer and tell whether it was there."""
+        slots = self._slots.get(timestamp, {})
+        return slots.pop((key, namespace), self) is None
+
+    def clear(self) -> None:
+        """Remove all timers."""
+        self._slots.clear()
+        self._heap.clear()
+        self._deleted = 0
+
+    def __iter__(self) -> Iterator[Timer]:
+        return ((at, key, namespace) for at, slots in self._slots.items() for key, namespace in slots)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._slots.values()))
+
+
+class InternalTimerService:
+    """The timers of one operator subtask, in both domains.
+
+    ``register_event_time_timer``, ``register_processing_time_timer`` and the two ``delete_...`` take ``(key, namespace,
+    timestamp)``; they are attributes, so that operators may bind them. ``processing_time`` gives the time for
+    ``current_processing_time`` only.
+
+    >>> timers = InternalTimerService(processing_time=lambda: 0)
+    >>> timers.register_event_time_timer("key", None, 10)
+    >>> timers.register_event_time_timer("key", None, 10)
+    >>> timers.advance_watermark(20, lambda timestamp, key, namespace: print(timestamp, key))
+    10 key
+    """
+
+    __slots__ = (
+        "_event",
+        "_group_of",
+        "_processing",
+        "current_processing_time",
+        "current_watermark",
+        "delete_event_time_timer",
+        "delete_processing_time_timer",
+        "key_groups",
+        "max_parallelism",
+        "register_event_time_timer",
+        "register_processing_time_timer",
+    )
+
+    def __init__(
+        self,
+        processing_time: Callable[[], int],
+        max_parallelism: int = DEFAULT_MAX_PARALLELISM,
+        key_groups: range | None = None,
+    ) -> None:
+        self.current_processing_time = processing_time
+        self.current_watermark: int = MIN_TIMESTAMP
+        self.max_parallelism = max_parallelism
+        self.key_groups = range(max_parallelism) if key_groups is None else key_groups
+        self._event = TimerQueue()
+        self._processing = TimerQueue()
+        self._group_of = KeyRouter(max_parallelism, max_parallelism, lambda group: group)
+        self.register_event_time_timer = self._event.add
+        self.register_processing_time_timer = self._processing.add
+        self.delete_event_time_timer = self._event.discard
+        self.delete_processing_time_timer = self._processing.discard
+
+    def advance_watermark(self, watermark: int, fire: Fire) -> None:
+        """Let event time reach ``watermark`` and fire what is due; a timer set in the past fires now at the latest."""
+        self.current_watermark = watermark
+        self._event.fire_until(watermark, fire)
+
+    def advance_processing_time(self, now: int, fire: Fire) -> None:
+        """Fire the processing-time timers that are due at ``now``."""
+        self._processing.fire_until(now, fire)
+
+    def next_processing_time(self) -> int | None:
+        """Return when the next processing-time timer is due."""
+        return self._processing.next()
+
+    def drain(self, fire_event: Fire, fire_processing: Fire) -> None:
+        """Fire everything, key by key: all of a key's event-time timers, then its processing-time ones (``BATCH``).
+
+        Meanwhile the watermark is ``MAX_WATERMARK``, and timers that are registered are ignored, with a warning, so
+        that one that registers itself again comes to an end.
+        """
+        domains = ((self._event, fire_event), (self._processing, fire_processing))
+        by_key: dict[Any, list[tuple[TimerQueue, Fire, Timer]]] = {}
+        for queue, fire in domains:
+            for timer in sorted(queue, key=itemgetter(0)):
+                by_key.setdefault(timer[1], []).append((queue, fire, timer))
+        watermark, self.current_watermark = self.current_watermark, int(MAX_WATERMARK)
+        for timers in by_key.values():
+            for queue, fire, (timestamp, key, namespace) in timers:
+                if queue.take(key, namespace, timestamp):  # else deleted by one that fired before it
+                    fire(timestamp, key, namespace)
+        self.current_watermark = watermark
+        ignored = len(self._event) + len(self._processing)
+        if ignored:
+            logger.warning("%d timers were registered by timers at the end of a key and are ignored", ignored)
+        self._event.clear()
+        self._processing.clear()
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return all timers as plain data, by key group and domain."""
+        groups: dict[int, dict[str, list[Timer]]] = {}
+        for domain, queue in (("event", self._event), ("processing", self._processing)):
+            for timer in queue:
+                groups.setdefault(self._group_of[timer[1]], {}).setdefault(domain, []).append(timer)
+        return {"max_parallelism": self.max_parallelism, "groups": groups}
+
+    def restore(self, snapshots: Iterable[dict[str, Any]]) -> None:
+        """Take from snapshots, of any parallelism, the timers of this subtask's key groups."""
+        for snapshot in snapshots:
+            if snapshot["max_parallelism"] != self.max_parallelism:
+                raise StateError(
+                    f"the snapshot was taken with a maximum parallelism of {snapshot['max_parallelism']}, but the "
+                    f"operator has {self.max_parallelism}: it cannot be changed, set it to the old value."
+                )
+            for group in self.key_groups:
+                timers = snapshot["groups"].get(group, {})
+                for timestamp, key, namespace in timers.get("event", ()):
+                    self._event.add(key, namespace, timestamp)
+                for timestamp, key, namespace in timers.get("processing", ()):
+                    self._processing.add(key, namespace, timestamp)

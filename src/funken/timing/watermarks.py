@@ -1,0 +1,220 @@
+"""Watermarks: how far event time has advanced, and who may say so.
+
+Invariants: an emitted watermark never decreases (equal or lower ones are swallowed), an idle split holds nobody back,
+and a strategy is a value: its ``with_`` methods return a new one. No wall clock is read here; time is an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from funken.config import duration_ms
+from funken.ids import MIN_TIMESTAMP
+
+
+class WatermarkOutput:
+    """Where a generator says how far event time is; ``watermark`` holds the highest it said."""
+
+    __slots__ = ("idle", "watermark")
+
+    def __init__(self) -> None:
+        self.watermark: int = MIN_TIMESTAMP
+        self.idle = False
+
+    def emit_watermark(self, watermark: int) -> None:
+        """Promise that no timestamp at or below ``watermark`` (ms) follows."""
+        self.idle = False
+        if watermark > self.watermark:
+            self.watermark = watermark
+
+    def mark_idle(self) -> None:
+        """Say that nothing is to be expected for now."""
+        self.idle = True
+
+
+class WatermarkGenerator:
+    """Base of generators: periodic ones emit in ``on_periodic_emit``, punctuated ones in ``on_event``.
+
+    A subclass written by a user overrides the two methods of Flink's interface.
+    """
+
+    def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
+        """See one record; may emit a watermark at once."""
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Say how far event time is; called every ``pipeline.auto-watermark-interval``."""
+
+
+class BoundedOutOfOrderness(WatermarkGenerator):
+    """``watermark = highest timestamp - delay - 1 ms`` (Flink's ``BoundedOutOfOrdernessWatermarks``).
+
+    >>> output, generator = WatermarkOutput(), BoundedOutOfOrderness(10)
+    >>> generator.on_event("x", 100, output); generator.on_periodic_emit(output); output.watermark
+    89
+    """
+
+    def __init__(self, delay: int) -> None:
+        if delay < 0:
+            raise ValueError(f"out-of-orderness must not be negative, but is {delay} ms")
+        self._delay = delay
+        self._highest: int | None = None
+
+    def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
+        """Remember the highest timestamp."""
+        if self._highest is None or event_timestamp > self._highest:
+            self._highest = event_timestamp
+
+    def on_block(self, timestamps: list[int]) -> None:
+        """Remember the highest timestamp of a block; what makes a generator need no call per record."""
+        highest = max(timestamps)
+        if self._highest is None or highest > self._highest:
+            self._highest = highest
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Emit the highest timestamp less the delay."""
+        if self._highest is not None:
+            output.emit_watermark(self._highest - self._delay - 1)
+
+
+@dataclass(frozen=True)
+class BoundedOutOfOrdernessSpec:
+    """Builds ``BoundedOutOfOrderness``."""
+
+    delay: int
+
+    def __call__(self) -> WatermarkGenerator:
+        """Make a generator for one split or subtask."""
+        return BoundedOutOfOrderness(self.delay)
+
+
+class TimestampAssigner:
+    """Extracts a record's event time; subclass it, or give a function ``(value, record_timestamp) -> ms``."""
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        """Return the record's event time (ms); ``record_timestamp`` is ``MIN_TIMESTAMP`` if it had none."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class WatermarkStrategy:
+    """How records get timestamps, and event time its watermarks.
+
+    >>> from datetime import timedelta
+    >>> strategy = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5))
+    >>> strategy = strategy.with_timestamp_assigner(lambda event, previous: event["at"]).with_idleness("1 min")
+    >>> strategy.idleness
+    60000
+    """
+
+    generator: Callable[[], WatermarkGenerator] | None = None
+    assigner: Callable[[Any, int], int] | None = None
+    idleness: int | None = None
+    alignment: tuple[str, int, int] | None = None
+
+    @staticmethod
+    def for_monotonous_timestamps() -> WatermarkStrategy:
+        """Timestamps never go down within a split: the watermark is the highest one less 1 ms."""
+        return WatermarkStrategy(BoundedOutOfOrdernessSpec(0))
+
+    @staticmethod
+    def for_bounded_out_of_orderness(max_out_of_orderness: Any) -> WatermarkStrategy:
+        """Records come at most this late (``timedelta``, ``Duration``, or ms)."""
+        return WatermarkStrategy(BoundedOutOfOrdernessSpec(duration_ms(max_out_of_orderness)))
+
+    @staticmethod
+    def for_generator(generator: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
+        """Use a generator of your own; ``generator()`` makes one per split or subtask."""
+        return WatermarkStrategy(generator)
+
+    @staticmethod
+    def no_watermarks() -> WatermarkStrategy:
+        """No event time, until the end of a bounded input."""
+        return WatermarkStrategy()
+
+    def with_timestamp_assigner(self, timestamp_assigner: Any) -> WatermarkStrategy:
+        """Take timestamps (ms) from ``timestamp_assigner(value, record_timestamp)`` or a ``TimestampAssigner``."""
+        extract = getattr(timestamp_assigner, "extract_timestamp", timestamp_assigner)
+        if not callable(extract):
+            raise TypeError(f"{timestamp_assigner!r} is neither a TimestampAssigner nor a function")
+        return replace(self, assigner=extract)
+
+    def with_idleness(self, idle_timeout: Any) -> WatermarkStrategy:
+        """Leave a split out of the watermark after this long without a record."""
+        timeout = duration_ms(idle_timeout)
+        if timeout <= 0:
+            raise ValueError(f"idle timeout must be more than 0, but is {timeout} ms")
+        return replace(self, idleness=timeout)
+
+    def with_watermark_alignment(
+        self, watermark_group: str, max_allowed_watermark_drift: Any, update_interval: Any = 1000
+    ) -> WatermarkStrategy:
+        """Hold back splits that are further ahead of the slowest of the group than this."""
+        drift, update = duration_ms(max_allowed_watermark_drift), duration_ms(update_interval)
+        return replace(self, alignment=(watermark_group, drift, update))
+
+
+class WatermarkProgress:
+    """The generators of one source or operator, one per split, and the watermark they add up to."""
+
+    def __init__(self, strategy: WatermarkStrategy) -> None:
+        self._strategy = strategy
+        self._outputs: dict[str, WatermarkOutput] = {}
+        self._generators: dict[str, WatermarkGenerator] = {}
+        self._active_at: dict[str, int] = {}
+        self.watermark: int = MIN_TIMESTAMP
+        self.idle = False
+
+    def add(self, split: str, now: int) -> None:
+        """Count a split in; it holds the watermark until it says something."""
+        if self._strategy.generator is not None and split not in self._generators:
+            self._generators[split] = self._strategy.generator()
+            self._outputs[split] = WatermarkOutput()
+            self._active_at[split] = now
+
+    def remove(self, split: str) -> None:
+        """A split ended: it counts no more."""
+        for of in (self._generators, self._outputs, self._active_at):
+            of.pop(split, None)  # type: ignore[attr-defined]
+
+    def punctuated(self, split: str) -> bool:
+        """Whether the split's generator has to see every record."""
+        generator = self._generators.get(split)
+        return generator is not None and not hasattr(generator, "on_block")
+
+    def on_block(self, split: str, timestamps: list[int], now: int) -> None:
+        """A block of the split went by (generators that need no call per record)."""
+        generator = self._generators.get(split)
+        if generator is not None and timestamps:
+            generator.on_block(timestamps)  # type: ignore[attr-defined]
+            self._active_at[split] = now
+            self._outputs[split].idle = False
+
+    def on_event(self, split: str, value: Any, timestamp: int, now: int) -> bool:
+        """One record went by; true if the split's generator emitted a higher watermark."""
+        output = self._outputs[split]
+        before = output.watermark
+        self._active_at[split] = now
+        output.idle = False
+        self._generators[split].on_event(value, timestamp, output)
+        return output.watermark > before and self.combine()
+
+    def periodic(self, now: int) -> bool:
+        """Ask every generator; true if the combined watermark rose."""
+        for split, generator in self._generators.items():
+            output = self._outputs[split]
+            generator.on_periodic_emit(output)
+            timeout = self._strategy.idleness
+            if timeout is not None and now - self._active_at[split] >= timeout:
+                output.idle = True
+        return self.combine()
+
+    def combine(self) -> bool:
+        """Recompute minimum and idleness over the splits; true if the watermark rose."""
+        live = [output.watermark for output in self._outputs.values() if not output.idle]
+        self.idle = bool(self._outputs) and not live
+        if live and min(live) > self.watermark:
+            self.watermark = min(live)
+            return True
+        return False

@@ -1,0 +1,317 @@
+"""Assigners: which windows a record belongs to.
+
+An assigner is a declaration: it travels in the plan and holds no data. What it needs to know about the moment
+(processing time, and the key's state for those that count) comes through its context. Users may subclass
+``WindowAssigner`` and ``MergingWindowAssigner``; sessions are in ``sessions.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from funken.errors import InvalidProgram
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.state.descriptors import ValueStateDescriptor
+from funken.windowing.durations import DurationLike, millis
+from funken.windowing.firing import Trigger
+from funken.windowing.triggers import (
+    CountTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+)
+from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow, Window
+
+
+class WindowAssignerContext(Protocol):
+    """What an assigner may ask."""
+
+    def get_current_processing_time(self) -> int:
+        """Return the processing time in milliseconds."""
+        ...
+
+    def get_runtime_context(self) -> Any:
+        """Return the ``RuntimeContext``; its keyed state is that of the record's key."""
+        ...
+
+
+class MergeCallback(Protocol):
+    """What a merging assigner reports its merges to."""
+
+    def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
+        """Say that ``to_be_merged`` become the one window ``merge_result``."""
+        ...
+
+
+class WindowAssigner:
+    """Assigns zero or more windows to each record; subclass it for windows of your own.
+
+    >>> class Even(WindowAssigner):
+    ...     def assign_windows(self, element, timestamp, context):
+    ...         return [TimeWindow(timestamp, timestamp + 10)] if element % 2 == 0 else []
+    ...
+    ...     def is_event_time(self):
+    ...         return True
+    >>> Even().assign_windows(4, 7, None), Even().get_default_trigger()
+    ([TimeWindow(start=7, end=17)], EventTimeTrigger())
+    """
+
+    WindowAssignerContext: ClassVar[type] = WindowAssignerContext
+
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> Collection[Any]:
+        """Return the windows that the record belongs to."""
+        raise NotImplementedError
+
+    def get_default_trigger(self, env: Any = None) -> Trigger:
+        """Return the trigger to use where the program names none: at the end of the window, in the assigner's time."""
+        return EventTimeTrigger() if self.is_event_time() else ProcessingTimeTrigger()
+
+    def get_window_serializer(self) -> Any:
+        """Return nothing: windows travel by pickle; PyFlink programs override this, Funken does not call it."""
+        return None
+
+    def is_event_time(self) -> bool:
+        """Return whether windows end in event time (then records can be late) or not."""
+        raise NotImplementedError
+
+
+class MergingWindowAssigner(WindowAssigner):
+    """An assigner whose windows may grow together, such as sessions."""
+
+    MergeCallback: ClassVar[type] = MergeCallback
+
+    def merge_windows(self, windows: Iterable[Any], callback: Any) -> None:
+        """Call ``callback.merge(windows, result)`` for each group of windows that become one."""
+        raise NotImplementedError
+
+
+def no_timestamp(assigner: WindowAssigner) -> InvalidProgram:
+    """Return the error for a record that an event-time assigner cannot place."""
+    return InvalidProgram(
+        f"{assigner!r} got a record without a timestamp. Record has Java Long.MIN_VALUE timestamp (= no timestamp "
+        "marker). Call assign_timestamps_and_watermarks(...) with a timestamp assigner before the window, or use "
+        "processing-time windows."
+    )
+
+
+def _window(start: int, size: int) -> TimeWindow:
+    """Make a window that ends with time at the latest, so that ``MAX_WATERMARK`` fires it."""
+    end = start + size
+    return TimeWindow(start, end if end < MAX_WATERMARK else MAX_WATERMARK)
+
+
+@dataclass(frozen=True)
+class _Tumbling(WindowAssigner):
+    """``size`` and ``offset`` are in milliseconds; ``of`` takes any duration."""
+
+    size: int
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        if abs(self.offset) >= self.size:
+            raise InvalidProgram(
+                f"{type(self).__name__} parameters must satisfy abs(offset) < size: "
+                f"the offset is {self.offset} ms, the size {self.size} ms."
+            )
+
+    @classmethod
+    def of(cls, size: DurationLike, offset: DurationLike | None = None) -> Any:
+        """Return windows of a length, from multiples of it on, shifted by ``offset``."""
+        return cls(millis(size), 0 if offset is None else millis(offset))
+
+
+class TumblingEventTimeWindows(_Tumbling):
+    """Windows of one length, side by side, in event time.
+
+    >>> hours = TumblingEventTimeWindows.of(3_600_000, offset=900_000)
+    >>> hours, hours.assign_windows("record", 0, None)
+    (TumblingEventTimeWindows(size=3600000, offset=900000), [TimeWindow(start=-2700000, end=900000)])
+    """
+
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[TimeWindow]:
+        """Return the one window around the timestamp."""
+        if timestamp <= MIN_TIMESTAMP:
+            raise no_timestamp(self)
+        return [_window(timestamp - (timestamp - self.offset) % self.size, self.size)]
+
+    def is_event_time(self) -> bool:
+        """Return True."""
+        return True
+
+
+class TumblingProcessingTimeWindows(_Tumbling):
+    """Windows of one length, side by side, in processing time."""
+
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[TimeWindow]:
+        """Return the window around the present moment."""
+        now = context.get_current_processing_time()
+        return [_window(now - (now - self.offset) % self.size, self.size)]
+
+    def is_event_time(self) -> bool:
+        """Return False."""
+        return False
+
+
+@dataclass(frozen=True)
+class _Sliding(WindowAssigner):
+    """``size``, ``slide`` and ``offset`` are in milliseconds; ``of`` takes any duration."""
+
+    size: int
+    slide: int
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        if abs(self.offset) >= self.slide or self.size <= 0:
+            raise InvalidProgram(
+                f"{type(self).__name__} parameters must satisfy abs(offset) < slide and size > 0: "
+                f"the offset is {self.offset} ms, the slide {self.slide} ms, the size {self.size} ms."
+            )
+
+    @classmethod
+    def of(cls, size: DurationLike, slide: DurationLike, offset: DurationLike | None = None) -> Any:
+        """Return windows of a length, one beginning every ``slide``, shifted by ``offset``."""
+        return cls(millis(size), millis(slide), 0 if offset is None else millis(offset))
+
+    def _assign(self, at: int) -> list[TimeWindow]:
+        last = at - (at - self.offset) % self.slide
+        return [_window(start, self.size) for start in range(last, at - self.size, -self.slide)]
+
+
+class SlidingEventTimeWindows(_Sliding):
+    """Windows of one length, one beginning every ``slide``, in event time; newest first.
+
+    With ``slide > size`` there are gaps, and a record in a gap belongs to no window.
+
+    >>> SlidingEventTimeWindows.of(5, 2).assign_windows("record", 1, None)
+    [TimeWindow(start=0, end=5), TimeWindow(start=-2, end=3)]
+    >>> SlidingEventTimeWindows.of(2, 5).assign_windows("record", 4, None)
+    []
+    """
+
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[TimeWindow]:
+        """Return all windows around the timestamp."""
+        if timestamp <= MIN_TIMESTAMP:
+            raise no_timestamp(self)
+        return self._assign(timestamp)
+
+    def is_event_time(self) -> bool:
+        """Return True."""
+        return True
+
+
+class SlidingProcessingTimeWindows(_Sliding):
+    """Windows of one length, one beginning every ``slide``, in processing time."""
+
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[TimeWindow]:
+        """Return all windows around the present moment."""
+        return self._assign(context.get_current_processing_time())
+
+    def is_event_time(self) -> bool:
+        """Return False."""
+        return False
+
+
+@dataclass(frozen=True)
+class GlobalWindows(WindowAssigner):
+    """All records of a key in one window without end; it fires only through a trigger of yours.
+
+    >>> GlobalWindows.create().assign_windows("record", 0, None), GlobalWindows.create().get_default_trigger()
+    ([GlobalWindow()], NeverTrigger())
+    """
+
+    @staticmethod
+    def create() -> GlobalWindows:
+        """Return the assigner."""
+        return GlobalWindows()
+
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[Window]:
+        """Return the one window."""
+        return [GlobalWindow.get()]
+
+    def get_default_trigger(self, env: Any = None) -> Trigger:
+        """Return a trigger that never fires."""
+        return NeverTrigger()
+
+    def is_event_time(self) -> bool:
+        """Return False."""
+        return False
+
+
+def _next_count(context: Any, descriptor: ValueStateDescriptor) -> int:
+    state = context.get_runtime_context().get_state(descriptor)
+    count: int = state.value() or 0
+    state.update(count + 1)
+    return count
+
+
+_TUMBLING_COUNT = ValueStateDescriptor("_window.tumbling-count")
+_SLIDING_COUNT = ValueStateDescriptor("_window.sliding-count")
+
+
+@dataclass(frozen=True)
+class CountTumblingWindowAssigner(WindowAssigner):
+    """Each key's records in groups of ``size``, in the order of arrival; an incomplete last group never fires."""
+
+    size: int
+
+    def __post_init__(self) -> None:
+        if self.size <= 0:
+            raise InvalidProgram(f"a count window needs a size above 0, but got {self.size}.")
+
+    @staticmethod
+    def of(window_size: int) -> CountTumblingWindowAssigner:
+        """Return windows of so many records."""
+        return CountTumblingWindowAssigner(window_size)
+
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[CountWindow]:
+        """Count the record and return its group."""
+        return [CountWindow(_next_count(context, _TUMBLING_COUNT) // self.size)]
+
+    def get_default_trigger(self, env: Any = None) -> Trigger:
+        """Return a trigger that fires when a group is full, and frees it: no record can join it any more."""
+        return PurgingTrigger(CountTrigger(self.size))
+
+    def is_event_time(self) -> bool:
+        """Return False."""
+        return False
+
+
+@dataclass(frozen=True)
+class CountSlidingWindowAssigner(WindowAssigner):
+    """Groups of ``size`` records of a key, one beginning every ``slide`` records, that fire when full (PyFlink's way).
+
+    Flink itself, and so ``count_window(size, slide)`` here, fires after every ``slide`` records with the last ``size``
+    or fewer instead.
+    """
+
+    size: int
+    slide: int
+
+    def __post_init__(self) -> None:
+        if self.size <= 0 or self.slide <= 0:
+            raise InvalidProgram(
+                f"a sliding count window needs size and slide above 0, but got {self.size} and {self.slide}."
+            )
+
+    @staticmethod
+    def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner:
+        """Return windows of ``window_size`` records, one beginning every ``window_slide`` records."""
+        return CountSlidingWindowAssigner(window_size, window_slide)
+
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[CountWindow]:
+        """Count the record and return the groups it is in, newest first."""
+        count = _next_count(context, _SLIDING_COUNT)
+        newest = count // self.slide
+        oldest = max(0, -((self.size - 1 - count) // self.slide))
+        return [CountWindow(id_) for id_ in range(newest, oldest - 1, -1)]
+
+    def get_default_trigger(self, env: Any = None) -> Trigger:
+        """Return a trigger that fires when a group is full, and frees it."""
+        return PurgingTrigger(CountTrigger(self.size))
+
+    def is_event_time(self) -> bool:
+        """Return False."""
+        return False

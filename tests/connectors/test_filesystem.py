@@ -1,0 +1,116 @@
+import os
+
+import pytest
+from pyarrow import fs
+
+from funken.connectors import filesystem
+from funken.connectors.base import ReaderContext
+from funken.connectors.buckets import BucketAssigner
+from funken.connectors.file_sink import Encoder, FileSink
+from funken.connectors.files import FileSource, StreamFormat
+from funken.connectors.filesystem import ArrowFiles, Files, locate
+from funken.errors import SinkNotWritable, SourceNotReadable
+
+
+@pytest.fixture(params=[Files, lambda: ArrowFiles(fs.LocalFileSystem())], ids=["os", "arrow"])
+def files(request):
+    return request.param()
+
+
+def put(files, path, data):
+    file = files.create(str(path))
+    file.write(data)
+    files.seal(file)
+
+
+def test_a_created_file_is_found_read_and_moved(files, tmp_path):
+    put(files, tmp_path / "a/b/one", b"12345")
+    put(files, tmp_path / "a/.two", b"")
+
+    (found,) = files.find(str(tmp_path))
+
+    assert (found.path, found.size) == (str(tmp_path / "a/b/one"), 5)
+    assert found.modified == os.stat(found.path).st_mtime_ns
+    assert files.find(found.path) == [found]
+    with files.open(found.path) as file:
+        file.seek(3)
+        assert file.read(9) == b"45"
+    files.move(found.path, str(tmp_path / "three"))
+    assert [os.path.basename(one.path) for one in files.find(str(tmp_path))] == ["three"]
+
+
+def test_moving_twice_is_harmless_but_moving_nothing_is_not(files, tmp_path):
+    put(files, tmp_path / "one", b"")
+    for _ in range(2):
+        files.move(str(tmp_path / "one"), str(tmp_path / "two"))
+
+    with pytest.raises(FileNotFoundError):
+        files.move(str(tmp_path / "one"), str(tmp_path / "three"))
+
+
+def test_removing_twice_is_harmless(files, tmp_path):
+    put(files, tmp_path / "one", b"")
+    for _ in range(2):
+        files.remove(str(tmp_path / "one"))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_does_not_exist_is_not_found(files, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        files.find(str(tmp_path / "gone"))
+
+
+def test_checking_a_folder_leaves_nothing(files, tmp_path):
+    files.check_writable(str(tmp_path / "new/folder"))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_the_place_of_a_folder_is_noticed(files, tmp_path):
+    (tmp_path / "file").touch()
+
+    with pytest.raises(NotADirectoryError):
+        files.check_writable(str(tmp_path / "file"))
+
+
+def test_a_uri_reaches_the_file_system_of_its_scheme(tmp_path, job, monkeypatch):
+    memory = fs.FileSystem.from_uri("mock:///")[0]
+    monkeypatch.setattr(filesystem, "_SCHEME", filesystem._SCHEME)
+    monkeypatch.setattr(fs.FileSystem, "from_uri", None, raising=False) if False else None
+    locate.cache_clear()
+    root = "mock:///out"
+    monkeypatch.setattr("funken.connectors.file_sink.locate", lambda _: (ArrowFiles(memory), "out"))
+    monkeypatch.setattr("funken.connectors.files.locate", lambda _: (ArrowFiles(memory), "out"))
+    sink = (
+        FileSink.for_row_format(root, Encoder.simple_string_encoder())
+        .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+        .build()
+    )
+    writer = sink.writer(ReaderContext("sink", 0, 1))
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), root).build()
+
+    sink.check()
+    writer.write(["a", "b"], None, 0)
+    writer.flush()
+    pending = writer.prepare_commit(end_of_input=True)
+    with pytest.raises(SourceNotReadable, match="holds no files"):
+        job(source)
+    sink.commit(pending)
+    sink.commit(pending)
+
+    assert job(source).run() == ["a", "b"]
+
+
+def test_a_scheme_that_arrow_does_not_know_is_named():
+    sink = FileSink.for_row_format("nosuch://host/out", Encoder.simple_string_encoder()).build()
+
+    with pytest.raises(SinkNotWritable, match=r"cannot write nosuch://host/out \(.*nosuch"):
+        sink.check()
+
+
+def test_arrow_is_asked_for_other_schemes():
+    files, path = locate("mock:///some/folder/")
+
+    assert isinstance(files, ArrowFiles)
+    assert path == "some/folder"

@@ -1,0 +1,182 @@
+import socket
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from funken.connectors.base import NEED_SPLITS, Batch, Boundedness, ReaderContext, Wait
+from funken.connectors.sockets import RETRY_DELAY_MS, SocketSource, SocketSplit
+from funken.errors import InvalidProgram, SourceNotReadable
+
+CONTEXT = ReaderContext("words", 0, 1)
+
+
+@contextmanager
+def serving(*scripts):
+    """Serve one connection per script, which is a function of the connection; yield the port."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve():
+            for script in scripts:
+                connection, _ = server.accept()
+                with connection:
+                    script(connection)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield server.getsockname()[1]
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def sending(*pieces):
+    def script(connection):
+        for piece in pieces:
+            connection.sendall(piece)
+
+    return script
+
+
+def start(port, **options):
+    source = SocketSource("127.0.0.1", port, **options)
+    reader = source.reader(CONTEXT)
+    reader.open()
+    reader.add_splits(source.enumerator(1).next_splits(0))
+    return reader
+
+
+def drain(reader, limit=100, now=0):
+    """Poll to the end; a wait costs a millisecond of the time that is passed in."""
+    found = []
+    while (got := reader.poll(limit, now)) is not NEED_SPLITS:
+        match got:
+            case Batch(values):
+                assert len(values) <= limit
+                assert reader.split_finished() == []
+                found += values
+            case Wait(millis):
+                now += millis
+    assert reader.split_finished() == ["socket"]
+    reader.close()
+    return found
+
+
+def unused_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def test_lines_come_until_the_peer_closes():
+    with serving(sending(b"to be\r\nor not\n\n", b"to ", b"be\nthat")) as port:
+        assert drain(start(port)) == ["to be", "or not", "", "to be", "that"]
+
+
+def test_a_character_may_arrive_in_pieces():
+    data = "ä€😀\n".encode()
+    with serving(sending(*(data[at : at + 1] for at in range(len(data))), b"\xff\n")) as port:
+        assert drain(start(port)) == ["ä€😀", "\ufffd"]
+
+
+def test_a_delimiter_may_have_several_characters():
+    with serving(sending(b"a--b-", b"-c-d\n--")) as port:
+        assert drain(start(port, delimiter="--")) == ["a", "b", "c-d\n"]
+
+
+def test_a_block_has_at_most_the_limit():
+    with serving(sending(b"".join(b"%d\n" % number for number in range(1000)))) as port:
+        assert drain(start(port), limit=7) == [str(number) for number in range(1000)]
+
+
+def test_without_data_it_waits_without_blocking():
+    done = threading.Event()
+    with serving(lambda connection: done.wait(10)) as port:
+        reader = start(port)
+        assert {reader.poll(9, 0) for _ in range(200)} == {Wait(1)}
+        assert reader.snapshot() == [SocketSplit()]
+        done.set()
+        assert drain(reader) == []
+
+
+def test_a_refused_connection_names_the_address_and_the_remedy():
+    port = unused_port()
+
+    with pytest.raises(SourceNotReadable, match=rf"^words: cannot read from 127.0.0.1:{port} \(.*start .* nc -lk {port}"):
+        drain(start(port))
+
+
+def test_an_unknown_host_is_named():
+    source = SocketSource("no.such.host.invalid", 80)
+    reader = source.reader(CONTEXT)
+    reader.add_splits([SocketSplit()])
+
+    with pytest.raises(SourceNotReadable, match="no.such.host.invalid:80"):
+        drain(reader)
+
+
+def test_refused_connections_are_tried_again_so_many_times():
+    port = unused_port()
+    reader = start(port, max_retries=2)
+    waited = 0
+
+    with pytest.raises(SourceNotReadable):
+        while isinstance(reader.poll(9, waited), Wait):
+            waited += 1
+    assert waited >= 2 * RETRY_DELAY_MS
+
+
+def test_it_connects_again_after_the_peer_closed_and_ends_when_nobody_answers():
+    with serving(sending(b"a\nb"), sending(b"c\n")) as port:
+        reader = start(port, max_retries=1)
+        found, now = [], 0
+        while len(found) < 3:
+            got = reader.poll(9, now)
+            found += got.values if isinstance(got, Batch) else []
+            now += 1
+    assert found == ["a", "b", "c"]
+    assert drain(reader, now=now) == []
+
+
+def test_a_connection_that_breaks_is_an_error():
+    def reset(connection):
+        connection.sendall(b"a\nhalf")
+        connection.recv(1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+
+    with serving(reset) as port:
+        reader = start(port)
+        while not isinstance(got := reader.poll(9, 0), Batch):
+            pass
+        assert got.values == ["a"]
+        reader._socket.send(b"!")
+        with pytest.raises(SourceNotReadable, match="reset"):
+            drain(reader)
+
+
+def test_a_reader_closed_at_any_moment_leaves_no_connection():
+    closed = []
+    with serving(*[lambda connection: closed.append(connection.recv(1))] * 2) as port:
+        connecting, connected = start(port), start(port)
+        connecting.poll(9, 0)
+        connecting.close()
+        while connected._socket is None:
+            connected.poll(9, 0)
+        connected.close()
+    assert closed == [b"", b""]
+
+
+def test_after_the_end_a_restart_connects_to_nobody():
+    reader = SocketSource("127.0.0.1", unused_port()).reader(CONTEXT)
+
+    assert reader.poll(9, 0) is NEED_SPLITS
+
+
+def test_what_can_never_work_is_refused():
+    with pytest.raises(InvalidProgram, match="0 is no port"):
+        SocketSource("localhost", 0)
+    with pytest.raises(InvalidProgram, match="empty delimiter"):
+        SocketSource("localhost", 1, "")
+
+
+def test_it_is_unbounded_and_read_by_one_subtask():
+    assert SocketSource.boundedness is Boundedness.CONTINUOUS_UNBOUNDED
+    assert SocketSource.max_parallelism == 1

@@ -1,0 +1,128 @@
+"""Documentation that runs: every ``python`` block of the Markdown pages, and the examples of every docstring.
+
+A block is run as a script of its own, in an empty folder. If the next thing on the page is a ``text`` or ``output``
+block, that is what it must print. An HTML comment on the line above a block says what is special about it::
+
+    <!-- no-run: needs a Kafka broker -->      it is not run
+    <!-- spark -->                             it starts Spark, and belongs to the second tier
+"""
+
+import doctest
+import importlib
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MODULES = sorted((ROOT / "src" / "funken").rglob("*.py"))
+
+FENCED = re.compile(
+    r"(?:^<!-- (?P<comment>.*) -->\n)?^(?P<fence>```+)(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=fence)$\n?",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A ``python`` block; ``printed`` is None where the page does not say what it prints."""
+
+    line: int
+    comment: str
+    code: str
+    printed: str | None
+
+
+def examples(page: str) -> list[Example]:
+    blocks = list(FENCED.finditer(page))
+    found = []
+    for block, following in zip_longest(blocks, blocks[1:]):
+        if block["language"] == "python":
+            directly = following is not None and not page[block.end() : following.start()].strip()
+            says = directly and following["language"] in {"text", "output"}
+            line = page.count("\n", 0, block.start("fence")) + 1
+            found.append(Example(line, block["comment"] or "", block["body"], following["body"] if says else None))
+    return found
+
+
+def run(example: Example, folder: Path) -> None:
+    script = folder / "example.py"
+    script.write_text(example.code)
+    done = subprocess.run(
+        [sys.executable, script],
+        cwd=folder,
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    if example.printed is not None:
+        assert done.stdout.strip() == example.printed.strip()
+
+
+def runnable():
+    for page in PAGES:
+        for example in examples(page.read_text()) if page.exists() else []:
+            if not example.comment.startswith("no-run: "):
+                marks = [pytest.mark.spark] if example.comment == "spark" else []
+                yield pytest.param(example, id=f"{page.relative_to(ROOT)}:{example.line}", marks=marks)
+
+
+@pytest.mark.parametrize("example", list(runnable()))
+def test_example(example, tmp_path):
+    run(example, tmp_path)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_docstrings(path):
+    parts = path.relative_to(ROOT / "src").with_suffix("").parts
+    module = importlib.import_module(".".join(parts).removesuffix(".__init__"))
+    failed, _ = doctest.testmod(module, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    assert failed == 0
+
+
+PAGE = """\
+Text.
+```python
+print(1)
+```
+
+```text
+1
+```
+Prose.
+<!-- no-run: needs a broker -->
+```python
+connect()
+```
+Prose between, so the next block is not its output.
+```text
+2
+```
+````markdown
+```python
+inside another block
+```
+````
+"""
+
+
+def test_blocks_are_found_with_their_output_and_comment():
+    assert examples(PAGE) == [
+        Example(2, "", "print(1)\n", "1\n"),
+        Example(11, "no-run: needs a broker", "connect()\n", None),
+    ]
+
+
+@pytest.mark.parametrize("example", [Example(1, "", "print(1)", "2"), Example(1, "", "raise SystemExit(3)", None)])
+def test_a_wrong_page_is_noticed(example, tmp_path):
+    with pytest.raises(AssertionError):
+        run(example, tmp_path)
