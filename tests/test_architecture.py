@@ -22,10 +22,10 @@ LAYERS = (
     {"api"},
     {"runtime"},
     {"checkpoint"},
-    {"operators", "connectors"},
     {"plan"},
+    {"operators", "connectors"},
     {"windowing", "state", "timing"},
-    {"metrics"},
+    {"metrics", "types"},
     {"config", "ids", "errors"},
 )
 RANK = {name: -depth for depth, layer in enumerate(LAYERS) for name in layer}

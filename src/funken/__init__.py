@@ -6,6 +6,8 @@
 [1, 4, 9]
 """
 
+from funken.api import async_retry_predicates
+from funken.api.async_io import AsyncDataStream, AsyncFunction, blocking, cached
 from funken.api.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 from funken.api.environment import RuntimeExecutionMode, StreamExecutionEnvironment
 from funken.api.functions import (
@@ -13,11 +15,14 @@ from funken.api.functions import (
     AllWindowFunction,
     BroadcastProcessFunction,
     CoFlatMapFunction,
+    CoGroupFunction,
     CoMapFunction,
     CoProcessFunction,
     FilterFunction,
+    FlatJoinFunction,
     FlatMapFunction,
     Function,
+    JoinFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
@@ -26,11 +31,13 @@ from funken.api.functions import (
     Partitioner,
     ProcessAllWindowFunction,
     ProcessFunction,
+    ProcessJoinFunction,
     ProcessWindowFunction,
     ReduceFunction,
     WindowFunction,
 )
 from funken.api.job import CloseableIterator, JobClient, JobExecutionResult, JobStatus
+from funken.api.joins import CoGroupedStreams, IntervalJoin, IntervalJoined, JoinedStreams
 from funken.api.keyed import KeyedStream
 from funken.api.options import CheckpointConfig, CheckpointingMode, ExecutionConfig, ExternalizedCheckpointRetention
 from funken.api.sinks import DataStreamSink
@@ -38,15 +45,17 @@ from funken.api.stream import DataStream
 from funken.api.windowed import AllWindowedStream, WindowedStream
 from funken.config import Configuration
 from funken.connectors.base import Boundedness, Sink, SinkWriter, Source, SourceReader, SplitEnumerator
-from funken.connectors.datagen import DataGeneratorSource, NumberSequenceSource
 from funken.connectors.buckets import BucketAssigner
+from funken.connectors.datagen import DataGeneratorSource, NumberSequenceSource
 from funken.connectors.file_sink import FileSink
-from funken.connectors.part_files import Encoder, OutputFileConfig, RollingPolicy
 from funken.connectors.files import FileSource, StreamFormat
 from funken.connectors.inline import CollectionSource
+from funken.connectors.part_files import Encoder, OutputFileConfig, RollingPolicy
 from funken.connectors.sockets import SocketSource
 from funken.errors import FunkenError, InvalidProgram, JobCancelled, JobExecutionError
+from funken.operators.async_retry import AsyncRetryPredicate, AsyncRetryStrategy
 from funken.operators.context import RuntimeContext
+from funken.operators.join import TaggedUnion
 from funken.operators.process_context import TimeDomain
 from funken.operators.tags import OutputTag
 from funken.state.descriptors import (
@@ -69,6 +78,8 @@ from funken.windowing.assigners import (
     TumblingProcessingTimeWindows,
     WindowAssigner,
 )
+from funken.windowing.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
+from funken.windowing.firing import Trigger, TriggerResult
 from funken.windowing.sessions import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
@@ -76,8 +87,6 @@ from funken.windowing.sessions import (
     ProcessingTimeSessionWindows,
     SessionWindowTimeGapExtractor,
 )
-from funken.windowing.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
-from funken.windowing.firing import Trigger, TriggerResult
 from funken.windowing.triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -98,6 +107,10 @@ __all__ = [
     "AggregatingStateDescriptor",
     "AllWindowFunction",
     "AllWindowedStream",
+    "AsyncDataStream",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "Boundedness",
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
@@ -107,6 +120,8 @@ __all__ = [
     "CheckpointingMode",
     "CloseableIterator",
     "CoFlatMapFunction",
+    "CoGroupFunction",
+    "CoGroupedStreams",
     "CoMapFunction",
     "CoProcessFunction",
     "CollectionSource",
@@ -135,17 +150,22 @@ __all__ = [
     "FileSink",
     "FileSource",
     "FilterFunction",
+    "FlatJoinFunction",
     "FlatMapFunction",
     "Function",
     "FunkenError",
     "GlobalWindow",
     "GlobalWindows",
+    "IntervalJoin",
+    "IntervalJoined",
     "InvalidProgram",
     "JobCancelled",
     "JobClient",
     "JobExecutionError",
     "JobExecutionResult",
     "JobStatus",
+    "JoinFunction",
+    "JoinedStreams",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
@@ -162,6 +182,7 @@ __all__ = [
     "Partitioner",
     "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessJoinFunction",
     "ProcessWindowFunction",
     "ProcessingTimeSessionWindows",
     "ProcessingTimeTrigger",
@@ -183,6 +204,7 @@ __all__ = [
     "StateTtlConfig",
     "StreamExecutionEnvironment",
     "StreamFormat",
+    "TaggedUnion",
     "TimeDomain",
     "TimeEvictor",
     "TimeWindow",
@@ -198,4 +220,7 @@ __all__ = [
     "WindowAssigner",
     "WindowFunction",
     "WindowedStream",
+    "async_retry_predicates",
+    "blocking",
+    "cached",
 ]

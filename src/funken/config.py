@@ -42,9 +42,10 @@ def duration_ms(value: Any) -> int:
 
 
 def _integer(value: Any) -> int:
-    if isinstance(value, bool):
-        raise ValueError(f"{value!r} is no whole number")
-    return int(value)
+    try:
+        return int("" if isinstance(value, bool) else value)
+    except ValueError:
+        raise ValueError(f"{value!r} is no whole number") from None
 
 
 def _boolean(value: Any) -> bool:
@@ -100,8 +101,12 @@ MAX_PARALLELISM = _option(
 AUTO_WATERMARK_INTERVAL = _option(
     "pipeline.auto-watermark-interval", duration_ms, 200, "How often periodic watermarks are emitted (ms)."
 )
+_NO_PARAMETERS: dict[str, str] = {}
 JOB_PARAMETERS = _option(
-    "pipeline.global-job-parameters", _string_map, {}, "Parameters that functions read from their RuntimeContext."
+    "pipeline.global-job-parameters",
+    _string_map,
+    _NO_PARAMETERS,
+    "Parameters that functions read from their RuntimeContext.",
 )
 CHAINING = _option(
     "pipeline.operator-chaining.enabled", _boolean, True, "Join operators on forward edges into one vertex."
@@ -127,6 +132,13 @@ BUFFER_TIMEOUT = _option(
 )
 BLOCK_RECORDS = _option("execution.block.records", _integer, 2000, "Records in a full block.")
 BLOCK_BYTES = _option("execution.block.bytes", _integer, 256 * 1024, "Bytes a block should not exceed by much.")
+QUEUEING_TARGET = _option(
+    "execution.queueing-target",
+    duration_ms,
+    25,
+    "How long records may queue between tasks under full load before the sources pause (ms). 0: never pause; then "
+    "Spark's buffers alone bound what is in flight.",
+)
 CANCEL_GRACE = _option(
     "task.cancellation.timeout", duration_ms, 5000, "How long a cancelled worker may run on before it is ended (ms)."
 )
@@ -145,6 +157,9 @@ FOREIGN = (
     "pipeline.generic-types", "pipeline.force-", "execution.batch", "execution.savepoint", "execution.attached",
     "user.", "$internal.", "client.", "job-", "jobstore.", "blob.", "heartbeat.", "io.",
 )  # fmt: skip
+
+
+_KeySet = set[str]
 
 
 class Configuration:
@@ -217,7 +232,7 @@ class Configuration:
         """Tell whether a value was set."""
         return key in self._values
 
-    def key_set(self) -> set[str]:
+    def key_set(self) -> _KeySet:
         """Return the keys that were set."""
         return set(self._values)
 
@@ -249,6 +264,29 @@ class Configuration:
 
     def __repr__(self) -> str:
         return f"Configuration({json.dumps(self._values, default=str)})"
+
+
+_defaults = Configuration()
+
+
+def set_default_configuration(configuration: Configuration) -> Configuration:
+    """Set what ``get_execution_environment()`` starts from in this process, and return what was set before.
+
+    This is how the options of the command line reach a program; what the program sets itself wins, as in Flink.
+
+    >>> before = set_default_configuration(Configuration({"parallelism.default": 3}))
+    >>> default_configuration().get(PARALLELISM)
+    3
+    >>> _ = set_default_configuration(before)
+    """
+    global _defaults
+    before, _defaults = _defaults, configuration.copy()
+    return before
+
+
+def default_configuration() -> Configuration:
+    """Return a copy of what ``set_default_configuration`` set; empty if it was not called."""
+    return _defaults.copy()
 
 
 def options() -> list[Option[Any]]:

@@ -6,6 +6,7 @@
       InvalidProgram            the program cannot be planned (also a ValueError)
         InvalidConfiguration    an option is unknown or its value does not fit
         KeyNotHashable          a key whose hash would differ between processes (also a TypeError)
+        ValueDoesNotFit         a record or state is not of the type that was declared (also a TypeError)
       EnvironmentNotReady       the machine, not the program, is at fault
         JavaNotFound
         TooFewTaskSlots
@@ -40,6 +41,10 @@ class InvalidConfiguration(InvalidProgram):
 
 class KeyNotHashable(InvalidProgram, TypeError):
     """A key has no hash that is equal in every process."""
+
+
+class ValueDoesNotFit(InvalidProgram, TypeError):
+    """A value is not of the type that was declared for it."""
 
 
 class EnvironmentNotReady(FunkenError):

@@ -19,10 +19,10 @@ EdgeId = NewType("EdgeId", int)
 CheckpointId = NewType("CheckpointId", int)
 KeyGroup = NewType("KeyGroup", int)
 
-MIN_TIMESTAMP = Millis(-(2**63))
+MIN_TIMESTAMP: int = -(2**63)
 """The timestamp of a record that has none, and the watermark before any has come (``Long.MIN_VALUE``)."""
 
-MAX_WATERMARK = Millis(2**63 - 1)
+MAX_WATERMARK: int = 2**63 - 1
 """The watermark that ends event time: no record follows it (``Long.MAX_VALUE``)."""
 
 DEFAULT_MAX_PARALLELISM = 128

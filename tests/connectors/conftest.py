@@ -26,6 +26,16 @@ class SourceJob:
             reader.open()
         self.running = deque(range(parallelism))
 
+    @classmethod
+    def run_with_crash(cls, source, schedule):
+        """Read all, with a crash after so many steps and perhaps another parallelism after it."""
+        parallelism, limit, steps, parallelism_after = schedule
+        job = cls(source, parallelism, limit)
+        for _ in range(steps):
+            job.step()
+        job.crash(parallelism_after)
+        return job.run()
+
     def step(self):
         """Poll one subtask; false when no subtask runs any more."""
         if not self.running:
@@ -65,9 +75,11 @@ class SourceJob:
 
     def run(self):
         """Read to the end."""
-        while self.step():
-            pass
-        self.close()
+        try:
+            while self.step():
+                pass
+        finally:
+            self.close()
         return self.read
 
     def close(self):

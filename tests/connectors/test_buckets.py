@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from funken.connectors.buckets import BucketAssigner, BucketContext, DateTimeBucketAssigner
@@ -31,15 +33,21 @@ def test_patterns_of_java_are_understood(pattern, name):
 
 @pytest.mark.parametrize(
     ("zone", "hour"),
-    [("UTC", 1), ("Z", 1), ("America/New_York", 20), ("Asia/Tokyo", 10), ("GMT-08:00", 17), ("+02", 3), ("UTC+0530", 6)],
+    [
+        ("UTC", 1),
+        ("Z", 1),
+        ("America/New_York", 20),
+        ("Asia/Tokyo", 10),
+        ("GMT-08:00", 17),
+        ("+02", 3),
+        ("UTC+0530", 6),
+    ],
 )
 def test_zones_are_names_or_offsets(zone, hour):
     assert bucket("H", zone) == str(hour)
 
 
 def test_without_a_zone_the_machine_decides(monkeypatch):
-    import time
-
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:

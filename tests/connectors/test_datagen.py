@@ -6,6 +6,9 @@ from funken.connectors.base import NEED_SPLITS, Batch, Boundedness, ReaderContex
 from funken.connectors.datagen import BURST_MS, DataGeneratorSource, NumberSequenceSource
 from funken.errors import InvalidProgram
 
+# Parallelism, limit of a batch, steps before a crash, parallelism after it.
+SCHEDULES = st.tuples(st.integers(1, 4), st.integers(1, 6), st.integers(0, 30), st.integers(1, 4))
+
 
 def start(source, parallelism=1):
     enumerator = source.enumerator(parallelism)
@@ -45,26 +48,18 @@ def test_a_backward_sequence_is_refused():
         NumberSequenceSource(2, 1)
 
 
-@given(st.integers(-50, 50), st.integers(0, 40), st.integers(1, 4), st.integers(1, 6), st.integers(0, 20), st.data())
-def test_a_sequence_survives_a_restart_at_any_parallelism(job, first, more, parallelism, limit, steps, data):
-    run = job(NumberSequenceSource(first, first + more), parallelism, limit)
-    for _ in range(steps):
-        run.step()
-    run.crash(data.draw(st.integers(1, 4)))
+@given(st.integers(-50, 50), st.integers(0, 40), SCHEDULES)
+def test_a_sequence_survives_a_restart_at_any_parallelism(job, first, more, schedule):
+    read = job.run_with_crash(NumberSequenceSource(first, first + more), schedule)
 
-    assert sorted(run.run()) == list(range(first, first + more + 1))
+    assert sorted(read) == list(range(first, first + more + 1))
 
 
-@given(
-    st.integers(0, 40), st.sampled_from([None, 0.5, 10, 333.3, 5000]), st.integers(1, 4), st.integers(0, 30), st.data()
-)
-def test_a_generator_survives_a_restart_at_any_parallelism(job, count, rate, parallelism, steps, data):
-    run = job(DataGeneratorSource(lambda index: -index, count, rate), parallelism)
-    for _ in range(steps):
-        run.step()
-    run.crash(data.draw(st.integers(1, 4)))
+@given(st.integers(0, 40), st.sampled_from([None, 0.5, 10, 333.3, 5000]), SCHEDULES)
+def test_a_generator_survives_a_restart_at_any_parallelism(job, count, rate, schedule):
+    read = job.run_with_crash(DataGeneratorSource(lambda index: -index, count, rate), schedule)
 
-    assert sorted(run.run()) == sorted(-index for index in range(count))
+    assert sorted(read) == sorted(-index for index in range(count))
 
 
 def test_subtasks_advance_through_the_indices_side_by_side():

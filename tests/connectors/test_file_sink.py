@@ -4,7 +4,7 @@ import pickle
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from funken.connectors.base import ReaderContext
@@ -20,13 +20,14 @@ class ByFirstLetter(BucketAssigner):
         return f"letter={element[0]}"
 
 
-def sink(base, assigner=BASE, policy=None, config=None, charset="UTF-8", check_interval=60_000):
+def sink(base, assigner=BASE, policy=None, **options):
+    encoder = Encoder.simple_string_encoder(options.get("charset", "UTF-8"))
     return (
-        FileSink.for_row_format(str(base), Encoder.simple_string_encoder(charset))
+        FileSink.for_row_format(str(base), encoder)
         .with_bucket_assigner(assigner)
         .with_rolling_policy(policy or RollingPolicy.on_checkpoint_rolling_policy())
-        .with_output_file_config(config or OutputFileConfig.builder().build())
-        .with_bucket_check_interval(check_interval)
+        .with_output_file_config(options.get("config", OutputFileConfig.builder().build()))
+        .with_bucket_check_interval(options.get("check_interval", 60_000))
         .build()
     )
 
@@ -38,13 +39,13 @@ def writer(of, subtask=0):
 
 
 def visible(base):
-    """The content of all files that a reader would see, by folder."""
+    """Return the content of all files that a reader would see, by folder."""
     found = {}
     for folder, _, names in os.walk(base):
-        for name in sorted(names, key=lambda name: int(re.search(r"-(\d+)\D*$", name)[1])):
-            if not name.startswith("."):
-                with open(os.path.join(folder, name), encoding="utf-8") as file:
-                    found.setdefault(os.path.relpath(folder, base), []).append(file.read())
+        shown = [name for name in names if not name.startswith(".")]
+        for name in sorted(shown, key=lambda name: int(name.rsplit("-", 1)[1])):
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                found.setdefault(os.path.relpath(folder, base), []).append(file.read())
     return found
 
 
@@ -261,6 +262,7 @@ def test_ages_are_looked_at_only_so_often(tmp_path):
     one.close()
 
 
+@settings(deadline=None)  # writes files
 @given(st.lists(st.lists(st.text(st.characters(exclude_categories=["Cs"])))), st.integers(1, 50), st.integers(0, 9))
 def test_whatever_is_written_and_committed_is_read_back(tmp_path_factory, blocks, size, checkpoint):
     base = tmp_path_factory.mktemp("out")

@@ -3,7 +3,6 @@ import os
 import pytest
 from pyarrow import fs
 
-from funken.connectors import filesystem
 from funken.connectors.base import ReaderContext
 from funken.connectors.buckets import BucketAssigner
 from funken.connectors.file_sink import Encoder, FileSink
@@ -76,9 +75,6 @@ def test_a_file_in_the_place_of_a_folder_is_noticed(files, tmp_path):
 
 def test_a_uri_reaches_the_file_system_of_its_scheme(tmp_path, job, monkeypatch):
     memory = fs.FileSystem.from_uri("mock:///")[0]
-    monkeypatch.setattr(filesystem, "_SCHEME", filesystem._SCHEME)
-    monkeypatch.setattr(fs.FileSystem, "from_uri", None, raising=False) if False else None
-    locate.cache_clear()
     root = "mock:///out"
     monkeypatch.setattr("funken.connectors.file_sink.locate", lambda _: (ArrowFiles(memory), "out"))
     monkeypatch.setattr("funken.connectors.files.locate", lambda _: (ArrowFiles(memory), "out"))

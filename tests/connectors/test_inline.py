@@ -39,7 +39,9 @@ def test_changes_after_the_declaration_are_not_seen(job):
 
 
 def test_an_element_that_cannot_travel_is_named():
-    with pytest.raises(RecordNotPicklable, match=r"^element 2 of a collection, .*lock.*, cannot be pickled \(TypeError"):
+    with pytest.raises(
+        RecordNotPicklable, match=r"^element 2 of a collection, .*lock.*, cannot be pickled \(TypeError"
+    ):
         CollectionSource([1, 2, threading.Lock(), threading.Lock()])
 
 

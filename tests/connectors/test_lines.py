@@ -85,7 +85,9 @@ def test_a_stream_goes_on_from_any_line(text, data):
     first = reader.next()
     taken = data.draw(st.integers(0, len(first)))
     assert reader.position(taken) == done + taken
-    assert drain(StreamLines(io.BytesIO(raw), reader.position(taken), Charset("utf-16"))) == expected(text)[done + taken :]
+    assert (
+        drain(StreamLines(io.BytesIO(raw), reader.position(taken), Charset("utf-16"))) == expected(text)[done + taken :]
+    )
 
 
 @pytest.mark.parametrize("reader", [lambda file: RangeLines(file, 0, 99, None, Charset()), None])

@@ -100,7 +100,9 @@ def test_without_data_it_waits_without_blocking():
 def test_a_refused_connection_names_the_address_and_the_remedy():
     port = unused_port()
 
-    with pytest.raises(SourceNotReadable, match=rf"^words: cannot read from 127.0.0.1:{port} \(.*start .* nc -lk {port}"):
+    with pytest.raises(
+        SourceNotReadable, match=rf"^words: cannot read from 127.0.0.1:{port} \(.*start .* nc -lk {port}"
+    ):
         drain(start(port))
 
 
@@ -109,7 +111,7 @@ def test_an_unknown_host_is_named():
     reader = source.reader(CONTEXT)
     reader.add_splits([SocketSplit()])
 
-    with pytest.raises(SourceNotReadable, match="no.such.host.invalid:80"):
+    with pytest.raises(SourceNotReadable, match=r"no\.such\.host\.invalid:80"):
         drain(reader)
 
 

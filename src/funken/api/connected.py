@@ -13,6 +13,7 @@ from funken.api.functions import (
     as_call,
 )
 from funken.api.stream import DataStream
+from funken.api.typed import typed
 from funken.errors import InvalidProgram
 from funken.operators.broadcast import BroadcastProcess, KeyedBroadcastProcess
 from funken.operators.calls import Call
@@ -38,9 +39,7 @@ def key_of(stream: DataStream) -> Call | None:
 
 def join_two(first: DataStream, second: DataStream, name: str, spec: Any, keyed: bool) -> DataStream:
     """Add an operator that reads two streams."""
-    node = first._environment.graph.add(
-        name=name, kind=name, spec=spec, inputs=two_inputs(first, second), keyed=keyed
-    )
+    node = first._environment.graph.add(name=name, kind=name, spec=spec, inputs=two_inputs(first, second), keyed=keyed)
     return DataStream(first._environment, (Input(node.id),))
 
 
@@ -80,21 +79,25 @@ class ConnectedStreams:
         """Map both streams with a ``CoMapFunction``; ``None`` is dropped."""
         keys = self._keys or (None, None)
         call = _object(func, "map1", "map2", "CoMapFunction")
-        return join_two(self._first, self._second, "co_map", CoMap(call, *keys), keys[0] is not None)
+        mapped = join_two(self._first, self._second, "co_map", CoMap(call, *keys), keys[0] is not None)
+        return typed(mapped, output_type)
 
     def flat_map(self, func: CoFlatMapFunction, output_type: Any = None) -> DataStream:
         """Expand both streams with a ``CoFlatMapFunction``."""
         keys = self._keys or (None, None)
         call = _object(func, "flat_map1", "flat_map2", "CoFlatMapFunction")
-        return join_two(self._first, self._second, "co_flat_map", CoFlatMap(call, *keys), keys[0] is not None)
+        spread = join_two(self._first, self._second, "co_flat_map", CoFlatMap(call, *keys), keys[0] is not None)
+        return typed(spread, output_type)
 
     def process(self, func: CoProcessFunction, output_type: Any = None) -> DataStream:
         """Handle both streams with a ``CoProcessFunction``, or a ``KeyedCoProcessFunction`` if they are keyed."""
         call = _object(func, "process_element1", "process_element2", "CoProcessFunction")
         keys = self._keys
         if keys is None:
-            return join_two(self._first, self._second, "co_process", CoProcess(call), keyed=False)
-        return join_two(self._first, self._second, "co_process", KeyedCoProcess(call, *keys), keyed=True)
+            processed = join_two(self._first, self._second, "co_process", CoProcess(call), keyed=False)
+        else:
+            processed = join_two(self._first, self._second, "co_process", KeyedCoProcess(call, *keys), keyed=True)
+        return typed(processed, output_type)
 
 
 def _object(function: Any, first: str, second: str, kind: str) -> Call:
@@ -130,6 +133,5 @@ class BroadcastConnectedStream:
                 "BroadcastProcessFunction", "use a KeyedBroadcastProcessFunction")  # fmt: skip
             raise TypeError(f"a {kind} does not fit a stream that is{'' if key else ' not'} keyed; {fix}.")
         spec = BroadcastProcess(call, states) if key is None else KeyedBroadcastProcess(call, key, states)
-        return join_two(self._stream, self._broadcast.stream, "broadcast_process", spec, keyed=key is not None)
-
-
+        processed = join_two(self._stream, self._broadcast.stream, "broadcast_process", spec, keyed=key is not None)
+        return typed(processed, output_type)

@@ -27,6 +27,8 @@ from funken.runtime.job import Job, Runner, runner_for
 from funken.runtime.master import JobMaster
 from funken.runtime.settings import TaskSettings
 from funken.timing.watermarks import WatermarkStrategy
+from funken.types.convert import converter
+from funken.types.info import declared
 
 
 class RuntimeExecutionMode(enum.Enum):
@@ -58,9 +60,11 @@ class StreamExecutionEnvironment:
     ) -> StreamExecutionEnvironment:
         """Return an environment that runs on Spark: in the ``SparkSession`` given, the active one, or a new local one.
 
-        The option ``execution.target`` chooses another way to run; see ``funken.config``.
+        The option ``execution.target`` chooses another way to run; see ``funken.config``. Options of the command line
+        (``funken run -D``) count where neither ``configuration`` nor the program sets them.
         """
-        return StreamExecutionEnvironment(configuration, spark)
+        environment = StreamExecutionEnvironment(config.default_configuration(), spark)
+        return environment.configure(configuration) if configuration else environment
 
     @staticmethod
     def create_local_environment(
@@ -74,9 +78,14 @@ class StreamExecutionEnvironment:
     # ---- sources
 
     def from_collection(self, collection: Iterable[Any], type_info: Any = None) -> DataStream:
-        """Read a collection; bounded, in one subtask."""
+        """Read a collection; bounded, in one subtask. A declared type is applied to the elements at once."""
+        of = declared(type_info)
+        elements = collection if of is None else [*map(converter(of), collection)]
         return self.from_source(
-            CollectionSource(collection), WatermarkStrategy.no_watermarks(), "collection"  # type: ignore[arg-type]
+            CollectionSource(elements),
+            WatermarkStrategy.no_watermarks(),
+            "collection",
+            of,
         )
 
     def from_source(
@@ -99,7 +108,7 @@ class StreamExecutionEnvironment:
         node = self.graph.add(
             name=source_name,
             kind=f"source {type(source).__name__}",
-            spec=SourceSpec(source, watermark_strategy or WatermarkStrategy.no_watermarks()),
+            spec=SourceSpec(source, watermark_strategy or WatermarkStrategy.no_watermarks(), declared(type_info)),
             parallelism_limit=source.max_parallelism,
         )
         return DataStream(self, (Input(node.id),))

@@ -230,6 +230,45 @@ class ProcessAllWindowFunction(Function):
         """Drop per-window state."""
 
 
+class JoinFunction(Function):
+    """Makes one record of a pair (``stream.join``).
+
+    >>> class Price(JoinFunction):
+    ...     def join(self, first, second):
+    ...         return first["item"], second["price"]
+    >>> Price().join({"item": "tea"}, {"price": 3})
+    ('tea', 3)
+    """
+
+    def join(self, first: Any, second: Any) -> Any:
+        """Return the record for a pair."""
+        raise NotImplementedError
+
+
+class FlatJoinFunction(Function):
+    """Makes any number of records of a pair (``stream.join``)."""
+
+    def join(self, first: Any, second: Any) -> Iterable[Any] | None:
+        """Return or yield records; ``None`` is none."""
+        raise NotImplementedError
+
+
+class CoGroupFunction(Function):
+    """Sees the records of a key and window in both streams (``stream.co_group``); one of the lists may be empty."""
+
+    def co_group(self, first: list[Any], second: list[Any]) -> Iterable[Any] | None:
+        """Return or yield records."""
+        raise NotImplementedError
+
+
+class ProcessJoinFunction(Function):
+    """Sees pairs of records whose timestamps are close (``keyed_stream.interval_join``)."""
+
+    def process_element(self, left: Any, right: Any, ctx: Any) -> Iterable[Any] | None:
+        """Return or yield records; ``ctx`` has ``get_left_timestamp()``, ``get_right_timestamp()``, ``output()``."""
+        raise NotImplementedError
+
+
 def as_call(function: Any, method: str, role: str) -> Call:
     """Turn what the user gave into a ``Call``; raise ``TypeError`` if it is neither callable nor has the method."""
     if isinstance(function, Call):

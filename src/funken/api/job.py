@@ -1,6 +1,7 @@
 """A submitted job, from the program's side: its status, its result, how to cancel it.
 
 ``execute`` runs a job in the calling thread; ``execute_async`` in one of its own, and returns a ``JobClient``.
+Whoever wants to see every job of the process, whatever starts it, registers with ``watch_jobs``.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import enum
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from funken.errors import JobCancelled
+from funken.plan.physical import PhysicalPlan
 from funken.runtime.job import Job, Runner
 from funken.runtime.master import Collector
 from funken.timing.clock import SystemClock
@@ -104,13 +107,17 @@ class JobClient:
         self._runner = runner
         self._status = JobStatus.CREATED
         self._result: Future[JobExecutionResult] = Future()
+        self._result.set_running_or_notify_cancel()  # a reader that gives up must not cancel the result itself
+        self._wanted: set[str] = set()
         self._thread: threading.Thread | None = None
+        self._begun = threading.Event()
 
     def start(self) -> None:
-        """Run the job in a thread of its own."""
+        """Run the job in a thread of its own; returns when its watchers know of it."""
         name = f"funken-job-{self._job.settings.job_id[:8]}"
         self._thread = threading.Thread(target=self._run_quietly, name=name, daemon=True)
         self._thread.start()
+        self._begun.wait()
 
     def _run_quietly(self) -> None:
         try:
@@ -124,27 +131,51 @@ class JobClient:
         begin = clock.monotonic()
         self._status = JobStatus.RUNNING
         master = self._job.master
+        for name, collector in master.collectors.items():
+            if name not in self._wanted:
+                collector.close()  # nobody will read it
         try:
-            self._runner.run(self._job)
-            if master.error is not None:
-                raise master.error
-            if self._job.cancelled.is_set():
-                master.abandon()
-                self._status = JobStatus.CANCELED
-                raise JobCancelled(f"job {self._job.plan.name!r} was cancelled")
-            master.succeed()
-        except BaseException as error:
-            if self._status is JobStatus.RUNNING:
-                self._status = JobStatus.FAILED
-                master.abandon()
-            self._result.set_exception(error)
-            raise
+            with ExitStack() as watching:
+                for watch in tuple(_watchers):
+                    watching.enter_context(watch(self))
+                self._begun.set()
+                self._runner.run(self._job)
+                if self._job.cancelled.is_set():
+                    raise self._cancellation()
+                if master.error is not None:
+                    raise master.error
+                master.succeed()
+        except BaseException as error:  # noqa: BLE001 - kept in the future, and raised from there
+            outcome = self._failed(error)
+            self._result.set_exception(outcome)
+            raise outcome from (error.__cause__ if outcome is error else error)
         finally:
+            self._begun.set()
             master.end_collecting()
         self._status = JobStatus.FINISHED
         result = JobExecutionResult(self._job.settings.job_id, int((clock.monotonic() - begin) * 1000))
         self._result.set_result(result)
         return result
+
+    def _cancellation(self) -> JobCancelled:
+        return JobCancelled(f"job {self._job.plan.name!r} was cancelled")
+
+    def _failed(self, error: BaseException) -> BaseException:
+        """Drop what is not committed; return what the job's result is to raise."""
+        stopped = self._job.cancelled.is_set() or isinstance(error, KeyboardInterrupt)
+        self._status = JobStatus.CANCELED if stopped else JobStatus.FAILED
+        try:
+            self._job.master.abandon()
+        except Exception as also:  # noqa: BLE001 - the first error is the one to tell
+            error.add_note(f"Dropping what was not committed failed as well: {type(also).__name__}: {also}")
+        if stopped and isinstance(error, Exception) and not isinstance(error, JobCancelled):
+            return self._cancellation()  # something broke while it was being stopped
+        return error
+
+    @property
+    def plan(self) -> PhysicalPlan:
+        """The compiled plan."""
+        return self._job.plan
 
     def get_job_id(self) -> str:
         """Return the job's id."""
@@ -156,9 +187,8 @@ class JobClient:
 
     def cancel(self) -> CompletableFuture[None]:
         """Stop the job; the future is done when nothing of it is left."""
-        self._job.cancel()
-        for collector in self._job.master.collectors.values():
-            collector.close()
+        if not self._result.done():
+            self._job.cancel()
         done: Future[None] = Future()
         self._result.add_done_callback(lambda _: done.set_result(None))
         return CompletableFuture(done)
@@ -169,6 +199,7 @@ class JobClient:
 
     def collector(self, sink: str) -> Collector:
         """Return where the records of a collecting sink arrive."""
+        self._wanted.add(sink)
         return self._job.master.collectors[sink]
 
     def metrics(self) -> dict[Any, Any]:
@@ -215,6 +246,7 @@ class CloseableIterator(Generic[T]):
     def close(self) -> None:
         """Stop the job if it runs, and wait until it has stopped."""
         self._over = True
+        self._block = iter(())
         self._collector.close()
         if not self._client.get_job_execution_result().done():
             self._client.cancel().result()
@@ -226,6 +258,37 @@ class CloseableIterator(Generic[T]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+Watcher = Callable[[JobClient], AbstractContextManager[object]]
+"""Called with each job; what it returns is entered before anything runs, and left when all is over, with the error."""
+
+_watchers: list[Watcher] = []
+
+
+@contextmanager
+def watch_jobs(watcher: Watcher) -> Iterator[None]:
+    """Show ``watcher`` every job that starts while the ``with`` block lasts, in the thread that runs the job.
+
+    A watcher that raises keeps its job from running; the job then fails with what it raised.
+
+    >>> from funken.testing import local
+    >>> @contextmanager
+    ... def tell(client):
+    ...     print("begins:", client.plan.name)
+    ...     yield
+    ...     print("is over")
+    >>> with watch_jobs(tell):
+    ...     local([1]).execute_and_collect("one record", limit=1)
+    begins: one record
+    is over
+    [1]
+    """
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
 
 
 def new_job_id() -> str:

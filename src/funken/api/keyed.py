@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from funken.api.aggregates import ExtremeField, ExtremeRecord, SumField, check_position
 from funken.api.functions import as_call
 from funken.api.stream import DataStream
+from funken.api.typed import type_of, typed
 from funken.api.windowed import WindowedStream, count_assigner
 from funken.operators.calls import Call
+from funken.operators.keyed_calls import KeyedCalls, Shape
 from funken.operators.process import KeyedProcess
 from funken.operators.rolling import RollingReduce
+from funken.operators.typed import converted_reduce
 from funken.plan.nodes import Hash, Input
+
+if TYPE_CHECKING:
+    from funken.api.joins import IntervalJoin
 
 
 class KeyedStream(DataStream):
@@ -37,6 +43,25 @@ class KeyedStream(DataStream):
     def _keyed(self, name: str, spec: Any) -> DataStream:
         return DataStream(self._environment, (Input(self._apply(name, spec, keyed=True).id),))
 
+    def _calls(self, func: Any, shape: Shape) -> DataStream | None:
+        """Return the operator for a function that may have state; ``None``: for one that cannot."""
+        call = as_call(func, shape.value, f"{shape.value}()")
+        return self._keyed(shape.value, KeyedCalls(call, self.key, shape)) if call.rich else None
+
+    def map(self, func: Any, output_type: Any = None) -> DataStream:
+        """Turn each record into one; a ``MapFunction`` may use keyed state."""
+        keyed = self._calls(func, Shape.MAP)
+        return super().map(func, output_type) if keyed is None else typed(keyed, output_type)
+
+    def flat_map(self, func: Any, output_type: Any = None) -> DataStream:
+        """Turn each record into any number; a ``FlatMapFunction`` may use keyed state."""
+        keyed = self._calls(func, Shape.FLAT_MAP)
+        return super().flat_map(func, output_type) if keyed is None else typed(keyed, output_type)
+
+    def filter(self, func: Any) -> DataStream:
+        """Keep some records; a ``FilterFunction`` may use keyed state."""
+        return self._calls(func, Shape.FILTER) or super().filter(func)
+
     def reduce(self, func: Any) -> DataStream:
         """Join the records of a key, ``func(so_far, record)``; emits the result so far for each record.
 
@@ -46,11 +71,12 @@ class KeyedStream(DataStream):
         >>> local(["a", "b", "c"]).key_by(lambda _: 0).reduce(lambda x, y: x + y).execute_and_collect(limit=3)
         ['a', 'ab', 'abc']
         """
-        return self._keyed("reduce", RollingReduce(self.key, as_call(func, "reduce", "reduce()")))
+        function = converted_reduce(as_call(func, "reduce", "reduce()"), type_of(self))
+        return self._keyed("reduce", RollingReduce(self.key, function))
 
     def _rolling(self, name: str, function: Any) -> DataStream:
         check_position(function.position)
-        return self._keyed(name, RollingReduce(self.key, Call(function)))
+        return self._keyed(name, RollingReduce(self.key, converted_reduce(Call(function), type_of(self))))
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
         """Add up a field; the others are those of the key's first record."""
@@ -96,7 +122,7 @@ class KeyedStream(DataStream):
         if not callable(func) and not hasattr(func, "process_element"):
             raise TypeError("KeyedProcessFunction is required for KeyedStream.process()")
         function = as_call(func, "process_element", "process()")
-        return self._keyed("process", KeyedProcess(function, self.key))
+        return typed(self._keyed("process", KeyedProcess(function, self.key)), output_type)
 
     def window(self, window_assigner: Any) -> WindowedStream:
         """Group the records of each key into windows.
@@ -121,6 +147,12 @@ class KeyedStream(DataStream):
         [3, 7]
         """
         return count_assigner(self, size, slide)
+
+    def interval_join(self, other: KeyedStream) -> IntervalJoin:
+        """Join with another keyed stream by distance in time: ``.between(lower, upper).process(function)``."""
+        from funken.api.joins import IntervalJoin
+
+        return IntervalJoin(self, other)
 
     def _refuse(self, what: str) -> NoReturn:
         raise TypeError(f"{what} has no meaning on a KeyedStream; call it before key_by(), or after the next operator.")

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from funken.api.functions import as_call
 from funken.api.sinks import DataStreamSink
+from funken.api.typed import type_of, typed, typed_side
 from funken.connectors.base import Sink
 from funken.errors import InvalidProgram
 from funken.operators.calls import Call
@@ -33,11 +34,12 @@ from funken.plan.nodes import (
     Shuffle,
 )
 from funken.timing.watermarks import WatermarkStrategy
+from funken.types.info import TupleTypeInfo, TypeInformation, Types
 
 if TYPE_CHECKING:
-    from funken.api.connected import BroadcastStream, ConnectedStreams
     from funken.api.environment import StreamExecutionEnvironment
     from funken.api.job import CloseableIterator
+    from funken.api.joins import CoGroupedStreams, JoinedStreams
     from funken.api.keyed import KeyedStream
     from funken.api.windowed import AllWindowedStream
 
@@ -60,9 +62,7 @@ class DataStream:
 
     def _apply(self, name: str, spec: Any, keyed: bool = False, **fields: Any) -> Node:
         """Add a node that reads this stream."""
-        return self._environment.graph.add(
-            name=name, kind=name, spec=spec, inputs=self._inputs, keyed=keyed, **fields
-        )
+        return self._environment.graph.add(name=name, kind=name, spec=spec, inputs=self._inputs, keyed=keyed, **fields)
 
     def _then(self, name: str, spec: Any, keyed: bool = False) -> DataStream:
         return DataStream(self._environment, (Input(self._apply(name, spec, keyed).id),))
@@ -91,7 +91,7 @@ class DataStream:
         >>> local([1, 2]).map(lambda x: x + 1).execute_and_collect(limit=2)
         [2, 3]
         """
-        return self._then("map", Map(as_call(func, "map", "map()")))
+        return typed(self._then("map", Map(as_call(func, "map", "map()"))), output_type)
 
     def flat_map(self, func: Any, output_type: Any = None) -> DataStream:
         """Turn each record into any number: ``func(record)`` returns an iterable or ``None``, or a ``FlatMapFunction``.
@@ -100,7 +100,7 @@ class DataStream:
         >>> local([1, 2]).flat_map(lambda x: [x] * x).execute_and_collect(limit=3)
         [1, 2, 2]
         """
-        return self._then("flat_map", FlatMap(as_call(func, "flat_map", "flat_map()")))
+        return typed(self._then("flat_map", FlatMap(as_call(func, "flat_map", "flat_map()"))), output_type)
 
     def filter(self, func: Any) -> DataStream:
         """Keep the records for which ``func(record)`` is true, or a ``FilterFunction`` says so.
@@ -134,7 +134,7 @@ class DataStream:
         >>> local([1]).process(Twice()).execute_and_collect(limit=2)
         [1, 1]
         """
-        return self._then("process", Process(as_call(func, "process_element", "process()")))
+        return typed(self._then("process", Process(as_call(func, "process_element", "process()"))), output_type)
 
     def project(self, *field_indexes: int) -> DataStream:
         """Keep some fields of tuples, in the order given.
@@ -143,7 +143,13 @@ class DataStream:
         >>> local([("a", 1, True)]).project(2, 0).execute_and_collect(limit=1)
         [(True, 'a')]
         """
-        return self._then("project", Map(Call(lambda record: tuple(record[i] for i in field_indexes))))
+        projected = self._then("project", Map(Call(lambda record: tuple(record[i] for i in field_indexes))))
+        of = type_of(self)
+        return (
+            typed(projected, Types.TUPLE([of.field_types[i] for i in field_indexes]))
+            if isinstance(of, TupleTypeInfo)
+            else projected
+        )
 
     def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
         """Partition by ``key_selector(record)`` (or a ``KeySelector``): equal keys meet in one subtask, with one state.
@@ -186,6 +192,7 @@ class DataStream:
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
         """Return what the operator before emitted as ``(output_tag, record)``."""
         node = self._node("get_side_output()")
+        typed_side(self, output_tag)
         return DataStream(self._environment, (Input(node.id, side=output_tag.tag_id),))
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
@@ -204,6 +211,18 @@ class DataStream:
         from funken.api.windowed import AllWindowedStream
 
         return AllWindowedStream(self, window_assigner)
+
+    def join(self, other: DataStream) -> JoinedStreams:
+        """Join by key and window: ``.where(key).equal_to(key).window(assigner).apply(function)``."""
+        from funken.api.joins import JoinedStreams
+
+        return JoinedStreams(self, other)
+
+    def co_group(self, other: DataStream) -> CoGroupedStreams:
+        """Group together by key and window: ``.where(key).equal_to(key).window(assigner).apply(function)``."""
+        from funken.api.joins import CoGroupedStreams
+
+        return CoGroupedStreams(self, other)
 
     # ---- partitioning
 
@@ -286,6 +305,10 @@ class DataStream:
         name = getattr(slot_sharing_group, "name", slot_sharing_group)
         return self._change("slot_sharing_group()", slot_sharing_group=str(name() if callable(name) else name))
 
+    def get_type(self) -> TypeInformation:
+        """Return the declared type of the records; that of any Python object if none was declared."""
+        return type_of(self) or Types.PICKLED_BYTE_ARRAY()
+
     def get_execution_environment(self) -> StreamExecutionEnvironment:
         """Return the environment."""
         return self._environment
@@ -294,13 +317,13 @@ class DataStream:
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
         """Print records where the program runs, as ``N> record`` if the sink is parallel."""
-        return self._sink("print", PrintSink(sink_identifier))
+        return self._sink("print", PrintSink(sink_identifier, type_of(self)))
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
         """Write records with a connector, such as ``FileSink``."""
         if not isinstance(sink, Sink):
             raise TypeError(f"sink_to() needs a Sink, but got {sink!r}; for a function use for_each()")
-        return self._sink("sink", WriterSink(sink))
+        return self._sink("sink", WriterSink(sink.of_type(type_of(self))))
 
     add_sink = sink_to
 
@@ -311,10 +334,23 @@ class DataStream:
     def _sink(self, name: str, spec: Any) -> DataStreamSink:
         return DataStreamSink(self._environment, self._apply(name, spec))
 
+    @overload
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: None = None
+    ) -> CloseableIterator[Any]: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
+
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator[Any] | list[Any]:
         """Run the program and return this stream's records: an iterator to be closed, or a list of ``limit`` records.
+
+        What one subtask emitted keeps its order.
 
         >>> from funken.testing import local
         >>> with local([1, 2, 3]).execute_and_collect() as records:
@@ -324,7 +360,7 @@ class DataStream:
         if limit is not None and limit <= 0:
             raise ValueError(f"limit must be more than 0, but is {limit}")
         sink = f"collect-{len(self._environment.graph)}"
-        self._sink("collect", CollectSink(sink))
+        self._apply("collect", CollectSink(sink), **self._width())
         iterator = self._environment.collect(sink, job_execution_name)
         if limit is None:
             return iterator
@@ -336,10 +372,16 @@ class DataStream:
                     break
             return records
 
+    def _width(self) -> dict[str, Any]:
+        """Return the parallelism of a sink that keeps the order: its operator's, or 1 if several operators differ."""
+        if any(given.partitioning is not None for given in self._inputs):
+            return {}
+        nodes = [self._environment.graph[given.upstream] for given in self._inputs]
+        widths = {(node.parallelism, node.parallelism_limit) for node in nodes}
+        return dict(zip(("parallelism", "parallelism_limit"), widths.pop() if len(widths) == 1 else (1,), strict=False))
+
 
 def _positive(number: int, what: str) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise InvalidProgram(f"{what} must be a whole number from 1 on, but is {number!r}")
     return number
-
-

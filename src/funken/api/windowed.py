@@ -10,10 +10,12 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from funken.api.functions import as_call
+from funken.api.typed import type_of, typed
 from funken.config import duration_ms
 from funken.errors import InvalidProgram
 from funken.operators.calls import Call
 from funken.operators.tags import OutputTag
+from funken.operators.typed import converted_reduce
 from funken.operators.window import Window
 from funken.operators.window_contents import Aggregated, Contents, Elements, Reduced
 from funken.operators.window_functions import Shape, WindowFunction
@@ -89,8 +91,8 @@ class WindowedStream:
         With a ``window_function``, that sees the one result: a ``ProcessWindowFunction``, a ``WindowFunction``, or
         ``f(key, window, results)``.
         """
-        contents = Reduced(as_call(reduce_function, "reduce", "reduce()"))
-        return self._add("window reduce", contents, window_function)
+        contents = Reduced(converted_reduce(as_call(reduce_function, "reduce", "reduce()"), type_of(self._stream)))
+        return typed(self._add("window reduce", contents, window_function), output_type)
 
     def aggregate(
         self,
@@ -104,17 +106,18 @@ class WindowedStream:
         if isinstance(aggregate_function, type) or not all(hasattr(aggregate_function, name) for name in methods):
             raise TypeError(f"aggregate() needs an AggregateFunction object, but got {aggregate_function!r}")
         rich = hasattr(aggregate_function, "open") and hasattr(aggregate_function, "close")
-        return self._add("window aggregate", Aggregated(Call(aggregate_function, None, rich)), window_function)
+        contents = Aggregated(Call(aggregate_function, None, rich))
+        return typed(self._add("window aggregate", contents, window_function), output_type)
 
     def apply(self, window_function: Any, output_type: Any = None) -> DataStream:
         """Hand all records of a window to ``window_function(key, window, records)``, or a ``WindowFunction``."""
-        return self._add("window apply", Elements(), window_function)
+        return typed(self._add("window apply", Elements(), window_function), output_type)
 
     def process(self, process_window_function: Any, output_type: Any = None) -> DataStream:
         """Hand all records of a window to a ``ProcessWindowFunction``."""
         if not hasattr(process_window_function, "process"):
             raise TypeError(f"process() needs a ProcessWindowFunction, but got {process_window_function!r}")
-        return self._add("window process", Elements(), process_window_function)
+        return typed(self._add("window process", Elements(), process_window_function), output_type)
 
     def _shaped(self, function: Any) -> WindowFunction | None:
         if function is None:

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from funken.types.info import TypeInformation
+
 
 class Boundedness(enum.Enum):
     """Whether a source ends by itself."""
@@ -172,6 +174,10 @@ class SinkWriter:
 
 class Sink:
     """A declared sink; subclasses are frozen dataclasses."""
+
+    def of_type(self, type_info: TypeInformation | None) -> Sink:
+        """Return the sink for records of a declared type (``None``: any); it matters to those that write text."""
+        return self
 
     def check(self) -> None:
         """Look, on the driver and before anything runs, whether the sink can work; raise ``SinkNotWritable``."""

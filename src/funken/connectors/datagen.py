@@ -145,7 +145,8 @@ class DataGeneratorSource(Source):
 
     def reader(self, context: ReaderContext) -> GeneratorReader:
         """Make a reader."""
-        return GeneratorReader(getattr(self.generator_function, "map", self.generator_function), self.rate_per_second)
+        function = self.generator_function
+        return GeneratorReader(function if callable(function) else function.map, self.rate_per_second)
 
 
 class GeneratorReader(QueuedReader):

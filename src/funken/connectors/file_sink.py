@@ -24,6 +24,7 @@ from funken.connectors.filesystem import absolute, locate
 from funken.connectors.part_files import Encoder, OutputFileConfig, RollingPolicy
 from funken.errors import InvalidProgram, SinkNotWritable
 from funken.ids import Millis
+from funken.types.info import TypeInformation
 from funken.windowing.durations import DurationLike, millis
 
 __all__ = ["BucketAssigner", "Encoder", "FileSink", "OutputFileConfig", "RollingPolicy", "RowFormatBuilder"]
@@ -71,6 +72,10 @@ class FileSink(Sink):
         with self._explained(self.base_path):
             files, base = locate(self.base_path)
             files.check_writable(base)
+
+    def of_type(self, type_info: TypeInformation | None) -> FileSink:
+        """Return the sink for records of a declared type."""
+        return replace(self, encoder=self.encoder.of_type(type_info))
 
     def writer(self, context: ReaderContext) -> FileWriter:
         """Make a writer."""

@@ -59,6 +59,8 @@ class StreamFormat(Charset):
     def text_line_format(charset_name: str = "UTF-8", errors: str = "strict") -> StreamFormat:
         """Read lines; bytes that are not text fail the job unless ``errors`` is ``"replace"``, ``"ignore"``...
 
+        A byte order mark is part of the first line, as in Flink; ``"utf-8-sig"`` removes it.
+
         >>> StreamFormat.text_line_format("ISO-8859-1")
         StreamFormat(name='ISO-8859-1', errors='strict')
         """
@@ -210,7 +212,9 @@ class FileEnumerator(SplitEnumerator):
                 f"{root!r} does not exist; create it, or correct the path of the file source."
             ) from None
         except (OSError, ImportError) as error:
-            raise SourceNotReadable(f"{root!r} cannot be listed: {error}.") from error
+            raise SourceNotReadable(
+                f"{root!r} cannot be listed ({error}); allow reading it, or correct the path."
+            ) from error
         if not found and self.discovery_interval is None:
             raise SourceNotReadable(
                 f"{root!r} holds no files (names that begin with '.' or '_' do not count); "

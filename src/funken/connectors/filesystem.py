@@ -18,8 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import IO, Any
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote, urlsplit
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # two letters at least: C:/ is a drive
 
@@ -187,7 +186,7 @@ def absolute(root: str | os.PathLike[str]) -> str:
     uri = urlsplit(name)
     if uri.netloc not in ("", "localhost"):
         raise ValueError(f"{name!r} is a file on another host; write file:///path for a local one.")
-    return os.path.abspath(url2pathname(uri.path))
+    return os.path.abspath(unquote(uri.path))
 
 
 @lru_cache

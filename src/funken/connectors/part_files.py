@@ -8,6 +8,8 @@ from typing import Any
 
 from funken.errors import InvalidConfiguration
 from funken.ids import Millis
+from funken.types.info import TypeInformation
+from funken.types.text import written
 from funken.windowing.durations import DurationLike, millis
 
 
@@ -22,9 +24,13 @@ class Encoder:
         """Return what every file begins with."""
         return b""
 
+    def of_type(self, type_info: TypeInformation | None) -> Encoder:
+        """Return the encoder for records of a declared type (``None``: any)."""
+        return self
+
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """Write ``str(record)`` and a line feed."""
+        """Write a line per record: ``str(record)``, or as Flink writes records of the declared type."""
         return SimpleStringEncoder(charset_name)
 
 
@@ -37,6 +43,7 @@ class SimpleStringEncoder(Encoder):
     """
 
     charset_name: str = "UTF-8"
+    type_info: TypeInformation | None = None
 
     def __post_init__(self) -> None:
         """Refuse a charset that Python does not know, before the job runs."""
@@ -47,11 +54,16 @@ class SimpleStringEncoder(Encoder):
 
     def encode(self, values: list[Any]) -> bytes:
         """Encode a block at once."""
-        return ("\n".join(map(str, values)) + "\n").encode(self.charset_name).removeprefix(self.header())
+        show = str if self.type_info is None else written(self.type_info)
+        return ("\n".join(map(show, values)) + "\n").encode(self.charset_name).removeprefix(self.header())
 
     def header(self) -> bytes:
         """Return the byte order mark, where the charset has one: once per file and not per block."""
         return "".encode(self.charset_name)
+
+    def of_type(self, type_info: TypeInformation | None) -> Encoder:
+        """Return the encoder that writes records as their type is written."""
+        return replace(self, type_info=type_info)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ class OperatorContext:
 
     ``keyed`` and ``timers`` are there only for operators on a keyed stream. ``batch`` is true under
     ``RuntimeExecutionMode.BATCH``. ``processing_time`` returns ms since the epoch and stands still between events.
+    ``wake`` may be called from any thread: the task asks ``next_tick`` again at once; ``None``: it asks every ms or so.
     """
 
     operator: str
@@ -45,6 +46,7 @@ class OperatorContext:
     timers: InternalTimerService | None = None
     operator_state: dict[str, Any] = field(default_factory=dict)
     report: Callable[[str, Any], None] = lambda kind, payload: None
+    wake: Callable[[], None] | None = None
 
 
 class RuntimeContext:

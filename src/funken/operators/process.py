@@ -40,6 +40,11 @@ class ProcessOperator(Operator):
         """Close the user's function."""
         self._function.close()
 
+    def _per_record(self) -> Callable[[Any, Any], Iterable[Any] | None]:
+        """Return ``process_element`` of an object, or a plain function itself."""
+        call: Any = getattr(self._function.target, "process_element", None)
+        return call or self._function.bind()
+
     def _run(
         self,
         call: Callable[[Any, Any], Iterable[Any] | None],
@@ -142,7 +147,7 @@ class ProcessLogic(ProcessOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
         super().setup(context, output)
-        self._process = self._function.target.process_element
+        self._process = self._per_record()
         self._context = ProcessContext(self, self._results)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
@@ -172,7 +177,7 @@ class KeyedProcessLogic(TimerOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
         super().setup(context, output)
-        self._process = self._function.target.process_element
+        self._process = self._per_record()
         self._context = KeyedContext(self, self._results)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:

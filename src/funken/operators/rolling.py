@@ -12,6 +12,7 @@ from typing import Any
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.calls import Call
+from funken.state.keyed import NO_KEY
 from funken.state.keygroups import key_group_of
 
 _MISSING = object()
@@ -48,6 +49,9 @@ class RollingReduceLogic(Operator):
         if self.context.batch:
             self._process_batch(values, timestamps)
             return
+        if self._function.rich:
+            self._process_with_state(values, timestamps)
+            return
         key, reduce, state, get = self._key, self._reduce, self._state, self._state.get
         results: list[Any] = []
         append = results.append
@@ -55,20 +59,40 @@ class RollingReduceLogic(Operator):
         for value in values:
             of = key(value)
             old = get(of, _MISSING)
-            if old is not _MISSING:
-                value = reduce(old, value)
-            state[of] = value
-            append(value)
+            state[of] = new = value if old is _MISSING else reduce(old, value)
+            append(new)
         self.output.emit(results, timestamps)
+
+    def _process_with_state(self, values: Values, timestamps: Timestamps) -> None:
+        key, reduce, state, store = self._key, self._reduce, self._state, self.context.keyed
+        results: list[Any] = []
+        for value in values:
+            of = key(value)
+            if of in state:
+                if store is not None:
+                    store.current_key = of
+                value = reduce(state[of], value)
+            state[of] = value
+            results.append(value)
+        self._forget_key()
+        self.output.emit(results, timestamps)
+
+    def _forget_key(self) -> None:
+        if self.context.keyed is not None:
+            self.context.keyed.current_key = NO_KEY
 
     def _process_batch(self, values: Values, timestamps: Timestamps) -> None:
         key, reduce, state, last = self._key, self._reduce, self._state, self._last
+        store = self.context.keyed if self._function.rich else None
         for position, value in enumerate(values):
             of = key(value)
             old = state.get(of, _MISSING)
+            if store is not None:
+                store.current_key = of
             state[of] = value if old is _MISSING else reduce(old, value)
             if timestamps is not None:
                 last[of] = max(last.get(of, MIN_TIMESTAMP), timestamps[position])
+        self._forget_key()
 
     def finish(self) -> None:
         """In BATCH: emit what each key came to."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from funken.connectors.base import ReaderContext, Sink, SinkWriter
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.calls import Call
 from funken.operators.stateless import CallOperator
+from funken.types.info import TypeInformation
+from funken.types.text import printed
 
 
 @dataclass(frozen=True)
@@ -74,33 +75,24 @@ class ForEachLogic(CallOperator):
             call(value)
 
 
-def print_text(value: Any) -> str:
-    """Return how ``print()`` shows a record: like Flink where it has a form of its own, else ``str``.
-
-    >>> print_text(("a", 1)), print_text("a"), print_text(None)
-    ("('a', 1)", 'a', 'null')
-    """
-    if value is None:
-        return "null"
-    return str(value)
-
-
 @dataclass(frozen=True)
 class PrintSink:
-    """``print()``: lines appear where the program runs, with Flink's prefixes."""
+    """``print()``: lines appear where the program runs, with Flink's prefixes, written as the declared type is."""
 
     identifier: str | None = None
+    type_info: TypeInformation | None = None
 
     def build(self) -> Operator:
         """Make the logic of one subtask."""
-        return PrintLogic(self.identifier)
+        return PrintLogic(self.identifier, self.type_info)
 
 
 class PrintLogic(Operator):
     """Sends lines to the driver, a block at a time."""
 
-    def __init__(self, identifier: str | None) -> None:
+    def __init__(self, identifier: str | None, type_info: TypeInformation | None) -> None:
         self._identifier = identifier
+        self._show = printed(type_info)
         self._prefix = ""
 
     def open(self) -> None:
@@ -112,8 +104,8 @@ class PrintLogic(Operator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Show a block."""
-        prefix = self._prefix
-        self.context.report("print", [prefix + print_text(value) for value in values])
+        prefix, show = self._prefix, self._show
+        self.context.report("print", [prefix + show(value) for value in values])
 
 
 @dataclass(frozen=True)

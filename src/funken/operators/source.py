@@ -13,14 +13,16 @@ from funken.connectors.base import Batch, Boundedness, NeedSplits, ReaderContext
 from funken.operators.base import Operator
 from funken.operators.timestamps import Stamper
 from funken.timing.watermarks import WatermarkStrategy
+from funken.types.info import TypeInformation
 
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """A source and the strategy for its event time."""
+    """A source, the strategy for its event time, and the declared type of its records, if it has one."""
 
     source: Source
     strategy: WatermarkStrategy
+    type_info: TypeInformation | None = None
 
     @property
     def bounded(self) -> bool:
@@ -43,6 +45,8 @@ class SourceOperator(Operator):
         self._asked = False
         self._no_more = False
         self._restored: list[Any] = []
+        self.records = 0
+        """How many records were read."""
 
     def open(self) -> None:
         """Open the reader."""
@@ -72,6 +76,7 @@ class SourceOperator(Operator):
         """
         found = self._reader.poll(limit, now)
         if isinstance(found, Batch):
+            self.records += len(found.values)
             self._stamper.progress.add(found.split, now)
             self._stamper.emit(found.split, found.values, found.timestamps)
             self._drop_finished()

@@ -12,7 +12,7 @@ The unit of change between two snapshots is a pane: one that got no record since
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from math import gcd
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +59,8 @@ class AlignedWindows(WindowOperator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """File a block away."""
+        if not values:
+            return
         if not self._event_time:
             now = self.context.processing_time()
             self._file(now - (now - self._offset) % self._slice, values)
@@ -75,8 +77,7 @@ class AlignedWindows(WindowOperator):
         if max(timestamps) < start + self._slice:
             self._file(start, values)
         else:
-            for start, part in self._cut(values, timestamps):
-                self._file(start, part)
+            self._file_cut(values, timestamps)
 
     def _in_time(self, values: Values, timestamps: list[int]) -> tuple[Values, list[int]]:
         """Sort out the records before the first open window: they are late, or in a gap between windows."""
@@ -94,30 +95,46 @@ class AlignedWindows(WindowOperator):
         self.late(*late)
         return kept
 
-    def _cut(self, values: Values, timestamps: list[int]) -> Iterable[tuple[int, Values]]:
-        """Split a block by slice, keeping the order of the records within each."""
+    def _file(self, start: int, values: Values) -> None:
+        """Add records, all of the slice that begins at ``start``, to its panes."""
+        places = self._places(start)
+        if len(places) == 1:
+            self.contents.collect(self._pane(places[0]), zip(self.keys(values), values, strict=True))
+        elif places:
+            pairs = list(zip(self.keys(values), values, strict=True))
+            for place in places:
+                self.contents.collect(self._pane(place), pairs)
+
+    def _file_cut(self, values: Values, timestamps: list[int]) -> None:
+        """Add records of several slices, each pane's in the order of the block."""
         offset, length = self._offset, self._slice
-        parts: dict[int, Values] = {}
-        part: Values = []
+        parts: dict[int, list[Any]] = {}
+        parts_of: dict[int, list[list[Any]]] = {}
+        targets: list[list[Any]] = []
         start, end = 0, 0
-        for value, at in zip(values, timestamps, strict=True):
+        pairs = zip(self.keys(values), values, strict=True)
+        for pair, at in zip(pairs, timestamps, strict=True):
             if not start <= at < end:
                 start = at - (at - offset) % length
                 end = start + length
-                part = parts.setdefault(start, [])
-            part.append(value)
-        return parts.items()
+                if start not in parts_of:
+                    parts_of[start] = [parts.setdefault(place, []) for place in self._places(start)]
+                targets = parts_of[start]
+            for part in targets:
+                part.append(pair)
+        for place, part in parts.items():
+            self.contents.collect(self._pane(place), part)
 
-    def _file(self, start: int, values: Values) -> None:
-        """Add records, all of the slice that begins at ``start``, to its windows."""
-        panes = self._panes
-        keys = self.keys(values)
-        for window in self._windows_of(start):
-            pane = panes.get(window)
-            if pane is None:
-                pane = panes[window] = {}
-                self._expect(window)
-            self.contents.collect(pane, keys, values)
+    def _places(self, start: int) -> Sequence[int]:
+        """Return where the panes begin that records of a slice are added to."""
+        return self._windows_of(start)
+
+    def _pane(self, start: int) -> Pane:
+        pane = self._panes.get(start)
+        if pane is None:
+            pane = self._panes[start] = {}
+            self._expect(start)
+        return pane
 
     def _windows_of(self, start: int) -> range:
         """Return the starts of the windows around a slice that are not over, the newest first."""
@@ -190,5 +207,4 @@ class AlignedWindows(WindowOperator):
     def restore(self, snapshot: Any) -> None:
         """Take what belongs to this subtask's keys."""
         for key, start, stored in self._groups.owned(snapshot):
-            self._panes.setdefault(start, {})[key] = stored
-            self._expect(start)
+            self._pane(start)[key] = stored

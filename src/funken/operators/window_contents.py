@@ -22,6 +22,8 @@ from funken.state.descriptors import (
 )
 
 Pane = dict[Any, Any]
+Pairs = Iterable[tuple[Any, Any]]
+"""Records, each after its key."""
 
 _NAME = "_window.contents"
 
@@ -48,8 +50,8 @@ class ContentsLogic(Protocol):
         """Make the result of contents; ``None`` means that there is nothing to emit."""
         ...
 
-    def collect(self, pane: Pane, keys: Iterable[Any], values: Values) -> None:
-        """Add a block of records to a pane; the hot loop."""
+    def collect(self, pane: Pane, pairs: Pairs) -> None:
+        """Add records, in order, to a pane; the hot loop."""
         ...
 
     def compute(self, values: Values) -> Any:
@@ -112,9 +114,9 @@ class _ElementsLogic:
 
     descriptor: StateDescriptor = ListStateDescriptor(_NAME)
 
-    def collect(self, pane: Pane, keys: Iterable[Any], values: Values) -> None:
+    def collect(self, pane: Pane, pairs: Pairs) -> None:
         get = pane.get
-        for key, value in zip(keys, values, strict=False):
+        for key, value in pairs:
             stored = get(key)
             if stored is None:
                 pane[key] = [value]
@@ -167,10 +169,10 @@ class _ReducedLogic:
         self.descriptor: StateDescriptor = ReducingStateDescriptor(_NAME, reduce)
         self.fold = self.merge = reduce
 
-    def collect(self, pane: Pane, keys: Iterable[Any], values: Values) -> None:
+    def collect(self, pane: Pane, pairs: Pairs) -> None:
         # Hot: a lookup, the user's function, a store.
         get, reduce = pane.get, self.fold
-        for key, value in zip(keys, values, strict=False):
+        for key, value in pairs:
             stored = get(key)
             pane[key] = value if stored is None else reduce(stored, value)
 
@@ -220,10 +222,10 @@ class _AggregatedLogic:
         self.result = function.get_result
         self.merge = getattr(function, "merge", None) or _cannot_merge
 
-    def collect(self, pane: Pane, keys: Iterable[Any], values: Values) -> None:
+    def collect(self, pane: Pane, pairs: Pairs) -> None:
         # Hot: a lookup, the user's function, a store.
         get, add, create = pane.get, self._add, self._create
-        for key, value in zip(keys, values, strict=False):
+        for key, value in pairs:
             stored = get(key)
             pane[key] = add(value, create() if stored is None else stored)
 

@@ -78,18 +78,22 @@ class GeneralWindows(WindowOperator):
 
     def _add(self, key: Any, window: Any, value: Any, at: int) -> bool:
         """Add a record to a window; return whether the window still takes any."""
-        if self._is_late(window):
+        cleanup = self._cleanup_time(window)
+        if self._event_time and cleanup <= self.current_watermark:
             return False
         self._put(key, window, window, value, at)
+        self._expect_cleanup(key, window, cleanup)
         return True
 
     def _add_merging(self, key: Any, window: Any, value: Any, at: int) -> bool:
         """Add a record to the window that its own one becomes part of."""
         windows = self._window_set(key)
         became = windows.add(window, self._merged)
-        entered = not self._is_late(became)
+        cleanup = self._cleanup_time(became)
+        entered = not self._event_time or cleanup > self.current_watermark
         if entered:
             self._put(key, became, windows.state_window(became), value, at)
+            self._expect_cleanup(key, became, cleanup)
         else:
             windows.retire(became)
         self._store_set(key, windows)
@@ -109,7 +113,8 @@ class GeneralWindows(WindowOperator):
         result = self._trigger.on_element(value, at, window, context)
         if result is not TriggerResult.CONTINUE:
             self._act(result, key, window, slot)
-        cleanup = self._cleanup_time(window)
+
+    def _expect_cleanup(self, key: Any, window: Any, cleanup: int) -> None:
         if cleanup < MAX_WATERMARK:
             if self._event_time:
                 self._timers.register_event_time_timer(key, window, cleanup)
@@ -117,11 +122,9 @@ class GeneralWindows(WindowOperator):
                 self._timers.register_processing_time_timer(key, window, cleanup)
 
     def _cleanup_time(self, window: Any) -> int:
+        """Return when a window ends for good: with time at the latest."""
         cleanup: int = window.max_timestamp() + self._lateness
-        return min(cleanup, MAX_WATERMARK)
-
-    def _is_late(self, window: Any) -> bool:
-        return self._event_time and self._cleanup_time(window) <= self.current_watermark
+        return cleanup if cleanup < MAX_WATERMARK else MAX_WATERMARK
 
     # ---- firing
 
@@ -228,13 +231,13 @@ class GeneralWindows(WindowOperator):
 
     def _refuse_late(self, result: Any) -> None:
         now = self.context.processing_time()
-        if self._is_late(result):
-            time, current, at = "event-time", "watermark", self.current_watermark
+        if self._event_time and self._cleanup_time(result) <= self.current_watermark:
+            time, current, at = "an event-time", "watermark", self.current_watermark
         elif not self._event_time and result.max_timestamp() < now:
-            time, current, at = "processing-time", "processing time", now
+            time, current, at = "a processing-time", "processing time", now
         else:
             return
         raise InvalidProgram(
-            f"The end timestamp of an {time} window cannot become earlier than the current {current} by merging: "
+            f"The end timestamp of {time} window cannot become earlier than the current {current} by merging: "
             f"{self._assigner!r} made {result!r} at {at}. Merge windows into one that covers them."
         )

@@ -1,16 +1,16 @@
 """Sliding windows whose contents may be computed slice by slice and put together when a window fires.
 
 A record is added once, to its slice, and not to each of the ``size / slide`` windows around it. That gives the same
-results only if the user's function is *combinable*: associative, indifferent to order, and leaving both of its arguments
-as they are (a sum; not a list that is appended to). Nobody can tell from the outside, so the program has to say so.
-Within a window, keys fire in the order of their first slices.
+results only if the user's function is *combinable*: associative, indifferent to order, and leaving both of its
+arguments as they are (a sum; not a list that is appended to). Nobody can tell from the outside, so the program has to
+say so. Within a window, keys fire in the order of their first slices.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from funken.operators.base import Values
 from funken.operators.window_aligned import AlignedWindows
 from funken.operators.window_contents import Pane
 
@@ -25,15 +25,16 @@ class SlicedWindows(AlignedWindows):
         super().__init__(spec)
         self._starts: set[int] = set()
 
-    def _file(self, start: int, values: Values) -> None:
-        windows = self._windows_of(start)
-        if not windows:
-            return
+    def _places(self, start: int) -> Sequence[int]:
+        """Return the slice itself, unless all windows around it are over."""
+        return (start,) if self._windows_of(start) else ()
+
+    def _pane(self, start: int) -> Pane:
         pane = self._panes.get(start)
         if pane is None:
             pane = self._panes[start] = {}
-            self._expect_all(windows)
-        self.contents.collect(pane, self.keys(values), values)
+            self._expect_all(self._windows_of(start))
+        return pane
 
     def _expect_all(self, windows: range) -> None:
         self._starts.update(windows)
@@ -45,7 +46,8 @@ class SlicedWindows(AlignedWindows):
     def _take(self, start: int) -> Pane:
         """Put a window together, and drop the slices that no later window has."""
         self._starts.remove(start)
-        panes, merge, whole = self._panes, self.contents.merge, {}
+        panes, merge = self._panes, self.contents.merge
+        whole: Pane = {}
         for at in range(start, start + self._size, self._slice):
             pane = panes.pop(at, None) if at < start + self._slide else panes.get(at)
             for key, stored in (pane or {}).items():
@@ -56,7 +58,7 @@ class SlicedWindows(AlignedWindows):
     def snapshot(self) -> Any:
         """Return ``(key, slice start, contents, start of its first window not over)`` by key group."""
         return self._groups.sort(
-            (key, start, stored, self._windows_of(start)[-1])
+            (key, start, stored, min(self._starts.intersection(self._windows_of(start))))
             for start, pane in self._panes.items()
             for key, stored in pane.items()
         )

@@ -1,6 +1,8 @@
 """The DAG of a program while it is being built, and the ids that survive a change of it.
 
 A node can only name nodes that exist, so the graph has no cycles and the order of insertion is a topological one.
+A stream outlives the execution of its program: what is added to it later brings the nodes it comes from back, and only
+those. Of executed programs the last nodes are remembered, not all.
 """
 
 from __future__ import annotations
@@ -14,12 +16,15 @@ from funken.errors import InvalidProgram
 from funken.ids import OperatorId
 from funken.plan.nodes import Node
 
+_REMEMBERED = 1000
+
 
 class StreamGraph:
     """The nodes of one program, in topological order."""
 
     def __init__(self) -> None:
         self._nodes: dict[OperatorId, Node] = {}
+        self._past: dict[OperatorId, Node] = {}
         self._next = 1
 
     def __len__(self) -> int:
@@ -29,20 +34,30 @@ class StreamGraph:
         return iter(self._nodes.values())
 
     def __getitem__(self, operator: OperatorId) -> Node:
-        return self._nodes[operator]
+        node = self._nodes.get(operator) or self._past.get(operator)
+        if node is None:
+            raise InvalidProgram(
+                f"operator {operator} belongs to another program, or to one that was executed long ago. "
+                "Build the whole pipeline anew."
+            )
+        return node
 
     def add(self, **fields: Any) -> Node:
         """Add a node under a new id."""
         node = Node(id=OperatorId(self._next), **fields)
-        missing = [i.upstream for i in node.inputs if i.upstream not in self._nodes]
-        if missing:
-            raise InvalidProgram(
-                f"operator {node.name!r} reads operators {missing} of another program, or of one that was already "
-                "executed. Build the whole pipeline anew after execute()."
-            )
+        for given in node.inputs:
+            self._bring_back(given.upstream)
         self._next += 1
         self._nodes[node.id] = node
         return node
+
+    def _bring_back(self, operator: OperatorId) -> None:
+        if operator in self._nodes:
+            return
+        node = self[operator]
+        for given in node.inputs:
+            self._bring_back(given.upstream)
+        self._nodes[operator] = node
 
     def change(self, operator: OperatorId, **fields: Any) -> Node:
         """Replace fields of a node."""
@@ -55,6 +70,9 @@ class StreamGraph:
         """Move all nodes to a new graph and leave this one empty; ids go on counting."""
         taken = StreamGraph()
         taken._nodes, self._nodes = self._nodes, {}
+        self._past.update(taken._nodes)
+        for operator in list(self._past)[:-_REMEMBERED]:
+            del self._past[operator]
         return taken
 
     def stable_ids(self) -> dict[OperatorId, str]:

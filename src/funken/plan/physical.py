@@ -192,7 +192,9 @@ def compile_plan(
 def _edge(number: EdgeId, given: Input, source: Vertex, target: Vertex) -> Edge:
     assert given.partitioning is not None
     if isinstance(given.partitioning, Hash) and target.parallelism > target.max_parallelism:
-        raise InvalidProgram(f"operator {target.name!r} has more subtasks than key groups; raise set_max_parallelism().")
+        raise InvalidProgram(
+            f"operator {target.name!r} has more subtasks than key groups; raise set_max_parallelism()."
+        )
     return Edge(
         id=number,
         source=source.id,

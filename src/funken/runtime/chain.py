@@ -156,7 +156,7 @@ class Chain:
         for operator in self._order:
             try:
                 operator.close()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - every operator is closed, whatever another raised
                 raised.append(error)
         return raised
 

@@ -31,7 +31,7 @@ class Job:
     def cancel(self) -> None:
         """Ask the job to stop."""
         self.cancelled.set()
-        self.master.ended.set()
+        self.master.cancel()
 
 
 class Runner(Protocol):

@@ -7,9 +7,9 @@ several threads (one per connection); one lock makes them one after the other.
 from __future__ import annotations
 
 import pickle
-import queue
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any, TextIO
 
@@ -28,47 +28,62 @@ from funken.runtime.messages import (
     Order,
     Prepared,
     Printed,
+    Queued,
     Report,
     SplitsFound,
     SplitsWanted,
     Started,
     TaskId,
+    Throttle,
 )
 
 Orders = list[tuple[TaskId, Order]]
 
-_END = object()
 _COLLECT_BLOCKS = 64
 
 
 class Collector:
-    """Records on their way to the program: a bounded queue of blocks, so that a slow reader slows the job."""
+    """Records on their way to the program: a bounded queue of blocks, so that a slow reader slows the job.
+
+    Nobody waits for ever: ``close`` wakes a writer that waits for room, and either end wakes the reader.
+    """
 
     def __init__(self) -> None:
-        self._queue: queue.Queue[Any] = queue.Queue(_COLLECT_BLOCKS)
-        self._closed = threading.Event()
+        self._blocks: deque[list[Any]] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._ended = False
 
     def put(self, records: list[Any]) -> None:
         """Add a block; waits for room, unless the reader left."""
-        while not self._closed.is_set():
-            try:
-                self._queue.put(records, timeout=0.2)
-                return
-            except queue.Full:
-                continue
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or len(self._blocks) < _COLLECT_BLOCKS)
+            if not self._closed:
+                self._blocks.append(records)
+                self._changed.notify_all()
 
     def end(self) -> None:
         """Tell the reader that nothing follows."""
-        self.put(_END)  # type: ignore[arg-type]
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
 
     def close(self) -> None:
-        """The reader left: drop what comes."""
-        self._closed.set()
+        """The reader left: drop what is there and what comes."""
+        with self._changed:
+            self._closed = True
+            self._blocks.clear()
+            self._changed.notify_all()
 
     def get(self) -> list[Any] | None:
         """Wait for the next block; ``None`` at the end."""
-        found = self._queue.get()
-        return None if found is _END else found
+        with self._changed:
+            self._changed.wait_for(lambda: self._blocks or self._ended or self._closed)
+            if not self._blocks:
+                return None
+            block = self._blocks.popleft()
+            self._changed.notify_all()
+            return block
 
 
 class JobMaster:
@@ -92,6 +107,8 @@ class JobMaster:
         self._out = out
         self._progress = progress
         self._lock = threading.RLock()
+        self._printing = threading.Lock()
+        self._cancelled = False
         self._enumerators: dict[OperatorId, SplitEnumerator] = {}
         self._given: dict[tuple[int, int], list[Any]] = {}
         self._again: dict[tuple[int, int], list[Any]] = {}
@@ -129,6 +146,14 @@ class JobMaster:
             self._sinks[operator].abort(committables)
         self._prepared.clear()
 
+    def cancel(self) -> None:
+        """Nobody wants the job any more: let go of whatever waits for a reader, and take no failure for its cause."""
+        with self._lock:
+            self._cancelled = True
+        self.ended.set()
+        for collector in self.collectors.values():
+            collector.close()
+
     def end_collecting(self) -> None:
         """Let readers of collected records see the end."""
         for collector in self.collectors.values():
@@ -146,6 +171,11 @@ class JobMaster:
             case Collected() | Printed() | Prepared():
                 self._deliver(report)
                 return []
+            case Queued(born=born, excess=excess):
+                return [(task, Throttle(born, excess)) for task in self.tasks if task.level == 0]
+            case Finished():
+                self._finish(report.task)
+                return []
             case Measured():
                 self.metrics[report.task] = report
                 if self._progress is not None:
@@ -157,19 +187,25 @@ class JobMaster:
                     self._begin(report.task)
                 case SplitsWanted():
                     return [(report.task, self._splits(report))]
-                case Finished():
-                    for held in self._held.pop(report.task, []):
-                        self._deliver(held)
-                    self.finished.add(report.task)
-                    if len(self.finished) == len(self.tasks):
-                        self.ended.set()
                 case Failed():
                     self.fail(report.error, report.secondary)
         return []
 
+    def _finish(self, task: TaskId) -> None:
+        with self._lock:
+            held = self._held.pop(task, [])
+        for report in held:  # without the lock: a slow reader must not hold up what other tasks report
+            self._deliver(report)
+        with self._lock:
+            self.finished.add(task)
+            if len(self.finished) == len(self.tasks):
+                self.ended.set()
+
     def fail(self, error: BaseException | None, secondary: bool = False) -> None:
         """Remember the first cause; a secondary one (a lost connection, say) only if there is no other."""
         with self._lock:
+            if self._cancelled:
+                return
             if self.error is None or (isinstance(self.error, TaskLost) and not secondary):
                 self.error = error if isinstance(error, JobExecutionError) else JobExecutionError(str(error))
         self.ended.set()
@@ -178,7 +214,7 @@ class JobMaster:
         if task in self.started:  # a second attempt: what the first one read is read again
             self._held.pop(task, None)
             for place, splits in self._given.items():
-                if place[1] == task.index and task.level == 0:
+                if place[1] == task.subtask and task.level == 0:
                     self._again[place] = splits
         self.started.add(task)
         if len(self.started) == len(self.tasks):
@@ -198,7 +234,7 @@ class JobMaster:
         match report:
             case Printed(lines=lines):
                 out = self._out or sys.stdout
-                with self._lock:
+                with self._printing:
                     out.write("".join(line + "\n" for line in lines))
                     out.flush()
             case Collected(sink=sink, records=records):

@@ -1,22 +1,22 @@
 """What tasks and the driver tell each other; plain data, pickled over an authenticated connection.
 
-A task is known by ``TaskId``: its level and its index in it. ``Report``s go up, ``Order``s come down.
+A task is known by ``TaskId``: its level and its number in it. ``Report``s go up, ``Order``s come down.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 
 class TaskId(NamedTuple):
-    """A task of the job: level and index."""
+    """A task of the job: level and number."""
 
     level: int
-    index: int
+    subtask: int
 
     def __str__(self) -> str:
-        return f"level {self.level}, task {self.index}"
+        return f"level {self.level}, task {self.subtask}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,14 @@ class Report:
     task: TaskId
     operator: int = -1
     subtask: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Opening(Report):
+    """The task's process is there and opens its operators: user code runs from here on."""
+
+    pid: int = 0
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,10 @@ class Measured(Report):
 
 @dataclass(slots=True)
 class VertexMetrics:
-    """Counts of one subtask of a vertex; ``latency`` maps a bucket (see ``metrics.latency``) to a count of blocks."""
+    """Counts of one subtask of a vertex; ``latency`` maps a bucket (see ``metrics.latency``) to a count of blocks.
+
+    ``records_in`` of a source is what it read.
+    """
 
     records_in: int = 0
     records_out: int = 0
@@ -80,6 +91,18 @@ class VertexMetrics:
     busy: float = 0.0
     latency: dict[int, int] = field(default_factory=dict)
     user: dict[str, Any] = field(default_factory=dict)
+
+    def copy(self) -> VertexMetrics:
+        """Return the same numbers, in dicts of their own."""
+        return replace(self, latency=dict(self.latency), user=dict(self.user))
+
+
+@dataclass(frozen=True, slots=True)
+class Queued(Report):
+    """Records queue longer than they should before the task sees them: born at ``born`` (s), ``excess`` s too long."""
+
+    born: float = 0.0
+    excess: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +138,14 @@ class SplitsFound(Order):
     """New splits exist; ask again."""
 
     operator: int
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle(Order):
+    """A source that reads as fast as it can is to pause: records born at ``born`` (s) queued ``excess`` s too long."""
+
+    born: float
+    excess: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,9 +72,7 @@ class EdgeWriter:
 
     def _send_block(self, target: int) -> None:
         values = self._values[target]
-        payload = encode_records(
-            values, self._stamps[target] if self._stamped else None, self._operator, self._subtask
-        )
+        payload = encode_records(values, self._stamps[target] if self._stamped else None, self._operator, self._subtask)
         self._adapt(len(payload), len(values))
         self._send_data(target, payload, self._since[target] or self._born.at)
         # Emptied, not replaced: bound append methods of these lists are cached per key.
@@ -266,9 +264,7 @@ _WRITERS: dict[type, type[EdgeWriter]] = {
 }
 
 
-def writer_for(
-    edge: Edge, subtask: int, operator: str, send: Send, born: Born, records: int, size: int
-) -> EdgeWriter:
+def writer_for(edge: Edge, subtask: int, operator: str, send: Send, born: Born, records: int, size: int) -> EdgeWriter:
     """Make the writer that an edge's partitioning asks for."""
     return _WRITERS[type(edge.partitioning)](edge, subtask, operator, send, born, records, size)
 

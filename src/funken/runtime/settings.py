@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from funken import config
@@ -19,9 +18,10 @@ class TaskSettings:
     block_records: int = 2000
     block_bytes: int = 256 * 1024
     buffer_timeout: int = 10
+    queueing_target: int = 25
     auto_watermark_interval: int = 200
     cancel_grace: int = 5000
-    job_parameters: Mapping[str, str] = field(default_factory=dict)
+    job_parameters: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
     def of(configuration: Configuration, job_id: str, batch: bool, attempt: int = 0) -> TaskSettings:
@@ -33,6 +33,7 @@ class TaskSettings:
             block_records=configuration.get(config.BLOCK_RECORDS),
             block_bytes=configuration.get(config.BLOCK_BYTES),
             buffer_timeout=configuration.get(config.BUFFER_TIMEOUT),
+            queueing_target=configuration.get(config.QUEUEING_TARGET),
             auto_watermark_interval=configuration.get(config.AUTO_WATERMARK_INTERVAL),
             cancel_grace=configuration.get(config.CANCEL_GRACE),
             job_parameters=configuration.get(config.JOB_PARAMETERS),

@@ -17,9 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import cloudpickle
-
-from funken.errors import FunkenError, JobExecutionError, OperatorFailed
+from funken.errors import FunkenError, JobExecutionError, OperatorFailed, TaskLost
 from funken.ids import MAX_WATERMARK, OperatorId
 from funken.metrics.latency import bucket_of
 from funken.metrics.registry import MetricGroup
@@ -38,15 +36,18 @@ from funken.runtime.messages import (
     Order,
     Prepared,
     Printed,
+    Queued,
     Report,
     SplitsFound,
     SplitsWanted,
     TaskId,
+    Throttle,
     VertexMetrics,
 )
 from funken.runtime.outputs import Born, EdgeWriter, writer_for
+from funken.runtime.queueing import Queueing
 from funken.runtime.settings import TaskSettings
-from funken.runtime.wire import Header, Kind, decode_records, header
+from funken.runtime.wire import Header, Kind, decode_records, encode_collected, header, shown
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_groups_of
 from funken.timing.clock import Clock
@@ -70,11 +71,12 @@ class Hosted:
 
 
 class Task:
-    """Task ``index`` of a level."""
+    """Task ``index`` of a level; operators call ``wake`` from other threads when ``advance`` has something to do."""
 
     def __init__(
-        self, plan: PhysicalPlan, task: TaskId, settings: TaskSettings, clock: Clock, report: Callable[[Report], None]
-    ) -> None:
+        self, plan: PhysicalPlan, task: TaskId, settings: TaskSettings, clock: Clock, report: Callable[[Report], None],
+        wake: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
         self.id = task
         self.outbox: list[tuple[int, bytes]] = []
         self.closed = False
@@ -82,8 +84,10 @@ class Task:
         self._settings = settings
         self._clock = clock
         self._report = report
+        self._wake = wake
         self._now = clock.now()
         self._born = Born()
+        self._queueing = Queueing(settings.queueing_target / 1000)
         self._edges = plan.edges
         self._work: deque[tuple[Hosted, Header, Values, Timestamps]] = deque()
         self._piece = settings.block_records
@@ -92,7 +96,7 @@ class Task:
         self._metrics_of: dict[int, MetricGroup] = {}
         self.hosted: dict[int, Hosted] = {}
         for vertex in plan.at(task.level):
-            if task.index < vertex.parallelism:
+            if task.subtask < vertex.parallelism:
                 self.hosted[vertex.id] = self._host(vertex)
         for hosted in self.hosted.values():
             if hosted.source is None:
@@ -104,7 +108,7 @@ class Task:
     # ---- building
 
     def _host(self, vertex: Vertex) -> Hosted:
-        index = self.id.index
+        index = self.id.subtask
         writers: list[EdgeWriter] = []
         ends: list[EdgeEnd] = []
         for edge in self._edges:
@@ -126,7 +130,7 @@ class Task:
 
     def _context(self, vertex: Vertex, operator: OperatorId) -> OperatorContext:
         node = next(node for node in vertex.nodes if node.id == operator)
-        subtask, width, limit = self.id.index, vertex.parallelism, vertex.max_parallelism
+        subtask, width, limit = self.id.subtask, vertex.parallelism, vertex.max_parallelism
         self._metrics_of[operator] = metrics = MetricGroup()
         context = OperatorContext(
             operator=node.name,
@@ -140,10 +144,12 @@ class Task:
             job_parameters=self._settings.job_parameters,
             metrics=metrics,
             report=lambda kind, payload: self._operator_report(operator, kind, payload),
+            wake=self._wake,
         )
         if node.keyed:
-            context.keyed = KeyedStateStore(limit, key_groups_of(subtask, limit, width), lambda: self._now)
-            context.timers = InternalTimerService(lambda: self._now)
+            groups = key_groups_of(subtask, limit, width)
+            context.keyed = KeyedStateStore(limit, groups, lambda: self._now)
+            context.timers = InternalTimerService(lambda: self._now, limit, groups)
         return context
 
     def _sender(self, edge: Edge) -> Callable[[int, bytes], None]:
@@ -155,7 +161,7 @@ class Task:
         return self._plan.widths[self.id.level + 1] if edge.target_level > self.id.level + 1 else 2**31
 
     def _local_end(self, edge: Edge) -> EdgeEnd:
-        channel = (edge.id, self.id.index)
+        channel = (edge.id, self.id.subtask)
 
         def gate() -> Gate:
             found = self.hosted[edge.target].gate
@@ -175,7 +181,7 @@ class Task:
         channels: list[tuple[tuple[int, int], int]] = []
         for edge in self._edges:
             if edge.target == vertex.id:
-                ups = [self.id.index] if edge.local else self._upstreams(edge)
+                ups = [self.id.subtask] if edge.local else self._upstreams(edge)
                 channels += [((edge.id, up), edge.index) for up in ups]
         return channels
 
@@ -189,7 +195,7 @@ class Task:
         count = 0
         for edge in self._edges:
             if edge.source_level < level < edge.target_level:
-                mine = sum(1 for target in range(edge.target_parallelism) if target % width == self.id.index)
+                mine = sum(1 for target in range(edge.target_parallelism) if target % width == self.id.subtask)
                 count += mine * edge.source_parallelism
         return count
 
@@ -282,8 +288,10 @@ class Task:
         metrics.records_in += records
         metrics.busy += seconds
         if self._born.at:
-            latency = bucket_of(int((self._clock.wall() - self._born.at) * 1e6))
+            age = self._clock.wall() - self._born.at
+            latency = bucket_of(int(age * 1e6))
             metrics.latency[latency] = metrics.latency.get(latency, 0) + 1
+            self._queueing.saw(self._born.at, age)
         if seconds > _PIECE_SECONDS and records > 1:
             self._piece = max(1, int(records * _PIECE_SECONDS / seconds))
         elif records >= self._piece < self._settings.block_records and seconds < _PIECE_SECONDS / 4:
@@ -291,6 +299,9 @@ class Task:
 
     def poll(self) -> int | None:
         """Let every source read once; return ms to wait (0: go on at once), ``None`` if no source is left."""
+        pause = self._queueing.pause(self._clock.wall())
+        if pause:
+            return pause
         wait: int | None = None
         for hosted in list(self._live_sources):
             assert hosted.source is not None
@@ -306,8 +317,14 @@ class Task:
                     hosted.chain.finish()
                     found = 0
             wait = found if wait is None else min(wait, found)
+        self._queueing.saturated = wait == 0
         self._check_finished()
         return wait
+
+    def queued(self) -> Queued | None:
+        """Return what the sources should know about how long records queue; ``None``: all is well."""
+        late = self._queueing.take()
+        return None if late is None else Queued(self.id, born=late[0], excess=late[1])
 
     def _measure_source(self, hosted: Hosted, begin: float) -> None:
         seconds = self._clock.monotonic() - begin
@@ -351,6 +368,8 @@ class Task:
                 if source is not None:
                     with self._guard():
                         source.add_splits(splits, no_more)
+            case Throttle(born, excess):
+                self._queueing.throttle(born, excess, self._clock.wall())
             case SplitsFound(operator):
                 source = self._source(operator)
                 if source is not None:
@@ -365,18 +384,20 @@ class Task:
     # ---- reports
 
     def measured(self) -> Measured:
-        """Return the metrics as they stand."""
+        """Return the metrics as they stand; later records do not change what was returned."""
         for hosted in self.hosted.values():
             head = hosted.chain.head
             hosted.metrics.watermark = hosted.gate.combined if hosted.gate else head.current_watermark
+            if hosted.source is not None:
+                hosted.metrics.records_in = hosted.source.records
             for node in hosted.vertex.nodes:
                 user = self._metrics_of[node.id].snapshot()
                 if user:
                     hosted.metrics.user[node.name] = user
-        return Measured(self.id, vertices={number: hosted.metrics for number, hosted in self.hosted.items()})
+        return Measured(self.id, vertices={number: hosted.metrics.copy() for number, hosted in self.hosted.items()})
 
     def _operator_report(self, operator: int, kind: str, payload: Any) -> None:
-        place = (self.id, operator, self.id.index)
+        place = (self.id, operator, self.id.subtask)
         match kind:
             case "splits":
                 self._report(SplitsWanted(*place))
@@ -384,10 +405,9 @@ class Task:
                 self._report(Printed(*place, lines=tuple(payload)))
             case "collect":
                 name, records = payload
-                try:
-                    data = pickle.dumps(records, 5)
-                except Exception:
-                    data = cloudpickle.dumps(records, 5)
+                nodes = (node for hosted in self.hosted.values() for node in hosted.vertex.nodes)
+                origin = next(node.name for node in nodes if node.id == operator)
+                data = encode_collected(records, origin, self.id.subtask)
                 self._report(Collected(*place, sink=name, records=data))
             case "commit":
                 self._report(Prepared(*place, committables=tuple(payload)))
@@ -405,7 +425,7 @@ class Task:
         return _Guard(self)
 
     def _blame(self, error: BaseException) -> JobExecutionError:
-        return blame(error, self.id.index)
+        return blame(error, self.id.subtask)
 
 
 class _Guard:
@@ -420,7 +440,7 @@ class _Guard:
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, Exception) and not isinstance(error, JobExecutionError):
+        if isinstance(error, Exception | SystemExit) and not isinstance(error, JobExecutionError):
             raise self._task._blame(error) from error
 
 
@@ -434,15 +454,21 @@ def blame(error: BaseException, subtask: int) -> JobExecutionError:
             operator = owner.context.operator
             record = ""
         if operator is not None and not record and "value" in frame.f_locals and _is_ours(frame.f_code.co_filename):
-            text = repr(frame.f_locals["value"])
-            record = f" at the record {text if len(text) <= 200 else text[:197] + '...'}"
+            record = f" at the record {shown(frame.f_locals['value'])}"
         found = found.tb_next
     text = "".join(traceback.format_exception(error))
     where = f"operator {operator!r} (subtask {subtask})" if operator else f"subtask {subtask}"
     remedy = "" if isinstance(error, FunkenError) else " The traceback of the function follows."
     return OperatorFailed(
-        f"{where} failed{record}: {type(error).__name__}: {error}.{remedy}", operator, subtask, text
+        f"{where} failed{record}: {type(error).__name__}: {_text(error)}.{remedy}", operator, subtask, text
     )
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as other:  # noqa: BLE001 - the error to be told is the first one
+        return f"<its text raises {type(other).__name__}>"
 
 
 def _is_ours(filename: str) -> bool:
@@ -463,12 +489,12 @@ def _exchange_end(edge: Edge, writer: EdgeWriter) -> EdgeEnd:
 def failed(task: TaskId, error: BaseException) -> Failed:
     """Make the report of a failure; an error that cannot travel is replaced by its text."""
     if not isinstance(error, JobExecutionError):
-        error = blame(error, task.index)
+        error = blame(error, task.subtask)
     try:
         pickle.loads(pickle.dumps(error))
-    except Exception:
+    except Exception:  # noqa: BLE001 - whatever the user's class raises when it is pickled
         error = JobExecutionError(str(error))
-    return Failed(task, error=error)
+    return Failed(task, error=error, secondary=isinstance(error, TaskLost))
 
 
 __all__ = ["Task", "blame", "failed"]

@@ -56,13 +56,31 @@ def header(block: bytes) -> Header:
 def encode_records(values: list[Any], timestamps: list[int] | None, operator: str, subtask: int) -> bytes:
     """Pickle records; plain pickle where it can, cloudpickle for local classes, else ``RecordNotPicklable``."""
     stamps = None if timestamps is None else array("q", timestamps).tobytes()
+    return _pickled((values, stamps), values, operator, subtask)
+
+
+def encode_collected(values: list[Any], operator: str, subtask: int) -> bytes:
+    """Pickle records for the program itself."""
+    return _pickled(values, values, operator, subtask)
+
+
+def _pickled(content: Any, values: list[Any], operator: str, subtask: int) -> bytes:
     try:
-        return pickle.dumps((values, stamps), _PROTOCOL)
-    except Exception:  # whatever a user's __reduce__ raises; the retry names the culprit
+        return pickle.dumps(content, _PROTOCOL)
+    except Exception:  # noqa: BLE001 - whatever a user's __reduce__ raises; the retry names the culprit
         try:
-            return bytes(cloudpickle.dumps((values, stamps), _PROTOCOL))
+            return bytes(cloudpickle.dumps(content, _PROTOCOL))
         except Exception as error:
             raise _unpicklable(values, operator, subtask, error) from error
+
+
+def shown(record: Any) -> str:
+    """Return a record as an error message shows it: not too long, and whatever its ``__repr__`` does."""
+    try:
+        text = repr(record)
+    except Exception as error:  # noqa: BLE001 - the error to be told is another
+        return f"<{type(record).__qualname__} whose __repr__ raises {type(error).__name__}>"
+    return text if len(text) <= 200 else text[:197] + "..."
 
 
 def _unpicklable(values: list[Any], operator: str, subtask: int, error: Exception) -> RecordNotPicklable:
@@ -70,15 +88,13 @@ def _unpicklable(values: list[Any], operator: str, subtask: int, error: Exceptio
     for value in values:
         try:
             cloudpickle.dumps(value)
-        except Exception:
+        except Exception:  # noqa: BLE001 - the same
             culprit = value
             break
-    text = repr(culprit)
-    text = text if len(text) <= 200 else text[:197] + "..."
     return RecordNotPicklable(
         f"operator {operator!r} (subtask {subtask}) emitted a record of type {type(culprit).__qualname__!r} that cannot "
-        f"be sent to another task: {type(error).__name__}: {error}. The record: {text}. Emit plain data, and open files, "
-        "locks and connections in open() of the function that uses them.",
+        f"be sent to another task: {type(error).__name__}: {error}. The record: {shown(culprit)}. Emit plain data, and open "
+        "files, locks and connections in open() of the function that uses them.",
         operator,
         subtask,
     )

@@ -7,20 +7,25 @@ channels, and is never logged.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
+import signal
 import socket
 import threading
+import traceback
 from collections.abc import Callable
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
 from typing import Any
 
-from funken.errors import TaskLost
+from funken.errors import JobExecutionError, TaskLost
 from funken.runtime.master import JobMaster
-from funken.runtime.messages import Failed, Finished, Order, Report, Started, TaskId
+from funken.runtime.messages import Failed, Finished, Opening, Order, Report, Started, TaskId
 
 Address = tuple[str, int]
+
+_LINGER_SECONDS = 1.0
 
 
 class ControlServer:
@@ -30,12 +35,12 @@ class ControlServer:
         self.authkey = secrets.token_bytes(32)
         self._master = master
         self._listener = Listener((host, 0), family="AF_INET", backlog=256)
-        self.address: Address = self._listener.address  # type: ignore[assignment]
+        self.address: Address = self._listener.address
         self._connections: dict[TaskId, Connection] = {}
         self._lock = threading.Lock()
         self._closing = False
         self._gone = threading.Condition()
-        self._live = 0
+        self._served: dict[Any, Opening | None] = {}
         threading.Thread(target=self._accept, name="funken-control", daemon=True).start()
 
     def _accept(self) -> None:
@@ -43,40 +48,55 @@ class ControlServer:
             try:
                 connection = self._listener.accept()
             except OSError:
-                if self._closing:
-                    return
                 continue
             threading.Thread(target=self._serve, args=(connection,), name="funken-task", daemon=True).start()
 
     def _serve(self, connection: Any) -> None:
-        task: TaskId | None = None
-        over = False
+        with self._gone:
+            self._served[connection] = None
+            if self._closing:
+                _hang_up(connection)
         try:
             deliver_challenge(connection, self.authkey)
             answer_challenge(connection, self.authkey)
+            self._listen_to(connection)
         except (AuthenticationError, EOFError, OSError):
-            connection.close()
             return
-        with self._gone:
-            self._live += 1
-        try:
-            while True:
-                report: Report = connection.recv()
-                if isinstance(report, Started):
-                    task = report.task
-                    with self._lock:
-                        self._connections[task] = connection
-                over = over or isinstance(report, Finished | Failed)
-                for target, order in self._master.handle(report):
-                    self.tell(target, order)
-        except (EOFError, OSError):
-            if task is not None and not over and not self._closing:
-                self._master.handle(Failed(task, error=_lost(task), secondary=True))
         finally:
-            connection.close()
             with self._gone:
-                self._live -= 1
+                del self._served[connection]
+                connection.close()
                 self._gone.notify_all()
+
+    def _listen_to(self, connection: Any) -> None:
+        """Hand on what a task reports; what goes wrong here fails the job, it must not end in this thread."""
+        task: TaskId | None = None
+        over = False
+        while True:
+            try:
+                report: Report = connection.recv()
+            except (EOFError, OSError):
+                if task is not None and not over and not self._closing:
+                    self._master.handle(Failed(task, error=_lost(task), secondary=True))
+                return
+            except Exception as error:  # noqa: BLE001 - whatever unpickling what users report may raise
+                self._master.fail(_not_handled("a task", error))
+                return
+            task = report.task
+            if isinstance(report, Opening):
+                with self._gone:
+                    self._served[connection] = report
+            elif isinstance(report, Started):
+                with self._lock:
+                    self._connections[task] = connection
+            over = over or isinstance(report, Finished | Failed)
+            try:
+                orders = self._master.handle(report)
+            except Exception as error:  # noqa: BLE001 - a source's enumerator, or printing, may raise anything
+                self._master.fail(error if isinstance(error, JobExecutionError) else _not_handled(str(task), error))
+                return
+            for target, order in orders:
+                self.tell(target, order)
 
     def tell(self, task: TaskId, order: Order) -> None:
         """Send an order; a task that is gone gets none."""
@@ -92,25 +112,30 @@ class ControlServer:
     def wait_gone(self, seconds: float) -> bool:
         """Wait until every task has hung up; tell whether that happened in time."""
         with self._gone:
-            return self._gone.wait_for(lambda: self._live == 0, seconds)
+            return self._gone.wait_for(lambda: not self._served, seconds)
+
+    def kill_local(self) -> None:
+        """Kill the workers on this machine that have not hung up: code that keeps the interpreter's lock hears nothing."""
+        here = socket.gethostname()
+        with self._gone:
+            left = [opening.pid for opening in self._served.values() if opening and opening.host == here]
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def close(self) -> None:
         """Stop listening and hang up."""
-        self._closing = True
-        with self._lock:
-            connections = list(self._connections.values())
-            self._connections.clear()
-        for connection in connections:
-            _hang_up(connection)
+        with self._gone:
+            self._closing = True
+            for connection in self._served:
+                _hang_up(connection)
         # A blocked accept() is woken by a connection; closing the socket alone would leave it waiting.
-        try:
+        with contextlib.suppress(OSError):
             socket.create_connection(self.address, 1).close()
-        except OSError:
-            pass
         self._listener.close()
 
 
-def _hang_up(connection: Any) -> None:
+def _hang_up(connection: Any, how: int = socket.SHUT_RDWR) -> None:
     """End a connection so that a thread that reads it notices; closing the descriptor alone would not wake it."""
     try:
         duplicate = socket.socket(fileno=os.dup(connection.fileno()))
@@ -118,7 +143,7 @@ def _hang_up(connection: Any) -> None:
         return
     with duplicate:
         try:
-            duplicate.shutdown(socket.SHUT_RDWR)
+            duplicate.shutdown(how)
         except OSError:
             return
 
@@ -127,7 +152,14 @@ def _lost(task: TaskId) -> TaskLost:
     return TaskLost(
         f"the worker of {task} ended without a word: it was killed (out of memory?) or crashed. See the executor's log; "
         "if memory is short, lower the parallelism or the state kept per key.",
-        subtask=task.index,
+        subtask=task.subtask,
+    )
+
+
+def _not_handled(who: str, error: Exception) -> JobExecutionError:
+    return JobExecutionError(
+        f"the driver could not handle what {who} reported: {type(error).__name__}: {error}",
+        traceback_text="".join(traceback.format_exception(error)),
     )
 
 
@@ -137,6 +169,7 @@ class ControlClient:
     def __init__(self, address: Address, authkey: bytes) -> None:
         self._connection = Client(address, authkey=authkey)
         self._lock = threading.Lock()
+        self._listener: threading.Thread | None = None
 
     def send(self, report: Report) -> None:
         """Send a report; waits if the driver is slow to read."""
@@ -153,8 +186,13 @@ class ControlClient:
             except (EOFError, OSError):
                 take(None)
 
-        threading.Thread(target=run, name="funken-orders", daemon=True).start()
+        self._listener = threading.Thread(target=run, name="funken-orders", daemon=True)
+        self._listener.start()
 
     def close(self) -> None:
-        """Hang up."""
+        """Hang up, once the driver has read what was sent: to close with an order unread would reset the connection."""
+        _hang_up(self._connection, socket.SHUT_WR)
+        if self._listener is not None:
+            self._listener.join(_LINGER_SECONDS)
+        _hang_up(self._connection)
         self._connection.close()

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from funken import config
@@ -50,7 +51,7 @@ def session_for(configuration: Configuration, given: Any, slots: int) -> SparkSe
 
     Raises ``JavaNotFound``, ``SessionNotSuitable`` and ``TooFewTaskSlots``.
     """
-    spark = given or SparkSession.getActiveSession()
+    spark = given or existing()
     if spark is None:
         spark = _start(configuration, slots)
     elif slots:
@@ -66,6 +67,14 @@ def session_for(configuration: Configuration, given: Any, slots: int) -> SparkSe
     for key, value in RUNTIME.items():
         own.conf.set(key, value)
     return own
+
+
+def existing() -> SparkSession | None:
+    """Return the session of this process, if it has one that runs; ``getActiveSession`` knows only its own thread's."""
+    context = SparkContext._active_spark_context
+    if context is None or context._jsc is None:
+        return None
+    return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()  # given no options, it changes nothing
 
 
 def _start(configuration: Configuration, slots: int) -> SparkSession:
@@ -118,6 +127,6 @@ def slots_of(spark: SparkSession) -> int:
 def control_host(spark: SparkSession) -> str:
     """Return the address that tasks reach the driver at: loopback unless the session spans machines."""
     master = spark.sparkContext.master
-    if master.startswith("local"):
+    if str(master).startswith("local"):
         return "127.0.0.1"
     return str(spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1"))

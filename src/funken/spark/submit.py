@@ -6,14 +6,18 @@ A runner returns when the job is over, and leaves no query, no worker and no fol
 
 from __future__ import annotations
 
-import shutil
+import atexit
+import contextlib
+import os
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
@@ -22,13 +26,18 @@ from funken.config import Configuration
 from funken.errors import InvalidProgram, JobExecutionError, TaskLost, TooFewTaskSlots
 from funken.runtime.job import Job
 from funken.spark.control import ControlServer
-from funken.spark.session import control_host, session_for, slots_of
+from funken.spark.session import control_host, existing, session_for, slots_of
 from funken.spark.transport import SCHEMA
 from funken.spark.worker import Deployment, level_function, program_bytes
 from funken.timing.clock import SystemClock
 
 _BEAT_SECONDS = 0.1
 _ROOT_CAUSE_SECONDS = 1.0
+_EXIT_SECONDS = 2.0
+_AT_EXIT_SECONDS = 15.0
+_JVM_GONE = (Py4JError, ConnectionError)
+
+_RUNNING: dict[str, tuple[Job, Future[None]]] = {}
 
 
 def chain_of(carrier: DataFrame, widths: tuple[int, ...], deployment: Deployment) -> DataFrame:
@@ -37,7 +46,7 @@ def chain_of(carrier: DataFrame, widths: tuple[int, ...], deployment: Deployment
     for level, width in enumerate(widths):
         if level:
             frame = frame.repartitionById(width, sql.col("target"))
-        frame = frame.mapInArrow(level_function(deployment, level), SCHEMA)  # type: ignore[arg-type]
+        frame = frame.mapInArrow(level_function(deployment, level), SCHEMA)
     return frame
 
 
@@ -48,18 +57,37 @@ class SparkRunner:
 
     def default_parallelism(self, configuration: Configuration, session: Any) -> int:
         """One subtask per core of this machine, or of the given session."""
-        import os
-
-        spark = session or SparkSession.getActiveSession()
-        return int(spark.sparkContext.defaultParallelism) if spark is not None and session else os.cpu_count() or 1
+        return int(session.sparkContext.defaultParallelism) if session is not None else os.cpu_count() or 1
 
     def run(self, job: Job) -> None:
-        """Run the job to its end."""
+        """Run the job to its end, in a thread of its own: Ctrl-C must not cut a call to the JVM in two."""
+        given = job.session or existing()
+        over: Future[None] = Future()
+        _RUNNING[job.settings.job_id] = job, over
+        try:
+            threading.Thread(target=self._run, args=(job, given, over), name="funken-spark", daemon=True).start()
+            over.result()
+        except KeyboardInterrupt:
+            job.cancel()
+            wait([over])
+            raise
+
+    def _run(self, job: Job, given: Any, over: Future[None]) -> None:
+        try:
+            self._run_and_clean_up(job, given)
+            over.set_result(None)
+        except BaseException as error:  # noqa: BLE001 - raised where the job was started
+            over.set_exception(error)
+        finally:
+            del _RUNNING[job.settings.job_id]
+
+    def _run_and_clean_up(self, job: Job, given: Any) -> None:
         job.master.check()
         program = _program(job)
-        spark = session_for(job.configuration, job.session, job.plan.slots if self.continuous else 0)
+        spark = session_for(job.configuration, given, job.plan.slots if self.continuous else 0)
+        if job.cancelled.is_set():
+            return
         server = ControlServer(job.master, control_host(spark))
-        grace = job.settings.cancel_grace / 1000
         try:
             deployment = Deployment(
                 program, job.settings, server.address, server.authkey, tuple(sys.path), self.continuous
@@ -67,7 +95,10 @@ class SparkRunner:
             self.run_on(spark, job, deployment, server)
         finally:
             server.close()
-            server.wait_gone(grace + 2)
+            job.master.end_collecting()  # a task's thread may wait for room
+            if not server.wait_gone(job.settings.cancel_grace / 1000 + _EXIT_SECONDS):
+                server.kill_local()
+                server.wait_gone(_EXIT_SECONDS)
 
     def run_on(self, spark: SparkSession, job: Job, deployment: Deployment, server: ControlServer) -> None:
         """Start the Spark side, watch it, stop it."""
@@ -81,7 +112,7 @@ class SparkRunner:
         while not master.ended.wait(_BEAT_SECONDS):
             for task, order in master.discover(clock.now()):
                 server.tell(task, order)
-            if not alive():
+            if not self._lives(alive):
                 master.ended.wait(_ROOT_CAUSE_SECONDS)  # the task's own report may still be on its way
                 break
             if clock.monotonic() > limit and not master.all_started.is_set() and self.continuous:
@@ -105,6 +136,33 @@ class SparkRunner:
             raise JobExecutionError(f"Spark ended job {job.plan.name!r}: {text}")
         if master.error is not None:
             raise master.error
+
+    @staticmethod
+    def _lives(alive: Callable[[], bool]) -> bool:
+        try:
+            return alive()
+        except _JVM_GONE as error:
+            raise JobExecutionError(
+                f"the Spark session ended under the job ({type(error).__name__}: {error}). Was it stopped, or its JVM "
+                "killed? Start a new one and run the job again."
+            ) from error
+
+
+def _unless_gone(stop: Callable[[], Any]) -> None:
+    """Stop something of Spark's; there is nothing to stop if the session was stopped or its JVM killed."""
+    with contextlib.suppress(*_JVM_GONE):
+        stop()
+
+
+def _stop_running() -> None:
+    """Stop what still runs when the program ends, so that it leaves nothing behind."""
+    left = list(_RUNNING.values())
+    for job, _ in left:
+        job.cancel()
+    wait([over for _, over in left], _AT_EXIT_SECONDS)
+
+
+atexit.register(_stop_running)
 
 
 def _program(job: Job) -> bytes:
@@ -130,24 +188,20 @@ class ContinuousRunner(SparkRunner):
             spark._jsparkSession, widths[0], jvm.org.apache.spark.sql.Encoders.STRING()
         )
         carrier = DataFrame(stream.toDF(), spark)
-        folder = tempfile.mkdtemp(prefix="funken-query-")
-        query: Any = None
-        try:
+        with tempfile.TemporaryDirectory(prefix="funken-query-", ignore_cleanup_errors=True) as folder:
             query = (
                 chain_of(carrier, widths, deployment)
                 .writeStream.format("noop")
                 .outputMode("update")
                 .queryName(f"{job.plan.name} {job.settings.job_id[:8]}")
-                .trigger(realTime="365 days")
+                .trigger(realTime="365 days")  # type: ignore[call-overload]  # missing in the overloads of 4.3
                 .option("checkpointLocation", folder)
                 .start()
             )
-            self.watch(job, server, lambda: bool(query.isActive), lambda: str(query.exception()))
-        finally:
-            if query is not None:
-                query.stop()
-            server.wait_gone(job.settings.cancel_grace / 1000 + 2)
-            shutil.rmtree(folder, ignore_errors=True)
+            try:
+                self.watch(job, server, lambda: bool(query.isActive), lambda: str(query.exception()))
+            finally:
+                _unless_gone(query.stop)
 
 
 class BatchRunner(SparkRunner):
@@ -167,7 +221,7 @@ class BatchRunner(SparkRunner):
             carrier = spark.range(0, widths[0], 1, widths[0])
             try:
                 chain_of(carrier, widths, deployment).write.format("noop").mode("overwrite").save()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - raised by the watching thread
                 failure.append(error)
 
         thread = threading.Thread(target=run, name="funken-batch", daemon=True)
@@ -179,7 +233,7 @@ class BatchRunner(SparkRunner):
                 thread.join(0.2 if job.master.ended.is_set() and job.master.error is None else 0)
             while thread.is_alive():
                 if job.cancelled.is_set() or job.master.error is not None or not job.master.ended.is_set():
-                    context.cancelJobGroup(group)
+                    _unless_gone(lambda: context.cancelJobGroup(group))
                 thread.join(0.5)
 
 

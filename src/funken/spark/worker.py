@@ -24,7 +24,8 @@ import cloudpickle
 import pyarrow as pa
 from pyspark import TaskContext
 
-from funken.runtime.messages import Order, Started, TaskId
+from funken.errors import TaskLost
+from funken.runtime.messages import Opening, Order, Started, TaskId
 from funken.runtime.settings import TaskSettings
 from funken.runtime.task import Task, failed
 from funken.spark.control import Address, ControlClient
@@ -33,8 +34,10 @@ from funken.timing.clock import SystemClock
 
 _CREDITS = 4
 _MEASURE_SECONDS = 0.5
+_QUEUE_SECONDS = 0.005
 _INPUT_ENDED = object()
 _DRIVER_GONE = object()
+_WAKE = object()
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def program_bytes(plan: Any) -> bytes:
         if isinstance(value, type) and value.__module__ == "__main__":
             try:
                 cloudpickle.dumps(value)
-            except Exception:
+            except Exception:  # noqa: BLE001 - a class that cannot travel is not needed there
                 continue
             classes[name] = value
     return bytes(cloudpickle.dumps((plan, classes)))
@@ -112,18 +115,25 @@ class TaskShell:
         """Yield the blocks that the task sends to the next level."""
         control = ControlClient(self._deployment.address, self._deployment.authkey)
         task: Task | None = None
+        reader = threading.Thread(target=self._read, args=(batches,), name="funken-input", daemon=True)
         try:
-            task = Task(
-                load_program(self._deployment), self._id, self._deployment.settings, SystemClock(), control.send
-            )
-            task.open()
-            control.send(Started(self._id, pid=os.getpid(), host=socket.gethostname()))
+            pid, host = os.getpid(), socket.gethostname()
+            control.send(Opening(self._id, pid=pid, host=host))
+            # Both threads run before any user code does: they end the process if that never returns.
             control.listen(self._take_order)
-            threading.Thread(target=self._read, args=(batches,), name="funken-input", daemon=True).start()
+            reader.start()
+            task = Task(
+                load_program(self._deployment), self._id, self._deployment.settings, SystemClock(), control.send,
+                wake=lambda: self._mailbox.put(_WAKE),
+            )  # fmt: skip
+            task.open()
+            control.send(Started(self._id, pid=pid, host=host))
             yield from self._loop(task, control)
+            if not self._continuous and not self._stop:
+                reader.join()  # Spark reads on in the same stream
         except GeneratorExit:
             raise
-        except Exception as error:
+        except BaseException as error:
             self._report_failure(control, error)
             raise
         finally:
@@ -134,10 +144,10 @@ class TaskShell:
     def _read(self, batches: Iterator[pa.RecordBatch]) -> None:
         try:
             for batch in batches:
-                for block in blocks_of(batch):
+                for block in blocks_of(batch) if self._id.level else ():  # what carries level 0 means nothing
                     self._credits.get()
                     self._mailbox.put(block)
-        except Exception:
+        except Exception:  # noqa: BLE001 - Arrow and socket errors alike
             self._input_over = True  # stopped, or an upstream task is gone: the same as the end
         self._mailbox.put(_INPUT_ENDED)
         if self._continuous:
@@ -160,7 +170,7 @@ class TaskShell:
     def _loop(self, task: Task, control: ControlClient) -> Iterator[pa.RecordBatch]:
         clock = time.perf_counter
         timeout = self._deployment.settings.buffer_timeout / 1000
-        flushed = measured = clock()
+        flushed = measured = told = clock()
         while not self._stop:
             due = task.advance()
             wait = self._work(task, due, timeout)
@@ -178,6 +188,11 @@ class TaskShell:
                     if rows:
                         yield to_batch(rows)
                         task.outbox.clear()
+            if self._continuous and now - told >= _QUEUE_SECONDS:
+                told = now
+                late = task.queued()
+                if late is not None:
+                    control.send(late)
             if now - measured >= _MEASURE_SECONDS:
                 measured = now
                 control.send(task.measured())
@@ -194,7 +209,10 @@ class TaskShell:
     def _work(self, task: Task, due: int | None, timeout: float) -> float:
         """Do a little; return how long to wait for mail after it (s)."""
         while not self._mailbox.empty() and not task.work:
-            self._handle(task, self._mailbox.get())
+            item = self._mailbox.get()
+            if item is _WAKE:
+                return 0.0  # to advance() at once: it ticks whoever has something
+            self._handle(task, item)
         if task.work:
             task.step()
             return 0.0
@@ -220,12 +238,12 @@ class TaskShell:
             task.receive(item)
         elif isinstance(item, Order):
             task.order(item)
-        elif item is _DRIVER_GONE:
-            self._stop = True
-        elif self._continuous:
+        elif item is _WAKE:
+            return
+        elif item is _DRIVER_GONE or self._continuous:
             self._stop = True
         elif not task.has_sources and not task.work and not task.finished:
-            raise RuntimeError(f"the input of {self._id} ended before its data did: blocks were lost")
+            raise TaskLost(f"the input of {self._id} ended before its data did: a task before it was lost.")
 
     # ---- the end
 
@@ -239,7 +257,7 @@ class TaskShell:
         try:
             if task is not None:
                 task.close()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - told to the driver
             self._report_failure(control, error)
         self._done.set()
         control.close()

@@ -1,7 +1,7 @@
 """What a program says about a state: its name, its kind, its function and how long its values live.
 
 Invariant: a descriptor is plain data, travels with the program and touches no state itself; two descriptors are equal
-if they name the same state of the same kind. Type information is accepted, as PyFlink wants it, and not used here.
+if they name the same state of the same kind. A declared type is kept for the handles, which convert values to it.
 Lifetimes are kept in milliseconds; how they are applied is decided in ``ttl.py``.
 """
 
@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from funken.errors import InvalidProgram, StateError
+from funken.types.info import TypeInformation, declared
 
 
 class StateKind(Enum):
@@ -192,10 +193,11 @@ class StateDescriptor:
 
     kind: ClassVar[StateKind]
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, type_info: Any = None) -> None:
         if not isinstance(name, str) or not name:
             raise StateError(f"a state's name is a non-empty str, but {name!r} was given.")
         self.name = name
+        self.type_info = declared(type_info) if isinstance(type_info, TypeInformation) else None
         self.ttl: StateTtlConfig | None = None
 
     def get_name(self) -> str:
@@ -222,7 +224,7 @@ class ValueStateDescriptor(StateDescriptor):
     kind = StateKind.VALUE
 
     def __init__(self, name: str, value_type_info: Any = None, default: Any = None) -> None:
-        super().__init__(name)
+        super().__init__(name, value_type_info)
         self.default = default
 
 
@@ -232,7 +234,7 @@ class ListStateDescriptor(StateDescriptor):
     kind = StateKind.LIST
 
     def __init__(self, name: str, elem_type_info: Any = None) -> None:
-        super().__init__(name)
+        super().__init__(name, elem_type_info)
 
 
 class MapStateDescriptor(StateDescriptor):
@@ -241,7 +243,7 @@ class MapStateDescriptor(StateDescriptor):
     kind = StateKind.MAP
 
     def __init__(self, name: str, key_type_info: Any = None, value_type_info: Any = None) -> None:
-        super().__init__(name)
+        super().__init__(name, value_type_info)
 
 
 class ReducingStateDescriptor(StateDescriptor):
@@ -253,7 +255,7 @@ class ReducingStateDescriptor(StateDescriptor):
     kind = StateKind.REDUCING
 
     def __init__(self, name: str, reduce_function: Any, type_info: Any = None) -> None:
-        super().__init__(name)
+        super().__init__(name, type_info)
         self.reduce: Callable[[Any, Any], Any] = getattr(reduce_function, "reduce", reduce_function)
         if not callable(self.reduce):
             raise StateError(

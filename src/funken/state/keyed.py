@@ -27,6 +27,7 @@ from funken.state.ttl import (
     unwrap,
     wrap,
 )
+from funken.state.typed import typed_handle
 
 
 class _NoKey:
@@ -142,12 +143,15 @@ class KeyedStateStore:
 
     def _new_handle(self, descriptor: StateDescriptor, declared: _Declared, namespaced: bool) -> State:
         table = self._table(descriptor.name, declared, namespaced)
-        make, arguments = (_HANDLES, ()) if declared.ttl is None else (_TTL_HANDLES, (self._clock,))
+        kinds, arguments = (_HANDLES, ()) if declared.ttl is None else (_TTL_HANDLES, (self._clock,))
+        make = kinds[descriptor.kind]
+        if descriptor.type_info is not None:
+            make = typed_handle(make)
         handle: State
         if namespaced:
-            handle = make[descriptor.kind](descriptor, table, lambda: (self.current_key, handle.namespace), *arguments)
+            handle = make(descriptor, table, lambda: (self.current_key, handle.namespace), *arguments)
         else:
-            handle = make[descriptor.kind](descriptor, table, lambda: self.current_key, *arguments)
+            handle = make(descriptor, table, lambda: self.current_key, *arguments)
         return handle
 
     def _table(self, name: str, declared: _Declared, namespaced: bool) -> Table:

@@ -19,6 +19,7 @@ from zlib import crc32
 
 from funken.errors import KeyNotHashable
 from funken.ids import KeyGroup
+from funken.types.row import Row
 
 _MASK = 0xFFFFFFFF
 
@@ -35,8 +36,8 @@ def _mix(h: int) -> int:
 def stable_hash(key: Any) -> int:
     """Hash a key to 32 bits, the same in every process; equal keys have equal hashes.
 
-    Takes numbers, strings, bytes, ``None``, tuples, frozen sets, enums, dataclasses, dates, UUIDs, paths, and any object
-    with a method ``__stable_hash__() -> int``. Raises ``KeyNotHashable`` for anything else.
+    Takes numbers, strings, bytes, ``None``, tuples, frozen sets, enums, dataclasses, dates, UUIDs, paths, rows, and any
+    object with a method ``__stable_hash__() -> int``. Raises ``KeyNotHashable`` for anything else.
 
     >>> stable_hash(1) == stable_hash(1.0) == stable_hash(True)
     True
@@ -60,6 +61,8 @@ def stable_hash(key: Any) -> int:
 
 
 def _hash_other(key: Any) -> int:
+    if isinstance(key, Row):
+        return stable_hash(key.comparable())
     own = getattr(key, "__stable_hash__", None)
     if own is not None:
         return _mix(int(own()) & _MASK)

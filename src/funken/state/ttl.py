@@ -57,29 +57,49 @@ def unwrap(kind: StateKind, stored: Any) -> Any:
 class Lifetime:
     """The lifetime rules of one state, and its incremental clean-up."""
 
-    __slots__ = ("_cleanup_size", "_credit", "_cursor", "_kind", "_table", "clock", "renews", "shows_expired", "ttl")
+    __slots__ = (
+        "_cleanup_size",
+        "_credit",
+        "_cursor",
+        "_kind",
+        "_next_pass",
+        "_table",
+        "clock",
+        "renews",
+        "shows_expired",
+        "ttl",
+    )
 
     def __init__(self, descriptor: StateDescriptor, table: Table, clock: Clock) -> None:
         config = descriptor.ttl
         assert config is not None
+        self.clock = clock
+        self.ttl = config.ttl_millis
         self._kind = descriptor.kind
         self._table = table
         self._cleanup_size = config.cleanup_size
         self._credit = 0
-        self._cursor: Iterator[Slot] = iter(())
-        self.clock = clock
-        self.ttl = config.ttl_millis
+        self._cursor: Iterator[Slot] | None = None
+        self._next_pass = self.clock() + max(self.ttl // 2, 1)
         self.renews = config.get_update_type() is StateTtlConfig.UpdateType.OnReadAndWrite
         self.shows_expired = config.get_state_visibility() is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
 
     def clean(self, now: int) -> None:
-        """Look at the next few values for expired ones; a long list or map uses up the turns of later calls."""
+        """Look at the next few values for expired ones; a long list or map uses up the turns of later calls.
+
+        A pass over all slots begins at most twice per lifetime: more often it would find next to nothing.
+        """
+        if self._cursor is None:
+            if now < self._next_pass or not self._cleanup_size:
+                return
+            # A pass works on a copy of the slots, a few ns each, since a dict cannot change while it is iterated over.
+            self._cursor, self._credit = iter(list(self._table)), 0
+            self._next_pass = now + max(self.ttl // 2, 1)
         self._credit += self._cleanup_size
         while self._credit > 0:
-            # A pass works on a copy of the slots, a few ns each, since a dict cannot change while it is iterated over.
             slot = next(self._cursor, self)
             if slot is self:
-                self._cursor, self._credit = iter(list(self._table)), 0
+                self._cursor = None
                 return
             stored = self._table.get(slot)
             if stored is not None:

@@ -63,7 +63,7 @@ class OperatorHarness:
     [('a', 3)]
     """
 
-    def __init__(  # noqa: PLR0913 - keyword-only settings, each with the default that most tests want
+    def __init__(
         self,
         operator: Operator | OperatorSpec,
         *,

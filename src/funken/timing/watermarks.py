@@ -26,8 +26,7 @@ class WatermarkOutput:
     def emit_watermark(self, watermark: int) -> None:
         """Promise that no timestamp at or below ``watermark`` (ms) follows."""
         self.idle = False
-        if watermark > self.watermark:
-            self.watermark = watermark
+        self.watermark = max(self.watermark, watermark)
 
     def mark_idle(self) -> None:
         """Say that nothing is to be expected for now."""
@@ -176,7 +175,7 @@ class WatermarkProgress:
     def remove(self, split: str) -> None:
         """A split ended: it counts no more."""
         for of in (self._generators, self._outputs, self._active_at):
-            of.pop(split, None)  # type: ignore[attr-defined]
+            of.pop(split, None)
 
     def punctuated(self, split: str) -> bool:
         """Whether the split's generator has to see every record."""

@@ -61,6 +61,10 @@ class WindowAssigner:
 
     WindowAssignerContext: ClassVar[type] = WindowAssignerContext
 
+    def __class_getitem__(cls, types: Any) -> Any:
+        """Accept type arguments, as in ``WindowAssigner[Any, TimeWindow]``; they are not used."""
+        return cls
+
     def assign_windows(self, element: Any, timestamp: int, context: Any) -> Collection[Any]:
         """Return the windows that the record belongs to."""
         raise NotImplementedError

@@ -92,6 +92,10 @@ class Trigger:
     TriggerContext: ClassVar[type] = TriggerContext
     OnMergeContext: ClassVar[type] = OnMergeContext
 
+    def __class_getitem__(cls, types: Any) -> Any:
+        """Accept type arguments, as in ``Trigger[Any, TimeWindow]``; they are not used."""
+        return cls
+
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
         """Decide after a record was added to the window."""
         raise NotImplementedError

@@ -1,0 +1,121 @@
+"""The same jobs with Funken: keyed running reduce, and grep, in continuous mode.
+
+usage: keyed.py keyed|grep --rate RECORDS_PER_SECOND (0: full load) --seconds S --timeout MS; prints one JSON line.
+Before it measures, it runs the program over a bounded input and compares the result with an oracle.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+
+from funken import (
+    Configuration,
+    DataGeneratorSource,
+    DataStream,
+    JobClient,
+    NumberSequenceSource,
+    StreamExecutionEnvironment,
+    WatermarkStrategy,
+)
+from funken.metrics.latency import merge, percentile
+
+WIDTH = 2
+
+
+def environment(timeout: int) -> StreamExecutionEnvironment:
+    """Return an environment in continuous mode."""
+    import os
+
+    conf = Configuration(
+        {
+            "execution.target": "continuous",
+            "execution.buffer-timeout.interval": timeout,
+            "execution.shuffle-memory": os.environ.get("FMEM", "262144"),
+            "execution.block.records": os.environ.get("FBLK", "2000"),
+        }
+    )
+    return StreamExecutionEnvironment.get_execution_environment(conf).set_parallelism(WIDTH)
+
+
+def numbers(env: StreamExecutionEnvironment, rate: float, count: int) -> DataStream:
+    """Return 0, 1, 2, ... at a rate, or as fast as they go."""
+    source = DataGeneratorSource(lambda i: i, count, rate) if rate else NumberSequenceSource(0, count - 1)
+    return env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+
+
+def keyed(stream: DataStream) -> DataStream:
+    """Map, key_by, running reduce: opaque lambdas, one output a record."""
+    pairs = stream.map(lambda i: (i % 1000, 1))
+    return pairs.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
+
+
+def grep(stream: DataStream) -> DataStream:
+    """Filter on a string: one record in a thousand passes, and goes through an exchange."""
+    return stream.map_block(lambda block: [f"line {i} of the text" for i in block]).filter(lambda line: "999 " in line)
+
+
+PROGRAMS = {"keyed": keyed, "grep": grep}
+
+
+def check(name: str, timeout: int) -> None:
+    """Compare a bounded run with an oracle."""
+    count = 50_000
+    with PROGRAMS[name](numbers(environment(timeout), 0, count)).execute_and_collect() as records:
+        found = list(records)
+    if name == "keyed":
+        assert len(found) == count, f"wrong result: {len(found)} records, not {count}"
+        assert Counter(i % 1000 for i in range(count)) == dict(sorted(found)), "wrong result: sums differ"
+    else:
+        assert sorted(found) == sorted(line for i in range(count) if "999 " in (line := f"line {i} of the text"))
+
+
+def measure(client: JobClient, seconds: float, vertex: int) -> dict[str, float]:
+    """Watch a vertex of a running job; throughput is between the first and the last report that counts records."""
+    points: list[tuple[float, int]] = []
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < seconds + 30:
+        time.sleep(0.05)
+        if client.get_job_execution_result().done():
+            client.get_job_execution_result().result()
+        found = [m.vertices[vertex] for m in client.metrics().values() if vertex in m.vertices]
+        total = sum(m.records_in for m in found)
+        if total and (not points or total != points[-1][1]):
+            points.append((time.perf_counter(), total))
+            if points[-1][0] - points[0][0] >= seconds:
+                break
+    latency: dict[int, int] = {}
+    for metrics in found:
+        merge(latency, metrics.latency)
+    (t0, n0), (t1, n1) = points[0], points[-1]
+    return {
+        "records_per_s": (n1 - n0) / (t1 - t0),
+        **{f"p{q}": percentile(latency, q / 100) or 0 for q in (50, 90, 99)},
+    }
+
+
+def main() -> None:
+    """Run and print the figures."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program", choices=PROGRAMS)
+    parser.add_argument("--rate", type=float, default=0)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--timeout", type=int, default=5)
+    args = parser.parse_args()
+    check(args.program, args.timeout)
+    env = environment(args.timeout)
+    stream = PROGRAMS[args.program](numbers(env, args.rate, 10**12))
+    if args.program == "grep":
+        stream = stream.rebalance().map(lambda line: line)
+    stream.map_block(lambda block: []).name("discard")
+    client = env.execute_async(args.program)
+    try:
+        print(json.dumps(measure(client, args.seconds, 1 if args.program == "keyed" else 0)))
+    finally:
+        client.cancel().result(60)
+
+
+if __name__ == "__main__":
+    main()

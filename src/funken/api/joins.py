@@ -1,0 +1,243 @@
+"""Joining two streams: in windows (``join``, ``co_group``) and by the distance of timestamps (``interval_join``).
+
+The clauses return new objects and add nothing to the program; ``apply`` and ``process`` add the operator.
+"""
+
+from __future__ import annotations
+
+import inspect
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+from funken.api.connected import join_two, two_inputs
+from funken.api.functions import FlatJoinFunction, as_call
+from funken.config import duration_ms
+from funken.errors import InvalidProgram
+from funken.operators.calls import Call
+from funken.operators.interval_join import IntervalJoin as IntervalJoinSpec
+from funken.operators.join import TAGGED_KEY, CoGroup, JoinPairs, WindowJoin
+from funken.operators.tags import OutputTag
+from funken.operators.window import Elements, Shape, Window, WindowFunction
+
+if TYPE_CHECKING:
+    from funken.api.keyed import KeyedStream
+    from funken.api.stream import DataStream
+
+
+class CoGroupedStreams:
+    """Two streams that are to be grouped together, by key and window; see ``DataStream.co_group``.
+
+    Every key of a window counts, also one that occurs in one stream only.
+
+    >>> from funken import TumblingEventTimeWindows, WatermarkStrategy
+    >>> from funken.testing import local
+    >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e[1])
+    >>> one = local([("a", 1), ("b", 2)]).assign_timestamps_and_watermarks(strategy)
+    >>> two = one.filter(lambda e: e[0] == "a").map(str)
+    >>> grouped = (
+    ...     one.co_group(two)
+    ...     .where(lambda e: e[0])
+    ...     .equal_to(lambda text: text[2])
+    ...     .window(TumblingEventTimeWindows.of(10))
+    ...     .apply(lambda first, second: [(first, second)])
+    ... )
+    >>> grouped.execute_and_collect(limit=2)
+    [([('a', 1)], ["('a', 1)"]), ([('b', 2)], [])]
+    """
+
+    _name = "co_group"
+
+    def __init__(self, first: DataStream, second: DataStream) -> None:
+        two_inputs(first, second)
+        # A keyed stream is keyed anew: its first shuffle would be for nothing.
+        self._first: DataStream = getattr(first, "_origin", first)
+        self._second: DataStream = getattr(second, "_origin", second)
+
+    def where(self, key_selector: Any, key_type: Any = None) -> Where:
+        """Take the key of a record of the first stream from ``key_selector(record)`` or a ``KeySelector``."""
+        return Where(self, as_call(key_selector, "get_key", "where()"))
+
+    def _function(self, function: Any) -> WindowFunction:
+        return _window_function(CoGroup(as_call(function, "co_group", "apply()")))
+
+
+class JoinedStreams(CoGroupedStreams):
+    """Two streams that are to be joined, by key and window; see ``DataStream.join``.
+
+    >>> from funken import TumblingEventTimeWindows, WatermarkStrategy
+    >>> from funken.testing import local
+    >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e[1])
+    >>> one = local([("a", 1), ("b", 2), ("a", 11)]).assign_timestamps_and_watermarks(strategy)
+    >>> two = one.filter(lambda e: e[0] == "a")
+    >>> joined = one.join(two).where(lambda e: e[0]).equal_to(lambda e: e[0]).window(TumblingEventTimeWindows.of(10))
+    >>> joined.apply(lambda left, right: (left, right)).execute_and_collect(limit=2)
+    [(('a', 1), ('a', 1)), (('a', 11), ('a', 11))]
+    """
+
+    _name = "join"
+
+    def _function(self, function: Any) -> WindowFunction:
+        yields = inspect.isgeneratorfunction(getattr(function, "join", function))
+        flat = yields or isinstance(function, FlatJoinFunction)
+        return _window_function(JoinPairs(as_call(function, "join", "apply()"), flat))
+
+
+def _window_function(function: CoGroup) -> WindowFunction:
+    return WindowFunction(Call(function, "apply", rich=True), Shape.APPLY)
+
+
+class Where:
+    """Two streams, the first with its key."""
+
+    def __init__(self, streams: CoGroupedStreams, key1: Call) -> None:
+        self._streams = streams
+        self._key1 = key1
+
+    def equal_to(self, key_selector: Any, key_type: Any = None) -> EqualTo:
+        """Take the key of a record of the second stream from ``key_selector(record)`` or a ``KeySelector``."""
+        return EqualTo(self._streams, self._key1, as_call(key_selector, "get_key", "equal_to()"))
+
+
+class EqualTo:
+    """Two streams with their keys."""
+
+    def __init__(self, streams: CoGroupedStreams, key1: Call, key2: Call) -> None:
+        self._streams = streams
+        self._keys = key1, key2
+
+    def window(self, window_assigner: Any) -> WithWindow:
+        """Group the records of both streams into windows; only those of one window meet."""
+        return WithWindow(self._streams, *self._keys, window_assigner)
+
+
+class WithWindow:
+    """Two streams with their keys and windows.
+
+    Assigners, triggers and evictors of your own see each record as a ``TaggedUnion``.
+    """
+
+    def __init__(self, streams: CoGroupedStreams, key1: Call, key2: Call, assigner: Any) -> None:
+        self._streams = streams
+        self._keys = key1, key2
+        self._assigner = assigner
+        self._trigger: Any = None
+        self._evictor: Any = None
+        self._lateness = 0
+
+    def _with(self, **fields: Any) -> WithWindow:
+        changed = copy(self)
+        changed.__dict__.update(fields)
+        return changed
+
+    def trigger(self, trigger: Any) -> WithWindow:
+        """Compute windows when ``trigger`` says so, instead of the assigner's own trigger."""
+        return self._with(_trigger=trigger)
+
+    def evictor(self, evictor: Any) -> WithWindow:
+        """Drop elements before or after the function runs."""
+        return self._with(_evictor=evictor)
+
+    def allowed_lateness(self, time_ms: Any) -> WithWindow:
+        """Keep windows this much longer (ms or ``timedelta``), and compute them again for each late record."""
+        lateness = duration_ms(time_ms)
+        if lateness < 0:
+            raise InvalidProgram(f"allowed lateness must not be negative, but is {lateness} ms")
+        return self._with(_lateness=lateness)
+
+    def apply(self, function: Any, output_type: Any = None) -> DataStream:
+        """Call a function for each window of each key.
+
+        For a join it is ``function(left, right)``, which returns one record for a pair, or a ``JoinFunction``, or a
+        ``FlatJoinFunction`` (also a function with ``yield``), which give any number. For a co-group it is
+        ``function(first, second)``, which gets two lists and returns an iterable or ``None``, or a ``CoGroupFunction``.
+        Results carry the largest timestamp of the window.
+        """
+        streams = self._streams
+        window = Window(
+            key=TAGGED_KEY,
+            assigner=self._assigner,
+            trigger=self._trigger,
+            evictor=self._evictor,
+            allowed_lateness_ms=self._lateness,
+            contents=Elements(),
+            function=streams._function(function),
+        )
+        first, second = (s.key_by(key) for s, key in zip((streams._first, streams._second), self._keys, strict=True))
+        return join_two(first, second, streams._name, WindowJoin(*self._keys, window), keyed=True)
+
+
+class IntervalJoin:
+    """Two keyed streams that are to be joined by the distance of timestamps; see ``KeyedStream.interval_join``."""
+
+    def __init__(self, left: KeyedStream, right: Any) -> None:
+        if getattr(right, "key", None) is None:
+            raise TypeError(f"interval_join() needs two keyed streams, but got {right!r}: call key_by() on both.")
+        two_inputs(left, right)
+        self._streams: tuple[KeyedStream, KeyedStream] = left, right
+
+    def between(self, lower_bound: Any, upper_bound: Any) -> IntervalJoined:
+        """Join a left record with the right ones from ``lower_bound`` to ``upper_bound`` after it, both included.
+
+        Bounds are durations (ms or ``timedelta``); a negative one is before the left record.
+        """
+        lower, upper = duration_ms(lower_bound), duration_ms(upper_bound)
+        if lower > upper:
+            raise InvalidProgram(f"an interval join needs lower bound <= upper bound, but got {lower} and {upper} ms.")
+        return IntervalJoined(*self._streams, lower, upper)
+
+
+class IntervalJoined:
+    """Two keyed streams with the interval of an interval join.
+
+    >>> from funken import WatermarkStrategy
+    >>> from funken.testing import local
+    >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda at, _: at)
+    >>> times = local([1, 4, 5, 9]).assign_timestamps_and_watermarks(strategy).key_by(lambda at: "all")
+    >>> pairs = times.interval_join(times).between(0, 4).lower_bound_exclusive()
+    >>> sorted(pairs.process(lambda left, right, ctx: [(left, right)]).execute_and_collect(limit=4))
+    [(1, 4), (1, 5), (4, 5), (5, 9)]
+    """
+
+    def __init__(self, left: KeyedStream, right: KeyedStream, lower: int, upper: int) -> None:
+        self._streams = left, right
+        self._lower = lower
+        self._upper = upper
+        self._exclusive = False, False
+        self._late: tuple[str | None, str | None] = None, None
+
+    def _with(self, **fields: Any) -> IntervalJoined:
+        changed = copy(self)
+        changed.__dict__.update(fields)
+        return changed
+
+    def lower_bound_exclusive(self) -> IntervalJoined:
+        """Leave out pairs that are exactly the lower bound apart."""
+        return self._with(_exclusive=(True, self._exclusive[1]))
+
+    def upper_bound_exclusive(self) -> IntervalJoined:
+        """Leave out pairs that are exactly the upper bound apart."""
+        return self._with(_exclusive=(self._exclusive[0], True))
+
+    def side_output_left_late_data(self, output_tag: OutputTag) -> IntervalJoined:
+        """Send left records behind the watermark to a side output, instead of dropping them."""
+        return self._with(_late=(output_tag.tag_id, self._late[1]))
+
+    def side_output_right_late_data(self, output_tag: OutputTag) -> IntervalJoined:
+        """Send right records behind the watermark to a side output, instead of dropping them."""
+        return self._with(_late=(self._late[0], output_tag.tag_id))
+
+    def process(self, process_join_function: Any, output_type: Any = None) -> DataStream:
+        """Call ``function(left, right, ctx)``, or a ``ProcessJoinFunction``, for each pair.
+
+        It returns an iterable or ``None``. Results carry the larger one of the two timestamps.
+        """
+        left, right = self._streams
+        spec = IntervalJoinSpec(
+            as_call(process_join_function, "process_element", "process()"),
+            left.key,
+            right.key,
+            self._lower + self._exclusive[0],
+            self._upper - self._exclusive[1],
+            *self._late,
+        )
+        return join_two(left, right, "interval_join", spec, keyed=True)

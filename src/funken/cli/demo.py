@@ -1,0 +1,218 @@
+"""``funken demo``: how often words occur in the last five seconds, every second, while a text streams by.
+
+The program is ``funken.cli.histogram``; this module chooses what it reads, follows its results on the driver, and shows
+them: the newest window while the job runs, the most frequent words at its end.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from urllib.parse import urlsplit
+
+import click
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+from funken import (
+    Configuration,
+    DataStream,
+    FileSource,
+    SocketSource,
+    Source,
+    StreamExecutionEnvironment,
+    StreamFormat,
+)
+from funken.api.job import watch_jobs
+from funken.cli import histogram
+from funken.cli.failures import ending_well
+from funken.cli.progress import Progress, moment
+from funken.cli.run import job_options, with_options
+
+MANUAL_LINES_PER_SECOND = 600.0
+"""At this rate the manual takes about 20 s."""
+
+LIVE_WORDS = 10
+BAR_WIDTH = 40
+
+# ---- what is read
+
+
+@contextmanager
+def standard_input() -> Iterator[SocketSource]:
+    """Serve standard input on loopback, to the first that connects; a job's tasks cannot read it themselves."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_serve, args=(listener,), name="funken-stdin", daemon=True).start()
+        yield SocketSource(*listener.getsockname())
+
+
+def _serve(listener: socket.socket) -> None:
+    with suppress(OSError):  # the job, or all of it, is over
+        connection, _ = listener.accept()
+        with connection:
+            # Not sys.stdin.read(): a thread that waits in there keeps the interpreter from ending.
+            while data := os.read(sys.stdin.fileno(), 1 << 16):
+                connection.sendall(data)
+
+
+def socket_source(address: str) -> SocketSource:
+    """Return the source of ``socket://host:port``.
+
+    >>> socket_source("socket://localhost:9999").port
+    9999
+    """
+    try:
+        url = urlsplit(address)
+        if url.hostname and url.port:
+            return SocketSource(url.hostname, url.port)
+    except ValueError:
+        pass
+    raise click.BadParameter(f"{address!r} is not of the form socket://HOST:PORT.", param_hint="--input")
+
+
+def text_source(where: str | None) -> Source:
+    """Return the source of a text that ends: the manual, or a file or folder."""
+    if where is None:
+        return histogram.manual_source()
+    if "://" not in where and not os.path.exists(where):
+        raise click.BadParameter(f"{where!r} does not exist.", param_hint="--input")
+    return FileSource.for_record_stream_format(StreamFormat.text_line_format(errors="replace"), where).build()
+
+
+def read_lines(
+    environment: StreamExecutionEnvironment, where: str | None, speed: float | None, stack: ExitStack
+) -> DataStream:
+    """Return the stream of lines that ``--input`` and ``--speed`` ask for."""
+    live = where == "-" or (where is not None and where.startswith("socket://"))
+    if live and speed:
+        raise click.UsageError(f"--speed needs a text that is there already; {where} comes at its own speed.")
+    if live and where is not None:
+        source = stack.enter_context(standard_input()) if where == "-" else socket_source(where)
+        return environment.from_source(source, histogram.BY_ARRIVAL, "lines")
+    if speed is None:
+        speed = MANUAL_LINES_PER_SECOND if where is None else 0
+    timed = histogram.TimedLines(text_source(where), speed or None)
+    return environment.from_source(timed, histogram.BY_LINE_NUMBER, "lines")
+
+
+# ---- what comes out
+
+
+class Tally:
+    """Adds up the results of windows as they come, in memory by the number of different words.
+
+    A word occurs once in each of five overlapping windows; those that begin at a multiple of their size lie side by
+    side, so their counts add up to the number of occurrences.
+
+    >>> tally = Tally()
+    >>> for result in [(-4000, "a", 1), (0, "a", 3), (1000, "a", 2), (5000, "a", 1)]:
+    ...     tally.add(*result)
+    >>> tally.occurrences["a"], tally.busiest["a"], tally.newest()
+    (4, (3, 0), (1000, Counter({'a': 2})))
+    """
+
+    def __init__(self) -> None:
+        self.occurrences: Counter[str] = Counter()
+        self.busiest: dict[str, tuple[int, int]] = {}
+        self._windows: dict[int, Counter[str]] = {}
+
+    def add(self, start: int, word: str, count: int) -> None:
+        """Take a result: a word's count in the window that starts at ``start``."""
+        if start % histogram.SIZE_MS == 0:
+            self.occurrences[word] += count
+        if count > self.busiest.get(word, (0, 0))[0]:
+            self.busiest[word] = count, start
+        if start not in self._windows:
+            self._windows = {s: words for s, words in self._windows.items() if s >= start - histogram.SLIDE_MS}
+            self._windows[start] = Counter()
+        self._windows[start][word] = count
+
+    def newest(self) -> tuple[int, Counter[str]] | None:
+        """Return the newest window that is probably complete: the last but one that any subtask has sent."""
+        windows = sorted(self._windows.items())  # a copy: the results go on coming
+        return windows[-2] if len(windows) > 1 else None
+
+    def bars(self) -> RenderableType | None:
+        """Draw the newest window."""
+        newest = self.newest()
+        if newest is None:
+            return None
+        start, counts = newest
+        top = counts.copy().most_common(LIVE_WORDS)
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.title = f"\n{moment(start)} to {moment(start + histogram.SIZE_MS)}"
+        table.title_justify = "left"
+        for word, count in top:
+            bar = "█" * max(1, round(BAR_WIDTH * count / top[0][1]))
+            table.add_row(f"{word[:16]:>16}", f"{count:>6,}", f"[cyan]{bar}[/]")
+        return table
+
+    def table(self, top: int) -> RenderableType:
+        """Return the most frequent words."""
+        seconds = histogram.SIZE_MS // 1000
+        table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
+        table.add_column("word")
+        table.add_column("occurrences", justify="right")
+        table.add_column(f"busiest {seconds} s", justify="right")
+        table.add_column("which began at", justify="right")
+        for word, count in sorted(self.occurrences.items(), key=lambda pair: (-pair[1], pair[0]))[:top]:
+            most, start = self.busiest[word]
+            table.add_row(word, f"{count:,}", f"{most:,}", moment(start))
+        return table
+
+
+# ---- the command
+
+
+@click.command()
+@click.option(
+    "--input",
+    "where",
+    metavar="FILE|DIR|socket://HOST:PORT|-",
+    help="What to read instead of Python's reference manual; - is standard input.",
+)
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0),
+    metavar="LINES",
+    help="Lines per second, 0 for as fast as possible. Default: 600 for the manual, 0 for files.",
+)
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Words in the table at the end.")
+@job_options(default_target="continuous")
+def demo(
+    where: str | None, speed: float | None, top: int, target: str, parallelism: int | None, configuration: Configuration
+) -> None:
+    """Count words in sliding event-time windows: 5 s long, every 1 s.
+
+    Reads Python's reference manual as a stream, shows the newest window, and ends with the most frequent words. In a
+    text, line i happens at i times 10 ms, so that the counts do not depend on speed, parallelism or target. Lines from
+    a socket or standard input happen when they arrive, and are counted until they end, or until Ctrl-C.
+
+    \b
+    funken demo --speed 0 -p 4
+    funken demo --input war-and-peace.txt --target batch
+    tail -f access.log | funken demo --input -
+    """
+    tally = Tally()
+    out = Console(highlight=False)
+    with ExitStack() as stack:
+        stack.enter_context(ending_well())
+        stack.enter_context(watch_jobs(Progress(below=tally.bars).watch))
+        environment = StreamExecutionEnvironment.get_execution_environment(
+            with_options(configuration, target, parallelism)
+        )
+        counts = histogram.windowed_counts(read_lines(environment, where, speed, stack))
+        try:
+            with counts.execute_and_collect("word histogram") as results:
+                for result in results:
+                    tally.add(*result)
+        finally:
+            if tally.occurrences:
+                total = sum(tally.occurrences.values())
+                out.print(f"\n{total:,} words, {len(tally.occurrences):,} of them different\n")
+                out.print(tally.table(top))

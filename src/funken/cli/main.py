@@ -1,0 +1,78 @@
+"""``funken``: the command line. Every command is a function of its own module; here they are put together."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import subprocess
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import funken
+from funken import config
+from funken.cli.demo import demo
+from funken.cli.run import explain, run
+from funken.errors import JavaNotFound
+from funken.spark.java import ensure_java
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(funken.__version__, "--version", "-V", prog_name="funken")
+def main() -> None:
+    """Funken: Apache Flink's DataStream model in Python, on Apache Spark.
+
+    Write a program with plain Python functions; run it in this process, as a Spark batch job, or continuously with
+    millisecond latency.
+
+    \b
+    funken demo                          count words in event-time windows, and watch
+    funken demo --input logs/            the same over your own text
+    funken run job.py                    run a program
+    funken run --target local job.py     the same without Spark, for a debugger
+    funken explain job.py                what would run where
+    """
+
+
+main.add_command(demo)
+main.add_command(run)
+main.add_command(explain)
+
+
+@main.command()
+@click.argument("part", default="")
+def options(part: str) -> None:
+    """List the options that -D and Configuration take.
+
+    With PART, only those that have it in their name.
+    """
+    table = Table(box=None, padding=(0, 2, 1, 0), header_style="bold")
+    table.add_column("option = default", no_wrap=True)
+    table.add_column("meaning")
+    for option in config.options():
+        if part in option.key:
+            default = "" if option.default in ("", {}) else str(option.default)
+            table.add_row(Text(f"{option.key}\n  = {default}"), Text(option.doc))
+    if not table.rows:
+        raise click.ClickException(f"no option has {part!r} in its name.")
+    Console(highlight=False).print(table)
+
+
+@main.command()
+def version() -> None:
+    """Print the versions of Funken and of what it runs on."""
+    click.echo(f"funken   {funken.__version__}")
+    for package in ("pyspark", "pyarrow"):
+        click.echo(f"{package:8} {importlib.metadata.version(package)}")
+    click.echo(f"python   {platform.python_version()} ({platform.system()} {platform.machine()})")
+    try:
+        home = ensure_java()
+    except JavaNotFound as error:
+        click.echo(f"java     none: {error}")
+        return
+    said = subprocess.run([Path(home, "bin", "java"), "-version"], capture_output=True, text=True, check=False)
+    first = next(iter(said.stderr.splitlines()), "unknown")
+    click.echo(f"java     {first} ({home})")

@@ -1,0 +1,201 @@
+"""``funken run`` and ``funken explain``: a user's script, with options that its environments begin with.
+
+The script runs as ``__main__``, as ``python JOB.py`` would run it: with its own ``sys.argv`` and its folder first on the
+path. The module stays ``__main__`` when the script has ended, since its classes may still travel to workers.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import click
+
+from funken import config
+from funken.api.job import JobClient, watch_jobs
+from funken.cli.failures import ending_well
+from funken.cli.progress import Progress
+from funken.config import Configuration, set_default_configuration
+from funken.errors import InvalidConfiguration
+from funken.plan.explain import explain_json, explain_text
+from funken.plan.physical import PhysicalPlan
+
+# ---- options that several commands share
+
+
+def _configure(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> Configuration:
+    configuration = Configuration()
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{pair!r} is not of the form KEY=VALUE.")
+        try:
+            configuration.set(key.strip(), value.strip())
+        except InvalidConfiguration as error:
+            raise click.BadParameter(f"{error} 'funken options' lists all.") from None
+    return configuration
+
+
+def job_options(default_target: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command the options of every job: ``--target``, ``--parallelism``, ``--conf``."""
+    options = (
+        click.option(
+            "--target",
+            type=click.Choice(["auto", "local", "batch", "continuous"]),
+            default=default_target,
+            show_default=True,
+            help="Where to run: in this process, as a Spark batch job, or in Spark's real-time mode.",
+        ),
+        click.option("--parallelism", "-p", type=click.IntRange(min=1), help="Subtasks per operator."),
+        click.option(
+            "--conf", "-D", "configuration", metavar="KEY=VALUE", multiple=True, callback=_configure,
+            help="Set an option; 'funken options' lists them. May be repeated.",
+        ),
+    )  # fmt: skip
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def with_options(configuration: Configuration, target: str, parallelism: int | None) -> Configuration:
+    """Add to a configuration what has an option of its own; ``auto`` leaves the target as it is."""
+    if target != "auto":
+        configuration.set(config.TARGET, target)
+    if parallelism is not None:
+        configuration.set(config.PARALLELISM, parallelism)
+    return configuration
+
+
+# ---- running a script
+
+
+def run_script(script: str, arguments: tuple[str, ...]) -> None:
+    """Run a Python file as ``__main__``."""
+    module = types.ModuleType("__main__")
+    module.__file__ = script
+    module.__dict__["__builtins__"] = __builtins__
+    sys.modules["__main__"] = module
+    sys.argv = [script, *arguments]
+    if not sys.flags.safe_path:
+        sys.path[0] = str(Path(script).resolve().parent)
+    code = compile(Path(script).read_bytes(), script, "exec")
+    exec(code, module.__dict__)
+
+
+@contextmanager
+def waiting_for_jobs() -> Iterator[None]:
+    """Let jobs that the block started with ``execute_async`` run to their end; stop them if it fails."""
+    running: list[JobClient] = []
+
+    @contextmanager
+    def count(client: JobClient) -> Iterator[None]:
+        running.append(client)
+        try:
+            yield
+        finally:
+            running.remove(client)
+
+    with watch_jobs(count):
+        try:
+            yield
+            for client in running:
+                click.echo(f"The script has ended; {client.plan.name!r} still runs. Ctrl-C stops it.", err=True)
+                client.get_job_execution_result().result()
+        except BaseException:
+            for stopped in [client.cancel() for client in list(running)]:
+                stopped.result()
+            raise
+
+
+_script = click.argument("script", metavar="JOB.py", type=click.Path(exists=True, dir_okay=False))
+_arguments = click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@job_options(default_target="auto")
+@click.option("--name", help="The job's name, where execute() gives none.")
+@click.option(
+    "--progress/--no-progress",
+    default=None,
+    help="Show rate, watermark and latency on stderr; by default if that is a terminal.",
+)
+@_script
+@_arguments
+def run(
+    script: str,
+    arguments: tuple[str, ...],
+    configuration: Configuration,
+    target: str,
+    parallelism: int | None,
+    name: str | None,
+    progress: bool | None,
+) -> None:
+    """Run a job: a Python script that ends in execute().
+
+    The options are what every StreamExecutionEnvironment.get_execution_environment() of the script begins with; what
+    the script sets itself wins. Everything after JOB.py belongs to the script.
+
+    \b
+    funken run job.py
+    funken run -p 4 -D execution.buffer-timeout.interval=50ms job.py --input logs/
+    funken run --target local job.py        # no Spark: for a debugger
+    """
+    with_options(configuration, target, parallelism)
+    if name is not None:
+        configuration.set(config.NAME, name)
+    with ExitStack() as stack:
+        stack.enter_context(ending_well(script))
+        set_default_configuration(configuration)
+        if sys.stderr.isatty() if progress is None else progress:
+            stack.enter_context(watch_jobs(Progress().watch))
+        stack.enter_context(waiting_for_jobs())
+        run_script(script, arguments)
+
+
+class _Planned(BaseException):
+    """Ends a script whose plan is known; no ``except Exception`` of the script may stop it."""
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@job_options(default_target="auto")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_script
+@_arguments
+def explain(
+    script: str,
+    arguments: tuple[str, ...],
+    configuration: Configuration,
+    target: str,
+    parallelism: int | None,
+    as_json: bool,
+) -> None:
+    """Print the plan of a job without running it.
+
+    The script runs up to its first execute(), which ends it; what it prints goes to stderr.
+    """
+    plans: list[PhysicalPlan] = []
+
+    @contextmanager
+    def plan_only(client: JobClient) -> Iterator[None]:
+        plans.append(client.plan)
+        raise _Planned
+        yield
+
+    with ending_well(script):
+        set_default_configuration(with_options(configuration, target, parallelism))
+        try:
+            with watch_jobs(plan_only), redirect_stdout(sys.stderr):
+                run_script(script, arguments)
+        except _Planned:
+            pass
+        if not plans:
+            raise click.ClickException(f"{script} ended without a call of execute().")
+    click.echo(explain_json(plans[0]) if as_json else explain_text(plans[0]))

@@ -1,0 +1,195 @@
+"""What waits between the input and the output of an asynchronous operator, and in which order it may leave.
+
+Invariant: a *mark* (a watermark, or that the input idles) leaves after every record before it and before every record
+behind it. Between two marks, records leave in the order in which they came (``OrderedQueue``), or in the order in
+which their results came (``UnorderedQueue``). Not thread-safe, knows no clock, starts nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+from funken.ids import MIN_TIMESTAMP
+from funken.operators.base import Output
+from funken.operators.results import Results
+
+Mark = Callable[[], None]
+"""Sends a watermark (or idleness) on."""
+
+
+class Entry:
+    """One record: in the queue until its result has been emitted."""
+
+    __slots__ = ("deadline", "request", "result", "segment", "timestamp", "value")
+
+    def __init__(self, value: Any, timestamp: int = MIN_TIMESTAMP) -> None:
+        self.value = value
+        self.timestamp = timestamp
+        self.result: Iterable[Any] | None = None
+        self.deadline = 0.0
+        self.request: Any = None
+        self.segment: Segment | None = None
+
+
+class ResultQueue(Protocol):
+    """What both queues do. ``size`` counts the records that are not emitted yet."""
+
+    size: int
+
+    def add(self, entry: Entry) -> None:
+        """Put a record in, with or without its result."""
+
+    def mark(self, mark: Mark) -> None:
+        """Put a mark in."""
+
+    def complete(self, entry: Entry, result: Iterable[Any]) -> None:
+        """Give a record of the queue its result."""
+
+    def emit(self, output: Output) -> None:
+        """Take out and send on what may leave, in as few blocks as possible."""
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Iterate over the records, those that may leave first at first."""
+        ...
+
+
+class Outlet:
+    """Collects results and sends them on as one block, with timestamps if any of them has one."""
+
+    __slots__ = ("_results", "_stamped")
+
+    def __init__(self) -> None:
+        self._results = Results()
+        self._stamped = False
+
+    def take(self, entry: Entry) -> None:
+        """Take the results of a record; they carry its timestamp."""
+        self._stamped = self._stamped or entry.timestamp != MIN_TIMESTAMP
+        self._results.take(entry.result, entry.timestamp)
+
+    def emit(self, output: Output) -> None:
+        """Send them on."""
+        stamped, self._stamped = self._stamped, False
+        self._results.emit(output, stamped=stamped)
+
+
+class OrderedQueue:
+    """Results leave in the order of the records.
+
+    >>> queue, output = OrderedQueue(), Output()
+    >>> output.emit = lambda values, timestamps: print(values)
+    >>> first, second = Entry("first"), Entry("second")
+    >>> queue.add(first); queue.add(second)
+    >>> queue.complete(second, ["b"]); queue.emit(output)
+    >>> queue.complete(first, ["a"]); queue.emit(output)
+    ['a', 'b']
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._items: deque[Entry | Mark] = deque()
+        self._outlet = Outlet()
+
+    def add(self, entry: Entry) -> None:
+        """Put a record in."""
+        self.size += 1
+        self._items.append(entry)
+
+    def mark(self, mark: Mark) -> None:
+        """Put a mark in."""
+        self._items.append(mark)
+
+    def complete(self, entry: Entry, result: Iterable[Any]) -> None:
+        """Give a record its result."""
+        entry.result = result
+
+    def emit(self, output: Output) -> None:
+        """Send on everything before the first record without a result."""
+        items, outlet = self._items, self._outlet
+        while items:
+            item = items[0]
+            if isinstance(item, Entry):
+                if item.result is None:
+                    break
+                self.size -= 1
+                outlet.take(item)
+            else:
+                outlet.emit(output)
+                item()
+            items.popleft()
+        outlet.emit(output)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return (item for item in self._items if isinstance(item, Entry))
+
+
+class Segment:
+    """The records between two marks. ``waiting`` keeps the order in which they came, ``done`` that of the results."""
+
+    __slots__ = ("done", "mark", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: dict[Entry, None] = {}
+        self.done: list[Entry] = []
+        self.mark: Mark | None = None
+
+
+class UnorderedQueue:
+    """Results leave as soon as they are there, except that no record passes a mark.
+
+    >>> queue, output = UnorderedQueue(), Output()
+    >>> output.emit = lambda values, timestamps: print(values)
+    >>> first, second, third = Entry("first"), Entry("second"), Entry("third")
+    >>> queue.add(first); queue.add(second); queue.mark(lambda: print("mark")); queue.add(third)
+    >>> queue.complete(third, ["c"]); queue.complete(second, ["b"]); queue.emit(output)
+    ['b']
+    >>> queue.complete(first, ["a"]); queue.emit(output)
+    ['a']
+    mark
+    ['c']
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._segments: deque[Segment] = deque([Segment()])
+        self._outlet = Outlet()
+
+    def add(self, entry: Entry) -> None:
+        """Put a record in."""
+        self.size += 1
+        entry.segment = self._segments[-1]
+        entry.segment.waiting[entry] = None
+
+    def mark(self, mark: Mark) -> None:
+        """Close the segment."""
+        self._segments[-1].mark = mark
+        self._segments.append(Segment())
+
+    def complete(self, entry: Entry, result: Iterable[Any]) -> None:
+        """Give a record its result."""
+        entry.result = result
+        assert entry.segment is not None
+        del entry.segment.waiting[entry]
+        entry.segment.done.append(entry)
+
+    def emit(self, output: Output) -> None:
+        """Send on the results of the first segment, and go on to the next one if it is closed and complete."""
+        outlet = self._outlet
+        while True:
+            segment = self._segments[0]
+            for entry in segment.done:
+                outlet.take(entry)
+            self.size -= len(segment.done)
+            segment.done.clear()
+            outlet.emit(output)
+            if segment.mark is None or segment.waiting:
+                return
+            self._segments.popleft()
+            segment.mark()
+
+    def __iter__(self) -> Iterator[Entry]:
+        for segment in self._segments:
+            yield from segment.done
+            yield from segment.waiting

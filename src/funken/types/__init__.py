@@ -1,0 +1,11 @@
+"""Declared types: what a program may say about its records, and what that does to them.
+
+Nothing needs a type. A declared one narrows values, makes tuples into rows, refuses what does not fit, and decides how
+a record is written as text.
+"""
+
+from funken.types.info import TypeInformation, Types
+from funken.types.instants import Instant
+from funken.types.row import Row, RowKind
+
+__all__ = ["Instant", "Row", "RowKind", "TypeInformation", "Types"]

@@ -1,0 +1,268 @@
+"""What a declared type does to a value: narrow it, make it a row or a tuple, or refuse it.
+
+Numbers wrap and round as those of a fixed width do. Where Flink's coders would fail, ``ValueDoesNotFit`` is raised;
+where they cut something off in silence (fields beyond the declared ones), so does this. A value that fits comes back
+as it is, and is never changed in place.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import operator
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from funken.errors import ValueDoesNotFit
+from funken.types.info import (
+    BasicType,
+    BasicTypeInfo,
+    ListTypeInfo,
+    MapTypeInfo,
+    OfElements,
+    PickledBytesTypeInfo,
+    PrimitiveArrayTypeInfo,
+    RowTypeInfo,
+    SqlTimeTypeInfo,
+    TimeType,
+    TupleTypeInfo,
+    TypeInformation,
+)
+from funken.types.instants import Instant
+from funken.types.row import Row, RowKind, make_row
+
+Convert = Callable[[Any], Any]
+
+_BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
+_FLOAT = struct.Struct("f")
+_NULLABLE = {BasicType.STRING, BasicType.BIG_INT, BasicType.BIG_DEC, BasicType.INSTANT}
+
+
+def converter(type_info: TypeInformation) -> Convert:
+    """Return the function that makes a value what was declared.
+
+    >>> from funken.types.info import Types
+    >>> converter(Types.SHORT())(43878), converter(Types.FLOAT())(0.1)
+    (-21658, 0.10000000149011612)
+    >>> converter(Types.ROW([Types.INT(), Types.STRING()]))((1, "hi"))
+    Row(f0=1, f1='hi')
+    """
+    match type_info:
+        case BasicTypeInfo(BasicType.BYTE | BasicType.SHORT | BasicType.INT | BasicType.LONG as kind):
+            return _integer(_BITS[kind], type_info)
+        case BasicTypeInfo(kind):
+            return _or_none(_BASIC[kind](type_info)) if kind in _NULLABLE else _BASIC[kind](type_info)
+        case SqlTimeTypeInfo(kind):
+            return _or_none(_temporal(kind, type_info))
+        case TupleTypeInfo(fields):
+            return _tuple([converter(one) for one in fields], type_info)
+        case RowTypeInfo(fields):
+            return _row([_or_none(converter(one)) for one in fields], type_info)
+        case MapTypeInfo(keys, values):
+            return _map(converter(keys), _or_none(converter(values)), type_info)
+        case PrimitiveArrayTypeInfo(element):
+            return _list(converter(element), type_info)
+        case OfElements(element):
+            whole = _list(_or_none(converter(element)), type_info)
+            return _or_none(whole) if isinstance(type_info, ListTypeInfo) else whole
+        case PickledBytesTypeInfo():
+            return _same
+        case _:
+            return _same
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _misfit(value: Any, type_info: TypeInformation, why: str = "") -> ValueDoesNotFit:
+    text = repr(value)
+    shown = text if len(text) <= 100 else text[:97] + "..."
+    return ValueDoesNotFit(
+        f"{shown} does not fit the declared type {type_info!r}{why and ': ' + why}. Return a value of that type, or "
+        "declare another type (none at all keeps any Python object)."
+    )
+
+
+def _or_none(convert: Convert) -> Convert:
+    return lambda value: None if value is None else convert(value)
+
+
+def _integer(bits: int, type_info: TypeInformation) -> Convert:
+    half, mask = 1 << (bits - 1), (1 << bits) - 1
+    low, high = -half, half - 1
+
+    def convert(value: Any) -> int:
+        if type(value) is not int:
+            try:
+                value = operator.index(value)
+            except TypeError:
+                raise _misfit(value, type_info, "it is no whole number") from None
+        if low <= value <= high:
+            return int(value)
+        return ((int(value) + half) & mask) - half
+
+    return convert
+
+
+def _boolean(type_info: TypeInformation) -> Convert:
+    def convert(value: Any) -> bool:
+        if value is True or value is False:
+            return value
+        try:
+            return operator.index(value) != 0
+        except TypeError:
+            raise _misfit(value, type_info) from None
+
+    return convert
+
+
+def _double(type_info: TypeInformation) -> Convert:
+    def convert(value: Any) -> float:
+        if type(value) is float:
+            return value
+        if isinstance(value, str | bytes | bytearray):
+            raise _misfit(value, type_info, "it is no number")
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise _misfit(value, type_info, "it is no number") from None
+
+    return convert
+
+
+def _float(type_info: TypeInformation) -> Convert:
+    as_double, pack, unpack = _double(type_info), _FLOAT.pack, _FLOAT.unpack
+
+    def convert(value: Any) -> float:
+        number: float = as_double(value)
+        try:
+            rounded: float = unpack(pack(number))[0]
+        except OverflowError:
+            return float("inf") if number > 0 else float("-inf")
+        return rounded
+
+    return convert
+
+
+def _instance_of(kind: type) -> Callable[[TypeInformation], Convert]:
+    def make(type_info: TypeInformation) -> Convert:
+        def convert(value: Any) -> Any:
+            if not isinstance(value, kind):
+                raise _misfit(value, type_info, f"it is no {kind.__name__}")
+            return value
+
+        return convert
+
+    return make
+
+
+def _big_integer(type_info: TypeInformation) -> Convert:
+    def convert(value: Any) -> int:
+        try:
+            return operator.index(value)
+        except TypeError:
+            raise _misfit(value, type_info, "it is no whole number") from None
+
+    return convert
+
+
+def _decimal(type_info: TypeInformation) -> Convert:
+    def convert(value: Any) -> decimal.Decimal:
+        if type(value) is decimal.Decimal:
+            return value
+        try:
+            return decimal.Decimal(str(value))
+        except decimal.InvalidOperation:
+            raise _misfit(value, type_info, "it is no decimal number") from None
+
+    return convert
+
+
+_BASIC: dict[BasicType, Callable[[TypeInformation], Convert]] = {
+    BasicType.STRING: _instance_of(str),
+    BasicType.CHAR: _instance_of(str),
+    BasicType.BOOLEAN: _boolean,
+    BasicType.FLOAT: _float,
+    BasicType.DOUBLE: _double,
+    BasicType.BIG_INT: _big_integer,
+    BasicType.BIG_DEC: _decimal,
+    BasicType.INSTANT: _instance_of(Instant),
+}
+
+
+def _temporal(kind: TimeType, type_info: TypeInformation) -> Convert:
+    def date(value: Any) -> datetime.date:
+        if not isinstance(value, datetime.date):
+            raise _misfit(value, type_info, "it is no date")
+        return value.date() if isinstance(value, datetime.datetime) else value
+
+    def time(value: Any) -> datetime.time:
+        if not isinstance(value, datetime.time):
+            raise _misfit(value, type_info, "it is no time of day")
+        return value.replace(microsecond=0, tzinfo=None)
+
+    def timestamp(value: Any) -> datetime.datetime:
+        if not isinstance(value, datetime.datetime):
+            raise _misfit(value, type_info, "it is no datetime")
+        return value.replace(tzinfo=None)
+
+    return {TimeType.DATE: date, TimeType.TIME: time, TimeType.TIMESTAMP: timestamp}[kind]
+
+
+def _list(convert: Convert, type_info: TypeInformation) -> Convert:
+    def convert_list(value: Any) -> list[Any]:
+        if isinstance(value, str) or not hasattr(value, "__iter__"):
+            raise _misfit(value, type_info, "it is no list")
+        return [convert(item) for item in value]
+
+    return convert_list
+
+
+def _map(key: Convert, item: Convert, type_info: TypeInformation) -> Convert:
+    def convert(value: Any) -> dict[Any, Any]:
+        if not hasattr(value, "items"):
+            raise _misfit(value, type_info, "it is no dict")
+        return {key(k): item(v) for k, v in value.items()}
+
+    return convert
+
+
+def _tuple(fields: list[Convert], type_info: TupleTypeInfo) -> Convert:
+    width = len(fields)
+
+    def convert(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, tuple | list | Row):
+            raise _misfit(value, type_info, "it is no tuple")
+        if len(value) < width:
+            raise _misfit(value, type_info, f"it has {len(value)} of {width} fields")
+        return tuple([field(item) for field, item in zip(fields, value, strict=False)])
+
+    return convert
+
+
+def _row(fields: list[Convert], type_info: RowTypeInfo) -> Convert:
+    width, names = len(fields), type_info.get_field_names()
+
+    def convert(value: Any) -> Row:
+        kind = RowKind.INSERT
+        if isinstance(value, Row):
+            kind = value.get_row_kind()
+            try:
+                items = value.get_fields_by_names(names)
+            except KeyError as error:
+                raise _misfit(value, type_info, str(error.args[0])) from None
+        elif isinstance(value, tuple | list):
+            items = value  # type: ignore[assignment]
+        elif isinstance(value, dict):
+            items = [value.get(name) for name in names]
+        elif hasattr(value, "__dict__"):
+            items = [vars(value).get(name) for name in names]
+        else:
+            raise _misfit(value, type_info, "it is no row")
+        if len(items) < width:
+            raise _misfit(value, type_info, f"it has {len(items)} of {width} fields")
+        return make_row(names, [field(item) for field, item in zip(fields, items, strict=False)], kind)
+
+    return convert

@@ -1,0 +1,115 @@
+"""What all tests share: the ways to run a program, and one Spark session for those that need it.
+
+A test that takes the fixture ``mode``, or ``env`` which builds on it, runs once per way: in this process, as a Spark
+batch job, in Spark's real-time mode. The two on Spark are marked ``spark``. A continuous job costs a second or two, so
+a test that learns nothing from it says ``@pytest.mark.ways("local", "batch")``.
+
+The session is Funken's own: the first job starts it, every other uses it, the end of the run stops it.
+"""
+
+import os
+import subprocess
+import sys
+
+import cloudpickle
+import pytest
+from hypothesis import HealthCheck, settings
+
+from funken import Configuration, StreamExecutionEnvironment
+
+WAYS = ("local", "batch", "continuous")
+
+# The same examples in every run, and no deadline: a busy machine must not fail a test.
+settings.register_profile(
+    "ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors]
+)
+settings.register_profile("explore", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "ways(*modes): run in these ways only")
+
+
+def pytest_generate_tests(metafunc):
+    if "mode" in metafunc.fixturenames:
+        marker = metafunc.definition.get_closest_marker("ways")
+        marks = {"batch": pytest.mark.spark, "continuous": pytest.mark.spark}
+        metafunc.parametrize(
+            "mode", [pytest.param(way, marks=marks.get(way, ())) for way in (marker.args if marker else WAYS)]
+        )
+
+
+def pytest_sessionfinish():
+    if "pyspark" in sys.modules:
+        from pyspark import SparkContext
+
+        if SparkContext._active_spark_context is not None:
+            SparkContext._active_spark_context.stop()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def travelling_module(request):
+    """Let what a test module defines at its top travel to Spark's workers, which cannot import the module."""
+    cloudpickle.register_pickle_by_value(request.module)
+    yield
+    cloudpickle.unregister_pickle_by_value(request.module)
+
+
+@pytest.fixture
+def parallelism():
+    """How many subtasks an operator has; parametrise it to try others."""
+    return 2
+
+
+@pytest.fixture
+def environment(mode, parallelism):
+    """Make environments; keyword arguments are options, with ``_`` for the dots and dashes that no two share."""
+
+    def make(options=None):
+        configuration = Configuration({"execution.target": mode, "parallelism.default": parallelism} | (options or {}))
+        return StreamExecutionEnvironment.get_execution_environment(configuration)
+
+    return make
+
+
+@pytest.fixture
+def env(environment):
+    """An environment that runs in the way of the test."""
+    return environment()
+
+
+@pytest.fixture(scope="session")
+def collect():
+    """Run a program and return all records of a stream."""
+
+    def run(stream):
+        with stream.execute_and_collect() as records:
+            return list(records)
+
+    return run
+
+
+@pytest.fixture
+def script(tmp_path):
+    """Run a program as a script of its own, in an empty folder."""
+
+    def run(source, *, timeout=100, **environment):
+        path = tmp_path / "program.py"
+        path.write_text(source)
+        return subprocess.run(
+            [sys.executable, "-W", "error", path],
+            cwd=tmp_path,
+            env=child_environment() | environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    return run
+
+
+def child_environment():
+    """What a child process needs to find Funken, wherever this one found it."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
