@@ -9,13 +9,14 @@ from funken.api.aggregates import ExtremeField, ExtremeRecord, SumField, check_p
 from funken.api.functions import as_call
 from funken.api.stream import DataStream
 from funken.api.typed import type_of, typed
-from funken.api.windowed import WindowedStream, count_assigner
+from funken.api.windowed import WindowedStream, count_windows
 from funken.operators.calls import Call
 from funken.operators.keyed_calls import KeyedCalls, Shape
 from funken.operators.process import KeyedProcess
 from funken.operators.rolling import RollingReduce
 from funken.operators.typed import converted_reduce
 from funken.plan.nodes import Hash, Input
+from funken.windowing.assigners import GlobalWindows
 
 if TYPE_CHECKING:
     from funken.api.joins import IntervalJoin
@@ -141,12 +142,14 @@ class KeyedStream(DataStream):
     def count_window(self, size: int, slide: int = 0) -> WindowedStream:
         """Group the records of each key ``size`` at a time; a short last group is dropped.
 
+        With a ``slide``: every ``slide`` records, the last ``size`` of them at most (Flink's Java API; PyFlink's differs).
+
         >>> from funken.testing import local
         >>> pairs = local([1, 2, 3, 4, 5]).key_by(lambda _: 0).count_window(2).reduce(lambda x, y: x + y)
         >>> pairs.execute_and_collect(limit=2)
         [3, 7]
         """
-        return count_assigner(self, size, slide)
+        return count_windows(self.window(GlobalWindows.create()), size, slide)
 
     def interval_join(self, other: KeyedStream) -> IntervalJoin:
         """Join with another keyed stream by distance in time: ``.between(lower, upper).process(function)``."""

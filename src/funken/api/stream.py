@@ -35,6 +35,7 @@ from funken.plan.nodes import (
 )
 from funken.timing.watermarks import WatermarkStrategy
 from funken.types.info import TupleTypeInfo, TypeInformation, Types
+from funken.windowing.assigners import GlobalWindows
 
 if TYPE_CHECKING:
     from funken.api.environment import StreamExecutionEnvironment
@@ -223,6 +224,18 @@ class DataStream:
         from funken.api.joins import CoGroupedStreams
 
         return CoGroupedStreams(self, other)
+
+    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
+        """Window the whole stream by count, in one subtask.
+
+        >>> from funken.testing import local
+        >>> local([1, 2, 3]).count_window_all(3).reduce(lambda x, y: x + y).execute_and_collect(limit=1)
+        [6]
+        """
+        from funken.api.windowed import count_windows
+
+        counted: AllWindowedStream = count_windows(self.window_all(GlobalWindows.create()), size, slide)
+        return counted
 
     # ---- partitioning
 

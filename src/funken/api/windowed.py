@@ -16,11 +16,12 @@ from funken.errors import InvalidProgram
 from funken.operators.calls import Call
 from funken.operators.tags import OutputTag
 from funken.operators.typed import converted_reduce
-from funken.operators.window import Window
+from funken.operators.window import ONE_KEY, Window
 from funken.operators.window_contents import Aggregated, Contents, Elements, Reduced
 from funken.operators.window_functions import Shape, WindowFunction
 from funken.plan.nodes import Global, Input
-from funken.windowing.assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from funken.windowing.evictors import CountEvictor
+from funken.windowing.triggers import CountTrigger, PurgingTrigger
 
 if TYPE_CHECKING:
     from funken.api.keyed import KeyedStream
@@ -159,7 +160,7 @@ class AllWindowedStream(WindowedStream):
 
     def __init__(self, stream: DataStream, assigner: Any) -> None:
         self._stream = stream._spread(Global())
-        self._key = Call(_same_key)
+        self._key = ONE_KEY
         self._assigner = assigner
         self._trigger = None
         self._evictor = None
@@ -167,12 +168,10 @@ class AllWindowedStream(WindowedStream):
         self._late_tag = None
 
 
-def _same_key(record: Any) -> int:
-    return 0
-
-
-def count_assigner(stream: KeyedStream, size: int, slide: int) -> WindowedStream:
-    """Return count windows of a keyed stream; ``slide`` 0 means tumbling."""
+def count_windows(windowed: Any, size: int, slide: int) -> Any:
+    """Return count windows as Flink's Java API has them: every ``slide`` records the last ``size``; 0 means tumbling."""
+    if size < 1 or slide < 0:
+        raise InvalidProgram(f"a count window needs a size from 1 on and a slide from 0 on, not {size} and {slide}")
     if slide:
-        return WindowedStream(stream, CountSlidingWindowAssigner.of(size, slide))
-    return WindowedStream(stream, CountTumblingWindowAssigner.of(size))
+        return windowed.trigger(CountTrigger.of(slide)).evictor(CountEvictor.of(size))
+    return windowed.trigger(PurgingTrigger.of(CountTrigger.of(size)))

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 _PATIENCE = 0.05
 """How long to wait at once (s): then clocks that are not the machine's are looked at again."""
 
+_ROUNDING = 1e-6
+"""What a difference of two times may be too large by (ms)."""
+
 _CLOSE_SECONDS = 10.0
 
 
@@ -168,7 +171,7 @@ class AsyncWaitLogic(Operator):
                 self._queue.complete(entry, known)
                 return
             shared = self._shared.get(key)
-            if shared is not None:
+            if shared is not None and shared.deadline > now:
                 self._hits.inc()
                 self._join(entry, shared)
                 return
@@ -224,7 +227,7 @@ class AsyncWaitLogic(Operator):
         if self.context.wake is None:
             return now + 1
         left = self._time_left()
-        return None if left is None else now + math.ceil(left * 1000)
+        return None if left is None else now + math.ceil(left * 1000 - _ROUNDING)
 
     def tick(self, now: int) -> None:
         """Send on what is ready."""
@@ -271,7 +274,7 @@ class AsyncWaitLogic(Operator):
             self._fail(value, request.error)
         result = self._checked(value, request.result)
         if self._cache is not None:
-            del self._shared[request.key]
+            self._unshare(request)
             self._cache.put(request.key, result, self._clock.monotonic())
         for entry in request.waiters:
             del self._waiting[entry]
@@ -282,11 +285,14 @@ class AsyncWaitLogic(Operator):
         self._timeouts.inc()
         request.waiters.remove(entry)
         if not request.waiters:
-            if self._cache is not None:
-                del self._shared[request.key]
+            self._unshare(request)
             self._requests.abandon(request)
         del self._waiting[entry]
         self._queue.complete(entry, self._checked(value, self._on_timeout(value)))
+
+    def _unshare(self, request: Request) -> None:
+        if self._shared.get(request.key) is request:  # else it was too old to be joined, and has a successor
+            del self._shared[request.key]
 
     def _checked(self, value: Any, result: Any) -> list[Any]:
         if isinstance(result, Iterable) and not isinstance(result, str | bytes):

@@ -147,7 +147,8 @@ class RequestLoop:
 
     async def _attend(self, request: Request) -> None:
         try:
-            await self._attempt(request)
+            if not await self._attempt(request):
+                return
         except Exception as error:  # noqa: BLE001 - raised again in the operator's thread
             request.error = error
         except (asyncio.CancelledError, SystemExit, KeyboardInterrupt) as end:
@@ -162,26 +163,25 @@ class RequestLoop:
             self._told = True
             self._notify()
 
-    async def _attempt(self, request: Request) -> None:
-        """Make attempts until one is good enough, or the last one allowed; past the deadline there is none."""
+    async def _attempt(self, request: Request) -> bool:
+        """Make attempts until one is good enough, or the last one allowed; false: no time is left for another."""
         attempts = 1
         while True:
             try:
                 result = await self._invoke(request.value)
             except Exception as error:
-                if not self._again(attempts, self._exception_predicate(error), request.deadline):
+                if not self._exception_predicate(error) or not self._strategy.can_retry(attempts):
                     raise
             else:
                 good = result is None or not self._result_predicate(result)
-                if not self._again(attempts, not good, request.deadline):
+                if good or not self._strategy.can_retry(attempts):
                     request.result = result
-                    return
+                    return True
+            if self._clock.monotonic() >= request.deadline:
+                return False
             self._retries.inc()
             await asyncio.sleep(self._strategy.get_backoff_time_millis(attempts) / 1000)
             attempts += 1
-
-    def _again(self, attempts: int, wanted: bool, deadline: float) -> bool:
-        return wanted and self._strategy.can_retry(attempts) and self._clock.monotonic() < deadline
 
 
 def _never(result: Any) -> bool:

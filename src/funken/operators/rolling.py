@@ -68,12 +68,14 @@ class RollingReduceLogic(Operator):
         results: list[Any] = []
         for value in values:
             of = key(value)
-            if of in state:
+            if of not in state:
+                new = value
+            else:
                 if store is not None:
                     store.current_key = of
-                value = reduce(state[of], value)
-            state[of] = value
-            results.append(value)
+                new = reduce(state[of], value)
+            state[of] = new
+            results.append(new)
         self._forget_key()
         self.output.emit(results, timestamps)
 

@@ -1,0 +1,1 @@
+"""Programs written for something else, run by Funken."""

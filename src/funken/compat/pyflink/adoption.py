@@ -1,0 +1,46 @@
+"""How Funken's objects become their PyFlink variants: by class, on the way out of a method.
+
+A variant is a subclass without data of its own, so that an object can change its class. Every public method of a
+variant that it does not define itself is that of its parent, with what it returns adopted; so a method that Funken
+gets later needs nothing here.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+C = TypeVar("C", bound=type)
+
+_VARIANTS: dict[type, type] = {}
+
+
+def adopt(value: Any) -> Any:
+    """Turn an object into its variant, if its class has one."""
+    variant = _VARIANTS.get(type(value))
+    if variant is not None:
+        value.__class__ = variant
+    return value
+
+
+def adopting(native: type) -> Callable[[C], C]:
+    """Register a class as the variant of ``native``, and make its methods adopt what they return."""
+
+    def decorate(variant: C) -> C:
+        for name, member in vars(native).items():
+            if isinstance(member, types.FunctionType) and not name.startswith("_") and name not in vars(variant):
+                setattr(variant, name, _adopting(member))
+        _VARIANTS[native] = variant
+        return variant
+
+    return decorate
+
+
+def _adopting(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return adopt(method(self, *args, **kwargs))
+
+    return call

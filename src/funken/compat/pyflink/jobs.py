@@ -1,0 +1,102 @@
+"""Jobs as PyFlink's users see them: ids and states of its own types, futures for everything that may take time."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from funken.api import job as native
+from funken.api.job import CloseableIterator, CompletableFuture
+from funken.compat.pyflink.adoption import adopting
+from funken.compat.pyflink.refusals import NotAvailableYet
+
+
+class JobID:
+    """The id of a job: 32 hexadecimal digits."""
+
+    def __init__(self, job_id: str) -> None:
+        self._job_id = job_id
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JobID) and self._job_id == other._job_id
+
+    def __hash__(self) -> int:
+        return hash(self._job_id)
+
+    def __str__(self) -> str:
+        return self._job_id
+
+    def __repr__(self) -> str:
+        return f"JobID({self._job_id!r})"
+
+
+class JobStatus(enum.Enum):
+    """Where a job stands."""
+
+    CREATED = 0
+    RUNNING = 1
+    FAILING = 2
+    FAILED = 3
+    CANCELLING = 4
+    CANCELED = 5
+    FINISHED = 6
+    RESTARTING = 7
+    SUSPENDED = 8
+    RECONCILING = 9
+
+    def is_globally_terminal_state(self) -> bool:
+        """Whether the job is over."""
+        return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
+
+    def is_terminal_state(self) -> bool:
+        """Whether the job is over, here at least."""
+        return self is JobStatus.SUSPENDED or self.is_globally_terminal_state()
+
+
+@adopting(native.JobExecutionResult)
+class JobExecutionResult(native.JobExecutionResult):
+    """What a finished job tells."""
+
+    def get_job_id(self) -> JobID:  # type: ignore[override]
+        """Return the job's id."""
+        return JobID(self._job_id)
+
+    def get_accumulator_result(self, accumulator_name: str) -> Any:
+        """Return an accumulator's value, ``None`` if there is no such accumulator."""
+        return self.get_all_accumulator_results().get(accumulator_name)
+
+    def is_job_execution_result(self) -> bool:
+        """Whether this is the result of a job that ended."""
+        return True
+
+    def __str__(self) -> str:
+        return f"Program execution finished\nJob with JobID {self._job_id} has finished.\n" \
+               f"Job Runtime: {self._net_runtime} ms\n"  # fmt: skip
+
+
+@adopting(native.JobClient)
+class JobClient(native.JobClient):
+    """A running job."""
+
+    def get_job_id(self) -> JobID:  # type: ignore[override]
+        """Return the job's id."""
+        return JobID(super().get_job_id())
+
+    def get_job_status(self) -> CompletableFuture[JobStatus]:  # type: ignore[override]
+        """Return the job's status now."""
+        return CompletableFuture.of(JobStatus[super().get_job_status().result().name])
+
+    def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
+        """Return the accumulators: there are none."""
+        return CompletableFuture.of({})
+
+    def stop_with_savepoint(self, *args: Any, **kwargs: Any) -> CompletableFuture[str]:
+        """Raise: there are no savepoints yet."""
+        raise NotAvailableYet("stop_with_savepoint() is not available yet: cancel() the job instead.")
+
+    def trigger_savepoint(self, *args: Any, **kwargs: Any) -> CompletableFuture[str]:
+        """Raise: there are no savepoints yet."""
+        raise NotAvailableYet("trigger_savepoint() is not available yet.")
+
+
+__all__ = ["CloseableIterator", "CompletableFuture", "JobClient", "JobExecutionResult", "JobID", "JobStatus"]
