@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections import Counter
 
@@ -27,16 +28,9 @@ WIDTH = 2
 
 def environment(timeout: int) -> StreamExecutionEnvironment:
     """Return an environment in continuous mode."""
-    import os
-
-    conf = Configuration(
-        {
-            "execution.target": "continuous",
-            "execution.buffer-timeout.interval": timeout,
-            "execution.shuffle-memory": os.environ.get("FMEM", "262144"),
-            "execution.block.records": os.environ.get("FBLK", "2000"),
-        }
-    )
+    conf = Configuration({"execution.target": "continuous", "execution.buffer-timeout.interval": timeout})
+    for pair in os.environ.get("BENCH_OPTIONS", "").split():
+        conf.set_string(*pair.split("=", 1))
     return StreamExecutionEnvironment.get_execution_environment(conf).set_parallelism(WIDTH)
 
 

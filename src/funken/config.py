@@ -56,6 +56,28 @@ def _boolean(value: Any) -> bool:
     raise ValueError(f"{value!r} is neither true nor false")
 
 
+def _decimal(value: Any) -> float:
+    try:
+        return float("" if isinstance(value, bool) else value)
+    except ValueError:
+        raise ValueError(f"{value!r} is no number") from None
+
+
+_SIZES = {"": 1, "b": 1, "bytes": 1, "k": 2**10, "kb": 2**10, "m": 2**20, "mb": 2**20, "g": 2**30, "gb": 2**30}
+
+
+def memory_bytes(value: Any) -> int:
+    """Turn a size into bytes: ``"20 kb"``, ``"64mb"``, ``"1g"``, or a plain number of bytes.
+
+    >>> memory_bytes("20 kb"), memory_bytes("1g"), memory_bytes(512)
+    (20480, 1073741824, 512)
+    """
+    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", str(value).lower())
+    if found is None or found[2] not in _SIZES:
+        raise ValueError(f"{value!r} is no size; write e.g. '20 kb', '64 mb', '1 g', or a number of bytes")
+    return int(found[1]) * _SIZES[found[2]]
+
+
 def _string_map(value: Any) -> dict[str, str]:
     if isinstance(value, str):
         value = dict(pair.split(":", 1) for pair in value.split(",") if pair)
@@ -72,22 +94,38 @@ def _one_of(*allowed: str) -> Callable[[Any], str]:
     return parse
 
 
+def _same(**spellings: str) -> Callable[[Any], str]:
+    """Take any spelling of a name: ``fixed_delay="fixed-delay, fixeddelay"``; the first one is what is kept."""
+    known = {word: names.split(", ")[0] for names in spellings.values() for word in names.split(", ")}
+
+    def parse(value: Any) -> str:
+        text = str(getattr(value, "name", value)).lower()
+        if text not in known:
+            raise ValueError(f"{value!r} is not one of {', '.join(dict.fromkeys(known.values()))}")
+        return known[text]
+
+    return parse
+
+
 @dataclass(frozen=True)
 class Option(Generic[T]):
-    """One option: how it is called, what it means, how a value of it is read."""
+    """One option: how it is called, what it means, how a value of it is read; ``older`` are names it had before."""
 
     key: str
     parse: Callable[[Any], T]
     default: T
     doc: str
+    older: tuple[str, ...] = ()
 
 
 _OPTIONS: dict[str, Option[Any]] = {}
+_OLDER: dict[str, Option[Any]] = {}
 
 
-def _option(key: str, parse: Callable[[Any], T], default: T, doc: str) -> Option[T]:
-    option = Option(key, parse, default, doc)
+def _option(key: str, parse: Callable[[Any], T], default: T, doc: str, older: tuple[str, ...] = ()) -> Option[T]:
+    option = Option(key, parse, default, doc, older)
     _OPTIONS[key] = option
+    _OLDER.update(dict.fromkeys(older, option))
     return option
 
 
@@ -150,12 +188,167 @@ SHUFFLE_MEMORY = _option(
     "execution.shuffle-memory", _integer, 256 * 1024, "Bytes in flight per task and direction in continuous mode."
 )
 
+_CHECKPOINTING = "execution.checkpointing."
+CHECKPOINT_INTERVAL = _option(
+    _CHECKPOINTING + "interval", duration_ms, -1, "Time from the start of a checkpoint to the next (ms). -1: none."
+)
+CHECKPOINT_MODE = _option(
+    _CHECKPOINTING + "mode",
+    _one_of("exactly_once", "at_least_once"),
+    "exactly_once",
+    "EXACTLY_ONCE: a record counts once in the state after a failure. AT_LEAST_ONCE: no alignment of channels.",
+)
+CHECKPOINT_TIMEOUT = _option(
+    _CHECKPOINTING + "timeout", duration_ms, 600_000, "How long a checkpoint may take before it is given up (ms)."
+)
+CHECKPOINT_MIN_PAUSE = _option(
+    _CHECKPOINTING + "min-pause",
+    duration_ms,
+    0,
+    "Shortest time from the end of a checkpoint to the start of the next (ms). Above 0 there is one at a time.",
+)
+CHECKPOINT_CONCURRENT = _option(
+    _CHECKPOINTING + "max-concurrent-checkpoints", _integer, 1, "How many checkpoints may be under way at a time."
+)
+CHECKPOINT_TOLERABLE = _option(
+    _CHECKPOINTING + "tolerable-failed-checkpoints",
+    _integer,
+    0,
+    "How many checkpoints in a row may fail before the job is restarted.",
+)
+CHECKPOINT_RETENTION = _option(
+    _CHECKPOINTING + "externalized-checkpoint-retention",
+    _one_of("no_externalized_checkpoints", "delete_on_cancellation", "retain_on_cancellation"),
+    "no_externalized_checkpoints",
+    "Whether checkpoints are kept when the job was cancelled or has failed for good: never, DELETE_ON_CANCELLATION "
+    "(after a failure only), RETAIN_ON_CANCELLATION (after both).",
+)
+CHECKPOINT_DIR = _option(
+    _CHECKPOINTING + "dir", str, "", "Where checkpoints are written: a path or URI.", ("state.checkpoints.dir",)
+)
+SAVEPOINT_DIR = _option(
+    _CHECKPOINTING + "savepoint-dir",
+    str,
+    "",
+    "Where savepoints are written if none is named. Empty: beside the checkpoints.",
+    ("state.savepoints.dir",),
+)
+CHECKPOINTS_RETAINED = _option(
+    _CHECKPOINTING + "num-retained",
+    _integer,
+    2,
+    "How many complete checkpoints are kept. With 1, Flink's default, there is none to fall back to.",
+    ("state.checkpoints.num-retained",),
+)
+CHECKPOINT_INCREMENTAL = _option(
+    _CHECKPOINTING + "incremental",
+    _boolean,
+    True,
+    "Write only the state that changed since the checkpoint before.",
+    ("state.backend.incremental",),
+)
+CHECKPOINT_INLINE = _option(
+    _CHECKPOINTING + "data-inline-threshold",
+    memory_bytes,
+    20 * 1024,
+    "State smaller than this is written into the manifest (bytes).",
+    ("state.storage.fs.memory-threshold", "state.backend.fs.memory-threshold"),
+)
+UNALIGNED = _option(
+    _CHECKPOINTING + "unaligned.enabled",
+    _boolean,
+    False,
+    "Let barriers overtake records, which then become part of the checkpoint.",
+    ("execution.checkpointing.unaligned",),
+)
+ALIGNED_TIMEOUT = _option(
+    _CHECKPOINTING + "aligned-checkpoint-timeout",
+    duration_ms,
+    0,
+    "With unaligned checkpoints: how long to try without overtaking (ms).",
+)
+RESTORE_PATH = _option(
+    "execution.state-recovery.path", str, "", "The savepoint to start from.", ("execution.savepoint.path",)
+)
+RESTORE_IGNORING = _option(
+    "execution.state-recovery.ignore-unclaimed-state",
+    _boolean,
+    False,
+    "Start from a savepoint although the program lacks operators that have state in it.",
+    ("execution.savepoint.ignore-unclaimed-state",),
+)
+STATE_BACKEND = _option(
+    "state.backend.type",
+    _same(hashmap="hashmap, filesystem, jobmanager", rocksdb="rocksdb"),
+    "hashmap",
+    "Where keyed state is while the job runs: in memory (hashmap) or in files (rocksdb).",
+    ("state.backend",),
+)
+
+RESTART_STRATEGY = _option(
+    "restart-strategy.type",
+    _same(
+        none="none, off, disable",
+        fixed="fixed-delay, fixeddelay",
+        failure="failure-rate, failurerate",
+        exponential="exponential-delay, exponentialdelay",
+        default="default",
+    ),
+    "default",
+    "What happens after a failure: none, fixed-delay, failure-rate, exponential-delay. Default: exponential-delay if "
+    "there are checkpoints, else none.",
+    ("restart-strategy",),
+)
+FIXED_DELAY_ATTEMPTS = _option(
+    "restart-strategy.fixed-delay.attempts", _integer, 1, "How many times fixed-delay restarts a job."
+)
+FIXED_DELAY = _option(
+    "restart-strategy.fixed-delay.delay", duration_ms, 1000, "How long fixed-delay waits before a restart (ms)."
+)
+FAILURE_RATE_MAX = _option(
+    "restart-strategy.failure-rate.max-failures-per-interval",
+    _integer,
+    1,
+    "How many failures in an interval failure-rate restarts after.",
+)
+FAILURE_RATE_INTERVAL = _option(
+    "restart-strategy.failure-rate.failure-rate-interval", duration_ms, 60_000, "The interval of failure-rate (ms)."
+)
+FAILURE_RATE_DELAY = _option(
+    "restart-strategy.failure-rate.delay", duration_ms, 1000, "How long failure-rate waits before a restart (ms)."
+)
+_EXPONENTIAL = "restart-strategy.exponential-delay."
+EXPONENTIAL_INITIAL = _option(
+    _EXPONENTIAL + "initial-backoff", duration_ms, 1000, "How long exponential-delay waits at first (ms)."
+)
+EXPONENTIAL_MAX = _option(
+    _EXPONENTIAL + "max-backoff", duration_ms, 60_000, "How long exponential-delay waits at most (ms)."
+)
+EXPONENTIAL_MULTIPLIER = _option(
+    _EXPONENTIAL + "backoff-multiplier", _decimal, 1.5, "By how much the wait grows from failure to failure."
+)
+EXPONENTIAL_RESET = _option(
+    _EXPONENTIAL + "reset-backoff-threshold",
+    duration_ms,
+    3_600_000,
+    "How long a job must have run for the wait to start over (ms).",
+)
+EXPONENTIAL_JITTER = _option(
+    _EXPONENTIAL + "jitter-factor", _decimal, 0.1, "The share of the wait that is random, up or down."
+)
+EXPONENTIAL_ATTEMPTS = _option(
+    _EXPONENTIAL + "attempts-before-reset-backoff",
+    _integer,
+    2**31 - 1,
+    "How many restarts exponential-delay allows before the wait starts over.",
+)
+
 FOREIGN = (
     "taskmanager.", "jobmanager.", "pekko.", "akka.", "rest.", "python.", "state.", "execution.checkpointing.",
     "restart-strategy", "pipeline.jars", "pipeline.classpaths", "classloader.", "metrics.", "table.", "env.", "web.",
     "cluster.", "high-availability", "security.", "s3.", "fs.", "historyserver.", "pipeline.object-reuse",
     "pipeline.generic-types", "pipeline.force-", "execution.batch", "execution.savepoint", "execution.attached",
-    "user.", "$internal.", "client.", "job-", "jobstore.", "blob.", "heartbeat.", "io.",
+    "execution.state-recovery.", "user.", "$internal.", "client.", "job-", "jobstore.", "blob.", "heartbeat.", "io.",
 )  # fmt: skip
 
 
@@ -187,7 +380,7 @@ class Configuration:
     def set(self, key: str | Option[Any], value: Any) -> Configuration:
         """Set an option; raises ``InvalidConfiguration`` for an unknown key or an unfit value."""
         name = key.key if isinstance(key, Option) else key
-        option = _OPTIONS.get(name)
+        option = _OPTIONS.get(name) or _OLDER.get(name)
         if option is None and not name.startswith(FOREIGN):
             near = difflib.get_close_matches(name, _OPTIONS, 1)
             hint = f"Did you mean {near[0]!r}?" if near else f"Known options: {', '.join(sorted(_OPTIONS))}."
@@ -201,9 +394,10 @@ class Configuration:
         return self
 
     def get(self, option: Option[T]) -> T:
-        """Return an option's value, or its default."""
-        if option.key in self._values:
-            return option.parse(self._values[option.key])
+        """Return an option's value, or its default; the newest of its names that was set counts."""
+        for name in (option.key, *option.older):
+            if name in self._values:
+                return option.parse(self._values[name])
         return option.default
 
     def set_string(self, key: str, value: str) -> Configuration:

@@ -20,6 +20,11 @@
       JobCancelled              the result of a job that was cancelled was asked for
       StateError                state was used where, or as, it may not be
         StateNotKeyed           keyed state without a key
+      CheckpointError           a checkpoint or savepoint cannot be written, found, read or used
+        CheckpointNotFound      there is none where one was looked for
+        CheckpointCorrupted     it is truncated, or not what was written
+        CheckpointIncompatible  it is whole, but does not fit this program, or this version of Funken
+        StorageFailed           the storage refused: full, read-only, not reachable
 
 A message names the operator, the fact and the remedy, in this order.
 """
@@ -116,3 +121,23 @@ class StateError(FunkenError):
 
 class StateNotKeyed(StateError):
     """Keyed state was used without a key."""
+
+
+class CheckpointError(FunkenError):
+    """A checkpoint or savepoint cannot be written, found, read or used."""
+
+
+class CheckpointNotFound(CheckpointError):
+    """There is no checkpoint, or no part of one, where it was looked for."""
+
+
+class CheckpointCorrupted(CheckpointError):
+    """A checkpoint is truncated, or not what was written."""
+
+
+class CheckpointIncompatible(CheckpointError):
+    """A checkpoint does not fit the program, or this version of Funken."""
+
+
+class StorageFailed(CheckpointError):
+    """The storage of checkpoints refused to read or write."""

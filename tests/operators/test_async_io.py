@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from functools import partial
 
 import pytest
 
@@ -16,7 +15,7 @@ from funken.runtime.task import blame
 from funken.testing import OperatorHarness
 from funken.timing.clock import ManualClock
 
-PATIENCE = 5.0
+PATIENCE = 20.0
 
 
 class Service:
@@ -41,6 +40,7 @@ class Service:
         except asyncio.CancelledError:
             with self._changed:
                 self.cancelled.append(value)
+                self._open[value].remove(answer)
                 self._changed.notify_all()
             raise
 
@@ -91,6 +91,11 @@ class Async(OperatorHarness):
 
     def count(self, name):
         return self.context.metrics.counter(name).get_count()
+
+
+def loops():
+    """The threads of event loops."""
+    return [thread for thread in threading.enumerate() if thread.name == "funken-async"]
 
 
 @pytest.fixture
@@ -274,9 +279,10 @@ def test_s86_after_the_timeout_the_functions_timeout_gives_the_result_and_what_c
 
 def test_s86_a_coroutine_that_goes_on_after_the_timeout_is_ignored(start):
     class Stubborn:
-        ended = threading.Event()
+        begun, ended = threading.Event(), threading.Event()
 
         async def async_invoke(self, value):
+            self.begun.set()
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
@@ -288,6 +294,7 @@ def test_s86_a_coroutine_that_goes_on_after_the_timeout_is_ignored(start):
 
     op = start(Stubborn(), timeout_ms=10)
     op.feed("a")
+    assert Stubborn.begun.wait(PATIENCE)
     op.later(10)
     assert Stubborn.ended.wait(PATIENCE)
     op.feed("b")
@@ -353,8 +360,8 @@ def test_s87_a_result_is_an_iterable(start, result, message):
             return result
 
     op = start(Wrong())
-    op.feed("a")
     with pytest.raises(TypeError, match=f"{message}.*'async_invoke' and 'timeout' of class 'Wrong'"):
+        op.feed("a")
         op.end_input()
     op = start(Service(timeout=lambda value: result), timeout_ms=1)
     op.feed("a")
@@ -392,8 +399,8 @@ def test_a_coroutine_that_ends_without_a_result_fails_the_job(start, end):
             raise end
 
     op = start(Ends())
-    op.feed("a")
     with pytest.raises(RuntimeError, match=f"ended with {end.__name__}"):
+        op.feed("a")
         op.end_input()
 
 
@@ -428,8 +435,8 @@ def is_value_error(error):
 def test_s88_a_request_is_made_up_to_one_and_max_attempts_times(start):
     function = Flaky(ValueError("again"))
     op = start(function, timeout_ms=60_000, retry=fixed(3, exception_predicate=is_value_error))
-    op.feed("a")
     with pytest.raises(ValueError, match="again"):
+        op.feed("a")
         op.end_input()
     assert function.attempts == 4
     assert op.count("asyncRetries") == 3
@@ -454,8 +461,8 @@ def test_s88_when_there_are_no_attempts_left_the_last_result_counts(start):
 def test_an_exception_that_is_not_worth_another_attempt_fails_the_job(start):
     function = Flaky(KeyError("final"))
     op = start(function, timeout_ms=60_000, retry=fixed(9, exception_predicate=is_value_error))
-    op.feed("a")
     with pytest.raises(KeyError, match="final"):
+        op.feed("a")
         op.end_input()
     assert function.attempts == 1
 
@@ -487,15 +494,15 @@ def test_a_request_that_waits_for_its_next_attempt_is_given_up_in_time(start):
 
 def test_s87_a_none_result_is_not_shown_to_the_predicate(start):
     op = start(Flaky(None), timeout_ms=60_000, retry=fixed(3, result_predicate=len))
-    op.feed("a")
     with pytest.raises(TypeError, match="cannot be none"):
+        op.feed("a")
         op.end_input()
 
 
 def test_an_exception_of_a_predicate_fails_the_job(start):
     op = start(Flaky([]), timeout_ms=60_000, retry=fixed(3, result_predicate=lambda result: result[0]))
-    op.feed("a")
     with pytest.raises(IndexError):
+        op.feed("a")
         op.end_input()
 
 
@@ -521,8 +528,8 @@ def test_a_strategy_of_the_users_own(start):
 # ---- cache
 
 
-def cache(ttl_ms=1000, max_size=100, key=None):
-    return CacheSpec(ttl_ms, max_size, key)
+def cache(ttl_ms=1000, max_size=100, key=None, combine=None):
+    return CacheSpec(ttl_ms, max_size, key, combine)
 
 
 def test_a_result_is_asked_for_once_until_it_expires(start, service):
@@ -551,6 +558,27 @@ def test_records_of_one_key_share_a_request_that_is_under_way(start, service):
     service.answer("b")
     op.until_output(4)
     assert service.asked == ["a", "b"]
+
+
+def test_each_record_may_make_its_own_of_a_shared_result(start):
+    service = Service(timeout=lambda value: ["given up"])
+    op = start(service, timeout_ms=100, cache=cache(key=str.lower, combine=lambda value, found: [(value, *found)]))
+    op.feed_block(["a", "A"])
+    service.answer("a", [1, 2])
+    op.until_output(2)
+    op.feed("a")
+    assert op.output == [("a", 1, 2), ("A", 1, 2), ("a", 1, 2)]
+    op.feed("b")
+    op.later(100)
+    assert op.output[3:] == ["given up"]
+
+
+def test_what_combine_gives_is_checked(start, service):
+    op = start(cache=cache(combine=lambda value, found: None))
+    op.feed("a")
+    service.answer("a")
+    with pytest.raises(TypeError, match="cannot be none"):
+        op.until_output(1)
 
 
 def test_a_hit_keeps_its_place_behind_a_miss_if_ordered(start, service):
@@ -589,7 +617,6 @@ def test_a_request_past_its_time_is_not_joined_any_more(start):
     op.feed("a", 2)
     assert op.output_with_timestamps == [("given up", 1)]
     service.until(lambda: service.cancelled == ["a"])
-    service.answer("a")
     service.answer("a")
     op.until_output(2)
     op.feed("a", 3)
@@ -730,14 +757,13 @@ def test_closing_stops_what_is_under_way_before_the_function_is_closed():
 
     log = []
     service = Closing()
-    before = threading.active_count()
     op = Async(service)
     op.feed("a")
     service.until(lambda: service.asked == ["a"])
     op.close()
     op.close()
     assert log == ["a", "close"]
-    assert threading.active_count() == before
+    assert loops() == []
 
 
 def test_closing_without_having_opened_is_fine(service):
@@ -749,12 +775,11 @@ def test_an_exception_of_open_leaves_no_thread_behind():
         async def open(self, runtime_context):
             raise ConnectionError("no service")
 
-    before = threading.active_count()
     operator = AsyncWait(Function(), 0).build()
     with pytest.raises(ConnectionError, match="no service"):
         OperatorHarness(operator)
     operator.close()
-    assert threading.active_count() == before
+    assert loops() == []
 
 
 def test_capacity_is_at_least_one(service):
@@ -810,16 +835,26 @@ def test_the_task_is_woken_once_for_many_results(start, service):
     assert sorted(op.output) == ["a", "b", "c"]
 
 
-def test_many_records_in_both_orders_against_a_list(start):
-    async def invoke(self, value):
-        await asyncio.sleep((value * 7919 % 5) / 2000)
-        return [value] * (value % 3)
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("kept", [None, cache(key=lambda value: value % 40)])
+def test_many_records_between_watermarks_against_a_list(start, ordered, kept):
+    class Function:
+        async def async_invoke(self, value):
+            await asyncio.sleep((value * 7919 % 5) / 2000)
+            return answers(value)
 
-    for ordered in (False, True):
-        function = type("Function", (), {"async_invoke": invoke})()
-        op = start(function, capacity=50, ordered=ordered, cache=cache(key=partial(divmod, 100)) if ordered else None)
-        for base in range(1, 301, 20):
-            op.feed_block(list(range(base, base + 20)), [base] * 20)
-            op.watermark(base)
-        op.end_input()
-        assert op.watermarks == [*range(1, 301, 20), MAX_WATERMARK]
+    def answers(value):
+        return [value % 40] * (value % 40 % 3)
+
+    op = start(Function(), capacity=50, ordered=ordered, cache=kept)
+    found, expected = [[]], []
+    op.operator.output.emit = lambda values, timestamps: found[-1].extend(zip(values, timestamps, strict=True))
+    op.operator.output.watermark = lambda watermark: found.append([])
+    for at in range(1, 301, 20):
+        op.feed_block(list(range(at, at + 20)), [at] * 20)
+        op.watermark(at)
+        expected.append([(answer, at) for value in range(at, at + 20) for answer in answers(value)])
+    op.end_input()
+    assert [part if ordered else sorted(part) for part in found] == [
+        *(part if ordered else sorted(part) for part in expected), [], [],
+    ]  # fmt: skip

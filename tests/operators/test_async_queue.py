@@ -76,7 +76,9 @@ def test_s84_an_unordered_queue_keeps_the_order_of_marks_and_between_them_that_o
     assert len(came) == len(left)
     for before, after in zip(segments(came), segments(left), strict=True):
         assert set(before) == set(after)
-        assert [item for item in completed if item in after] == [item for item in after if item != after[-1] or item in completed]
+        assert [item for item in completed if item in after] == [
+            item for item in after if item != after[-1] or item in completed
+        ]
 
 
 @pytest.mark.parametrize("make", [OrderedQueue, UnorderedQueue])
@@ -93,10 +95,13 @@ def test_results_leave_as_soon_as_they_may(make):
         queue.complete(entries[n], [n])
         queue.emit(out)
         left.append(list(out.left))
-    assert left == {
-        OrderedQueue: [[], [], [0, 1, "mark"], [0, 1, "mark", 2, 3]],
-        UnorderedQueue: [[1], [1], [1, 0, "mark", 3], [1, 0, "mark", 3, 2]],
-    }[make]
+    assert (
+        left
+        == {
+            OrderedQueue: [[], [], [0, 1, "mark"], [0, 1, "mark", 2, 3]],
+            UnorderedQueue: [[1], [1], [1, 0, "mark", 3], [1, 0, "mark", 3, 2]],
+        }[make]
+    )
 
 
 @pytest.mark.parametrize("make", [OrderedQueue, UnorderedQueue])

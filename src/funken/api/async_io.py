@@ -7,11 +7,12 @@ are not coroutines, and ``cached`` remembers results; both wrap a function where
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from funken.api.functions import Function
+from funken.api.typed import typed
 from funken.config import duration_ms
 from funken.errors import InvalidProgram
 from funken.operators.async_cache import CacheSpec
@@ -105,7 +106,8 @@ def blocking(function: Any, threads: int = 32) -> Blocking:
     [2, 1]
     """
     invoke = getattr(function, "async_invoke", function)
-    if isinstance(function, type) or not callable(invoke) or inspect.iscoroutinefunction(invoke):
+    is_class = isinstance(function, type) and invoke is not function
+    if is_class or not callable(invoke) or inspect.iscoroutinefunction(invoke):
         raise TypeError(
             f"blocking() needs a function that is no coroutine, or an object with one, but got {function!r}"
         )
@@ -123,27 +125,31 @@ class Cached:
 
 
 def cached(
-    async_function: Any, ttl: Any, max_size: int = 10_000, key: Callable[[Any], Hashable] | None = None
+    async_function: Any,
+    ttl: Any,
+    max_size: int = 10_000,
+    key: Callable[[Any], Hashable] | None = None,
+    combine: Callable[[Any, list[Any]], Iterable[Any]] | None = None,
 ) -> Cached:
     """Keep the results of an asynchronous function for ``ttl`` (``timedelta``, ``"1 s"``, or ms).
 
     Records with equal keys (``key(value)``, by default the value itself) get the result of the first one, also while
-    its request is still under way. Each subtask has a cache of its own: key the stream to ask once in all. When there
-    are more than ``max_size`` results, the oldest goes. Exceptions and what ``timeout`` returns are not kept.
+    its request is still under way; ``combine(value, results)`` makes each record's own of it. Each subtask has a cache
+    of its own: key the stream to ask once in all. When there are more than ``max_size`` results, the oldest goes.
+    Exceptions and what ``timeout`` returns are not kept.
 
     >>> from funken import AsyncDataStream
     >>> from funken.testing import local
-    >>> asked = []
-    >>> async def lookup(word):
-    ...     asked.append(word)
-    ...     return [len(word)]
-    >>> words = local(["to", "be", "or", "not", "to", "be"], parallelism=1)
-    >>> AsyncDataStream.ordered_wait(words, cached(lookup, ttl="10 s", key=len), "1 s").execute_and_collect(limit=6)
-    [2, 2, 2, 3, 2, 2]
+    >>> async def price(order):
+    ...     return [{"tea": 3, "jam": 5}[order[1]]]  # asked once for tea
+    >>> orders = local([(1, "tea"), (2, "jam"), (3, "tea")])
+    >>> prices = cached(price, ttl="10 s", key=lambda order: order[1], combine=lambda order, found: [(*order, *found)])
+    >>> AsyncDataStream.ordered_wait(orders, prices, timeout="1 s").execute_and_collect(limit=3)
+    [(1, 'tea', 3), (2, 'jam', 5), (3, 'tea', 3)]
     """
     if isinstance(async_function, Cached):
         raise TypeError("cached() got a function that is cached already")
-    return Cached(_as_async(async_function), CacheSpec(duration_ms(ttl), max_size, key))
+    return Cached(_as_async(async_function), CacheSpec(duration_ms(ttl), max_size, key, combine))
 
 
 def _as_async(function: Any) -> Any:
@@ -192,7 +198,7 @@ class AsyncDataStream:
         data_stream: DataStream, async_function: Any, timeout: Any, capacity: int = 100, output_type: Any = None
     ) -> DataStream:
         """Emit results as they come; only watermarks keep their place."""
-        return _add(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, ordered=False)
+        return _add(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, ordered=False)
 
     @staticmethod
     def unordered_wait_with_retry(
@@ -204,14 +210,14 @@ class AsyncDataStream:
         output_type: Any = None,
     ) -> DataStream:
         """Emit results as they come, and make requests again as the strategy says."""
-        return _add(data_stream, async_function, timeout, async_retry_strategy, capacity, ordered=False)
+        return _add(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, ordered=False)
 
     @staticmethod
     def ordered_wait(
         data_stream: DataStream, async_function: Any, timeout: Any, capacity: int = 100, output_type: Any = None
     ) -> DataStream:
         """Emit results in the order of the records."""
-        return _add(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, ordered=True)
+        return _add(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, ordered=True)
 
     @staticmethod
     def ordered_wait_with_retry(
@@ -223,11 +229,18 @@ class AsyncDataStream:
         output_type: Any = None,
     ) -> DataStream:
         """Emit results in the order of the records, and make requests again as the strategy says."""
-        return _add(data_stream, async_function, timeout, async_retry_strategy, capacity, ordered=True)
+        return _add(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, ordered=True)
 
 
 def _add(
-    stream: DataStream, function: Any, timeout: Any, retry: AsyncRetryStrategy, capacity: int, *, ordered: bool
+    stream: DataStream,
+    function: Any,
+    timeout: Any,
+    retry: AsyncRetryStrategy,
+    capacity: int,
+    output_type: Any,
+    *,
+    ordered: bool,
 ) -> DataStream:
     cache = None
     if isinstance(function, Cached):
@@ -240,4 +253,4 @@ def _add(
     if retry.get_retry_predicate() is None:
         raise InvalidProgram(f"Retry predicate of the async retry strategy {retry!r} is None.")
     spec = AsyncWait(_as_async(function), timeout_ms, capacity, ordered, retry, cache)
-    return stream._then("async wait", spec)
+    return typed(stream._then("async wait", spec), output_type)

@@ -235,17 +235,21 @@ class StreamExecutionEnvironment:
         return self.explain("json")
 
     def _submit(self, name: str | None) -> JobClient:
-        conf = self._configuration
         draft = self._compile(self.graph, name, None)
-        batch = self._batch(draft)
-        target = self._target(batch, draft)
+        target = self._target(self._batch(draft), draft)
         runner = runner_for(target)
+        return JobClient(self.job(name, runner, hold=target == "batch"), runner)
+
+    def job(self, name: str | None = None, runner: Runner | None = None, hold: bool = False) -> Job:
+        """Take the program as a job that a runner can run; the environment is empty afterwards.
+
+        ``hold`` keeps a task's output back until the task has finished, for runners that repeat tasks.
+        """
+        conf = self._configuration
         plan = self._compile(self.graph, name, runner)
+        settings = TaskSettings.of(conf, new_job_id(), self._batch(plan))
         self.graph.take()
-        job_id = new_job_id()
-        master = JobMaster(plan, hold=target == "batch")
-        job = Job(plan, TaskSettings.of(conf, job_id, batch), conf.copy(), master, self._session)
-        return JobClient(job, runner)
+        return Job(plan, settings, conf.copy(), JobMaster(plan, hold=hold), self._session)
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Run the program to its end; the environment is empty afterwards.

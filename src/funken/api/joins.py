@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from funken.api.connected import join_two, two_inputs
 from funken.api.functions import FlatJoinFunction, as_call
+from funken.api.typed import typed
 from funken.config import duration_ms
 from funken.errors import InvalidProgram
 from funken.operators.calls import Call
@@ -163,7 +164,8 @@ class WithWindow:
             function=streams._function(function),
         )
         first, second = (s.key_by(key) for s, key in zip((streams._first, streams._second), self._keys, strict=True))
-        return join_two(first, second, streams._name, WindowJoin(*self._keys, window), keyed=True)
+        joined = join_two(first, second, streams._name, WindowJoin(*self._keys, window), keyed=True)
+        return typed(joined, output_type)
 
 
 class IntervalJoin:
@@ -240,4 +242,4 @@ class IntervalJoined:
             self._upper - self._exclusive[1],
             *self._late,
         )
-        return join_two(left, right, "interval_join", spec, keyed=True)
+        return typed(join_two(left, right, "interval_join", spec, keyed=True), output_type)

@@ -83,4 +83,4 @@ def _passes_on(spec: Any) -> bool:
         return spec.function is None and isinstance(spec.contents, Reduced)
     if isinstance(spec, KeyedCalls):
         return spec.shape is Shape.FILTER
-    return isinstance(spec, Filter | TimestampsAndWatermarks | RollingReduce)
+    return isinstance(spec, Filter | TimestampsAndWatermarks | RollingReduce) or getattr(spec, "passes_on", False)

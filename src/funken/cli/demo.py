@@ -127,15 +127,20 @@ class Tally:
             self.occurrences[word] += count
         if count > self.busiest.get(word, (0, 0))[0]:
             self.busiest[word] = count, start
-        if start not in self._windows:
-            self._windows = {s: words for s, words in self._windows.items() if s >= start - histogram.SLIDE_MS}
-            self._windows[start] = Counter()
-        self._windows[start][word] = count
+        words = self._windows.get(start)
+        if words is not None:
+            words[word] = count
+        elif not self._windows or start > min(self._windows):
+            # A new dict, so that the thread that draws never iterates over one that changes.
+            self._windows = dict(sorted(self._windows.items())[-1:] + [(start, Counter({word: count}))])
 
     def newest(self) -> tuple[int, Counter[str]] | None:
         """Return the newest window that is probably complete: the last but one that any subtask has sent."""
-        windows = sorted(self._windows.items())  # a copy: the results go on coming
-        return windows[-2] if len(windows) > 1 else None
+        windows = self._windows
+        if len(windows) < 2:
+            return None
+        start = min(windows)
+        return start, windows[start].copy()
 
     def bars(self) -> RenderableType | None:
         """Draw the newest window."""
@@ -143,7 +148,7 @@ class Tally:
         if newest is None:
             return None
         start, counts = newest
-        top = counts.copy().most_common(LIVE_WORDS)
+        top = counts.most_common(LIVE_WORDS)
         table = Table.grid(padding=(0, 2, 0, 0))
         table.title = f"\n{moment(start)} to {moment(start + histogram.SIZE_MS)}"
         table.title_justify = "left"
@@ -207,12 +212,14 @@ def demo(
             with_options(configuration, target, parallelism)
         )
         counts = histogram.windowed_counts(read_lines(environment, where, speed, stack))
+        scope = " in the windows so far"
         try:
             with counts.execute_and_collect("word histogram") as results:
                 for result in results:
                     tally.add(*result)
+            scope = ""
         finally:
             if tally.occurrences:
                 total = sum(tally.occurrences.values())
-                out.print(f"\n{total:,} words, {len(tally.occurrences):,} of them different\n")
+                out.print(f"\n{total:,} words, {len(tally.occurrences):,} of them different{scope}\n")
                 out.print(tally.table(top))

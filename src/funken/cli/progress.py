@@ -34,7 +34,7 @@ RECENT_SECONDS = 5.0
 _REFRESH_SECONDS = 0.25
 _PATIENCE_SECONDS = 1.0
 _SINCE_1973 = 100_000_000_000
-_COLUMNS = ("records/s", "records", "watermark", "latency p50", "p99")
+_COLUMNS = ("records/s", "records", "watermark", "latency p50/p99")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Reading:
     def cells(self) -> tuple[str, ...]:
         """Return the numbers as texts, by ``_COLUMNS``."""
         rate = "" if self.rate is None else f"{self.rate:,.0f}"
-        return rate, f"{self.records:,}", moment(self.watermark), _millis(self.p50), _millis(self.p99)
+        return rate, f"{self.records:,}", moment(self.watermark), f"{_millis(self.p50)} / {_millis(self.p99)} ms"
 
     def line(self) -> str:
         """Return the numbers as a sentence."""
@@ -60,7 +60,7 @@ class Reading:
         if MIN_TIMESTAMP < self.watermark < MAX_WATERMARK:
             parts.append(f"watermark {moment(self.watermark)}")
         if self.p50 is not None:
-            parts.append(f"latency p50 {_millis(self.p50)}, p99 {_millis(self.p99)}")
+            parts.append(f"latency p50 {_millis(self.p50)} ms, p99 {_millis(self.p99)} ms")
         return ", ".join(parts)
 
 
@@ -82,9 +82,10 @@ class Meter:
     def read(self, metrics: Mapping[TaskId, Measured], now: float) -> Reading:
         """Take a sample and return rate and latency since the oldest recent one."""
         records, watermark, latency = self._sum(metrics)
-        if metrics and self.begin is None:
-            self.begin = now, records
         samples = self._samples
+        if self.begin is None:
+            self.begin = now, records
+            samples.append((now, records, {}))
         samples.append((now, records, latency))
         while len(samples) > 2 and samples[1][0] <= now - RECENT_SECONDS:
             samples.popleft()
@@ -137,7 +138,7 @@ def moment(millis: int) -> str:
 def _millis(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:.1f} ms" if value < 10 else f"{value:,.0f} ms"
+    return f"{value:.1f}" if value < 10 else f"{value:,.0f}"
 
 
 @dataclass(eq=False)
@@ -149,6 +150,10 @@ class _Shown:
     since: float
     reading: Reading | None = None
     announced: bool = False
+    said: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.said = self.since
 
     @property
     def name(self) -> str:
@@ -167,7 +172,7 @@ class Progress:
         below: Callable[[], RenderableType | None] | None = None,
         every: float = 5.0,
     ) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = console or Console(stderr=True, soft_wrap=True)
         self._below = below
         self._every = every
         self._jobs: list[_Shown] = []
@@ -211,28 +216,29 @@ class Progress:
             self._say(f"{job.name}: {how} after {now - job.since:.1f} s{':' * bool(line)}{line}")
 
     def _say(self, line: str) -> None:
-        self._console.print(Text(line), soft_wrap=True)
+        self._console.print(Text(line))
 
     def _run(self, idle: threading.Event) -> None:
-        said = time.monotonic()
         while not idle.wait(_REFRESH_SECONDS):
-            now = time.monotonic()
             with self._lock:
-                if idle.is_set():
-                    return
-                for job in self._jobs:
-                    metrics = job.client.metrics()
-                    job.reading = job.meter.read(metrics, now) if metrics else None
-                    if not (job.reading or job.announced) and now - job.since > _PATIENCE_SECONDS:
-                        job.announced = True
-                        self._say(f"{job.name}: starting")
-                if self._console.is_terminal:
-                    self._refresh(now)
-                elif now - said >= self._every:
-                    said = now
-                    for job in self._jobs:
-                        if job.reading:
-                            self._say(f"{job.name}: {now - job.since:.0f} s, {job.reading.line()}")
+                if not idle.is_set():
+                    self.show(time.monotonic())
+
+    def show(self, now: float) -> None:
+        """Read the metrics and show them, where it is time to."""
+        for job in self._jobs:
+            metrics = job.client.metrics()
+            job.reading = job.meter.read(metrics, now) if metrics else None
+            if job.reading is None and not job.announced and now - job.since > _PATIENCE_SECONDS:
+                job.announced = True
+                self._say(f"{job.name}: starting")
+        if self._console.is_terminal:
+            self._refresh(now)
+            return
+        for job in self._jobs:
+            if job.reading is not None and now - job.said >= self._every:
+                job.said = now
+                self._say(f"{job.name}: {now - job.since:.0f} s, {job.reading.line()}")
 
     def _refresh(self, now: float) -> None:
         # Java and Spark may write a line of their own while they start: the table comes when they have started.

@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -183,11 +183,9 @@ def explain(
     """
     plans: list[PhysicalPlan] = []
 
-    @contextmanager
-    def plan_only(client: JobClient) -> Iterator[None]:
+    def plan_only(client: JobClient) -> NoReturn:
         plans.append(client.plan)
         raise _Planned
-        yield
 
     with ending_well(script):
         set_default_configuration(with_options(configuration, target, parallelism))

@@ -7,7 +7,7 @@ read here: time (s) is an argument.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,15 @@ from funken.errors import InvalidProgram
 
 @dataclass(frozen=True)
 class CacheSpec:
-    """How long a result is kept (ms), how many at most, and the key of a value (``None``: the value itself)."""
+    """How long a result is kept (ms), how many at most, and the key of a value (``None``: the value itself).
+
+    ``combine(value, result)`` makes a record's result of what is kept for its key (``None``: it is the result).
+    """
 
     ttl_ms: int
     max_size: int
     key: Callable[[Any], Hashable] | None = None
+    combine: Callable[[Any, list[Any]], Iterable[Any]] | None = None
 
     def __post_init__(self) -> None:
         if self.ttl_ms <= 0 or self.max_size <= 0:

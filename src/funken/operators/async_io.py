@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from funken.errors import InvalidProgram
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.async_cache import CacheSpec, ResultCache
-from funken.operators.async_queue import Entry, Mark, OrderedQueue, ResultQueue, UnorderedQueue
+from funken.operators.async_queue import Deadlines, Entry, Mark, OrderedQueue, ResultQueue, UnorderedQueue
 from funken.operators.async_retry import NO_RETRY_STRATEGY, AsyncRetryStrategy
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext, RuntimeContext
@@ -76,14 +75,13 @@ class AsyncWaitLogic(Operator):
         self._function = spec.function
         self._spec = spec
         self._clock = spec.clock
-        self._timeout = spec.timeout_ms / 1000 if spec.timeout_ms > 0 else math.inf
         self._on_timeout = getattr(spec.function, "timeout", _no_timeout)
         self._queue: ResultQueue = OrderedQueue() if spec.ordered else UnorderedQueue()
-        # Without a result, the first to time out first. (A dict would look for its first item behind all deleted ones.)
-        self._waiting: OrderedDict[Entry, None] = OrderedDict()
+        self._waiting = Deadlines(spec.timeout_ms / 1000 if spec.timeout_ms > 0 else math.inf)
         self._unsent: list[Request] = []
         self._shared: dict[Hashable, Request] = {}
         self._cache = None if spec.cache is None else ResultCache(spec.cache)
+        self._combine = None if spec.cache is None else spec.cache.combine
         self._restored: list[tuple[Any, int]] = []
         self._opened = False
 
@@ -160,7 +158,6 @@ class AsyncWaitLogic(Operator):
         """Put one record into the queue: with its result if it is known, else with a request."""
         now = self._clock.monotonic()
         entry = Entry(value, at)
-        entry.deadline = now + self._timeout
         self._queue.add(entry)
         cache, key = self._cache, None
         if cache is not None:
@@ -168,26 +165,21 @@ class AsyncWaitLogic(Operator):
             known = cache.get(key, now)
             if known is not None:
                 self._hits.inc()
-                self._queue.complete(entry, known)
+                self._complete(entry, known)
                 return
             shared = self._shared.get(key)
             if shared is not None and shared.deadline > now:
                 self._hits.inc()
-                self._join(entry, shared)
+                self._waiting.add(entry, now)
+                entry.request = shared
+                shared.join(entry)
                 return
             self._misses.inc()
-        request = self._new_request(value, entry, key)
-        entry.request = request
-        self._waiting[entry] = None
+        self._waiting.add(entry, now)
+        entry.request = request = self._new_request(value, entry, key)
         self._unsent.append(request)
         if cache is not None:
             self._shared[key] = request
-
-    def _join(self, entry: Entry, request: Request) -> None:
-        entry.request = request
-        request.waiters.append(entry)
-        request.deadline = entry.deadline
-        self._waiting[entry] = None
 
     def watermark(self, watermark: int) -> None:
         """Pass the watermark on behind the results of all records before it."""
@@ -226,8 +218,8 @@ class AsyncWaitLogic(Operator):
             return now
         if self.context.wake is None:
             return now + 1
-        left = self._time_left()
-        return None if left is None else now + math.ceil(left * 1000 - _ROUNDING)
+        left = self._waiting.left(self._clock.monotonic())
+        return None if left == math.inf else now + math.ceil(left * 1000 - _ROUNDING)
 
     def tick(self, now: int) -> None:
         """Send on what is ready."""
@@ -240,16 +232,8 @@ class AsyncWaitLogic(Operator):
         if wake is not None:
             wake()
 
-    def _time_left(self) -> float | None:
-        """Return for how long (s) no record times out; ``None``: for ever."""
-        for entry in self._waiting:
-            left = entry.deadline - self._clock.monotonic()
-            return None if left == math.inf else max(0.0, left)
-        return None
-
     def _patience(self) -> float:
-        left = self._time_left()
-        return _PATIENCE if left is None else min(_PATIENCE, max(left, 0.0005))
+        return min(_PATIENCE, max(self._waiting.left(self._clock.monotonic()), 0.0005))
 
     def _send(self) -> None:
         if self._unsent:
@@ -261,10 +245,7 @@ class AsyncWaitLogic(Operator):
         for request in self._requests.finished(wait):
             if not request.abandoned:
                 self._finish(request)
-        while self._waiting:
-            entry = next(iter(self._waiting))
-            if entry.deadline > self._clock.monotonic():
-                break
+        while (entry := self._waiting.overdue(self._clock.monotonic())) is not None:
             self._give_up(entry)
         self._queue.emit(self.output)
 
@@ -277,8 +258,12 @@ class AsyncWaitLogic(Operator):
             self._unshare(request)
             self._cache.put(request.key, result, self._clock.monotonic())
         for entry in request.waiters:
-            del self._waiting[entry]
-            self._queue.complete(entry, result)
+            self._waiting.remove(entry)
+            self._complete(entry, result)
+
+    def _complete(self, entry: Entry, result: list[Any]) -> None:
+        value, combine = entry.value, self._combine
+        self._queue.complete(entry, result if combine is None else self._checked(value, combine(value, result)))
 
     def _give_up(self, entry: Entry) -> None:
         value, request = entry.value, entry.request
@@ -287,7 +272,7 @@ class AsyncWaitLogic(Operator):
         if not request.waiters:
             self._unshare(request)
             self._requests.abandon(request)
-        del self._waiting[entry]
+        self._waiting.remove(entry)
         self._queue.complete(entry, self._checked(value, self._on_timeout(value)))
 
     def _unshare(self, request: Request) -> None:

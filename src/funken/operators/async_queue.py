@@ -1,4 +1,4 @@
-"""What waits between the input and the output of an asynchronous operator, and in which order it may leave.
+"""What waits between the input and the output of an asynchronous operator, in which order it may leave, and how long.
 
 Invariant: a *mark* (a watermark, or that the input idles) leaves after every record before it and before every record
 behind it. Between two marks, records leave in the order in which they came (``OrderedQueue``), or in the order in
@@ -7,7 +7,8 @@ which their results came (``UnorderedQueue``). Not thread-safe, knows no clock, 
 
 from __future__ import annotations
 
-from collections import deque
+import math
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
@@ -193,3 +194,42 @@ class UnorderedQueue:
         for segment in self._segments:
             yield from segment.done
             yield from segment.waiting
+
+
+class Deadlines:
+    """The records that have no result yet, the first to give up first; all of them wait equally long (s).
+
+    >>> deadlines, entry = Deadlines(0.5), Entry("value")
+    >>> deadlines.add(entry, now=10.0)
+    >>> deadlines.left(now=10.25), deadlines.overdue(now=10.25), deadlines.overdue(now=10.5) is entry
+    (0.25, None, True)
+    """
+
+    def __init__(self, timeout: float = math.inf) -> None:
+        self._timeout = timeout
+        # A dict would look for its first item behind all deleted ones.
+        self._entries: OrderedDict[Entry, None] = OrderedDict()
+
+    def add(self, entry: Entry, now: float) -> None:
+        """Let a record wait from now on."""
+        entry.deadline = now + self._timeout
+        self._entries[entry] = None
+
+    def remove(self, entry: Entry) -> None:
+        """Let a record wait no longer."""
+        del self._entries[entry]
+
+    def overdue(self, now: float) -> Entry | None:
+        """Return a record that has waited too long."""
+        for entry in self._entries:
+            return entry if entry.deadline <= now else None
+        return None
+
+    def left(self, now: float) -> float:
+        """Return how long none of them gives up; infinite if none ever does."""
+        for entry in self._entries:
+            return max(0.0, entry.deadline - now)
+        return math.inf
+
+    def __len__(self) -> int:
+        return len(self._entries)

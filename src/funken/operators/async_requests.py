@@ -23,7 +23,7 @@ from funken.timing.clock import Clock
 
 T = TypeVar("T")
 
-_GRACE_SECONDS = 2.0
+_GRACE_SECONDS = 5.0
 """How long cancelled requests, and the loop itself, may take to end."""
 
 
@@ -44,6 +44,11 @@ class Request:
         self.result: Any = None
         self.error: Exception | None = None
         self.task: asyncio.Task[None] | None = None
+
+    def join(self, waiter: Entry) -> None:
+        """Let one more record wait for the result."""
+        self.waiters.append(waiter)
+        self.deadline = waiter.deadline
 
 
 class RequestLoop:

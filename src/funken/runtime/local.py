@@ -53,15 +53,18 @@ class LocalRunner:
         """Run to the end; operators are closed in any case."""
         job.master.check()
         blob = portable(job.plan)
-        loop = _Loop(job, blob, self._clock, self._sleep)
+        loop = LocalLoop(job, blob, self._clock, self._sleep)
         try:
             loop.run()
         finally:
             loop.close()
 
 
-class _Loop:
-    """The tasks of one job and the queues between them."""
+class LocalLoop:
+    """The tasks of one job and the queues between them.
+
+    ``run`` gives turns until the job is over. Who turns the clock by hand calls ``open``, and ``settle`` after each turn.
+    """
 
     def __init__(self, job: Job, blob: bytes, clock: Clock, sleep: Callable[[float], None]) -> None:
         self._job = job
@@ -75,13 +78,32 @@ class _Loop:
         self._inbox: dict[TaskId, deque[bytes]] = {task: deque() for task in self._tasks}
         self._timeout = job.configuration.get(config.BUFFER_TIMEOUT) / 1000
 
-    def run(self) -> None:
-        """Give every task its turn until all have finished."""
+    @property
+    def over(self) -> bool:
+        """Whether every task has finished."""
+        return len(self._job.master.finished) == len(self._tasks)
+
+    def open(self) -> None:
+        """Open every task."""
         for task in self._tasks.values():
             task.open()
             self._reports.append(Started(task.id, pid=os.getpid()))
+
+    def settle(self) -> int:
+        """Work until nothing moves any more while the clock stands still; return ms until something may happen."""
+        while True:
+            wait = self._turn()
+            self._order(self._job.master.discover(self._clock.now()))
+            if self._job.master.error is not None:
+                raise self._job.master.error
+            if self.over or (wait and not self._flush()):
+                return wait
+
+    def run(self) -> None:
+        """Give every task its turn until all have finished."""
+        self.open()
         flushed = measured = self._clock.monotonic()
-        while len(self._job.master.finished) < len(self._tasks):
+        while not self.over:
             if self._job.cancelled.is_set():
                 return
             wait = self._turn()

@@ -49,6 +49,8 @@ class Collector:
     """
 
     def __init__(self) -> None:
+        self.limit: float = _COLLECT_BLOCKS
+        """How many blocks may wait."""
         self._blocks: deque[list[Any]] = deque()
         self._changed = threading.Condition()
         self._closed = False
@@ -57,7 +59,7 @@ class Collector:
     def put(self, records: list[Any]) -> None:
         """Add a block; waits for room, unless the reader left."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._blocks) < _COLLECT_BLOCKS)
+            self._changed.wait_for(lambda: self._closed or len(self._blocks) < self.limit)
             if not self._closed:
                 self._blocks.append(records)
                 self._changed.notify_all()
@@ -74,6 +76,11 @@ class Collector:
             self._closed = True
             self._blocks.clear()
             self._changed.notify_all()
+
+    def waiting(self) -> bool:
+        """Whether ``get`` would return a block at once."""
+        with self._changed:
+            return bool(self._blocks)
 
     def get(self) -> list[Any] | None:
         """Wait for the next block; ``None`` at the end."""

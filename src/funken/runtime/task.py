@@ -318,6 +318,8 @@ class Task:
                     found = 0
             wait = found if wait is None else min(wait, found)
         self._queueing.saturated = wait == 0
+        if wait == 0:
+            self._queueing.read(self._clock.wall())
         self._check_finished()
         return wait
 

@@ -2,5 +2,6 @@
 
 from funken.testing.harness import OperatorHarness
 from funken.testing.programs import local
+from funken.testing.simulated import SimulatedJob
 
-__all__ = ["OperatorHarness", "local"]
+__all__ = ["OperatorHarness", "SimulatedJob", "local"]

@@ -30,8 +30,12 @@ def adopting(native: type) -> Callable[[C], C]:
 
     def decorate(variant: C) -> C:
         for name, member in vars(native).items():
-            if isinstance(member, types.FunctionType) and not name.startswith("_") and name not in vars(variant):
+            if name.startswith("_") or name in vars(variant):
+                continue
+            if isinstance(member, types.FunctionType):
                 setattr(variant, name, _adopting(member))
+            elif isinstance(member, staticmethod):
+                setattr(variant, name, staticmethod(_adopting(member.__func__)))
         _VARIANTS[native] = variant
         return variant
 
@@ -40,7 +44,7 @@ def adopting(native: type) -> Callable[[C], C]:
 
 def _adopting(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return adopt(method(self, *args, **kwargs))
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return adopt(method(*args, **kwargs))
 
     return call

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
+from concurrent.futures import Future
 from typing import Any
 
 from funken.api import job as native
 from funken.api.job import CloseableIterator, CompletableFuture
-from funken.compat.pyflink.adoption import adopting
+from funken.compat.pyflink.adoption import adopt, adopting
 from funken.compat.pyflink.refusals import NotAvailableYet
 
 
@@ -85,6 +86,20 @@ class JobClient(native.JobClient):
     def get_job_status(self) -> CompletableFuture[JobStatus]:  # type: ignore[override]
         """Return the job's status now."""
         return CompletableFuture.of(JobStatus[super().get_job_status().result().name])
+
+    def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:  # type: ignore[override]
+        """Return a future of the result; it raises what made the job fail."""
+        result: Future[JobExecutionResult] = Future()
+
+        def take(done: Future[native.JobExecutionResult]) -> None:
+            error = done.exception()
+            if error is not None:
+                result.set_exception(error)
+            else:
+                result.set_result(adopt(done.result()))
+
+        self._result.add_done_callback(take)
+        return CompletableFuture(result)
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
         """Return the accumulators: there are none."""

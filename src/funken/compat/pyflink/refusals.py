@@ -16,6 +16,10 @@ class NotInFunken(InvalidProgram, NotImplementedError):
     """Something of PyFlink that only works with Flink's JVM."""
 
 
+class JavaAttribute(NotInFunken, AttributeError):
+    """A Java object behind one of PyFlink's own; so ``hasattr`` says that there is none."""
+
+
 class NotAvailableYet(InvalidProgram, NotImplementedError):
     """Something of PyFlink that Funken will have."""
 

@@ -1,0 +1,211 @@
+"""Sources and sinks with PyFlink's names: those that Funken has, and those that it will have."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from funken.compat.pyflink.refusals import NotAvailableYet, not_yet, without_effect
+from funken.connectors import file_sink, files, part_files
+from funken.connectors.base import Sink, Source
+from funken.connectors.buckets import BucketAssigner
+from funken.connectors.datagen import NumberSequenceSource
+from funken.connectors.files import StreamFormat
+from funken.connectors.part_files import RollingPolicy
+
+
+
+class InPlace:
+    """A builder that may be used without its results: every step changes it, as PyFlink's builders do."""
+
+    def __init__(self, builder: Any) -> None:
+        self._builder = builder
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._builder, name)
+
+        def step(*args: Any, **kwargs: Any) -> Any:
+            made = method(*args, **kwargs)
+            if type(made) is not type(self._builder) or name == "build":
+                return made
+            self._builder = made
+            return self
+
+        return step
+
+
+class FileSourceBuilder(InPlace):
+    """Describes a file source."""
+
+    def set_file_enumerator(self, file_enumerator: Any) -> FileSourceBuilder:
+        """Accept and ignore: the source finds files by itself."""
+        return self
+
+    def set_split_assigner(self, split_assigner: Any) -> FileSourceBuilder:
+        """Accept and ignore: a subtask that has time gets the next file."""
+        return self
+
+
+class FileSource(files.FileSource):
+    """The lines of files."""
+
+    @staticmethod
+    def for_record_stream_format(stream_format: StreamFormat, *paths: Any) -> Any:
+        """Start to describe a source of lines."""
+        return FileSourceBuilder(files.FileSource.for_record_stream_format(stream_format, *paths))
+
+    @staticmethod
+    def for_bulk_file_format(bulk_format: Any, *paths: Any) -> Any:
+        """Raise: there are no bulk formats yet."""
+        raise NotAvailableYet("bulk formats are not available yet: use for_record_stream_format().")
+
+
+class RowFormatBuilder(InPlace):
+    """Describes a file sink."""
+
+    def enable_compact(self, strategy: Any, compactor: Any) -> RowFormatBuilder:
+        """Accept and ignore."""
+        without_effect("enable_compact()", "files are not compacted yet.")
+        return self
+
+    def disable_compact(self) -> RowFormatBuilder:
+        """Accept and ignore."""
+        return self
+
+
+class FileSink(file_sink.FileSink):
+    """Files of records."""
+
+    RowFormatBuilder = RowFormatBuilder
+
+    @staticmethod
+    def for_row_format(base_path: Any, encoder: Any) -> Any:
+        """Start to describe a sink that writes record by record."""
+        return RowFormatBuilder(file_sink.FileSink.for_row_format(base_path, encoder))
+
+    @staticmethod
+    def for_bulk_format(base_path: Any, writer_factory: Any) -> Any:
+        """Raise: there are no bulk formats yet."""
+        raise NotAvailableYet("bulk formats are not available yet: use for_row_format().")
+
+
+class StreamingFileSink(FileSink):
+    """PyFlink 1.x's file sink, for ``add_sink``: the same as ``FileSink``."""
+
+
+class OutputFileConfig(part_files.OutputFileConfig):
+    """How part files are named."""
+
+    @staticmethod
+    def builder() -> Any:
+        """Start from the defaults."""
+        return InPlace(OutputFileConfig())
+
+    def get_part_prefix(self) -> str:
+        """Return what names begin with."""
+        return self.part_prefix
+
+    def get_part_suffix(self) -> str:
+        """Return what names end with."""
+        return self.part_suffix
+
+
+class DeliveryGuarantee(enum.Enum):
+    """How often a record may arrive."""
+
+    EXACTLY_ONCE = 0
+    AT_LEAST_ONCE = 1
+    NONE = 2
+
+
+class StreamTransformer:
+    """Changes a stream in front of a sink."""
+
+    def apply(self, ds: Any) -> Any:
+        """Return the stream for the sink."""
+        raise NotImplementedError
+
+
+class SupportsPreprocessing:
+    """A sink that wants its stream changed first."""
+
+
+class FileEnumeratorProvider:
+    """How files are found; Funken's source decides by itself."""
+
+    @staticmethod
+    def default_splittable_file_enumerator() -> FileEnumeratorProvider:
+        """Split large files."""
+        return FileEnumeratorProvider()
+
+    @staticmethod
+    def default_non_splittable_file_enumerator() -> FileEnumeratorProvider:
+        """Leave files whole."""
+        return FileEnumeratorProvider()
+
+
+class FileSplitAssignerProvider:
+    """Who reads which file; Funken's source decides by itself."""
+
+    @staticmethod
+    def locality_aware_split_assigner() -> FileSplitAssignerProvider:
+        """Prefer what is near."""
+        return FileSplitAssignerProvider()
+
+
+DefaultRollingPolicy = OnCheckpointRollingPolicy = RollingPolicy
+
+_BROKER = "read its topics with Spark, or with a subclass of funken.Source."
+
+_REASONS = {
+    "write with FileSink.for_row_format().": ("BulkFormat", "FileCompactStrategy", "FileCompactor"),
+    "read the sources one after the other, with union().": ("HybridSource", "HybridSourceBuilder"),
+    "write with for_each(function), or with a subclass of funken.Sink.": (
+        "JdbcSink", "JdbcConnectionOptions", "JdbcExecutionOptions",
+        "CassandraSink", "ClusterBuilder", "CassandraCommitter", "CassandraFailureHandler", "ConsistencyLevel",
+        "MapperOptions",
+        "Elasticsearch6SinkBuilder", "Elasticsearch7SinkBuilder", "ElasticsearchEmitter", "ElasticsearchSink",
+        "ElasticsearchSinkBuilderBase", "FlushBackoffType",
+    ),
+    _BROKER: (
+        "KafkaSource", "KafkaSourceBuilder", "KafkaSink", "KafkaSinkBuilder", "KafkaOffsetsInitializer",
+        "KafkaOffsetResetStrategy", "KafkaTopicPartition", "KafkaRecordSerializationSchema",
+        "KafkaRecordSerializationSchemaBuilder", "KafkaTopicSelector", "FlinkKafkaConsumer", "FlinkKafkaConsumerBase",
+        "FlinkKafkaProducer", "FlinkKafkaProducerBase", "Semantic",
+        "DynamicKafkaSource", "DynamicKafkaSourceBuilder", "KafkaMetadataService", "KafkaRecordDeserializationSchema",
+        "KafkaStreamSetSubscriber", "KafkaStreamSubscriber", "SingleClusterTopicMetadataService",
+        "StreamPatternSubscriber",
+        "PulsarSource", "PulsarSourceBuilder", "PulsarSink", "PulsarSinkBuilder", "StartCursor", "StopCursor",
+        "MessageDelayer", "TopicRoutingMode", "RangeGenerator",
+        "RMQSource", "RMQSink", "RMQConnectionConfig",
+        "FlinkKinesisConsumer", "KinesisStreamsSink", "KinesisStreamsSinkBuilder", "KinesisFirehoseSink",
+        "KinesisFirehoseSinkBuilder", "KinesisDeserializationSchema", "KinesisShardAssigner", "WatermarkTracker",
+        "PartitionKeyGenerator",
+    ),
+}  # fmt: skip
+
+for _reason, _names in _REASONS.items():
+    for _name in _names:
+        globals()[_name] = not_yet(_name, _reason, __name__)
+
+__all__ = [
+    "BucketAssigner",
+    "DefaultRollingPolicy",
+    "DeliveryGuarantee",
+    "FileEnumeratorProvider",
+    "FileSink",
+    "FileSource",
+    "FileSourceBuilder",
+    "FileSplitAssignerProvider",
+    "NumberSequenceSource",
+    "OnCheckpointRollingPolicy",
+    "OutputFileConfig",
+    "RollingPolicy",
+    "Sink",
+    "Source",
+    "StreamFormat",
+    "StreamTransformer",
+    "StreamingFileSink",
+    "SupportsPreprocessing",
+]
+__all__ += [name for names in _REASONS.values() for name in names]

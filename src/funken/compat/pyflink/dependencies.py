@@ -1,0 +1,155 @@
+"""Files that a job's functions need: modules, packages and archives, carried to every worker inside the plan.
+
+They are put into a folder of their own, before anything of the plan is unpickled, so that functions find them however
+they are imported. A worker changes into that folder only if there are archives, which are found by relative paths.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib
+import io
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from funken.errors import InvalidProgram
+from funken.plan.physical import PhysicalPlan
+
+
+@dataclass
+class Dependencies:
+    """What was added so far: file contents by name, archives by folder, environment variables."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    archives: dict[str, bytes] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def add_file(self, path: str) -> None:
+        """Add a module, a package folder, or a zip, egg or wheel."""
+        found = Path(path)
+        if found.is_dir():
+            for below in sorted(found.rglob("*")):
+                if below.is_file() and "__pycache__" not in below.parts:
+                    self.files[f"{found.name}/{below.relative_to(found).as_posix()}"] = below.read_bytes()
+        elif found.is_file():
+            self.files[found.name] = found.read_bytes()
+        else:
+            raise InvalidProgram(f"add_python_file(): there is no file or folder {path!r}.")
+
+    def add_archive(self, path: str, target: str | None) -> None:
+        """Add an archive; functions find its content in the folder ``target``, relative to their working folder."""
+        if not Path(path).is_file():
+            raise InvalidProgram(f"add_python_archive(): there is no archive {path!r}.")
+        self.archives[target or Path(path).name] = Path(path).read_bytes()
+
+    def add_requirements(self, requirements: str, cache: str | None) -> None:
+        """Install what a requirements file names, into a folder that travels."""
+        with tempfile.TemporaryDirectory() as folder:
+            offline = ["--no-index", "--find-links", cache] if cache else []
+            command = [sys.executable, "-m", "pip", "install", "-q", "-r", requirements, "-t", folder, *offline]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise InvalidProgram(f"the requirements of {requirements!r} cannot be installed: {done.stderr.strip()}")
+            for below in sorted(Path(folder).rglob("*")):
+                if below.is_file() and "__pycache__" not in below.parts:
+                    self.files[f"site/{below.relative_to(folder).as_posix()}"] = below.read_bytes()
+
+    def shipment(self) -> Shipment:
+        """Return what travels."""
+        return Shipment(dict(self.files), dict(self.archives), dict(self.variables))
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """Dependencies on their way; unpickling it installs them."""
+
+    files: dict[str, bytes]
+    archives: dict[str, bytes]
+    variables: dict[str, str]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return install, (self.files, self.archives, self.variables)
+
+
+def install(files: dict[str, bytes], archives: dict[str, bytes], variables: dict[str, str]) -> Shipment:
+    """Put files where imports find them; a second time, the same content costs nothing."""
+    os.environ.update(variables)
+    if files or archives:
+        digest = hashlib.sha256()
+        for name, content in sorted({**files, **archives}.items()):
+            digest.update(name.encode() + b"\0" + content)
+        folder = _shelf() / digest.hexdigest()[:32]
+        if not folder.exists():
+            _unpack(files, archives, folder)
+        # After the interpreter's own places: what Funken and Spark import must stay what it is.
+        places = [folder, folder / "site", *(folder / name for name in files if _importable(name))]
+        sys.path += [str(place) for place in places if place.exists() and str(place) not in sys.path]
+        importlib.invalidate_caches()
+        if archives:
+            os.chdir(folder)
+    return Shipment(files, archives, variables)
+
+
+def _shelf() -> Path:
+    """Return the folder of this user for such files; nobody else may have put anything there."""
+    user = os.getuid()
+    shelf = Path(tempfile.gettempdir(), f"funken-files-{user}")
+    shelf.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if shelf.stat().st_uid != user or shelf.is_symlink():
+        raise PermissionError(f"{shelf} belongs to somebody else; remove it, or set TMPDIR to another folder.")
+    return shelf
+
+
+def _importable(name: str) -> bool:
+    return name.endswith((".zip", ".egg", ".whl"))
+
+
+def _unpack(files: dict[str, bytes], archives: dict[str, bytes], folder: Path) -> None:
+    draft = Path(tempfile.mkdtemp(dir=folder.parent))
+    for name, content in files.items():
+        place = draft / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+    for target, content in archives.items():
+        stream = io.BytesIO(content)
+        if zipfile.is_zipfile(stream):
+            zipfile.ZipFile(stream).extractall(draft / target)
+        else:
+            stream.seek(0)
+            with tarfile.open(fileobj=stream) as archive:
+                archive.extractall(draft / target, filter="data")
+    try:
+        draft.rename(folder)
+    except OSError:
+        if not folder.exists():  # else another worker was faster, with the same content
+            raise
+
+
+@dataclass(frozen=True)
+class ShippedPlan(PhysicalPlan):
+    """A plan that brings its dependencies, and PyFlink's names, to whoever unpickles it."""
+
+    shipment: Shipment = field(default_factory=lambda: Shipment({}, {}, {}))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The shipment comes first: it is unpickled, and so installed, before what may need it.
+        names = [each.name for each in dataclasses.fields(PhysicalPlan)]
+        return _rebuild, (self.shipment, *(getattr(self, name) for name in names))
+
+
+def _rebuild(shipment: Shipment, *fields: Any) -> ShippedPlan:
+    return ShippedPlan(*fields, shipment=shipment)
+
+
+def shipped(plan: PhysicalPlan, dependencies: Dependencies) -> ShippedPlan:
+    """Return the plan with its dependencies."""
+    fields = {each.name: getattr(plan, each.name) for each in dataclasses.fields(PhysicalPlan)}
+    return ShippedPlan(**fields, shipment=dependencies.shipment())

@@ -1,0 +1,271 @@
+"""``StreamExecutionEnvironment`` with all that PyFlink's has, of this major version and of the one before."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from funken import config
+from funken.api import environment as native
+from funken.api.environment import RuntimeExecutionMode
+from funken.api.job import CloseableIterator
+from funken.compat.pyflink.adoption import adopt, adopting
+from funken.compat.pyflink.dependencies import Dependencies, shipped
+from funken.compat.pyflink.jobs import JobClient, JobExecutionResult
+from funken.compat.pyflink.plan_json import flink_json
+from funken.compat.pyflink.refusals import JVM, JavaAttribute, refuse, removed, without_effect
+from funken.compat.pyflink.resources import RestartStrategies, TimeCharacteristic
+from funken.compat.pyflink.settings import CheckpointConfig, CheckpointingMode, Configuration, ExecutionConfig
+from funken.compat.pyflink.streams import DataStream
+from funken.connectors.base import Source
+from funken.connectors.files import FileSource, StreamFormat
+from funken.errors import InvalidProgram
+from funken.plan.graph import StreamGraph
+from funken.plan.physical import PhysicalPlan
+from funken.runtime.job import Runner
+from funken.timing.watermarks import WatermarkStrategy
+
+
+@adopting(native.StreamExecutionEnvironment)
+class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
+    """Where a program begins and ends.
+
+    >>> from funken.types import Types
+    >>> conf = Configuration().set_string("execution.target", "local").set_string("some.flink.option", "1")
+    >>> env = StreamExecutionEnvironment.get_execution_environment(conf)
+    >>> env.from_collection([("a", 1)], Types.TUPLE([Types.STRING(), Types.INT()])).print().name("out")
+    <funken.compat.pyflink.streams.DataStreamSink object at ...>
+    >>> str(env.set_parallelism(1).execute().get_job_id()) != ""
+    (a,1)
+    True
+    """
+
+    def __init__(self, configuration: Any = None, session: Any = None) -> None:
+        super().__init__(Configuration(configuration), session)
+        self._dependencies = Dependencies()
+        self._remembered: dict[str, Any] = {}
+
+    @staticmethod
+    def get_execution_environment(configuration: Any = None, spark: Any = None) -> StreamExecutionEnvironment:
+        """Return an environment that runs on Spark, or wherever the options of the command line say."""
+        environment = StreamExecutionEnvironment(config.default_configuration(), spark)
+        return environment.configure(configuration) if configuration is not None else environment
+
+    @staticmethod
+    def create_local_environment(
+        parallelism: int | None = None, configuration: Any = None
+    ) -> StreamExecutionEnvironment:
+        """Return an environment that runs in this process, without Spark."""
+        environment = StreamExecutionEnvironment(configuration)
+        environment._configuration.set(config.TARGET, "local")
+        return environment if parallelism is None else environment.set_parallelism(parallelism)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_j_"):
+            raise JavaAttribute(f"StreamExecutionEnvironment.{name} cannot work: {JVM}. Use the environment's methods.")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    # ---- sources
+
+    def add_source(self, source_func: Any, source_name: str = "Custom Source", type_info: Any = None) -> DataStream:
+        """Read a source of Funken's, without watermarks."""
+        if not isinstance(source_func, Source):
+            raise TypeError(f"add_source() needs a source, but got {source_func!r}")
+        strategy = WatermarkStrategy.no_watermarks()
+        stream: DataStream = self.from_source(source_func, strategy, source_name, type_info)  # type: ignore[assignment]
+        return stream
+
+    def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
+        """Read the lines of a file; gone since PyFlink 2."""
+        removed("read_text_file()", "use from_source() with a FileSource.")
+        source = FileSource.for_record_stream_format(StreamFormat.text_line_format(charset_name), file_path).build()
+        return self.add_source(source, "text file")
+
+    def create_input(self, input_format: Any, type_info: Any = None) -> DataStream:
+        """Raise: an input format is a Java object."""
+        refuse("create_input()", "Use from_source() with a FileSource, or a subclass of funken.Source.")
+
+    # ---- configuration
+
+    def configure(self, configuration: Any) -> StreamExecutionEnvironment:
+        """Take over options."""
+        self._configuration.add_all(configuration)
+        return self
+
+    def get_config(self) -> ExecutionConfig:
+        """Return the part of the configuration that Flink keeps in an ``ExecutionConfig``."""
+        return ExecutionConfig(self._configuration)
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        """Return the part of the configuration that concerns checkpoints."""
+        return CheckpointConfig(self._configuration)
+
+    def get_checkpoint_interval(self) -> int:
+        """Return the time between checkpoints (ms), -1 if there are none."""
+        return self.get_checkpoint_config().get_checkpoint_interval()
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        """Return the mode."""
+        return self.get_checkpoint_config().get_checkpointing_mode()
+
+    get_checkpointing_consistency_mode = get_checkpointing_mode
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        """Whether barriers overtake records."""
+        return self.get_checkpoint_config().is_unaligned_checkpoints_enabled()
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        """Whether barriers overtake records, whatever the job contains."""
+        return self.get_checkpoint_config().is_force_unaligned_checkpoints()
+
+    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        """Return False: such operators are not chained."""
+        return False
+
+    def enable_changelog_state_backend(self, enabled: bool) -> StreamExecutionEnvironment:
+        """Remember it; there is no changelog."""
+        self._remembered["changelog"] = enabled
+        return self
+
+    def is_changelog_state_backend_enabled(self) -> bool | None:
+        """Return what was set."""
+        return self._remembered.get("changelog")
+
+    def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
+        """Set where savepoints go."""
+        self._configuration.set("execution.checkpointing.savepoint-dir", directory)
+        return self
+
+    def get_default_savepoint_directory(self) -> str | None:
+        """Return where savepoints go."""
+        path: str | None = self._configuration.to_dict().get("execution.checkpointing.savepoint-dir")
+        return path
+
+    def get_default_local_parallelism(self) -> int:
+        """Return how many subtasks operators have by default, in this process."""
+        return self._remembered.get("local parallelism") or os.cpu_count() or 1
+
+    def set_default_local_parallelism(self, parallelism: int) -> None:
+        """Remember it for ``get_default_local_parallelism``; ``set_parallelism`` is what counts."""
+        self._remembered["local parallelism"] = parallelism
+
+    def register_slot_sharing_group(self, slot_sharing_group: Any) -> StreamExecutionEnvironment:
+        """Accept the resources of a group; the name alone counts."""
+        return self
+
+    def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
+        """Carry a file to the workers; functions find it under its name, in their working folder."""
+        self._dependencies.files[name] = Path(file_path).read_bytes()
+
+    # ---- what functions need
+
+    def add_python_file(self, file_path: str) -> None:
+        """Carry a module, a package folder, or a zip to the workers, where functions can import it."""
+        self._dependencies.add_file(file_path)
+
+    def set_python_requirements(
+        self, requirements_file_path: str, requirements_cache_dir: str | None = None
+    ) -> None:
+        """Install what a file names, here, and carry it to the workers; what they have already wins."""
+        self._dependencies.add_requirements(requirements_file_path, requirements_cache_dir)
+
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
+        """Carry an archive to the workers; functions find it unpacked in ``target_dir``, in their working folder."""
+        self._dependencies.add_archive(archive_path, target_dir)
+
+    def set_python_executable(self, python_exec: str) -> None:
+        """Accept the workers' Python; Spark's setting decides, which is this interpreter unless changed."""
+        if python_exec != sys.executable:
+            without_effect("set_python_executable()", "set PYSPARK_PYTHON, or spark.pyspark.python.")
+        self._dependencies.variables["python"] = python_exec
+
+    def add_jars(self, *jars_path: str) -> None:
+        """Accept and ignore: Funken's connectors are Python."""
+
+    def add_classpaths(self, *classpaths: str) -> None:
+        """Accept and ignore: Funken's connectors are Python."""
+
+    # ---- gone since PyFlink 2
+
+    def set_restart_strategy(self, restart_strategy_configuration: Any) -> StreamExecutionEnvironment:
+        """Remember what happens after a failure."""
+        removed("set_restart_strategy()", "set restart-strategy.type and its options.")
+        self._configuration.set("restart-strategy.type", restart_strategy_configuration.kind)
+        self._remembered["restart strategy"] = restart_strategy_configuration
+        return self
+
+    def get_restart_strategy(self) -> Any:
+        """Return what was set."""
+        return self._remembered.get("restart strategy", RestartStrategies.fall_back_restart())
+
+    def set_state_backend(self, state_backend: Any) -> StreamExecutionEnvironment:
+        """Remember it; state lives in memory."""
+        removed("set_state_backend()", "set state.backend.type.")
+        self._remembered["state backend"] = state_backend
+        return self
+
+    def get_state_backend(self) -> Any:
+        """Return what was set."""
+        return self._remembered.get("state backend")
+
+    def set_stream_time_characteristic(self, characteristic: TimeCharacteristic) -> None:
+        """Remember it; windows and timers say themselves which time they go by."""
+        removed("set_stream_time_characteristic()", "event time needs no switch any more.")
+        self._remembered["time"] = characteristic
+
+    def get_stream_time_characteristic(self) -> TimeCharacteristic:
+        """Return what was set."""
+        given = self._configuration.to_dict().get("pipeline.time-characteristic")
+        default = TimeCharacteristic[given] if given else TimeCharacteristic.EventTime
+        of: TimeCharacteristic = self._remembered.get("time", default)
+        return of
+
+    def add_default_kryo_serializer(self, *class_names: str) -> None:
+        """Accept and ignore: records are pickled."""
+        removed("add_default_kryo_serializer()", "records are pickled, leave it out.")
+
+    def register_type_with_kryo_serializer(self, *class_names: str) -> None:
+        """Accept and ignore: records are pickled."""
+        removed("register_type_with_kryo_serializer()", "records are pickled, leave it out.")
+
+    def register_type(self, type_class_name: str) -> None:
+        """Accept and ignore: records are pickled."""
+        removed("register_type()", "records are pickled, leave it out.")
+
+    # ---- running
+
+    def get_execution_plan(self) -> str:
+        """Return the plan as Flink's JSON; ``explain()`` shows Funken's own."""
+        if not len(self.graph):
+            raise InvalidProgram("No operators defined in streaming topology. Cannot execute.")
+        width = self.get_parallelism()
+        return flink_json(self.graph, width if width > 0 else os.cpu_count() or 1, self.get_max_parallelism())
+
+    def _compile(self, graph: StreamGraph, name: str | None, runner: Runner | None) -> PhysicalPlan:
+        return shipped(super()._compile(graph, name, runner), self._dependencies)
+
+    def _submit(self, name: str | None) -> Any:
+        here = os.getcwd()
+        client = super()._submit(name)
+        if self._dependencies.archives:  # a job in this process works in the folder of its archives
+            client._result.add_done_callback(lambda _: os.chdir(here))
+        return client
+
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Run the program to its end."""
+        result: JobExecutionResult = adopt(super().execute(job_name))
+        return result
+
+    def execute_async(self, job_name: str | None = "Flink Streaming Job") -> JobClient:
+        """Start the program and return at once."""
+        client: JobClient = adopt(super().execute_async(job_name))
+        return client
+
+    def collect(self, sink: str, job_name: str | None = None) -> CloseableIterator[Any]:
+        """Start the program and return the records of a ``CollectSink`` of it."""
+        return super().collect(sink, job_name)
+
+
+__all__ = ["RuntimeExecutionMode", "StreamExecutionEnvironment"]

@@ -1,0 +1,60 @@
+"""The import hook: ``pyflink`` and what is below it become modules made of Funken's, by the table in ``surface.py``.
+
+Importing this module installs the hook. It goes before Python's own finders, so that it also wins where PyFlink is
+installed, but refuses to mix with a PyFlink that was imported already.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+from funken.compat.pyflink.surface import refusal, sources
+
+
+class PyFlinkFinder(MetaPathFinder, Loader):
+    """Finds and makes the modules of PyFlink."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the spec of a PyFlink module, ``None`` for any other."""
+        if fullname != "pyflink" and not fullname.startswith("pyflink."):
+            return None
+        why = refusal(fullname)
+        if why is not None:
+            raise ImportError(f"{fullname} cannot be imported: {why}", name=fullname)
+        if sources(fullname) is None:
+            raise ModuleNotFoundError(f"No module named {fullname!r}: Funken has nothing for it.", name=fullname)
+        return ModuleSpec(fullname, self, origin="funken.compat.pyflink", is_package=True)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Leave it to Python."""
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Fill a module with the public names of those it is made of."""
+        for name in sources(module.__name__) or ():
+            source = importlib.import_module(name)
+            vars(module).update({public: getattr(source, public) for public in source.__all__})
+        module.__doc__ = f"{module.__name__}, by Funken."
+
+
+def install() -> None:
+    """Make ``import pyflink`` mean Funken, from now on; a second call does nothing."""
+    if any(isinstance(finder, PyFlinkFinder) for finder in sys.meta_path):
+        return
+    real = sys.modules.get("pyflink")
+    if real is not None:
+        raise ImportError(
+            f"PyFlink itself was imported already, from {getattr(real, '__file__', 'somewhere')}. Import "
+            "funken.compat.pyflink first, or use 'funken run --pyflink job.py'."
+        )
+    sys.meta_path.insert(0, PyFlinkFinder())
+
+
+install()

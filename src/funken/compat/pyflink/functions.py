@@ -1,0 +1,236 @@
+"""Function classes with what PyFlink's have beyond Funken's: type parameters, and the names of their contexts.
+
+``ProcessWindowFunction[str, int, str, TimeWindow]`` is the class itself, as is ``ProcessFunction.Context[T]``: type
+parameters and contexts are there to be written into signatures.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from funken.api import async_io
+from funken.api import functions as native
+from funken.compat.pyflink.refusals import refuse
+from funken.operators.async_retry import AsyncRetryPredicate, AsyncRetryStrategy
+from funken.operators.broadcast import BroadcastContext, KeyedReadOnlyContext, ReadOnlyContext, ReadOnlyOnTimerContext
+from funken.operators.context import RuntimeContext
+from funken.operators.process_context import KeyedContext, OnTimerContext, ProcessContext, TimeDomain, TimerService
+from funken.operators.window_functions import WindowContext, WindowState
+
+
+class Subscriptable:
+    """A class that may be written with type parameters, which say nothing."""
+
+    __slots__ = ()
+
+    def __class_getitem__(cls, parameters: Any) -> type:
+        return cls
+
+
+def context(native_context: type) -> type:
+    """Return a class to be named in signatures; instances are of the native class."""
+    return type(native_context.__name__, (Subscriptable, native_context), {"__slots__": (), "__module__": __name__})
+
+
+_Context, _KeyedContext, _OnTimer = context(ProcessContext), context(KeyedContext), context(OnTimerContext)
+_WindowContext = context(WindowContext)
+
+Function = native.Function
+KeyedStateStore = WindowState
+
+
+class MapFunction(Subscriptable, native.MapFunction):
+    """One record for each record."""
+
+
+class CoMapFunction(Subscriptable, native.CoMapFunction):
+    """Maps the records of two connected streams."""
+
+
+class FlatMapFunction(Subscriptable, native.FlatMapFunction):
+    """Any number of records for each record."""
+
+
+class CoFlatMapFunction(Subscriptable, native.CoFlatMapFunction):
+    """Any number of records for each record of two connected streams."""
+
+
+class ReduceFunction(Subscriptable, native.ReduceFunction):
+    """Joins two records into one."""
+
+
+class AggregateFunction(Subscriptable, native.AggregateFunction):
+    """Aggregates records in an accumulator."""
+
+
+class KeySelector(Subscriptable, native.KeySelector):
+    """Extracts a record's key."""
+
+
+class NullByteKeySelector(KeySelector):
+    """Gives all records the same key."""
+
+    def get_key(self, value: Any) -> int:
+        """Return 0."""
+        return 0
+
+
+class FilterFunction(Subscriptable, native.FilterFunction):
+    """Keeps some records."""
+
+
+class Partitioner(Subscriptable, native.Partitioner):
+    """Chooses the subtask of a key."""
+
+
+class ProcessFunction(Subscriptable, native.ProcessFunction):
+    """Sees each record with its timestamp."""
+
+    Context = _Context
+
+
+class KeyedProcessFunction(Subscriptable, native.KeyedProcessFunction):
+    """Sees each record of a key, with state and timers."""
+
+    Context = _KeyedContext
+    OnTimerContext = _OnTimer
+
+
+class CoProcessFunction(Subscriptable, native.CoProcessFunction):
+    """Sees the records of two connected streams."""
+
+    Context = _Context
+
+
+class KeyedCoProcessFunction(Subscriptable, native.KeyedCoProcessFunction):
+    """Sees the records of two connected keyed streams, with state and timers."""
+
+    Context = _KeyedContext
+    OnTimerContext = _OnTimer
+
+
+class WindowFunction(Subscriptable, native.WindowFunction):
+    """Sees all elements of a window of a key."""
+
+
+class AllWindowFunction(Subscriptable, native.AllWindowFunction):
+    """Sees all elements of a window."""
+
+
+class ProcessWindowFunction(Subscriptable, native.ProcessWindowFunction):
+    """Sees all elements of a window of a key, with a context."""
+
+    Context = _WindowContext
+
+
+class ProcessAllWindowFunction(Subscriptable, native.ProcessAllWindowFunction):
+    """Sees all elements of a window, with a context."""
+
+    Context = _WindowContext
+
+
+class PassThroughWindowFunction(WindowFunction):
+    """Emits the elements of a window as they are."""
+
+    def apply(self, key: Any, window: Any, inputs: Any) -> Any:
+        """Return the elements."""
+        return inputs
+
+
+class PassThroughAllWindowFunction(AllWindowFunction):
+    """Emits the elements of a window as they are."""
+
+    def apply(self, window: Any, inputs: Any) -> Any:
+        """Return the elements."""
+        return inputs
+
+
+class BaseBroadcastProcessFunction(Subscriptable, native.Function):
+    """What both broadcast functions have in common: the names of their contexts."""
+
+    Context = context(BroadcastContext)
+    ReadOnlyContext = context(ReadOnlyContext)
+
+
+class BroadcastProcessFunction(BaseBroadcastProcessFunction, native.BroadcastProcessFunction):
+    """Sees a stream, and a broadcast stream that fills broadcast state."""
+
+
+class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, native.KeyedBroadcastProcessFunction):
+    """The same with a keyed first stream."""
+
+    ReadOnlyContext = context(KeyedReadOnlyContext)
+    OnTimerContext = context(ReadOnlyOnTimerContext)
+
+
+class AsyncFunction(Subscriptable, async_io.AsyncFunction):
+    """Asks for something, record by record."""
+
+
+class JavaFunctionWrapper:
+    """Base of what PyFlink makes of Java functions: none can be made."""
+
+    def __init__(self, j_function: Any) -> None:
+        refuse(f"{type(self).__name__}({j_function!r})", self._instead)
+
+    _instead = "Write a Python function."
+
+    def get_java_function(self) -> NoReturn:
+        """Raise."""
+        refuse("get_java_function()", self._instead)
+
+
+class SourceFunction(JavaFunctionWrapper):
+    """A Java source: refused."""
+
+    _instead = "Use from_collection(), FileSource, or a subclass of funken.Source."
+
+    def __init__(self, source_func: Any) -> None:
+        super().__init__(source_func)
+
+
+class SinkFunction(JavaFunctionWrapper):
+    """A Java sink: refused."""
+
+    _instead = "Use FileSink, a subclass of funken.Sink, or for_each(function)."
+
+    def __init__(self, sink_func: Any) -> None:
+        super().__init__(sink_func)
+
+
+__all__ = [
+    "AggregateFunction",
+    "AllWindowFunction",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
+    "BaseBroadcastProcessFunction",
+    "BroadcastProcessFunction",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "FilterFunction",
+    "FlatMapFunction",
+    "Function",
+    "JavaFunctionWrapper",
+    "KeySelector",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
+    "KeyedProcessFunction",
+    "KeyedStateStore",
+    "MapFunction",
+    "NullByteKeySelector",
+    "Partitioner",
+    "PassThroughAllWindowFunction",
+    "PassThroughWindowFunction",
+    "ProcessAllWindowFunction",
+    "ProcessFunction",
+    "ProcessWindowFunction",
+    "ReduceFunction",
+    "RuntimeContext",
+    "SinkFunction",
+    "SourceFunction",
+    "TimeDomain",
+    "TimerService",
+    "WindowFunction",
+]

@@ -1,0 +1,371 @@
+"""What describes Flink's own machines and storage: accepted and remembered, without effect on a job of Funken's."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from funken.compat.pyflink.refusals import refuse
+
+
+@dataclass(frozen=True, order=True)
+class MemorySize:
+    """A number of bytes."""
+
+    bytes_size: int = 0
+
+    @staticmethod
+    def of_mebi_bytes(mebi_bytes: int) -> MemorySize:
+        """Make a number of MiB."""
+        return MemorySize(mebi_bytes << 20)
+
+    def get_bytes(self) -> int:
+        """Return the bytes."""
+        return self.bytes_size
+
+    def get_kibi_bytes(self) -> int:
+        """Return the KiB."""
+        return self.bytes_size >> 10
+
+    def get_mebi_bytes(self) -> int:
+        """Return the MiB."""
+        return self.bytes_size >> 20
+
+    def get_gibi_bytes(self) -> int:
+        """Return the GiB."""
+        return self.bytes_size >> 30
+
+    def get_tebi_bytes(self) -> int:
+        """Return the TiB."""
+        return self.bytes_size >> 40
+
+    def __str__(self) -> str:
+        return f"{self.bytes_size} bytes"
+
+
+@dataclass(frozen=True)
+class SlotSharingGroup:
+    """A name for operators that share slots, and what they need; the name keeps operators of others out of a chain.
+
+    >>> SlotSharingGroup.builder("heavy").set_cpu_cores(2.0).set_task_heap_memory_mb(64).build().get_cpu_cores()
+    2.0
+    """
+
+    name: str
+    cpu_cores: float | None = None
+    memory: dict[str, MemorySize] = field(default_factory=dict)
+    external: dict[str, float] = field(default_factory=dict)
+
+    @staticmethod
+    def builder(name: str) -> Builder:
+        """Begin a group."""
+        return Builder(SlotSharingGroup(name))
+
+    def get_name(self) -> str:
+        """Return the name."""
+        return self.name
+
+    def get_cpu_cores(self) -> float | None:
+        """Return the cores."""
+        return self.cpu_cores
+
+    def get_task_heap_memory(self) -> MemorySize | None:
+        """Return the memory on the heap."""
+        return self.memory.get("task_heap")
+
+    def get_task_off_heap_memory(self) -> MemorySize | None:
+        """Return the memory off the heap."""
+        return self.memory.get("task_off_heap")
+
+    def get_managed_memory(self) -> MemorySize | None:
+        """Return the managed memory."""
+        return self.memory.get("managed")
+
+    def get_external_resources(self) -> dict[str, float]:
+        """Return the other resources."""
+        return dict(self.external)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Builder:
+    """Describes a ``SlotSharingGroup``."""
+
+    def __init__(self, group: SlotSharingGroup) -> None:
+        self._group = group
+
+    def _memory(self, kind: str, size: MemorySize) -> Builder:
+        self._group = replace(self._group, memory={**self._group.memory, kind: size})
+        return self
+
+    def set_cpu_cores(self, cpu_cores: float) -> Builder:
+        """Set the cores."""
+        self._group = replace(self._group, cpu_cores=cpu_cores)
+        return self
+
+    def set_task_heap_memory(self, task_heap_memory: MemorySize) -> Builder:
+        """Set the memory on the heap."""
+        return self._memory("task_heap", task_heap_memory)
+
+    def set_task_heap_memory_mb(self, task_heap_memory_mb: int) -> Builder:
+        """Set the memory on the heap (MiB)."""
+        return self._memory("task_heap", MemorySize.of_mebi_bytes(task_heap_memory_mb))
+
+    def set_task_off_heap_memory(self, task_off_heap_memory: MemorySize) -> Builder:
+        """Set the memory off the heap."""
+        return self._memory("task_off_heap", task_off_heap_memory)
+
+    def set_task_off_heap_memory_mb(self, task_off_heap_memory_mb: int) -> Builder:
+        """Set the memory off the heap (MiB)."""
+        return self._memory("task_off_heap", MemorySize.of_mebi_bytes(task_off_heap_memory_mb))
+
+    def set_managed_memory(self, managed_memory: MemorySize) -> Builder:
+        """Set the managed memory."""
+        return self._memory("managed", managed_memory)
+
+    def set_managed_memory_mb(self, managed_memory_mb: int) -> Builder:
+        """Set the managed memory (MiB)."""
+        return self._memory("managed", MemorySize.of_mebi_bytes(managed_memory_mb))
+
+    def set_external_resource(self, name: str, value: float) -> Builder:
+        """Set another resource."""
+        self._group = replace(self._group, external={**self._group.external, name: value})
+        return self
+
+    def build(self) -> SlotSharingGroup:
+        """Return the group."""
+        return self._group
+
+
+SlotSharingGroup.Builder = Builder  # type: ignore[attr-defined]
+
+
+class StateBackend:
+    """Where state lives; in memory, whatever is chosen here."""
+
+
+class HashMapStateBackend(StateBackend):
+    """In memory: what Funken has."""
+
+
+class PredefinedOptions(enum.Enum):
+    """Sets of options for RocksDB."""
+
+    DEFAULT = 0
+    SPINNING_DISK_OPTIMIZED = 1
+    SPINNING_DISK_OPTIMIZED_HIGH_MEM = 2
+    FLASH_SSD_OPTIMIZED = 3
+
+
+class EmbeddedRocksDBStateBackend(StateBackend):
+    """In RocksDB; remembered, and not used."""
+
+    def __init__(self, enable_incremental_checkpointing: bool | None = None, *args: Any, **kwargs: Any) -> None:
+        self._incremental = bool(enable_incremental_checkpointing)
+        self._paths: list[str] = []
+        self._predefined = PredefinedOptions.DEFAULT
+        self._options: str | None = None
+        self._threads = 4
+
+    def is_incremental_checkpoints_enabled(self) -> bool:
+        """Return what was set."""
+        return self._incremental
+
+    def set_db_storage_paths(self, *paths: str) -> None:
+        """Remember paths."""
+        self._paths = list(paths)
+
+    def get_db_storage_paths(self) -> list[str]:
+        """Return what was set."""
+        return self._paths
+
+    def set_predefined_options(self, options: PredefinedOptions) -> None:
+        """Remember options."""
+        self._predefined = options
+
+    def get_predefined_options(self) -> PredefinedOptions:
+        """Return what was set."""
+        return self._predefined
+
+    def set_options(self, options_factory_class_name: str) -> None:
+        """Remember a Java class; it is not used."""
+        self._options = options_factory_class_name
+
+    def get_options(self) -> str | None:
+        """Return what was set."""
+        return self._options
+
+    def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
+        """Remember a number of threads."""
+        self._threads = number_of_transfering_threads
+
+    def get_number_of_transfer_threads(self) -> int:
+        """Return what was set."""
+        return self._threads
+
+
+class CustomStateBackend(StateBackend):
+    """A Java object: refused."""
+
+    def __init__(self, j_custom_state_backend: Any) -> None:
+        refuse("CustomStateBackend", "State is kept in memory; leave the state backend out.")
+
+
+class CheckpointStorage:
+    """Where checkpoints are written."""
+
+
+class JobManagerCheckpointStorage(CheckpointStorage):
+    """In the memory of the driver."""
+
+    def __init__(self, checkpoint_path: str | None = None, max_state_size: int | None = None, **kwargs: Any) -> None:
+        self._path = checkpoint_path
+        self._max = 5 << 20 if max_state_size is None else max_state_size
+
+    def get_checkpoint_path(self) -> str | None:
+        """Return what was set."""
+        return self._path
+
+    def get_max_state_size(self) -> int:
+        """Return what was set."""
+        return self._max
+
+    def get_savepoint_path(self) -> str | None:
+        """Return nothing."""
+        return None
+
+
+class FileSystemCheckpointStorage(CheckpointStorage):
+    """In files below a path."""
+
+    def __init__(self, checkpoint_path: str, *args: Any, **kwargs: Any) -> None:
+        self._path = checkpoint_path
+
+    def get_checkpoint_path(self) -> str:
+        """Return the path."""
+        return self._path
+
+    def get_savepoint_path(self) -> str | None:
+        """Return nothing."""
+        return None
+
+
+class CustomCheckpointStorage(CheckpointStorage):
+    """A Java object: refused."""
+
+    def __init__(self, j_custom_checkpoint_storage: Any) -> None:
+        refuse("CustomCheckpointStorage", "Set execution.checkpointing.dir to a path or URI.")
+
+
+@dataclass(frozen=True)
+class RestartStrategyConfiguration:
+    """What happens after a failure."""
+
+    kind: str
+    attempts: int = 0
+    delay: timedelta = timedelta()
+    interval: timedelta = timedelta()
+
+    def get_description(self) -> str:
+        """Return a sentence."""
+        return f"Restart strategy {self.kind}"
+
+
+class RestartStrategies:
+    """Makes restart strategies."""
+
+    @staticmethod
+    def no_restart() -> RestartStrategyConfiguration:
+        """Fail at the first failure."""
+        return RestartStrategyConfiguration("none")
+
+    @staticmethod
+    def fall_back_restart() -> RestartStrategyConfiguration:
+        """Leave it to the cluster."""
+        return RestartStrategyConfiguration("fallback")
+
+    @staticmethod
+    def fixed_delay_restart(restart_attempts: int, delay_between_attempts: int) -> RestartStrategyConfiguration:
+        """Restart so many times, so many ms apart."""
+        delay = timedelta(milliseconds=delay_between_attempts)
+        return RestartStrategyConfiguration("fixed-delay", restart_attempts, delay)
+
+    @staticmethod
+    def failure_rate_restart(
+        failure_rate: int, failure_interval: int, delay_interval: int
+    ) -> RestartStrategyConfiguration:
+        """Restart unless failures are too many in an interval (ms)."""
+        delay, interval = timedelta(milliseconds=delay_interval), timedelta(milliseconds=failure_interval)
+        return RestartStrategyConfiguration("failure-rate", failure_rate, delay, interval)
+
+
+class MemoryStateBackend(HashMapStateBackend):
+    """PyFlink 1.x: state in memory."""
+
+
+class FsStateBackend(HashMapStateBackend):
+    """PyFlink 1.x: state in memory, checkpoints in files."""
+
+    def __init__(self, checkpoint_directory_uri: str | None = None, *args: Any, **kwargs: Any) -> None:
+        self.checkpoint_directory_uri = checkpoint_directory_uri
+
+
+class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
+    """PyFlink 1.x: state in RocksDB."""
+
+    def __init__(self, checkpoint_data_uri: str | None = None, enable_incremental: bool | None = None) -> None:
+        super().__init__(enable_incremental)
+        self.checkpoint_data_uri = checkpoint_data_uri
+
+
+class TimeCharacteristic(enum.Enum):
+    """PyFlink 1.x: which time a job goes by; windows and timers say that themselves now."""
+
+    ProcessingTime = 0
+    IngestionTime = 1
+    EventTime = 2
+
+
+class ExecutionMode(enum.Enum):
+    """PyFlink 1.x: how data is exchanged."""
+
+    PIPELINED = 0
+    PIPELINED_FORCED = 1
+    BATCH = 2
+    BATCH_FORCED = 3
+
+
+class InputDependencyConstraint(enum.Enum):
+    """PyFlink 1.x: when a task is scheduled."""
+
+    ANY = 0
+    ALL = 1
+
+
+__all__ = [
+    "CheckpointStorage",
+    "CustomCheckpointStorage",
+    "CustomStateBackend",
+    "EmbeddedRocksDBStateBackend",
+    "ExecutionMode",
+    "FileSystemCheckpointStorage",
+    "FsStateBackend",
+    "HashMapStateBackend",
+    "InputDependencyConstraint",
+    "JobManagerCheckpointStorage",
+    "MemorySize",
+    "MemoryStateBackend",
+    "PredefinedOptions",
+    "RestartStrategies",
+    "RestartStrategyConfiguration",
+    "RocksDBStateBackend",
+    "SlotSharingGroup",
+    "StateBackend",
+    "TimeCharacteristic",
+]

@@ -1,0 +1,18 @@
+"""Asking again, with PyFlink's names."""
+
+from __future__ import annotations
+
+from funken.api.async_retry_predicates import (
+    empty_result_predicate,
+    exception_type_predicate,
+    has_exception_predicate,
+)
+from funken.operators.async_retry import AsyncRetryPredicate, AsyncRetryStrategy
+
+__all__ = [
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
+    "empty_result_predicate",
+    "exception_type_predicate",
+    "has_exception_predicate",
+]

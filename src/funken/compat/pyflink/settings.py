@@ -1,0 +1,327 @@
+"""Configuration with PyFlink's names: any key is taken, and older spellings of a key mean the newer ones."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from funken import config as options
+from funken.api import options as native
+from funken.api.options import CheckpointingMode, ExternalizedCheckpointRetention
+from funken.compat.pyflink.refusals import Remembered, refuse
+from funken.compat.pyflink.times import Duration
+from funken.config import Configuration as NativeConfiguration
+from funken.config import Option, duration_ms
+from funken.errors import InvalidConfiguration
+
+T = TypeVar("T")
+
+_OLDER = {
+    "execution.buffer-timeout": options.BUFFER_TIMEOUT.key,
+    "pipeline.operator-chaining": options.CHAINING.key,
+    "state.backend": "state.backend.type",
+    "restart-strategy": "restart-strategy.type",
+    "state.checkpoints.dir": "execution.checkpointing.dir",
+    "state.savepoints.dir": "execution.checkpointing.savepoint-dir",
+}
+
+
+class Configuration(NativeConfiguration):
+    """A set of option values; a key that nobody knows is kept, and has no effect.
+
+    >>> conf = Configuration().set_string("pipeline.operator-chaining", "false").set_integer("my.option", 3)
+    >>> conf.get_boolean("pipeline.operator-chaining", True), conf.get_integer("my.option", 0)
+    (False, 3)
+    """
+
+    def __init__(self, other: Any = None, j_configuration: Any = None) -> None:
+        if j_configuration is not None and not isinstance(j_configuration, NativeConfiguration):
+            refuse("Configuration(j_configuration=...)", "Make a Configuration() and set its options.")
+        super().__init__()
+        # PyFlink's tests and tools reach an environment's own options this way, and mean to change them.
+        if j_configuration is not None:
+            self._values = j_configuration._values
+        elif other is not None:
+            self.add_all(other if isinstance(other, NativeConfiguration) else Configuration.from_dict(other))
+
+    @classmethod
+    def from_dict(cls, values: Any) -> Configuration:
+        """Make a configuration of a mapping from key to value."""
+        configuration = cls()
+        for key, value in values.items():
+            configuration.set(key, value)
+        return configuration
+
+    def set(self, key: str | Option[Any], value: Any) -> Configuration:
+        """Set an option; raises ``InvalidConfiguration`` only for an unfit value of an option that Funken has."""
+        name = _newer(key.key if isinstance(key, Option) else key)
+        try:
+            super().set(name, value)
+        except InvalidConfiguration as error:
+            if "is unknown" not in str(error):
+                raise
+            self._values[name] = value
+        return self
+
+    def set_string(self, key: str, value: Any) -> Configuration:
+        """Set an option from text."""
+        return self.set(key, value)
+
+    set_integer = set_boolean = set_float = set_bytearray = set_string
+
+    def get_string(self, key: str, default_value: str) -> str:
+        """Return a value as text."""
+        value = self._values.get(_newer(key), default_value)
+        return str(value).lower() if isinstance(value, bool) else value if value is None else str(value)
+
+    def get_integer(self, key: str, default_value: int) -> int:
+        """Return a value as a whole number."""
+        return super().get_integer(_newer(key), default_value)
+
+    def get_boolean(self, key: str, default_value: bool) -> bool:
+        """Return a value as a truth value."""
+        return super().get_boolean(_newer(key), default_value)
+
+    def get_float(self, key: str, default_value: float) -> float:
+        """Return a value as a number."""
+        return super().get_float(_newer(key), default_value)
+
+    def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
+        """Return a value as bytes."""
+        return bytearray(self._values.get(_newer(key), default_value))
+
+    def contains_key(self, key: str) -> bool:
+        """Tell whether a value was set."""
+        return super().contains_key(_newer(key))
+
+    def remove_config(self, key: str) -> bool:
+        """Forget a value; tell whether there was one."""
+        return super().remove_config(_newer(key))
+
+    @staticmethod
+    def parse_list_value(value: str) -> list[str]:
+        """Split ``"a;b"``, or ``"[a, b]"``, into its items.
+
+        >>> Configuration.parse_list_value("a;b"), Configuration.parse_list_value("[a, b]")
+        (['a', 'b'], ['a', 'b'])
+        """
+        text = (value or "").strip()
+        separator = ";"
+        if text.startswith("[") and text.endswith("]"):
+            text, separator = text[1:-1], ","
+        return [item.strip().strip("'\"") for item in text.split(separator)] if text else []
+
+    def add_all(self, other: Any, prefix: str | None = None) -> Configuration:
+        """Take over all values of another configuration."""
+        for key, value in other.to_dict().items():
+            self.set((prefix or "") + key, value)
+        return self
+
+    def add_all_to_dict(self, target_dict: dict[str, Any]) -> None:
+        """Add all values to a dict."""
+        target_dict.update(self._values)
+
+    def copy(self) -> Configuration:
+        """Return an independent copy."""
+        return Configuration(self)
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+
+def _newer(key: str) -> str:
+    return _OLDER.get(key, key)
+
+
+class ConfigOption(Generic[T]):
+    """An option: a key and what it is unless set."""
+
+    def __init__(self, key: str, default: T | None) -> None:
+        self.key = key
+        self.default = default
+
+
+class ConfigOptions:
+    """Builds options: ``ConfigOptions.key("a").int_type().default_value(1)``."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    @staticmethod
+    def key(key: str) -> ConfigOptions:
+        """Begin an option."""
+        return ConfigOptions(key)
+
+    def string_type(self) -> ConfigOptions:
+        """Say what its values are; they are taken as they come."""
+        return self
+
+    int_type = long_type = float_type = double_type = boolean_type = string_type
+
+    def default_value(self, value: T) -> ConfigOption[T]:
+        """Return the option with a default."""
+        return ConfigOption(self._key, value)
+
+    def no_default_value(self) -> ConfigOption[Any]:
+        """Return the option without a default."""
+        return ConfigOption(self._key, None)
+
+
+class ExecutionConfig(native.ExecutionConfig, Remembered):
+    """How a job runs. What concerns Flink's own runtime is remembered and has no effect."""
+
+    _settings = {
+        "latency_tracking_interval": 0,
+        "task_cancellation_interval": 30_000,
+        "use_snapshot_compression": False,
+    }
+
+    def set_task_cancellation_timeout(self, timeout: Any) -> ExecutionConfig:
+        """Set how long a cancelled worker may run on (ms)."""
+        self._configuration.set(options.CANCEL_GRACE, duration_ms(timeout))
+        return self
+
+    def get_task_cancellation_timeout(self) -> int:
+        """Return how long a cancelled worker may run on (ms)."""
+        return self._configuration.get(options.CANCEL_GRACE)
+
+    def enable_generic_types(self) -> ExecutionConfig:
+        """Allow records without a declared type (always so)."""
+        return self
+
+    def disable_generic_types(self) -> ExecutionConfig:
+        """Accept and ignore: records without a declared type are what Funken is made for."""
+        return self
+
+    def has_generic_types_disabled(self) -> bool:
+        """Return False."""
+        return False
+
+    def is_use_snapshot_compression(self) -> bool:
+        """Return what was set."""
+        return bool(vars(self).get("_set_use_snapshot_compression", False))
+
+
+def _switch(name: str, default: bool, question: str) -> None:
+    """Give ``ExecutionConfig`` a pair of methods without effect, and the one that asks for them."""
+    key = f"funken.compat.{name}"
+
+    def put(value: bool) -> Any:
+        def switch(self: ExecutionConfig) -> ExecutionConfig:
+            self._configuration._values[key] = value
+            return self
+
+        switch.__doc__ = f"Remember it for ``{question}``; nothing else uses it."
+        return switch
+
+    def ask(self: ExecutionConfig) -> bool:
+        return bool(self._configuration._values.get(key, default))
+
+    ask.__doc__ = "Return what was set."
+    setattr(ExecutionConfig, f"enable_{name}", put(True))
+    setattr(ExecutionConfig, f"disable_{name}", put(False))
+    setattr(ExecutionConfig, question, ask)
+
+
+for _name, _default, _question in (
+    ("object_reuse", False, "is_object_reuse_enabled"),
+    ("auto_generated_uids", True, "has_auto_generated_uids_enabled"),
+    ("force_kryo", False, "is_force_kryo_enabled"),
+    ("force_avro", False, "is_force_avro_enabled"),
+    ("closure_cleaner", True, "is_closure_cleaner_enabled"),
+):
+    _switch(_name, _default, _question)
+
+
+class CheckpointConfig(native.CheckpointConfig):
+    """When and how checkpoints are made; kept in the configuration."""
+
+    def __init__(self, configuration: NativeConfiguration) -> None:
+        super().__init__(configuration)
+
+    def _flag(self, name: str, default: bool = False) -> bool:
+        return str(self._configuration.to_dict().get(f"execution.checkpointing.{name}", default)).lower() == "true"
+
+    def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
+        """Set how many checkpoints may be under way at a time."""
+        self._set("max-concurrent-checkpoints", max_concurrent_checkpoints)
+        return self
+
+    def get_max_concurrent_checkpoints(self) -> int:
+        """Return how many checkpoints may be under way at a time."""
+        return self._get("max-concurrent-checkpoints", 1)
+
+    def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> CheckpointConfig:
+        """Set how many checkpoints may fail in a row."""
+        self._set("tolerable-failed-checkpoints", tolerable_checkpoint_failure_number)
+        return self
+
+    def get_tolerable_checkpoint_failure_number(self) -> int:
+        """Return how many checkpoints may fail in a row."""
+        return self._get("tolerable-failed-checkpoints", 0)
+
+    def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> CheckpointConfig:
+        """Fail the job when a checkpoint fails, or never."""
+        return self.set_tolerable_checkpoint_failure_number(0 if fail_on_checkpointing_errors else 2**31 - 1)
+
+    def is_fail_on_checkpointing_errors(self) -> bool:
+        """Whether the job fails when a checkpoint fails."""
+        return self.get_tolerable_checkpoint_failure_number() == 0
+
+    def set_externalized_checkpoint_retention(self, retention: ExternalizedCheckpointRetention) -> CheckpointConfig:
+        """Set what becomes of checkpoints when the job is cancelled."""
+        self._set("externalized-checkpoint-retention", retention.name)
+        return self
+
+    def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
+        """Return what becomes of checkpoints when the job is cancelled."""
+        name = "NO_EXTERNALIZED_CHECKPOINTS"
+        value = self._configuration.to_dict().get("execution.checkpointing.externalized-checkpoint-retention", name)
+        return ExternalizedCheckpointRetention[str(value)]
+
+    def is_externalized_checkpoints_enabled(self) -> bool:
+        """Whether checkpoints are kept or deleted on purpose."""
+        none = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
+        return self.get_externalized_checkpoint_retention() is not none
+
+    def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
+        """Let barriers overtake records."""
+        self._set("unaligned.enabled", enabled)
+        return self
+
+    def disable_unaligned_checkpoints(self) -> CheckpointConfig:
+        """Let barriers keep their place."""
+        return self.enable_unaligned_checkpoints(False)
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        """Whether barriers overtake records."""
+        return self._flag("unaligned.enabled")
+
+    def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
+        """Let barriers overtake records, whatever the job contains."""
+        self._set("unaligned.forced", force_unaligned_checkpoints)
+        return self
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        """Whether that was set."""
+        return self._flag("unaligned.forced")
+
+    def set_aligned_checkpoint_timeout(self, alignment_timeout: Any) -> CheckpointConfig:
+        """Set how long a barrier keeps its place before it overtakes."""
+        self._set("aligned-checkpoint-timeout", duration_ms(alignment_timeout))
+        return self
+
+    def get_aligned_checkpoint_timeout(self) -> Duration:
+        """Return how long a barrier keeps its place before it overtakes."""
+        return Duration.of_millis(self._get("aligned-checkpoint-timeout", 0))
+
+    set_alignment_timeout, get_alignment_timeout = set_aligned_checkpoint_timeout, get_aligned_checkpoint_timeout
+
+
+__all__ = [
+    "CheckpointConfig",
+    "CheckpointingMode",
+    "ConfigOption",
+    "ConfigOptions",
+    "Configuration",
+    "ExecutionConfig",
+    "ExternalizedCheckpointRetention",
+]

@@ -1,0 +1,84 @@
+"""State with PyFlink's names: descriptors as they are, handles that may be written with type parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from funken.compat.pyflink.functions import Subscriptable, context
+from funken.operators.broadcast import ReadOnlyBroadcastState as NativeReadOnlyBroadcastState
+from funken.operators.tags import OutputTag
+from funken.state import descriptors, handles, maps
+from funken.state.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateDescriptor,
+    StateTtlConfigBuilder,
+    ValueStateDescriptor,
+)
+
+
+class StateTtlConfig(descriptors.StateTtlConfig):
+    """How long the values of a state live."""
+
+    Builder = StateTtlConfigBuilder
+
+
+class ReducingStateDescriptor(descriptors.ReducingStateDescriptor):
+    """Describes one value per key that combines all values added."""
+
+    def get_reduce_function(self) -> Any:
+        """Return the function."""
+        return self.reduce
+
+
+class AggregatingStateDescriptor(descriptors.AggregatingStateDescriptor):
+    """Describes one accumulator per key."""
+
+    def get_agg_function(self) -> Any:
+        """Return the function."""
+        return self.function
+
+
+State = context(handles.State)
+ValueState = context(handles.ValueState)
+ListState = context(handles.ListState)
+MapState = context(maps.MapState)
+ReducingState = context(handles.ReducingState)
+AggregatingState = context(handles.AggregatingState)
+BroadcastState = context(maps.MapState)
+ReadOnlyBroadcastState = context(NativeReadOnlyBroadcastState)
+
+
+class AppendingState(Subscriptable):
+    """State that values are added to."""
+
+
+class MergingState(AppendingState):
+    """State of several windows that can be put together."""
+
+
+class OperatorStateStore(Subscriptable):
+    """Gives access to broadcast state."""
+
+
+__all__ = [
+    "AggregatingState",
+    "AggregatingStateDescriptor",
+    "AppendingState",
+    "BroadcastState",
+    "ListState",
+    "ListStateDescriptor",
+    "MapState",
+    "MapStateDescriptor",
+    "MergingState",
+    "OperatorStateStore",
+    "OutputTag",
+    "ReadOnlyBroadcastState",
+    "ReducingState",
+    "ReducingStateDescriptor",
+    "State",
+    "StateDescriptor",
+    "StateTtlConfig",
+    "ValueState",
+    "ValueStateDescriptor",
+]

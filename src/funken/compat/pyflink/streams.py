@@ -1,0 +1,262 @@
+"""Streams that behave as PyFlink's users know them, where that is not what Funken's do.
+
+The differences, all of them: a key may be a list; a keyed stream's ``execute_and_collect`` and ``sink_to`` see pairs of
+key and value; sliding count windows fire only when full; a windowed stream is changed in place; and what is no operator
+(a union, a side output) can be named like one. Everything else is Funken's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from funken.api import async_io, connected, joins, keyed, sinks, stream, windowed
+from funken.api.functions import as_call
+from funken.api.typed import type_of, typed
+from funken.compat.pyflink.adoption import adopting
+from funken.compat.pyflink.settings import ExecutionConfig
+from funken.operators.base import Operator, Timestamps, Values
+from funken.operators.calls import Call
+from funken.operators.stateless import Map
+from funken.plan.nodes import Input, Node
+from funken.types.convert import converter
+from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation, Types, declared
+from funken.types.row import Row
+from funken.windowing.assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+
+
+@dataclass(frozen=True)
+class PassOn:
+    """An operator that changes nothing: it gives a union or a side output a node of its own, to be named."""
+
+    passes_on = True
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return PassOnLogic()
+
+
+class PassOnLogic(Operator):
+    """Hands blocks on."""
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Hand a block on."""
+        self.output.emit(values, timestamps)
+
+
+@adopting(stream.DataStream)
+class DataStream(stream.DataStream):
+    """A stream of records."""
+
+    def _node(self, what: str) -> Node:
+        plain = len(self._inputs) == 1 and self._inputs[0].partitioning is None and self._inputs[0].side is None
+        if not plain and what != "get_side_output()":
+            self._inputs = (Input(self._apply("pass on", PassOn()).id),)
+        return super()._node(what)
+
+    def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
+        """Partition by key; a list is a key as good as a tuple."""
+        key = as_call(key_selector, "get_key", "key_by()")
+        made = KeyedStream(self, Call(KeyAsFlink(key, declared(key_type)), "get_key", key.rich))
+        made.key_type = declared(key_type)
+        return made
+
+    def set_uid_hash(self, uid_hash: str) -> DataStream:
+        """Give the operator the id its state is kept under."""
+        self.uid(uid_hash)
+        return self
+
+    def get_execution_config(self) -> ExecutionConfig:
+        """Return the part of the configuration that Flink keeps in an ``ExecutionConfig``."""
+        return ExecutionConfig(self._environment.get_configuration())
+
+    def cache(self) -> CachedDataStream:
+        """Return the stream; it is computed again where it is used again."""
+        self.__class__ = CachedDataStream
+        return self  # type: ignore[return-value]
+
+
+class CachedDataStream(DataStream):
+    """A stream that PyFlink would keep; Funken computes it anew, with the same result."""
+
+    def invalidate(self) -> None:
+        """Do nothing: nothing is kept."""
+
+
+class KeyAsFlink:
+    """A key selector whose keys are hashable: lists become tuples, and rows what their type says."""
+
+    def __init__(self, key: Call, key_type: TypeInformation | None) -> None:
+        self._key = key
+        self._type = key_type
+
+    def open(self, runtime_context: Any) -> None:
+        """Open the selector."""
+        if self._key.rich:
+            self._key.target.open(runtime_context)
+
+    def close(self) -> None:
+        """Close the selector."""
+        self._key.close()
+
+    @property
+    def get_key(self) -> Callable[[Any], Any]:
+        """The selector, and what is done to its result, in one call."""
+        select = self._key.bind()
+        if isinstance(self._type, RowTypeInfo | TupleTypeInfo):
+            convert = converter(self._type)
+            return lambda record: _hashable(convert(select(record)))
+
+        def key_of(record: Any) -> Any:
+            key = select(record)
+            try:
+                hash(key)
+            except TypeError:
+                return _hashable(key)
+            return key
+
+        return key_of
+
+
+def _hashable(key: Any) -> Any:
+    if type(key) in (list, tuple):
+        return tuple([_hashable(item) for item in key])
+    return bytes(key) if isinstance(key, bytearray) else key
+
+
+class KeyAndValue:
+    """Makes the pair that PyFlink shows of a keyed record."""
+
+    def __init__(self, key: Call) -> None:
+        self._key = key
+
+    def __call__(self, record: Any) -> Row:
+        """Return key and record."""
+        return Row(f0=self._key.bind()(record), f1=record)
+
+
+@adopting(keyed.KeyedStream)
+class KeyedStream(keyed.KeyedStream, DataStream):
+    """A stream partitioned by key."""
+
+    key_type: TypeInformation | None = None
+
+    def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
+        """Key the original records anew."""
+        return DataStream.key_by(self._origin, key_selector, key_type)  # type: ignore[arg-type]
+
+    def count_window(self, size: int, slide: int = 0) -> Any:
+        """Group the records of each key; with ``slide``, a window opens every ``slide`` records and fires when full."""
+        if slide:
+            return self.window(CountSlidingWindowAssigner.of(size, slide))
+        return self.window(CountTumblingWindowAssigner.of(size))
+
+    def _pairs(self) -> DataStream:
+        pairs = self._then("key and value", Map(Call(KeyAndValue(self.key))))
+        pickled = Types.PICKLED_BYTE_ARRAY()
+        pairs.__class__ = DataStream
+        typed(pairs, Types.ROW([self.key_type or pickled, type_of(self) or pickled]))
+        return pairs  # type: ignore[return-value]
+
+    def execute_and_collect(self, job_execution_name: str | None = None, limit: int | None = None) -> Any:
+        """Run the program and return rows of key and value."""
+        return self._pairs().execute_and_collect(job_execution_name, limit)
+
+    def sink_to(self, sink: Any) -> Any:
+        """Write rows of key and value."""
+        return self._pairs().sink_to(sink)
+
+    def add_sink(self, sink_func: Any) -> Any:
+        """Write the values."""
+        return DataStream.sink_to(self, sink_func)
+
+    def set_uid_hash(self, uid_hash: str) -> Any:
+        """Raise: a keyed stream is no operator."""
+        self._refuse("set_uid_hash()")
+
+    def cache(self) -> Any:
+        """Raise: a keyed stream is no operator."""
+        self._refuse("cache()")
+
+
+class _ChangedInPlace:
+    """Makes ``trigger`` and its like change the windowed stream itself."""
+
+    def _with(self, **fields: Any) -> Any:
+        vars(self).update(fields)
+        return self
+
+    def get_execution_environment(self) -> Any:
+        """Return the environment."""
+        return self._stream._environment  # type: ignore[attr-defined]
+
+    def get_input_type(self) -> TypeInformation:
+        """Return the declared type of the records."""
+        of: TypeInformation = self._stream.get_type()  # type: ignore[attr-defined]
+        return of
+
+
+@adopting(windowed.WindowedStream)
+class WindowedStream(_ChangedInPlace, windowed.WindowedStream):
+    """The windows of a keyed stream."""
+
+
+@adopting(windowed.AllWindowedStream)
+class AllWindowedStream(_ChangedInPlace, windowed.AllWindowedStream):
+    """The windows of a stream that has no key."""
+
+    reduce, aggregate = WindowedStream.reduce, WindowedStream.aggregate
+    apply, process = WindowedStream.apply, WindowedStream.process
+
+
+@adopting(connected.ConnectedStreams)
+class ConnectedStreams(connected.ConnectedStreams):
+    """Two streams, to be handled by one function with two methods."""
+
+
+@adopting(connected.BroadcastStream)
+class BroadcastStream(connected.BroadcastStream):
+    """A stream that goes to every subtask and fills broadcast state."""
+
+
+@adopting(connected.BroadcastConnectedStream)
+class BroadcastConnectedStream(connected.BroadcastConnectedStream):
+    """A stream, keyed or not, connected with a broadcast stream."""
+
+
+@adopting(sinks.DataStreamSink)
+class DataStreamSink(sinks.DataStreamSink):
+    """The end of a stream."""
+
+    def set_uid_hash(self, uid_hash: str) -> DataStreamSink:
+        """Give the sink the id its state is kept under."""
+        self.uid(uid_hash)
+        return self
+
+
+@adopting(async_io.AsyncDataStream)
+class AsyncDataStream(async_io.AsyncDataStream):
+    """Asks external services for records, without waiting for one answer at a time."""
+
+
+_CLAUSES = (
+    joins.CoGroupedStreams, joins.JoinedStreams, joins.Where, joins.EqualTo, joins.WithWindow,
+    joins.IntervalJoin, joins.IntervalJoined,
+)  # fmt: skip
+
+for _native in _CLAUSES:
+    adopting(_native)(type(_native.__name__, (_native,), {"__module__": __name__, "__doc__": _native.__doc__}))
+
+__all__ = [
+    "AllWindowedStream",
+    "AsyncDataStream",
+    "BroadcastConnectedStream",
+    "BroadcastStream",
+    "CachedDataStream",
+    "ConnectedStreams",
+    "DataStream",
+    "DataStreamSink",
+    "KeyedStream",
+    "WindowedStream",
+]

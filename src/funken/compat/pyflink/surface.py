@@ -1,0 +1,96 @@
+"""PyFlink's modules, and which of Funken's hold what is in them. This table is the surface of the compatibility layer.
+
+A PyFlink module has all public names (``__all__``) of the modules listed for it, which may be more than in PyFlink.
+"""
+
+from __future__ import annotations
+
+_HERE = "funken.compat.pyflink."
+_COMMON = ("times", "settings", "jobs", "resources", "formats", "watermarks", "types")
+_DATASTREAM = ("functions", "streams", "environment", "windows", "states", "settings", "resources", "connectors")
+
+MODULES: dict[str, tuple[str, ...]] = {
+    "pyflink": ("version",),
+    "pyflink.version": ("version",),
+    "pyflink.java_gateway": ("java",),
+    "pyflink.metrics": ("metrics",),
+    "pyflink.metrics.metricbase": ("metrics",),
+    "pyflink.serializers": ("windows",),
+    "pyflink.util": (),
+    "pyflink.util.java_utils": ("java",),
+    "pyflink.util.exceptions": ("exceptions",),
+    "pyflink.util.api_stability_decorators": ("exceptions",),
+    "pyflink.testing": (),
+    "pyflink.testing.test_case_utils": ("testing",),
+    "pyflink.common": (*_COMMON, "windows"),
+    "pyflink.common.io": ("java",),
+    "pyflink.common.utils": ("java",),
+    "pyflink.common.serializer": ("windows",),
+    "pyflink.datastream": _DATASTREAM,
+    "pyflink.datastream.output_tag": ("states",),
+    "pyflink.datastream.timerservice": ("functions",),
+    "pyflink.datastream.time_domain": ("functions",),
+    "pyflink.datastream.functions": ("functions",),
+    "pyflink.datastream.data_stream": ("streams", "jobs"),
+    "pyflink.datastream.async_data_stream": ("streams",),
+    "pyflink.datastream.async_retry_strategies": ("retries",),
+    "pyflink.datastream.async_retry_predicates": ("retries",),
+    "pyflink.datastream.stream_execution_environment": ("environment",),
+    "pyflink.datastream.execution_mode": ("environment",),
+    "pyflink.datastream.window": ("windows",),
+    "pyflink.datastream.state": ("states",),
+    "pyflink.datastream.state_backend": ("resources",),
+    "pyflink.datastream.checkpoint_storage": ("resources",),
+    "pyflink.datastream.slot_sharing_group": ("resources",),
+    "pyflink.datastream.time_characteristic": ("resources",),
+    "pyflink.datastream.checkpoint_config": ("settings", "resources"),
+    "pyflink.datastream.checkpointing_mode": ("settings",),
+    "pyflink.datastream.externalized_checkpoint_retention": ("settings",),
+    "pyflink.datastream.tests": (),
+    "pyflink.datastream.tests.test_util": ("testing",),
+    "pyflink.datastream.connectors": ("connectors",),
+    "pyflink.datastream.formats": (),
+} | {
+    f"pyflink.common.{name}": _COMMON
+    for name in (
+        "completable_future", "config_options", "configuration", "constants", "execution_config", "execution_mode",
+        "input_dependency_constraint", "job_client", "job_execution_result", "job_id", "job_status",
+        "restart_strategy", "serialization", "time", "typeinfo", "types", "watermark_strategy",
+    )
+} | {
+    f"pyflink.datastream.connectors.{name}": ("connectors",)
+    for name in (
+        "base", "cassandra", "dynamic_kafka", "elasticsearch", "file_system", "hybrid_source", "jdbc", "kafka",
+        "kinesis", "number_seq", "pulsar", "rabbitmq",
+    )
+} | {
+    f"pyflink.datastream.formats.{name}": ("formats",) for name in ("avro", "csv", "json", "orc", "parquet")
+}  # fmt: skip
+
+REFUSED = {
+    "pyflink.table": "Funken has no Table API. Write the query with Spark (SparkSession.sql, DataFrames), or the job with "
+    "DataStream alone.",
+    "pyflink.fn_execution": "These are the insides of PyFlink's workers. Use what pyflink.datastream has.",
+    "pyflink.dataset": "PyFlink has had no DataSet API since 1.12. Use DataStream with RuntimeExecutionMode.BATCH.",
+    "pyflink.ml": "This is another package; it needs Flink. Use Spark ML.",
+    "pyflink.shell": "Use python, and StreamExecutionEnvironment.get_execution_environment().",
+}
+
+
+def sources(name: str) -> list[str] | None:
+    """Return the modules of Funken that hold what is in a PyFlink module; ``None`` if there is no such module.
+
+    >>> sources("pyflink.datastream.window")
+    ['funken.compat.pyflink.windows']
+    """
+    found = MODULES.get(name)
+    return None if found is None else [_HERE + each for each in found]
+
+
+def refusal(name: str) -> str | None:
+    """Return why a PyFlink module cannot be there, if it is one of those.
+
+    >>> refusal("pyflink.table.udf").split(".")[0]
+    'Funken has no Table API'
+    """
+    return next((why for module, why in REFUSED.items() if name == module or name.startswith(f"{module}.")), None)

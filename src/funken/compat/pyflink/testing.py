@@ -1,0 +1,120 @@
+"""PyFlink's test bases for jobs that are tested with them: environments in this process, and a sink that collects."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import unittest
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from funken.compat.pyflink.environment import RuntimeExecutionMode, StreamExecutionEnvironment
+from funken.compat.pyflink.watermarks import TimestampAssigner
+from funken.connectors.base import ReaderContext, Sink, SinkWriter
+from funken.types.info import TypeInformation
+from funken.types.text import written
+
+_COLLECTED: dict[str, list[tuple[str, str]]] = {}
+
+
+@dataclass(frozen=True)
+class DataStreamTestSinkFunction(Sink):
+    """Collects what a stream emits, as text: for ``add_sink``, and ``get_results`` after ``execute``."""
+
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    type_info: TypeInformation | None = None
+
+    def of_type(self, type_info: TypeInformation | None) -> Sink:
+        """Return the sink for records of a declared type."""
+        return replace(self, type_info=type_info)
+
+    def writer(self, context: ReaderContext) -> SinkWriter:
+        """Make a writer."""
+        return _Collecting(self)
+
+    def commit(self, committables: Sequence[Any]) -> None:
+        """Keep what a subtask collected."""
+        _COLLECTED.setdefault(self.id, []).extend(committables)
+
+    def get_results(self, is_python_object: bool = False, stringify: bool = True) -> list[str]:
+        """Return the records as Python or (by default) as Flink writes them, and forget them."""
+        return [pair[0 if is_python_object else 1] for pair in _COLLECTED.pop(self.id, [])]
+
+    def clear(self) -> None:
+        """Forget what was collected."""
+        _COLLECTED.pop(self.id, None)
+
+
+class _Collecting(SinkWriter):
+    def __init__(self, sink: DataStreamTestSinkFunction) -> None:
+        self._show = str if sink.type_info is None else written(sink.type_info)
+        self._pairs: list[tuple[str, str]] = []
+
+    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
+        """Collect a block."""
+        self._pairs += [(str(value), self._show(value)) for value in values]
+
+    def prepare_commit(self, end_of_input: bool) -> list[Any]:
+        """Return what was collected since the last time."""
+        pairs, self._pairs = self._pairs, []
+        return pairs
+
+
+class SecondColumnTimestampAssigner(TimestampAssigner):
+    """Takes the second field for the timestamp."""
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        """Return it."""
+        return int(value[1])
+
+
+class PyFlinkTestCase(unittest.TestCase):
+    """A folder, ``tempdir``, for the tests of a class."""
+
+    tempdir: ClassVar[str]
+    mode: ClassVar[RuntimeExecutionMode] = RuntimeExecutionMode.STREAMING
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        """Make the folder."""
+        cls.tempdir = tempfile.mkdtemp()
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        """Remove the folder."""
+        shutil.rmtree(cls.tempdir, ignore_errors=True)
+
+
+class PyFlinkStreamingTestCase(PyFlinkTestCase):
+    """An environment, ``env``, for each test: in this process, with parallelism 2."""
+
+    def setUp(self) -> None:
+        """Make the environment."""
+        self.env = StreamExecutionEnvironment.create_local_environment(2).set_runtime_mode(self.mode)
+
+
+class PyFlinkUTTestCase(PyFlinkStreamingTestCase):
+    """The same."""
+
+
+class PyFlinkITTestCase(PyFlinkStreamingTestCase):
+    """The same."""
+
+
+class PyFlinkBatchTestCase(PyFlinkStreamingTestCase):
+    """The same under ``BATCH``."""
+
+    mode = RuntimeExecutionMode.BATCH
+
+
+__all__ = [
+    "DataStreamTestSinkFunction",
+    "PyFlinkBatchTestCase",
+    "PyFlinkITTestCase",
+    "PyFlinkStreamingTestCase",
+    "PyFlinkTestCase",
+    "PyFlinkUTTestCase",
+    "SecondColumnTimestampAssigner",
+]

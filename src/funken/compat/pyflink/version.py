@@ -1,0 +1,8 @@
+"""The version of PyFlink that the compatibility layer follows."""
+
+from __future__ import annotations
+
+__version__ = "2.3.0"
+"""A DataStream program for this version is what is meant to run."""
+
+__all__ = ["__version__"]

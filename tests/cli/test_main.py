@@ -1,0 +1,62 @@
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+import funken
+from funken import config
+from funken.cli.main import main
+from funken.errors import JavaNotFound
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def test_help_names_every_command():
+    text = invoke("--help").output
+
+    assert "Apache Flink's DataStream model in Python, on Apache Spark" in text
+    assert all(f"\n  {command} " in text for command in ("demo", "explain", "options", "run", "version"))
+
+
+@pytest.mark.parametrize("command", ["demo", "explain", "options", "run", "version"])
+def test_every_command_has_help(command):
+    assert invoke(command, "-h").output.startswith(f"Usage: main {command}")
+
+
+def test_options_lists_them_all():
+    text = invoke("options").output
+
+    assert all(option.key in text for option in config.options())
+
+
+def test_options_can_be_searched():
+    assert "execution.buffer-timeout" in invoke("options", "buffer").output
+    assert "parallelism" not in invoke("options", "buffer").output
+    assert invoke("options", "nonsense").exit_code == 1
+
+
+def test_version_names_what_funken_runs_on():
+    text = invoke("version").output
+
+    assert f"funken   {funken.__version__}\n" in text
+    assert [line.split()[0] for line in text.splitlines()] == ["funken", "pyspark", "pyarrow", "python", "java"]
+
+
+def test_version_works_without_java(monkeypatch):
+    def none():
+        raise JavaNotFound("there is none")
+
+    monkeypatch.setattr("funken.cli.main.ensure_java", none)
+
+    assert "java     none: there is none" in invoke("version").output
+
+
+def test_the_package_can_be_run():
+    done = subprocess.run(
+        [sys.executable, "-m", "funken", "--version"], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert done.stdout == f"funken, version {funken.__version__}\n"

@@ -1,0 +1,203 @@
+"""``funken run`` and ``funken explain``, in this process: what they change is put back after each test."""
+
+import json
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from funken.cli.main import main
+from funken.config import Configuration, set_default_configuration
+
+
+@pytest.fixture(autouse=True)
+def put_back(monkeypatch):
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield
+    set_default_configuration(Configuration())
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Write a script and hand it to a command; ``arguments`` with a ``{}`` where the script goes."""
+    script = tmp_path / "job.py"
+
+    def invoke(code, *arguments):
+        script.write_text(code)
+        filled = [str(script) if argument == "{}" else argument for argument in arguments or ("run", "{}")]
+        return CliRunner().invoke(main, filled)
+
+    return invoke
+
+
+PROGRAM = """\
+from dataclasses import dataclass
+from funken import StreamExecutionEnvironment
+
+@dataclass(frozen=True)
+class Sale:
+    what: str
+    count: int
+
+env = StreamExecutionEnvironment.get_execution_environment()
+sales = env.from_collection([Sale("tea", 1), Sale("cake", 2), Sale("tea", 3)])
+sums = sales.key_by(lambda sale: sale.what).reduce(lambda a, b: Sale(a.what, a.count + b.count))
+"""
+
+
+def test_a_script_runs_as_python_would_run_it(run, tmp_path):
+    (tmp_path / "beside.py").write_text("WORD = 'found'\n")
+
+    done = run("import sys, beside\nprint(__name__, sys.argv[1:], beside.WORD)", "run", "{}", "-p", "--name=x")
+
+    assert done.output == "__main__ ['-p', '--name=x'] found\n"
+
+
+def test_classes_of_the_script_travel(run):
+    done = run(PROGRAM + "sums.print()\nenv.execute()", "run", "--target", "local", "-p", "2", "{}")
+
+    assert sorted(line[3:] for line in done.output.splitlines()) == [
+        "Sale(what='cake', count=2)",
+        "Sale(what='tea', count=1)",
+        "Sale(what='tea', count=4)",
+    ]
+
+
+ASK = """\
+from funken import Configuration, StreamExecutionEnvironment
+environment = StreamExecutionEnvironment.get_execution_environment
+print(environment().get_parallelism(), environment(Configuration({"parallelism.default": 7})).get_parallelism(),
+      environment().set_parallelism(8).get_parallelism(), environment().get_buffer_timeout())
+"""
+
+
+def test_options_are_what_environments_begin_with_and_the_script_wins(run):
+    done = run(ASK, "run", "-p", "3", "-D", "execution.buffer-timeout.interval=5 s", "{}")
+
+    assert done.output == "3 7 8 5000\n"
+
+
+def test_a_name_is_for_jobs_that_have_none(run):
+    named = PROGRAM + "sums.print()\nprint(env.compile().name, env.compile('own').name)"
+
+    assert run(named, "run", "--name", "sums", "{}").output == "sums own\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-D", "parallelism.default"], "'parallelism.default' is not of the form KEY=VALUE."),
+        (["-D", "paralelism.default=2"], "Did you mean 'parallelism.default'?"),
+        (["-D", "parallelism.default=two"], "'two' is no whole number"),
+        (["-p", "0"], "0 is not in the range"),
+        (["--target", "moon"], "'moon' is not one of"),
+        (["nowhere.py"], "'nowhere.py' does not exist"),
+    ],
+)
+def test_a_wrong_command_line(run, arguments, message):
+    done = run("print('not run')", "run", *arguments, "{}")
+
+    assert done.exit_code == 2
+    assert message in done.output
+
+
+FAILING = """\
+from funken import StreamExecutionEnvironment
+
+def inverse(x):
+    return 1 / x
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.from_collection([0]).map(inverse).print()
+env.execute("division")
+"""
+
+
+def test_a_function_that_raises(run, tmp_path):
+    done = run(FAILING, "run", "--target", "local", "{}")
+
+    assert done.exit_code == 1
+    assert done.stderr.startswith("Error: operator 'map' (subtask 0) failed at the record 0: ZeroDivisionError")
+    assert ", in inverse\n    return 1 / x" in done.stderr
+    assert f'in {tmp_path / "job.py"}, line 8: env.execute("division")' in done.stderr
+    assert "funken/runtime" not in done.stderr
+
+
+def test_an_error_of_the_script(run, tmp_path):
+    done = run("def f():\n    return missing\nf()")
+
+    assert done.exit_code == 1
+    assert done.stderr.splitlines()[:2] == [
+        "Traceback (most recent call last):",
+        f'  File "{tmp_path / "job.py"}", line 3, in <module>',
+    ]
+    assert done.stderr.splitlines()[-1] == "NameError: name 'missing' is not defined"
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code"), [("raise SystemExit(3)", 3), ("raise KeyboardInterrupt", 130), ("x = = 1", 1), ("", 0)]
+)
+def test_exit_codes(run, code, exit_code):
+    assert run(code).exit_code == exit_code
+
+
+def test_a_job_that_still_runs_is_waited_for(run):
+    done = run(PROGRAM + "sums.print()\nenv.execute_async('sums')", "run", "--target", "local", "-p", "1", "{}")
+
+    assert "Sale(what='tea', count=4)" in done.stdout
+    assert done.exit_code == 0
+
+
+def test_a_job_is_stopped_when_the_script_fails(run):
+    endless = """\
+from funken import *
+env = StreamExecutionEnvironment.get_execution_environment()
+source = DataGeneratorSource(lambda index: index)
+env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").for_each(lambda number: None)
+client = env.execute_async()
+raise KeyError(client.get_job_status().result().name)
+"""
+    done = run(endless, "run", "--target", "local", "-p", "1", "--progress", "{}")
+
+    assert done.exit_code == 1
+    assert "Flink Streaming Job: cancelled after" in done.stderr
+    assert done.stderr.endswith("KeyError: 'RUNNING'\n")
+
+
+def test_progress_goes_to_stderr(run):
+    done = run(PROGRAM + "sums.print()\nenv.execute('sums')", "run", "--target", "local", "-p", "1", "--progress", "{}")
+
+    assert "sums: finished after" in done.stderr
+    assert "sums" not in done.stdout
+
+
+ENDINGS = {
+    "execute": "sums.print()\nenv.execute('sums')",
+    "execute_async": "sums.print()\nclient = env.execute_async('sums')",
+    "execute_and_collect": "print(list(sums.execute_and_collect('sums')))",
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_explain_prints_the_plan_and_runs_nothing(run, ending):
+    done = run(f"{PROGRAM}print('to stderr')\n{ENDINGS[ending]}", "explain", "-p", "2", "{}")
+
+    assert done.exit_code == 0
+    assert done.stdout.startswith("sums: 2 levels, 3 task slots\nlevel 0 (width 1)\n  [0] collection\n")
+    assert "Sale(" not in done.output
+    assert done.stderr == "to stderr\n"
+
+
+def test_explain_prints_json(run):
+    done = run(PROGRAM + "sums.print()\nenv.execute('sums')", "explain", "--json", "--target", "local", "{}")
+
+    assert json.loads(done.stdout)["name"] == "sums"
+
+
+def test_explain_needs_an_execute(run):
+    done = run("print('nothing')", "explain", "{}")
+
+    assert done.exit_code == 1
+    assert "ended without a call of execute()" in done.stderr

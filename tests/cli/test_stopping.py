@@ -1,0 +1,69 @@
+"""A signal in the middle of a job: the exit code, and that nothing of the job is left."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+ENDLESS = """\
+from funken import DataGeneratorSource, StreamExecutionEnvironment, WatermarkStrategy
+
+env = StreamExecutionEnvironment.get_execution_environment()
+source = DataGeneratorSource(lambda index: index, rate_per_second=100)
+numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+numbers.key_by(lambda number: number % 3).sum().print()
+env.execute()
+"""
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+
+def processes_with(variable):
+    """The processes with a variable in their environment: the first one, and all that came of it."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if variable.encode() in path.read_bytes().split(b"\0"):
+                found.append(path.parent.name)
+        except OSError:
+            continue
+    return found
+
+
+def is_gone(variable, seconds=20):
+    limit = time.monotonic() + seconds
+    while processes_with(variable):
+        if time.monotonic() > limit:
+            return False
+        threading.Event().wait(0.05)
+    return True
+
+
+@pytest.mark.ways("local", "continuous")
+@pytest.mark.parametrize(("sent", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_the_job_and_leaves_nothing(mode, sent, exit_code, tmp_path):
+    script, temporary = tmp_path / "job.py", tmp_path / "temporary"
+    script.write_text(ENDLESS)
+    temporary.mkdir()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "funken", "run", "--target", mode, "-p", "2", script],
+        env=os.environ | {"TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline()[1:3] == "> "  # the job runs
+
+    child.send_signal(sent)
+    _, said = child.communicate(timeout=60)
+
+    assert child.returncode == exit_code
+    assert said.endswith("Interrupted.\n") == (sent == signal.SIGINT)
+    assert is_gone(f"TMPDIR={temporary}")
+    assert list(temporary.iterdir()) == []

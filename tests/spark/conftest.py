@@ -1,0 +1,91 @@
+"""A watch over what jobs leave behind: no query, no Spark job, no worker, no thread, no folder."""
+
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from funken.runtime.master import JobMaster
+from funken.runtime.messages import Opening
+
+BOUND = 60  # seconds; what is waited for takes one or two, but the machine may be busy
+
+
+def wait_until(condition, what, seconds=BOUND):
+    """Wait for something that tells nobody when it happens, such as a file in a worker."""
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit, f"{what}: not within {seconds} s"
+        threading.Event().wait(0.02)
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+class Watch:
+    """What the jobs of a test are made of, as their tasks report it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.pids = {}
+        self.opening = threading.Event()
+
+    def saw(self, report):
+        if isinstance(report, Opening):
+            self.pids[report.task] = report.pid
+            self.opening.set()
+
+    def wait_for_tasks(self, count):
+        wait_until(lambda: len(self.pids) >= count, f"{count} tasks open")
+
+    def workers_are_gone(self, level):
+        """In batch Spark keeps workers for the next job, but not those whose code did not come back."""
+        mine = [pid for task, pid in self.pids.items() if task.level == level]
+        assert mine
+        wait_until(lambda: not [pid for pid in mine if alive(pid)], f"workers of level {level} end", 10)
+
+    def nothing_is_left(self, mode):
+        from pyspark import SparkContext
+
+        context = SparkContext._active_spark_context
+        state = context._jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession().get().sharedState()
+        assert state.activeStreamingQueries().isEmpty()
+        wait_until(lambda: not context.statusTracker().getActiveJobsIds(), "Spark jobs end")
+        wait_until(lambda: not [t.name for t in threading.enumerate() if t.name.startswith("funken-")], "threads end")
+        assert list(self.folder.iterdir()) == []
+        if mode == "continuous":
+            wait_until(lambda: not [pid for pid in self.pids.values() if alive(pid)], "workers end", 10)
+
+
+@pytest.fixture
+def watch(tmp_path_factory, monkeypatch):
+    """Record the tasks of every job, and keep temporary folders in a place of the test's own."""
+    found = Watch(tmp_path_factory.mktemp("temporary"))
+    monkeypatch.setattr(tempfile, "tempdir", str(found.folder))
+    handle = JobMaster.handle
+
+    def recording(self, report):
+        found.saw(report)
+        return handle(self, report)
+
+    monkeypatch.setattr(JobMaster, "handle", recording)
+    return found
+
+
+@pytest.fixture
+def blocked(tmp_path):
+    """A file that user code makes when it is about to block, and a way to wait for it."""
+
+    class Blocked:
+        path = str(tmp_path / "blocked")
+
+        def wait(self):
+            wait_until(Path(self.path).exists, "user code is reached")
+
+    return Blocked()

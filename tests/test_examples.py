@@ -1,0 +1,54 @@
+"""Every example runs, without Spark and as the command line runs it, and prints what it should."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+PRINTED = {
+    "wordcount.py": """\
+(64, 'to', 5)
+(65, 'to', 9)
+(65, 'sleep', 4)
+(66, 'to', 7)
+(66, 'sleep', 4)
+(67, 'to', 7)
+(67, 'sleep', 4)
+(68, 'to', 7)
+(68, 'sleep', 4)
+(69, 'to', 4)
+""",
+    "silence.py": """\
+cellar is silent since second 2
+attic is silent since second 5
+cellar is silent since second 14
+attic is silent since second 31
+cellar is silent since second 32
+""",
+    "late.py": """\
+count> ada: 2 click(s) by second 10
+count> ada: 3 click(s) by second 10
+count> bob: 1 click(s) by second 20
+count> bob: 2 click(s) by second 20
+too late> (2, 'ada')
+count> bob: 1 click(s) by second 30
+""",
+}
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_an_example_prints_what_it_should(path, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "funken", "run", "--target", "local", path],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == PRINTED[path.name]
