@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from funken import OutputTag
+from funken import OutputTag, blocking
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK
 from funken.operators.async_cache import CacheSpec, ResultCache
@@ -338,6 +338,30 @@ def test_without_a_timeout_requests_may_take_for_ever(start, service):
     op.later(10**9)
     service.answer("a")
     op.until_output(1)
+
+
+def test_a_call_that_blocks_is_given_up_and_goes_on_in_its_thread(start):
+    class Blocks:
+        begun, let_go, ended = threading.Event(), threading.Event(), threading.Event()
+
+        def async_invoke(self, value):
+            self.begun.set()
+            self.let_go.wait(PATIENCE)
+            self.ended.set()
+            return ["late"]
+
+        def timeout(self, value):
+            return [f"no answer for {value}"]
+
+    op = start(blocking(Blocks()), timeout_ms=10)
+    op.feed("a")
+    assert Blocks.begun.wait(PATIENCE)
+    op.later(10)
+    assert op.output == ["no answer for a"]
+    Blocks.let_go.set()
+    assert Blocks.ended.wait(PATIENCE)
+    op.end_input()
+    assert op.output == ["no answer for a"]
 
 
 # ---- results and failures

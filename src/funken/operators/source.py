@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from funken.connectors.base import Batch, Boundedness, NeedSplits, ReaderContext, Source, SourceReader, Wait
+from funken.ids import MAX_WATERMARK
 from funken.operators.base import Operator
 from funken.operators.timestamps import Stamper
 from funken.timing.watermarks import WatermarkStrategy
@@ -45,6 +46,8 @@ class SourceOperator(Operator):
         self._asked = False
         self._no_more = False
         self._restored: list[Any] = []
+        self._allowed: int | None = None
+        self._align_due: int | None = None
         self.records = 0
         """How many records were read."""
 
@@ -54,6 +57,8 @@ class SourceOperator(Operator):
         place = ReaderContext(context.operator, context.subtask, context.parallelism, attempt=context.attempt)
         self._reader = self._spec.source.reader(place)
         self._stamper = Stamper(self._spec.strategy, self)
+        if self._spec.strategy.alignment is not None:
+            self._align_due = context.processing_time()
         self._opened = True
         self._reader.open()
         if self._restored:
@@ -74,6 +79,8 @@ class SourceOperator(Operator):
 
         Returns 0 if there may be more at once, a number of ms to wait if not, ``None`` if the source has ended.
         """
+        if self._allowed is not None and self._stamper.progress.watermark > self._allowed:
+            return 5
         found = self._reader.poll(limit, now)
         if isinstance(found, Batch):
             self.records += len(found.values)
@@ -86,6 +93,7 @@ class SourceOperator(Operator):
             return found.millis
         assert isinstance(found, NeedSplits)
         if self._no_more:
+            self._report_watermark(MAX_WATERMARK)
             return None
         if not self._asked:
             self._asked = True
@@ -103,13 +111,30 @@ class SourceOperator(Operator):
         """The driver found new splits: ask again."""
         self._asked = False
 
+    def align(self, allowed: int) -> None:
+        """Read no further once the watermark is above ``allowed``: others of the alignment group are behind."""
+        self._allowed = allowed
+
+    def _report_watermark(self, watermark: int) -> None:
+        if self._spec.strategy.alignment is not None:
+            group, drift, _ = self._spec.strategy.alignment
+            self.context.report("align", (group, watermark, drift))
+
     def next_tick(self) -> int | None:
-        """When watermarks are due."""
-        return self._stamper.next_tick()
+        """When watermarks are due, to be emitted or to be told to the alignment group."""
+        dues = [due for due in (self._stamper.next_tick(), self._align_due) if due is not None]
+        return min(dues) if dues else None
 
     def tick(self, now: int) -> None:
-        """Emit watermarks."""
-        self._stamper.tick(now)
+        """Emit watermarks; tell the alignment group how far this subtask is (an idle one holds nobody back)."""
+        due = self._stamper.next_tick()
+        if due is not None and due <= now:
+            self._stamper.tick(now)
+        if self._align_due is not None and self._align_due <= now:
+            assert self._spec.strategy.alignment is not None
+            self._align_due = now + self._spec.strategy.alignment[2]
+            progress = self._stamper.progress
+            self._report_watermark(MAX_WATERMARK if progress.idle else progress.watermark)
 
     def snapshot(self) -> Any:
         """Return the unfinished splits with their positions."""

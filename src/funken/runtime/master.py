@@ -19,6 +19,7 @@ from funken.ids import OperatorId
 from funken.operators.sink import CollectSink, WriterSink
 from funken.operators.source import SourceSpec
 from funken.plan.physical import PhysicalPlan
+from funken.runtime.alignment import Alignment
 from funken.runtime.messages import (
     AddSplits,
     Collected,
@@ -29,6 +30,7 @@ from funken.runtime.messages import (
     Prepared,
     Printed,
     Queued,
+    Reached,
     Report,
     SplitsFound,
     SplitsWanted,
@@ -121,6 +123,7 @@ class JobMaster:
         self._again: dict[tuple[int, int], list[Any]] = {}
         self._sinks: dict[OperatorId, Sink] = {}
         self._prepared: dict[OperatorId, list[Any]] = {}
+        self._alignment = Alignment()
         self._next_discovery: dict[OperatorId, int] = {}
         for vertex in plan.vertices:
             for node in vertex.nodes:
@@ -178,6 +181,9 @@ class JobMaster:
             case Collected() | Printed() | Prepared():
                 self._deliver(report)
                 return []
+            case Reached():
+                with self._lock:
+                    return self._alignment.reached(report)
             case Queued(born=born, excess=excess):
                 return [(task, Throttle(born, excess)) for task in self.tasks if task.level == 0]
             case Finished():

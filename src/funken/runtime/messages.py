@@ -106,6 +106,15 @@ class Queued(Report):
 
 
 @dataclass(frozen=True, slots=True)
+class Reached(Report):
+    """A source subtask of a watermark alignment group has reached ``watermark``; ``drift`` (ms) is what it allows."""
+
+    group: str = ""
+    watermark: int = 0
+    drift: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Finished(Report):
     """Every vertex of the task ended."""
 
@@ -146,6 +155,14 @@ class Throttle(Order):
 
     born: float
     excess: float
+
+
+@dataclass(frozen=True, slots=True)
+class Align(Order):
+    """The source subtask is to stop reading while its watermark is above ``allowed``."""
+
+    operator: int
+    allowed: int
 
 
 @dataclass(frozen=True, slots=True)

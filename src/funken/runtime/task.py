@@ -29,6 +29,7 @@ from funken.runtime.chain import Chain, EdgeEnd
 from funken.runtime.inputs import Gate
 from funken.runtime.messages import (
     AddSplits,
+    Align,
     Collected,
     Failed,
     Finished,
@@ -37,6 +38,7 @@ from funken.runtime.messages import (
     Prepared,
     Printed,
     Queued,
+    Reached,
     Report,
     SplitsFound,
     SplitsWanted,
@@ -370,6 +372,10 @@ class Task:
                 if source is not None:
                     with self._guard():
                         source.add_splits(splits, no_more)
+            case Align(operator, allowed):
+                source = self._source(operator)
+                if source is not None:
+                    source.align(allowed)
             case Throttle(born, excess):
                 self._queueing.throttle(born, excess, self._clock.wall())
             case SplitsFound(operator):
@@ -403,6 +409,9 @@ class Task:
         match kind:
             case "splits":
                 self._report(SplitsWanted(*place))
+            case "align":
+                group, watermark, drift = payload
+                self._report(Reached(*place, group=group, watermark=watermark, drift=drift))
             case "print":
                 self._report(Printed(*place, lines=tuple(payload)))
             case "collect":
