@@ -272,7 +272,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=1000)
     parser.add_argument("--seconds", type=float, default=15)
     parser.add_argument("--warmup", type=float, default=3)
-    parser.add_argument("--busy", type=float, default=0.9)
+    parser.add_argument("--busy", type=float, default=0.95)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     receiver, sender = multiprocessing.Pipe(duplex=False)

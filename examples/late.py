@@ -2,7 +2,13 @@
 
 from datetime import timedelta
 
-from funken import OutputTag, StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkGenerator, WatermarkStrategy
+from funken import (
+    OutputTag,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WatermarkGenerator,
+    WatermarkStrategy,
+)
 
 CLICKS = [(1, "ada"), (4, "ada"), (12, "bob"), (3, "ada"), (21, "bob"), (2, "ada"), (15, "bob")]  # second, user
 TOO_LATE = OutputTag("too late")

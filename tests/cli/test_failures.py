@@ -17,9 +17,7 @@ def test_frames_of_funken_are_left_out():
 
     text = explained(OperatorFailed("map failed", "map", 0, trace))
 
-    assert text == (
-        f"map failed\n\nTraceback (most recent call last):\n{THEIRS}ZeroDivisionError: division by zero"
-    )
+    assert text == (f"map failed\n\nTraceback (most recent call last):\n{THEIRS}ZeroDivisionError: division by zero")
 
 
 def test_the_line_of_the_program_is_named():
@@ -27,7 +25,7 @@ def test_the_line_of_the_program_is_named():
         local([1]).set_parallelism(0)
 
     assert explained(raised.value, __file__).splitlines()[-1] == (
-        f'in {__file__}, line {raised.traceback[0].lineno + 1}: local([1]).set_parallelism(0)'
+        f"in {__file__}, line {raised.traceback[0].lineno + 1}: local([1]).set_parallelism(0)"
     )
 
 

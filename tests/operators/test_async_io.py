@@ -428,6 +428,24 @@ def test_a_coroutine_that_ends_without_a_result_fails_the_job(start, end):
         op.end_input()
 
 
+def test_the_loop_survives_what_user_code_does_to_it(start):
+    class Stops:
+        async def async_invoke(self, value):
+            async def leave():
+                raise SystemExit
+
+            self.task = asyncio.get_running_loop().create_task(leave())
+            asyncio.get_running_loop().stop()
+            await asyncio.sleep(0.001)
+            assert isinstance(self.task.exception(), SystemExit)
+            return [value]
+
+    op = start(Stops())
+    op.feed("a")
+    op.end_input()
+    assert op.output == ["a"]
+
+
 # ---- retries
 
 

@@ -225,6 +225,7 @@ def test_in_batch_nothing_is_late_and_all_is_kept_to_the_end():
     assert kept(op) == 0
 
 
+@few
 @given(st.dictionaries(st.integers(-50, 50), st.just([0]), max_size=20), st.integers(-60, 60), st.integers(0, 60))
 def test_within_finds_the_same_by_asking_and_by_looking(buckets, low, width):
     assert list(within(buckets, low, low + width)) == sorted(at for at in buckets if low <= at <= low + width)

@@ -132,7 +132,7 @@ class Tally:
             words[word] = count
         elif not self._windows or start > min(self._windows):
             # A new dict, so that the thread that draws never iterates over one that changes.
-            self._windows = dict(sorted(self._windows.items())[-1:] + [(start, Counter({word: count}))])
+            self._windows = dict([*sorted(self._windows.items())[-1:], (start, Counter({word: count}))])
 
     def newest(self) -> tuple[int, Counter[str]] | None:
         """Return the newest window that is probably complete: the last but one that any subtask has sent."""

@@ -73,6 +73,7 @@ class RequestLoop:
         self._running: set[Request] = set()
         self._done: SimpleQueue[Request] = SimpleQueue()
         self._told = False
+        self._ending = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="funken-async", daemon=True)
         self._thread.start()
@@ -117,6 +118,7 @@ class RequestLoop:
         """Stop everything that runs in the loop, and the loop. A thread that user code keeps busy is left behind."""
         with contextlib.suppress(TimeoutError):
             self.run(self._end(asyncio.all_tasks), _GRACE_SECONDS)
+        self._ending = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_GRACE_SECONDS)
 
@@ -124,11 +126,11 @@ class RequestLoop:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            self._loop.close()
+        while not self._ending:  # user code may stop the loop, or raise SystemExit in a task of its own
+            with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                self._loop.run_forever()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
 
     def _begin(self, requests: list[Request]) -> None:
         for request in requests:

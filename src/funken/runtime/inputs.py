@@ -1,15 +1,22 @@
-"""The gate of a vertex: its channels, their watermarks, which of them idle or ended.
+"""The gate of a vertex: its channels, their watermarks, which of them idle or ended, and where barriers meet.
 
 Invariants: the watermark told to the operators never decreases and is the minimum over the live channels of all
 inputs; idle and ended channels hold nobody back; the end is told once, after ``MAX_WATERMARK``. (Flink's
 ``StatusWatermarkValve``.)
+
+Barriers (Chandy and Lamport's cut, as in Flink's ``SingleCheckpointBarrierHandler``): the first barrier of checkpoint n
+begins an alignment. From then on a channel whose barrier came is *blocked*: what follows on it is held back, in order.
+When every channel that has not ended has delivered its barrier, the operators are told, and then what was held is let
+through. So the operators' state at that moment holds exactly what came before the barriers. With ``align`` false (at least
+once) nothing is held. A barrier of a later checkpoint gives up an earlier alignment; one of an earlier is ignored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
@@ -40,6 +47,9 @@ class Receiver(Protocol):
     def idle(self, idle: bool) -> None:
         """Everything went idle, or came back."""
 
+    def barrier(self, checkpoint: int) -> None:
+        """Every channel has delivered its barrier: take the snapshot, and pass the barrier on."""
+
     def end_input(self, index: int) -> None:
         """One input ended."""
 
@@ -50,8 +60,16 @@ class Receiver(Protocol):
 class Gate:
     """Turns what comes over the channels into what the operators are told."""
 
-    def __init__(self, receiver: Receiver, channels: Iterable[tuple[tuple[int, int], int]]) -> None:
+    def __init__(self, receiver: Receiver, channels: Iterable[tuple[tuple[int, int], int]], align: bool = True) -> None:
         self._receiver = receiver
+        self._align = align
+        self._aligning: int | None = None
+        self._newest = -1
+        self._arrived: set[tuple[int, int]] = set()
+        #: the channels to be held back; a subset of ``_arrived``, empty unless aligning
+        self._blocked: set[tuple[int, int]] = set()
+        #: what came on blocked channels, in order
+        self._held: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self.channels = {key: Channel(index) for key, index in channels}
         self._inputs = sorted({channel.input for channel in self.channels.values()})
         self._of_input = {i: [c for c in self.channels.values() if c.input == i] for i in self._inputs}
@@ -62,6 +80,9 @@ class Gate:
 
     def data(self, key: tuple[int, int], values: Values, timestamps: Timestamps) -> None:
         """A block of records came."""
+        if key in self._blocked:
+            self._held.append((self.data, (key, values, timestamps)))
+            return
         channel = self.channels[key]
         if channel.idle:
             channel.idle = False
@@ -70,6 +91,9 @@ class Gate:
 
     def watermark(self, key: tuple[int, int], watermark: int) -> None:
         """A channel's watermark came; one that goes back is ignored."""
+        if key in self._blocked:
+            self._held.append((self.watermark, (key, watermark)))
+            return
         channel = self.channels[key]
         if watermark > channel.watermark:
             channel.watermark = watermark
@@ -78,12 +102,18 @@ class Gate:
 
     def idle(self, key: tuple[int, int], idle: bool) -> None:
         """A channel said that it idles, or that it is back."""
+        if key in self._blocked:
+            self._held.append((self.idle, (key, idle)))
+            return
         channel = self.channels[key]
         channel.idle = idle
         self._advance(channel.input)
 
     def end(self, key: tuple[int, int]) -> None:
         """A channel ended."""
+        if key in self._blocked:
+            self._held.append((self.end, (key,)))
+            return
         channel = self.channels[key]
         channel.ended = True
         channel.watermark = MAX_WATERMARK
@@ -93,6 +123,45 @@ class Gate:
         if all(c.ended for c in self.channels.values()):
             self.finished = True
             self._receiver.finish()
+        elif self._aligning is not None:
+            self._complete_if_all_came()
+
+    def barrier(self, key: tuple[int, int], checkpoint: int) -> None:
+        """A channel's barrier came."""
+        if key in self._blocked:
+            self._held.append((self.barrier, (key, checkpoint)))
+            return
+        if checkpoint <= self._newest and checkpoint != self._aligning:
+            return
+        if self._aligning is None or checkpoint > self._aligning:
+            self.give_up()
+            self._aligning = self._newest = checkpoint
+        self._arrived.add(key)
+        if self._align:
+            self._blocked.add(key)
+        self._complete_if_all_came()
+
+    def give_up(self, checkpoint: int | None = None) -> None:
+        """Stop waiting for barriers, of ``checkpoint`` if one is given; let through what was held."""
+        if self._aligning is None or (checkpoint is not None and checkpoint != self._aligning):
+            return
+        self._aligning = None
+        self._arrived.clear()
+        self._release()
+
+    def _complete_if_all_came(self) -> None:
+        if all(channel.ended or key in self._arrived for key, channel in self.channels.items()):
+            checkpoint, self._aligning = self._aligning, None
+            self._arrived.clear()
+            assert checkpoint is not None
+            self._receiver.barrier(checkpoint)
+            self._release()
+
+    def _release(self) -> None:
+        self._blocked.clear()
+        held, self._held = self._held, deque()
+        for handle, arguments in held:  # a barrier among them may begin the next alignment: then the rest is held again
+            handle(*arguments)
 
     def _advance(self, index: int) -> None:
         live = [c.watermark for c in self._of_input[index] if not c.idle]

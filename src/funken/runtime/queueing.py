@@ -10,12 +10,13 @@ nothing about the queue after it and is ignored. Paced and idle sources are left
 from __future__ import annotations
 
 import os
+
 _LONGEST_PAUSE = 0.25
 _LEAST_PAUSE = 0.001
 _LEAST_GAP = 5e-5
 _MOST_GAP = 0.01
-_SLOWER = float(os.environ.get("QSLOW","1.25"))
-_FASTER = float(os.environ.get("QFAST","0.995"))
+_SLOWER = float(os.environ.get("QSLOW", "1.25"))
+_FASTER = float(os.environ.get("QFAST", "0.995"))
 _QUIET = 0.05
 _BASELINE_DRIFT = 1e-5
 

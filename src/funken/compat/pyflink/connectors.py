@@ -14,7 +14,6 @@ from funken.connectors.files import StreamFormat
 from funken.connectors.part_files import RollingPolicy
 
 
-
 class InPlace:
     """A builder that may be used without its results: every step changes it, as PyFlink's builders do."""
 

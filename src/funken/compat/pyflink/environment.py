@@ -165,9 +165,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         """Carry a module, a package folder, or a zip to the workers, where functions can import it."""
         self._dependencies.add_file(file_path)
 
-    def set_python_requirements(
-        self, requirements_file_path: str, requirements_cache_dir: str | None = None
-    ) -> None:
+    def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
         """Install what a file names, here, and carry it to the workers; what they have already wins."""
         self._dependencies.add_requirements(requirements_file_path, requirements_cache_dir)
 

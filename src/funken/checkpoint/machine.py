@@ -1,0 +1,433 @@
+"""The checkpoint coordinator as a pure state machine: events and the time in, commands out, nothing else.
+
+One checkpoint goes through ``STEPS``, the job through ``PHASES``; any other move is a bug and raises. What moves them:
+
+==========  ==================================================  ===========================================
+step        event                                               what follows
+==========  ==================================================  ===========================================
+PENDING     last missing task acked or finished                 READY
+PENDING     a task declined; the timeout; (1)                   ABORTED: NotifyAborted, Discard, Answer
+READY       no other manifest is being written                  STORING: Store
+READY       (1)                                                 ABORTED
+STORING     Stored                                              COMPLETE: NotifyComplete, Prune, Answer
+STORING     StoreFailed                                         ABORTED
+==========  ==================================================  ===========================================
+
+(1) a newer checkpoint is complete; the attempt failed; the job ended.
+
+Rules, as in Flink:
+
+* Manifests are written one at a time, and a checkpoint that completes aborts the older ones: no two complete out of order.
+* A savepoint is outside of that order: it aborts nothing, is not aborted by a newer checkpoint, commits nothing and is
+  not counted or pruned. Only the savepoint that a job is stopped with commits, and then nothing begins after it.
+* Too many failed checkpoints in a row fail the attempt; savepoints do not count. A drained job cannot go on, so a failed
+  stop with ``DRAIN`` fails the attempt too; after a failed one with ``SUSPEND`` the sources read on.
+* A task that has finished takes part with its final state. When all have, one last checkpoint makes everything safe.
+* An acknowledgement that nobody waits for (late, of another attempt) is normal: what it names is discarded.
+* Between a failure and the next attempt, ``MayRestart`` tells when it is settled which checkpoint is the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from funken.checkpoint.events import (
+    Acked,
+    Answer,
+    Command,
+    Declined,
+    Discard,
+    Event,
+    Failed,
+    FailJob,
+    Handles,
+    JobOver,
+    Kind,
+    MayRestart,
+    NotifyAborted,
+    NotifyComplete,
+    Outcome,
+    Prune,
+    Request,
+    Started,
+    Stop,
+    Stopped,
+    Store,
+    Stored,
+    StoreFailed,
+    Task,
+    TaskFinished,
+    Tick,
+    Trigger,
+    TriggerRequested,
+    Wake,
+)
+from funken.checkpoint.steps import PHASES, Pending, Phase, Policy, Step, Stories
+from funken.ids import CheckpointId, Millis
+
+_LIVE = frozenset({Phase.RUNNING, Phase.STOPPING})
+
+
+class CheckpointMachine:
+    """Decides about the checkpoints of one job, over all its attempts; change it through ``handle`` only.
+
+    >>> machine = CheckpointMachine(Policy(interval=Millis(100)))
+    >>> machine.handle(Started(1, ("a", "b"), ("a",)), now=Millis(0))
+    [Wake(at=100)]
+    >>> trigger, wake = machine.handle(Tick(), now=Millis(100))
+    >>> trigger.checkpoint, trigger.tasks
+    (1, ('a',))
+    """
+
+    def __init__(
+        self, policy: Policy, completed: Iterable[CheckpointId] = (), next_id: CheckpointId | None = None
+    ) -> None:
+        self.policy = policy
+        self.phase = Phase.IDLE
+        #: the number of the attempt that runs or ran last; what others say is not believed
+        self.attempt = 0
+        #: the tasks of the attempt, in the order in which they were named
+        self.tasks: tuple[Task, ...] = ()
+        #: those of them that are asked to begin a checkpoint
+        self.sources: tuple[Task, ...] = ()
+        #: tasks that have ended, and their final states; a subset of ``tasks``
+        self.finished: dict[Task, Handles] = {}
+        #: checkpoints and savepoints under way, oldest first; empty unless live, but for the one being stored
+        self.pending: dict[CheckpointId, Pending] = {}
+        #: whose manifest is being written; it is in ``pending``, and only Stored or StoreFailed takes it out
+        self.storing: CheckpointId | None = None
+        #: complete checkpoints that are kept, oldest first, at most ``policy.retained``
+        self.completed: list[CheckpointId] = list(completed)
+        #: greater than every id ever given
+        self.next_id = max(
+            CheckpointId(1), next_id or CheckpointId(1), CheckpointId(max(self.completed, default=0) + 1)
+        )
+        #: of whose completion the tasks were told last; never goes back
+        self.notified = self.completed[-1] if self.completed else CheckpointId(0)
+        #: how many checkpoints have failed since one was complete; at most ``tolerable_failures`` while live
+        self.failures = 0
+        #: when the next one is to begin, if nothing holds it up; ``None``: only if asked for
+        self.due: Millis | None = None
+        self._now = Millis(0)
+        self._ended_at: Millis | None = None
+        self._asked: list[Request] = []
+        self._last: CheckpointId | None = None
+        self._settling = False
+        self._orphans: list[Handles] = []
+        self._outcome: Outcome | None = None
+        self._woken: Millis | None = None
+        self._commands: list[Command] = []
+        self._stories = Stories()
+
+    # ---- events
+
+    def handle(self, event: Event, now: Millis) -> list[Command]:
+        """Take an event; return what is to be done, in this order. Time never goes back here, whatever ``now`` says."""
+        self._commands = commands = []
+        self._now = max(self._now, now)
+        match event:
+            case Tick():
+                pass
+            case Started():
+                self._start(event)
+            case TriggerRequested():
+                self._request(event)
+            case Acked():
+                self._ack(event)
+            case Declined(attempt=attempt, checkpoint=checkpoint) if attempt == self.attempt:
+                self._decline(event)
+            case TaskFinished():
+                self._finish(event)
+            case Stored(checkpoint=checkpoint) if checkpoint == self.storing:
+                self._stored(self.pending.pop(checkpoint))
+            case StoreFailed(checkpoint=checkpoint, reason=reason) if checkpoint == self.storing:
+                self.storing = None
+                self._abort(self.pending[checkpoint], f"its manifest could not be written: {reason}", counts=True)
+            case Failed():
+                self._fail(event)
+            case Stopped(outcome=outcome):
+                self._stop(outcome)
+        self._expire()
+        self._begin_due()
+        self._begin_last()
+        self._store_next()
+        self._settle()
+        self._wake()
+        return commands
+
+    def _start(self, event: Started) -> None:
+        assert self.storing is None, "an attempt must not start before MayRestart"
+        assert event.attempt > self.attempt, "attempts are numbered upwards"
+        self._move(Phase.RUNNING)
+        self.attempt, self.tasks, self.sources = event.attempt, event.tasks, event.sources
+        self.finished = {}
+        self.failures = 0
+        self._settling = False
+        self._last = None
+        self.due = None if self.policy.interval is None else Millis(self._now + self.policy.interval)
+
+    def _request(self, event: TriggerRequested) -> None:
+        if self.phase is not Phase.RUNNING:
+            said = {Phase.STOPPING: "is being stopped with a savepoint", Phase.OVER: "has ended"}
+            reason = f"the job {said.get(self.phase, 'is not running at the moment')}"
+            self._commands.append(Answer(event.request, None, reason))
+        elif event.kind is Kind.CHECKPOINT:
+            self._asked.append(event.request)
+        else:
+            if event.stop is not None:
+                self._move(Phase.STOPPING)
+            self._begin(Kind.SAVEPOINT, [event.request], event.stop, event.target)
+
+    def _ack(self, event: Acked) -> None:
+        pending = self.pending.get(event.checkpoint) if event.attempt == self.attempt else None
+        if pending is not None and event.task in pending.missing:
+            pending.acks[event.task] = event.handles
+            self._note(pending.id, f"acked by {event.task}")
+            self._arrived(pending, event.task)
+        elif pending is None or event.task not in pending.acks or pending.acks[event.task] != event.handles:
+            self._note(event.checkpoint, f"late ack by {event.task} of attempt {event.attempt}, discarded")
+            self._commands.append(Discard(event.checkpoint, (event.handles,)))
+
+    def _decline(self, event: Declined) -> None:
+        pending = self.pending.get(event.checkpoint)
+        if pending is not None and event.task in pending.missing:
+            self._abort(pending, f"{event.task} declined: {event.reason}", counts=True)
+
+    def _finish(self, event: TaskFinished) -> None:
+        if event.attempt != self.attempt or self.phase not in _LIVE or event.task not in self.tasks:
+            self._commands.append(Discard(None, (event.handles,)))
+        elif event.task not in self.finished:
+            self.finished[event.task] = event.handles
+            for pending in [p for p in self.pending.values() if event.task in p.missing]:
+                pending.final[event.task] = event.handles
+                if pending.stop is not Stop.DRAIN:
+                    pending.finished.add(event.task)
+                self._note(pending.id, f"{event.task} has finished")
+                self._arrived(pending, event.task)
+
+    def _fail(self, event: Failed) -> None:
+        if self.phase is Phase.OVER or (self.phase is not Phase.IDLE and event.attempt != self.attempt):
+            return
+        if self.phase is not Phase.IDLE:
+            self._move(Phase.IDLE)
+        self._abort_all(f"attempt {event.attempt} failed: {event.reason}")
+        self._forget_attempt()
+        self._settling = True
+
+    def _stop(self, outcome: Outcome) -> None:
+        if self.phase is not Phase.OVER:
+            self._move(Phase.OVER)
+        self._outcome = self._outcome or outcome
+        self._abort_all(f"the job has ended ({outcome.value})")
+        self._forget_attempt()
+
+    # ---- the life of a checkpoint
+
+    def _begin(self, kind: Kind, requests: list[Request], stop: Stop | None = None, target: str = "") -> Pending:
+        checkpoint, self.next_id = self.next_id, CheckpointId(self.next_id + 1)
+        missing = {task for task in self.tasks if task not in self.finished}
+        final = dict(self.finished)
+        pending = Pending(checkpoint, kind, self._now, missing, final, set(final), stop, target, requests)
+        self.pending[checkpoint] = pending
+        asked = tuple(task for task in self.sources if task not in self.finished)
+        self._note(checkpoint, f"{kind.value} triggered{f' to {stop.value} the job' if stop else ''}")
+        self._commands.append(Trigger(checkpoint, self.attempt, asked, kind, stop, target))
+        if not missing:
+            self._step(pending, Step.READY)
+        return pending
+
+    def _arrived(self, pending: Pending, task: Task) -> None:
+        pending.missing.discard(task)
+        if not pending.missing:
+            self._step(pending, Step.READY)
+
+    def _stored(self, pending: Pending) -> None:
+        self.storing = None
+        self._step(pending, Step.COMPLETE)
+        if pending.kind is Kind.CHECKPOINT:
+            self.completed.append(pending.id)
+            self.failures = 0
+            self._ended_at = self._now
+        # If the job was stopped meanwhile nobody is told; what the sinks prepared is in the manifest.
+        if self.phase is not Phase.OVER and (pending.kind is Kind.CHECKPOINT or pending.stop is not None):
+            for older in [p for p in self.pending.values() if p.id < pending.id and p.kind is Kind.CHECKPOINT]:
+                self._abort(older, f"checkpoint {pending.id} is complete", instead=pending.id)
+            self.notified = pending.id
+            self._commands.append(NotifyComplete(pending.id, self.attempt, self._running()))
+        self._answer(pending.requests, pending.id)
+        while len(self.completed) > self.policy.retained:
+            self._commands.append(Prune(self.completed.pop(0)))
+        if self.phase is not Phase.OVER and pending.stop is not None:
+            self._over(pending.id)
+        elif self.phase is Phase.IDLE and pending.id == self._last:  # it failed after its end
+            self._over(None)
+
+    def _abort(self, pending: Pending, reason: str, counts: bool = False, instead: CheckpointId | None = None) -> None:
+        del self.pending[pending.id]
+        self._step(pending, Step.ABORTED, reason)
+        if self.phase in _LIVE:
+            self._commands.append(NotifyAborted(pending.id, self.attempt, self._running(), reason))
+        if pending.acks:
+            self._commands.append(Discard(pending.id, tuple(pending.acks.values())))
+        self._answer(pending.requests, instead, "" if instead else f"{pending.kind.value} {pending.id}: {reason}")
+        if self.phase not in _LIVE:
+            return
+        if counts and pending.kind is Kind.CHECKPOINT:
+            self.failures += 1
+            if self.failures > self.policy.tolerable_failures or pending.id == self._last:
+                self._fail_job(f"checkpoint {pending.id} failed, {self.failures} in a row: {reason}")
+        elif pending.stop is Stop.DRAIN:
+            self._fail_job(f"savepoint {pending.id}, which the job was to be drained with, failed: {reason}")
+        elif pending.stop is Stop.SUSPEND:
+            self._move(Phase.RUNNING)
+
+    def _abort_all(self, reason: str) -> None:
+        for pending in [p for p in self.pending.values() if p.id != self.storing]:
+            self._abort(pending, reason)
+        asked, self._asked = self._asked, []
+        self._answer(asked, None, reason)
+
+    def _fail_job(self, reason: str) -> None:
+        self._move(Phase.FAILING)
+        self._commands.append(FailJob(reason))
+        self._abort_all(reason)
+
+    def _answer(self, requests: list[Request], checkpoint: CheckpointId | None, reason: str = "") -> None:
+        self._commands += [Answer(request, checkpoint, reason) for request in requests]
+
+    # ---- what follows from an event, or from the time
+
+    def _expire(self) -> None:
+        late = [p for p in self.pending.values() if p.missing and self._now >= p.started + self.policy.timeout]
+        for pending in late:
+            if pending.id in self.pending:  # else aborted along with one before it
+                missing = ", ".join(sorted(map(str, pending.missing)))
+                self._abort(pending, f"after {self.policy.timeout} ms there was no answer from {missing}", counts=True)
+
+    def _begin_due(self) -> None:
+        if self.phase is not Phase.RUNNING or len(self.pending) >= self.policy.concurrent:
+            return
+        at = self._next_begin()
+        if self._asked or (at is not None and self._now >= at):
+            requests, self._asked = self._asked, []
+            self._begin(Kind.CHECKPOINT, requests)
+            if self.policy.interval is not None:
+                self.due = Millis(self._now + self.policy.interval)
+
+    def _next_begin(self) -> Millis | None:
+        """When the next one begins by itself: not once the sources ended, since the last checkpoint is near then."""
+        if self.due is None or all(task in self.finished for task in self.sources):
+            return None
+        return self.due if self._ended_at is None else max(self.due, Millis(self._ended_at + self.policy.min_pause))
+
+    def _begin_last(self) -> None:
+        """When all tasks have finished, nobody needs to be asked: their final states are the last checkpoint."""
+        if self.phase is not Phase.RUNNING or len(self.finished) < len(self.tasks):
+            return
+        if self.policy.interval is not None and self._last is None:
+            self._last = self._begin(Kind.CHECKPOINT, []).id
+        elif not self.pending:
+            self._over(None)
+
+    def _store_next(self) -> None:
+        if self.storing is not None or self.phase not in _LIVE:
+            return
+        ready = [p for p in self.pending.values() if p.step is Step.READY]
+        newest = max((p.id for p in ready if p.kind is Kind.CHECKPOINT), default=None)
+        for pending in ready:
+            if pending.kind is Kind.SAVEPOINT or pending.id == newest:  # the others will be aborted by the newest
+                self.storing = pending.id
+                self._step(pending, Step.STORING)
+                handles = pending.final | pending.acks
+                facts = (pending.id, pending.kind, self.attempt, pending.started)
+                ended = frozenset(pending.finished)
+                self._commands.append(Store(*facts, handles, ended, pending.stop, pending.target))
+                return
+
+    def _over(self, savepoint: CheckpointId | None) -> None:
+        self._move(Phase.OVER)
+        self._abort_all("the job has ended")
+        self._commands.append(JobOver(savepoint))
+
+    def _settle(self) -> None:
+        """What has to wait until no manifest is being written."""
+        if self.storing is not None:
+            return
+        if self._orphans:
+            self._commands.append(Discard(None, tuple(self._orphans)))
+            self._orphans = []
+        if self._settling and self.phase is Phase.IDLE:
+            self._settling = False
+            self._commands.append(MayRestart(self.completed[-1] if self.completed else None))
+        if self._outcome is not None and self._outcome not in self.policy.kept_after:
+            self._commands += [Prune(checkpoint) for checkpoint in self.completed]
+            self.completed.clear()
+
+    def _forget_attempt(self) -> None:
+        self._orphans += self.finished.values()
+        self.finished = {}
+        self.due = None
+
+    def _wake(self) -> None:
+        times = [Millis(p.started + self.policy.timeout) for p in self.pending.values() if p.missing]
+        if self.phase is Phase.RUNNING and len(self.pending) < self.policy.concurrent:
+            at = self._next_begin()
+            times += [] if at is None else [at]
+        if times and min(times) != self._woken:
+            self._woken = min(times)
+            self._commands.append(Wake(self._woken))
+
+    def _running(self) -> tuple[Task, ...]:
+        return tuple(task for task in self.tasks if task not in self.finished) if self.phase in _LIVE else ()
+
+    # ---- moves and their log
+
+    def _move(self, phase: Phase) -> None:
+        assert phase in PHASES[self.phase], f"{self.phase} -> {phase}"
+        self.phase = phase
+
+    def _step(self, pending: Pending, step: Step, reason: str = "") -> None:
+        pending.move(step)
+        self._note(pending.id, f"{step.value}{f': {reason}' if reason else ''}")
+
+    def _note(self, checkpoint: CheckpointId, text: str) -> None:
+        self._stories.note(checkpoint, self._now, text)
+
+    def story(self, checkpoint: CheckpointId) -> str:
+        """Return what happened to a checkpoint, a line per event; the oldest stories are forgotten.
+
+        >>> machine = CheckpointMachine(Policy())
+        >>> _ = machine.handle(Started(1, ("a",), ("a",)), Millis(0))
+        >>> _ = machine.handle(TriggerRequested("me"), Millis(5))
+        >>> _ = machine.handle(Acked(1, "a", CheckpointId(1), "file"), Millis(7))
+        >>> print(machine.story(CheckpointId(1)))
+        checkpoint 1
+                   5 ms  savepoint triggered
+                   7 ms  acked by a
+                   7 ms  ready
+                   7 ms  storing
+        """
+        return self._stories.of(checkpoint)
+
+    def validate(self) -> None:
+        """Assert the invariants; for tests."""
+        ids = list(self.pending)
+        assert ids == sorted(ids) and all(checkpoint < self.next_id for checkpoint in ids)
+        assert self.completed == sorted(set(self.completed)) and len(self.completed) <= self.policy.retained
+        assert not self.completed or self.completed[-1] < self.next_id
+        assert self.finished.keys() <= set(self.tasks) and set(self.sources) <= set(self.tasks)
+        assert self.storing is None or self.pending[self.storing].step is Step.STORING
+        assert self.phase in _LIVE or ids == ([] if self.storing is None else [self.storing])
+        assert self.phase not in _LIVE or self.failures <= self.policy.tolerable_failures
+        stops = [p for p in self.pending.values() if p.stop is not None]
+        assert (len(stops) == 1) if self.phase is Phase.STOPPING else (self.phase is not Phase.RUNNING or not stops)
+        counted = [p for p in self.pending.values() if p.kind is Kind.CHECKPOINT and p.id != self._last]
+        assert len(counted) <= self.policy.concurrent
+        for pending in self.pending.values():
+            told = pending.acks.keys() | pending.final.keys()
+            assert pending.step not in (Step.COMPLETE, Step.ABORTED)
+            assert (pending.step is Step.PENDING) == bool(pending.missing)
+            assert pending.missing.isdisjoint(told) and pending.acks.keys().isdisjoint(pending.final)
+            assert pending.finished <= pending.final.keys()
+            assert self.phase not in _LIVE or pending.missing | told == set(self.tasks)
+            assert self.phase not in _LIVE or pending.missing.isdisjoint(self.finished)

@@ -1,0 +1,113 @@
+"""What the coordinator's state is made of: where the job is, where each checkpoint is, and what happened to it.
+
+``PHASES`` and ``STEPS`` say which moves there are; ``machine.py`` says what makes them.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from funken.checkpoint.events import Handles, Kind, Outcome, Request, Stop, Task
+from funken.ids import CheckpointId, Millis
+
+_NO_PAUSE, _TEN_MINUTES = Millis(0), Millis(600_000)
+_STORIES = 200
+
+
+class Phase(enum.Enum):
+    """Where the job is, as far as checkpoints are concerned."""
+
+    IDLE = "idle"  # no attempt runs
+    RUNNING = "running"
+    STOPPING = "stopping"  # with a savepoint
+    FAILING = "failing"  # FailJob was asked for
+    OVER = "over"
+
+
+class Step(enum.Enum):
+    """Where one checkpoint is."""
+
+    PENDING = "pending"
+    READY = "ready"
+    STORING = "storing"
+    COMPLETE = "complete"
+    ABORTED = "aborted"
+
+
+PHASES: dict[Phase, frozenset[Phase]] = {
+    Phase.IDLE: frozenset({Phase.RUNNING, Phase.OVER}),
+    Phase.RUNNING: frozenset({Phase.STOPPING, Phase.FAILING, Phase.IDLE, Phase.OVER}),
+    Phase.STOPPING: frozenset({Phase.RUNNING, Phase.FAILING, Phase.IDLE, Phase.OVER}),
+    Phase.FAILING: frozenset({Phase.IDLE, Phase.OVER}),
+    Phase.OVER: frozenset(),
+}
+
+STEPS: dict[Step, frozenset[Step]] = {
+    Step.PENDING: frozenset({Step.READY, Step.ABORTED}),
+    Step.READY: frozenset({Step.STORING, Step.ABORTED}),
+    Step.STORING: frozenset({Step.COMPLETE, Step.ABORTED}),
+    Step.COMPLETE: frozenset(),
+    Step.ABORTED: frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """When checkpoints begin, how long they may take, how many are kept; ``interval`` ``None``: only if asked for."""
+
+    interval: Millis | None = None
+    min_pause: Millis = _NO_PAUSE
+    timeout: Millis = _TEN_MINUTES
+    tolerable_failures: int = 0
+    max_concurrent: int = 1
+    retained: int = 1
+    kept_after: frozenset[Outcome] = frozenset()
+
+    @property
+    def concurrent(self) -> int:
+        """How many may be under way: a minimum pause allows one only."""
+        return 1 if self.min_pause > 0 else self.max_concurrent
+
+
+@dataclass(slots=True)
+class Pending:
+    """A checkpoint that is not complete."""
+
+    id: CheckpointId
+    kind: Kind
+    started: Millis
+    #: who has not answered; those who did are in ``acks`` or ``final``, never in both
+    missing: set[Task]
+    #: tasks that had finished before they could answer, with their final state
+    final: dict[Task, Handles]
+    #: those of them that are not to run again; all but the ones that a drain ended
+    finished: set[Task]
+    stop: Stop | None = None
+    target: str = ""
+    requests: list[Request] = field(default_factory=list)
+    acks: dict[Task, Handles] = field(default_factory=dict)
+    step: Step = Step.PENDING
+
+    def move(self, step: Step) -> None:
+        """Go on to another step."""
+        assert step in STEPS[self.step], f"checkpoint {self.id}: {self.step} -> {step}"
+        self.step = step
+
+
+class Stories:
+    """What happened to the last few hundred checkpoints, a line per event."""
+
+    def __init__(self) -> None:
+        self._lines: dict[CheckpointId, list[tuple[Millis, str]]] = {}
+
+    def note(self, checkpoint: CheckpointId, now: Millis, text: str) -> None:
+        """Add a line; the oldest checkpoint is forgotten if there are too many."""
+        if checkpoint not in self._lines and len(self._lines) >= _STORIES:
+            del self._lines[next(iter(self._lines))]
+        self._lines.setdefault(checkpoint, []).append((now, text))
+
+    def of(self, checkpoint: CheckpointId) -> str:
+        """Return the lines of one checkpoint."""
+        lines = [f"{at:12} ms  {text}" for at, text in self._lines.get(checkpoint, [])]
+        return "\n".join([f"checkpoint {checkpoint}", *(lines or ["    nothing is known of it"])])
