@@ -17,7 +17,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 
 # Highest first: a module imports from its own line or from a lower one.
 LAYERS = (
-    {"cli", "web", "lib", "testing", "compat"},
+    {"cli", "web", "lib", "testing", "compat", "__main__"},
     {"spark"},
     {"api"},
     {"runtime"},
@@ -111,7 +111,7 @@ def bare_init(module: Module) -> Iterator[str]:
         match node:
             case ast.Import() | ast.ImportFrom() | ast.Expr(ast.Constant(str())):
                 pass
-            case ast.Assign([ast.Name("__all__")]) | ast.AnnAssign(ast.Name("__all__")):
+            case ast.Assign([ast.Name("__all__" | "__version__")]) | ast.AnnAssign(ast.Name("__all__")):
                 pass
             case _:
                 yield f"has {type(node).__name__} in __init__.py"

@@ -11,7 +11,7 @@ from funken.ids import MAX_WATERMARK
 from funken.operators.async_cache import CacheSpec, ResultCache
 from funken.operators.async_io import AsyncWait
 from funken.operators.async_retry import AsyncRetryStrategy, RetryPredicate
-from funken.runtime.task import blame
+from funken.runtime.blame import blame
 from funken.testing import OperatorHarness
 from funken.timing.clock import ManualClock
 

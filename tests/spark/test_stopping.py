@@ -167,20 +167,18 @@ def test_code_that_blocks(mode, environment, watch, blocked, level, method, bloc
     watch.workers_are_gone(level)
 
 
+@pytest.mark.ways("continuous")
 def test_code_that_blocks_while_another_operator_fails(mode, environment, watch, blocked):
     env = environment({"task.cancellation.timeout": "300 ms"})
     path = blocked.path
 
     def explode(value):
-        while not Path(path).exists():
-            time.sleep(0.01)
-        raise ValueError("boom")
+        if Path(path).exists():
+            raise ValueError("boom")
 
-    env.from_collection([1]).map(Blocks(path, "map", sleep)).print()
-    env.from_collection([1]).map(lambda value: value).set_parallelism(2).map(explode).set_parallelism(2)
+    endless(env, mode).map(explode)
+    env.from_collection([1]).rebalance().map(Blocks(path, "map", sleep))
 
-    if mode == "batch":  # both are in one task of level 0 there, unless a level lies between
-        pytest.skip("levels of a batch job run one after the other")
     with pytest.raises(OperatorFailed, match="boom"):
         env.execute()
 

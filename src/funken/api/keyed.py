@@ -149,7 +149,8 @@ class KeyedStream(DataStream):
         >>> pairs.execute_and_collect(limit=2)
         [3, 7]
         """
-        return count_windows(self.window(GlobalWindows.create()), size, slide)
+        counted: WindowedStream = count_windows(self.window(GlobalWindows.create()), size, slide)
+        return counted
 
     def interval_join(self, other: KeyedStream) -> IntervalJoin:
         """Join with another keyed stream by distance in time: ``.between(lower, upper).process(function)``."""

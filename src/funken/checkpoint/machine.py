@@ -123,7 +123,8 @@ class CheckpointMachine:
 
     def handle(self, event: Event, now: Millis) -> list[Command]:
         """Take an event; return what is to be done, in this order. Time never goes back here, whatever ``now`` says."""
-        self._commands = commands = []
+        commands: list[Command] = []
+        self._commands = commands
         self._now = max(self._now, now)
         match event:
             case Tick():
@@ -164,6 +165,7 @@ class CheckpointMachine:
         self.failures = 0
         self._settling = False
         self._last = None
+        self._prune()
         self.due = None if self.policy.interval is None else Millis(self._now + self.policy.interval)
 
     def _request(self, event: TriggerRequested) -> None:
@@ -255,12 +257,15 @@ class CheckpointMachine:
             self.notified = pending.id
             self._commands.append(NotifyComplete(pending.id, self.attempt, self._running()))
         self._answer(pending.requests, pending.id)
-        while len(self.completed) > self.policy.retained:
-            self._commands.append(Prune(self.completed.pop(0)))
+        self._prune()
         if self.phase is not Phase.OVER and pending.stop is not None:
             self._over(pending.id)
         elif self.phase is Phase.IDLE and pending.id == self._last:  # it failed after its end
             self._over(None)
+
+    def _prune(self) -> None:
+        while len(self.completed) > self.policy.retained:
+            self._commands.append(Prune(self.completed.pop(0)))
 
     def _abort(self, pending: Pending, reason: str, counts: bool = False, instead: CheckpointId | None = None) -> None:
         del self.pending[pending.id]

@@ -149,11 +149,12 @@ class Tally:
             return None
         start, counts = newest
         top = counts.most_common(LIVE_WORDS)
+        block = "█" if "utf" in getattr(sys.__stderr__, "encoding", "").lower() else "#"
         table = Table.grid(padding=(0, 2, 0, 0))
         table.title = f"\n{moment(start)} to {moment(start + histogram.SIZE_MS)}"
         table.title_justify = "left"
         for word, count in top:
-            bar = "█" * max(1, round(BAR_WIDTH * count / top[0][1]))
+            bar = block * max(1, round(BAR_WIDTH * count / top[0][1]))
             table.add_row(f"{word[:16]:>16}", f"{count:>6,}", f"[cyan]{bar}[/]")
         return table
 

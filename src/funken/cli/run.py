@@ -6,6 +6,7 @@ path. The module stays ``__main__`` when the script has ended, since its classes
 
 from __future__ import annotations
 
+import importlib
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -115,6 +116,9 @@ def waiting_for_jobs() -> Iterator[None]:
             raise
 
 
+_pyflink = click.option(
+    "--pyflink", is_flag=True, help="The script is one for PyFlink: let 'import pyflink' mean Funken."
+)
 _script = click.argument("script", metavar="JOB.py", type=click.Path(exists=True, dir_okay=False))
 _arguments = click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
 
@@ -122,6 +126,7 @@ _arguments = click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=cli
 @click.command(context_settings={"allow_interspersed_args": False})
 @job_options(default_target="auto")
 @click.option("--name", help="The job's name, where execute() gives none.")
+@_pyflink
 @click.option(
     "--progress/--no-progress",
     default=None,
@@ -136,6 +141,7 @@ def run(
     target: str,
     parallelism: int | None,
     name: str | None,
+    pyflink: bool,
     progress: bool | None,
 ) -> None:
     """Run a job: a Python script that ends in execute().
@@ -147,6 +153,7 @@ def run(
     funken run job.py
     funken run -p 4 -D execution.buffer-timeout.interval=50ms job.py --input logs/
     funken run --target local job.py        # no Spark: for a debugger
+    funken run --pyflink job.py             # a job written for PyFlink, as it is
     """
     with_options(configuration, target, parallelism)
     if name is not None:
@@ -154,6 +161,8 @@ def run(
     with ExitStack() as stack:
         stack.enter_context(ending_well(script))
         set_default_configuration(configuration)
+        if pyflink:
+            importlib.import_module("funken.compat.pyflink")
         if sys.stderr.isatty() if progress is None else progress:
             stack.enter_context(watch_jobs(Progress().watch))
         stack.enter_context(waiting_for_jobs())
@@ -166,6 +175,7 @@ class _Planned(BaseException):
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @job_options(default_target="auto")
+@_pyflink
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_script
 @_arguments
@@ -175,6 +185,7 @@ def explain(
     configuration: Configuration,
     target: str,
     parallelism: int | None,
+    pyflink: bool,
     as_json: bool,
 ) -> None:
     """Print the plan of a job without running it.
@@ -189,6 +200,8 @@ def explain(
 
     with ending_well(script):
         set_default_configuration(with_options(configuration, target, parallelism))
+        if pyflink:
+            importlib.import_module("funken.compat.pyflink")
         try:
             with watch_jobs(plan_only), redirect_stdout(sys.stderr):
                 run_script(script, arguments)

@@ -20,7 +20,7 @@ Emit = Callable[[Values, Timestamps], None]
 class EdgeEnd:
     """How a chain sees an outgoing edge, exchange or local alike."""
 
-    __slots__ = ("edge", "emit", "end", "flush", "idle", "watermark")
+    __slots__ = ("barrier", "edge", "emit", "end", "flush", "idle", "watermark")
 
     def __init__(
         self,
@@ -28,6 +28,7 @@ class EdgeEnd:
         emit: Emit,
         watermark: Callable[[int], None],
         idle: Callable[[bool], None],
+        barrier: Callable[[int], None],
         end: Callable[[], None],
         flush: Callable[[], None],
     ) -> None:
@@ -35,6 +36,7 @@ class EdgeEnd:
         self.emit = emit
         self.watermark = watermark
         self.idle = idle
+        self.barrier = barrier
         self.end = end
         self.flush = flush
 
@@ -75,6 +77,7 @@ class Chain:
             output = self._wire(children[node.id], leaving)
             operators[node.id].setup(contexts[node.id], output)
         self._inputs_closed: set[int] = set()
+        self.snapshot: Callable[[int], None] = lambda checkpoint: None
 
     @staticmethod
     def _wire(children: list[tuple[str | None, Operator]], leaving: list[EdgeEnd]) -> Output:
@@ -118,6 +121,12 @@ class Chain:
     def idle(self, idle: bool) -> None:
         """Tell the head that all is idle, or that it is not any more."""
         self.head.idle(idle)
+
+    def barrier(self, checkpoint: int) -> None:
+        """Take the snapshot of every operator, then pass the barrier on; no record is handled between the two."""
+        self.snapshot(checkpoint)
+        for end in self._ends:
+            end.barrier(checkpoint)
 
     def end_input(self, index: int) -> None:
         """Tell the head that an input ended."""

@@ -11,27 +11,24 @@ the number of records: orders, ticks and flushes get their turn.
 
 from __future__ import annotations
 
-import pickle
-import traceback
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from funken.errors import FunkenError, JobExecutionError, OperatorFailed, TaskLost
-from funken.ids import MAX_WATERMARK, OperatorId
+from funken.ids import MAX_WATERMARK
 from funken.metrics.latency import bucket_of
 from funken.metrics.registry import MetricGroup
-from funken.operators.base import Operator, Timestamps, Values
+from funken.operators.base import Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.source import SourceOperator
-from funken.plan.physical import Edge, PhysicalPlan, Vertex
-from funken.runtime.chain import Chain, EdgeEnd
-from funken.runtime.inputs import Gate
+from funken.plan.nodes import Node
+from funken.plan.physical import PhysicalPlan, Vertex
+from funken.runtime.blame import Guard, blame
+from funken.runtime.hosting import Hosted, Hosting
 from funken.runtime.messages import (
     AddSplits,
     Align,
     Collected,
-    Failed,
     Finished,
     Measured,
     Order,
@@ -44,32 +41,17 @@ from funken.runtime.messages import (
     SplitsWanted,
     TaskId,
     Throttle,
-    VertexMetrics,
 )
-from funken.runtime.outputs import Born, EdgeWriter, writer_for
+from funken.runtime.outputs import Born
 from funken.runtime.queueing import Queueing
 from funken.runtime.settings import TaskSettings
-from funken.runtime.wire import Header, Kind, decode_records, encode_collected, header, shown
+from funken.runtime.wire import Header, Kind, decode_records, encode_collected, header
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_groups_of
 from funken.timing.clock import Clock
 from funken.timing.timers import InternalTimerService
 
 _PIECE_SECONDS = 0.02
-
-
-class Hosted:
-    """One vertex of a task, at work."""
-
-    __slots__ = ("chain", "gate", "metrics", "source", "vertex", "writers")
-
-    def __init__(self, vertex: Vertex, chain: Chain, writers: list[EdgeWriter]) -> None:
-        self.vertex = vertex
-        self.chain = chain
-        self.writers = writers
-        self.gate: Gate | None = None
-        self.source = chain.head if isinstance(chain.head, SourceOperator) else None
-        self.metrics = VertexMetrics()
 
 
 class Task:
@@ -96,43 +78,15 @@ class Task:
         self._relayed_ends = 0
         self._told_finished = False
         self._metrics_of: dict[int, MetricGroup] = {}
-        self.hosted: dict[int, Hosted] = {}
-        for vertex in plan.at(task.level):
-            if task.subtask < vertex.parallelism:
-                self.hosted[vertex.id] = self._host(vertex)
-        for hosted in self.hosted.values():
-            if hosted.source is None:
-                hosted.gate = Gate(hosted.chain, self._channels(hosted.vertex))
+        hosting = Hosting(plan, task, settings, self.outbox, self._born)
+        self.hosted = hosting.build(self._context)
         self._sources = [hosted for hosted in self.hosted.values() if hosted.source is not None]
         self._live_sources = list(self._sources)
-        self._relays_expected = self._count_relays()
+        self._relays_expected = hosting.relays()
 
-    # ---- building
-
-    def _host(self, vertex: Vertex) -> Hosted:
-        index = self.id.subtask
-        writers: list[EdgeWriter] = []
-        ends: list[EdgeEnd] = []
-        for edge in self._edges:
-            if edge.source != vertex.id:
-                continue
-            if edge.local:
-                ends.append(self._local_end(edge))
-                continue
-            name = next(node.name for node in vertex.nodes if node.id == edge.source_node)
-            writer = writer_for(
-                edge, index, name, self._sender(edge), self._born, self._settings.block_records,
-                self._settings.block_bytes,
-            )  # fmt: skip
-            writers.append(writer)
-            ends.append(_exchange_end(edge, writer))
-        operators = {node.id: node.spec.build() for node in vertex.nodes}
-        contexts = {node.id: self._context(vertex, node.id) for node in vertex.nodes}
-        return Hosted(vertex, Chain(vertex, contexts, operators, ends), writers)
-
-    def _context(self, vertex: Vertex, operator: OperatorId) -> OperatorContext:
-        node = next(node for node in vertex.nodes if node.id == operator)
+    def _context(self, vertex: Vertex, node: Node) -> OperatorContext:
         subtask, width, limit = self.id.subtask, vertex.parallelism, vertex.max_parallelism
+        operator = node.id
         self._metrics_of[operator] = metrics = MetricGroup()
         context = OperatorContext(
             operator=node.name,
@@ -153,53 +107,6 @@ class Task:
             context.keyed = KeyedStateStore(limit, groups, lambda: self._now)
             context.timers = InternalTimerService(lambda: self._now, limit, groups)
         return context
-
-    def _sender(self, edge: Edge) -> Callable[[int, bytes], None]:
-        outbox, hop = self.outbox, self._hop(edge)
-        return lambda target, data: outbox.append((target % hop, data))
-
-    def _hop(self, edge: Edge) -> int:
-        """How wide the next level is; an edge that ends there has targets below that anyway."""
-        return self._plan.widths[self.id.level + 1] if edge.target_level > self.id.level + 1 else 2**31
-
-    def _local_end(self, edge: Edge) -> EdgeEnd:
-        channel = (edge.id, self.id.subtask)
-
-        def gate() -> Gate:
-            found = self.hosted[edge.target].gate
-            assert found is not None
-            return found
-
-        return EdgeEnd(
-            edge,
-            emit=lambda values, timestamps: gate().data(channel, values, timestamps),
-            watermark=lambda watermark: gate().watermark(channel, watermark),
-            idle=lambda idle: gate().idle(channel, idle),
-            end=lambda: gate().end(channel),
-            flush=lambda: None,
-        )
-
-    def _channels(self, vertex: Vertex) -> list[tuple[tuple[int, int], int]]:
-        channels: list[tuple[tuple[int, int], int]] = []
-        for edge in self._edges:
-            if edge.target == vertex.id:
-                ups = [self.id.subtask] if edge.local else self._upstreams(edge)
-                channels += [((edge.id, up), edge.index) for up in ups]
-        return channels
-
-    def _upstreams(self, edge: Edge) -> list[int]:
-        """Which upstream subtasks send on an edge; all send their control blocks everywhere."""
-        return list(range(edge.source_parallelism))
-
-    def _count_relays(self) -> int:
-        """How many channels pass through this task on their way to a higher level."""
-        level, width = self.id.level, self._plan.widths[self.id.level]
-        count = 0
-        for edge in self._edges:
-            if edge.source_level < level < edge.target_level:
-                mine = sum(1 for target in range(edge.target_parallelism) if target % width == self.id.subtask)
-                count += mine * edge.source_parallelism
-        return count
 
     # ---- life
 
@@ -236,7 +143,7 @@ class Task:
         self.closed = True
         raised = [error for hosted in self.hosted.values() for error in hosted.chain.close()]
         if raised and self.finished:
-            raise self._blame(raised[0]) from raised[0]
+            raise blame(raised[0], self.id.subtask) from raised[0]
 
     # ---- events
 
@@ -280,6 +187,8 @@ class Task:
                     gate.watermark(channel, head.number)
                 case Kind.IDLE:
                     gate.idle(channel, bool(head.number))
+                case Kind.BARRIER:
+                    gate.barrier(channel, head.number)
                 case Kind.END:
                     gate.end(channel)
         self._check_finished()
@@ -432,80 +341,5 @@ class Task:
 
     # ---- failures
 
-    def _guard(self) -> _Guard:
-        return _Guard(self)
-
-    def _blame(self, error: BaseException) -> JobExecutionError:
-        return blame(error, self.id.subtask)
-
-
-class _Guard:
-    """Turns an exception of user code into ``OperatorFailed``; no cost per record."""
-
-    __slots__ = ("_task",)
-
-    def __init__(self, task: Task) -> None:
-        self._task = task
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, Exception | SystemExit) and not isinstance(error, JobExecutionError):
-            raise self._task._blame(error) from error
-
-
-def blame(error: BaseException, subtask: int) -> JobExecutionError:
-    """Say in which operator, and at which record, an exception was raised: read from the frames it passed through."""
-    operator, record, found = None, "", error.__traceback__
-    while found is not None:
-        frame = found.tb_frame
-        owner = frame.f_locals.get("self")
-        if isinstance(owner, Operator) and hasattr(owner, "context"):
-            operator = owner.context.operator
-            record = ""
-        if operator is not None and not record and "value" in frame.f_locals and _is_ours(frame.f_code.co_filename):
-            record = f" at the record {shown(frame.f_locals['value'])}"
-        found = found.tb_next
-    text = "".join(traceback.format_exception(error))
-    where = f"operator {operator!r} (subtask {subtask})" if operator else f"subtask {subtask}"
-    remedy = "" if isinstance(error, FunkenError) else " The traceback of the function follows."
-    return OperatorFailed(
-        f"{where} failed{record}: {type(error).__name__}: {_text(error)}.{remedy}", operator, subtask, text
-    )
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as other:  # noqa: BLE001 - the error to be told is the first one
-        return f"<its text raises {type(other).__name__}>"
-
-
-def _is_ours(filename: str) -> bool:
-    return "funken" in filename and "operators" in filename
-
-
-def _exchange_end(edge: Edge, writer: EdgeWriter) -> EdgeEnd:
-    return EdgeEnd(
-        edge,
-        emit=writer.emit,
-        watermark=lambda watermark: writer.control(Kind.WATERMARK, watermark),
-        idle=lambda idle: writer.control(Kind.IDLE, int(idle)),
-        end=lambda: writer.control(Kind.END, 0),
-        flush=writer.flush,
-    )
-
-
-def failed(task: TaskId, error: BaseException) -> Failed:
-    """Make the report of a failure; an error that cannot travel is replaced by its text."""
-    if not isinstance(error, JobExecutionError):
-        error = blame(error, task.subtask)
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:  # noqa: BLE001 - whatever the user's class raises when it is pickled
-        error = JobExecutionError(str(error))
-    return Failed(task, error=error, secondary=isinstance(error, TaskLost))
-
-
-__all__ = ["Task", "blame", "failed"]
+    def _guard(self) -> Guard:
+        return Guard(self.id.subtask)

@@ -55,10 +55,12 @@ class ControlServer:
         with self._gone:
             self._served[connection] = None
             if self._closing:
-                _hang_up(connection)
+                _hang_up(connection, socket.SHUT_RDWR)
         try:
             deliver_challenge(connection, self.authkey)
             answer_challenge(connection, self.authkey)
+            with self._gone:
+                self._served[connection] = Opening(TaskId(-1, -1))  # until it says which
             self._listen_to(connection)
         except (AuthenticationError, EOFError, OSError):
             return
@@ -86,7 +88,9 @@ class ControlServer:
             if isinstance(report, Opening):
                 with self._gone:
                     self._served[connection] = report
-            elif isinstance(report, Started):
+            if self._closing:
+                continue  # only its end is still of interest
+            if isinstance(report, Started):
                 with self._lock:
                     self._connections[task] = connection
             over = over or isinstance(report, Finished | Failed)
@@ -118,25 +122,27 @@ class ControlServer:
         """Kill the workers on this machine that have not hung up: code that keeps the interpreter's lock hears nothing."""
         here = socket.gethostname()
         with self._gone:
-            left = [opening.pid for opening in self._served.values() if opening and opening.host == here]
+            left = [
+                opening.pid for opening in self._served.values() if opening and opening.pid and opening.host == here
+            ]
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Stop listening and hang up."""
+        """Stop listening and hang up: a task hears it, ends, and hangs up too; who is no task yet is not waited for."""
         with self._gone:
             self._closing = True
-            for connection in self._served:
-                _hang_up(connection)
+            for connection, opening in self._served.items():
+                _hang_up(connection, socket.SHUT_WR if opening else socket.SHUT_RDWR)
         # A blocked accept() is woken by a connection; closing the socket alone would leave it waiting.
         with contextlib.suppress(OSError):
             socket.create_connection(self.address, 1).close()
         self._listener.close()
 
 
-def _hang_up(connection: Any, how: int = socket.SHUT_RDWR) -> None:
-    """End a connection so that a thread that reads it notices; closing the descriptor alone would not wake it."""
+def _hang_up(connection: Any, how: int) -> None:
+    """End a connection, or our half of it, so that a thread that reads it notices; closing the descriptor alone would not wake it."""
     try:
         duplicate = socket.socket(fileno=os.dup(connection.fileno()))
     except OSError:
@@ -194,5 +200,5 @@ class ControlClient:
         _hang_up(self._connection, socket.SHUT_WR)
         if self._listener is not None:
             self._listener.join(_LINGER_SECONDS)
-        _hang_up(self._connection)
+        _hang_up(self._connection, socket.SHUT_RDWR)
         self._connection.close()

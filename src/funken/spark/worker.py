@@ -25,9 +25,10 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from funken.errors import TaskLost
+from funken.runtime.blame import failed
 from funken.runtime.messages import Opening, Order, Started, TaskId
 from funken.runtime.settings import TaskSettings
-from funken.runtime.task import Task, failed
+from funken.runtime.task import Task
 from funken.spark.control import Address, ControlClient
 from funken.spark.transport import Fillers, blocks_of, to_batch
 from funken.timing.clock import SystemClock

@@ -16,7 +16,14 @@ from funken.compat.pyflink.dependencies import Dependencies, shipped
 from funken.compat.pyflink.jobs import JobClient, JobExecutionResult
 from funken.compat.pyflink.plan_json import flink_json
 from funken.compat.pyflink.refusals import JVM, JavaAttribute, refuse, removed, without_effect
-from funken.compat.pyflink.resources import RestartStrategies, TimeCharacteristic
+from funken.compat.pyflink.resources import (
+    EmbeddedRocksDBStateBackend,
+    FsStateBackend,
+    HashMapStateBackend,
+    MemoryStateBackend,
+    RestartStrategies,
+    TimeCharacteristic,
+)
 from funken.compat.pyflink.settings import CheckpointConfig, CheckpointingMode, Configuration, ExecutionConfig
 from funken.compat.pyflink.streams import DataStream
 from funken.connectors.base import Source
@@ -206,7 +213,10 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
 
     def get_state_backend(self) -> Any:
         """Return what was set."""
-        return self._remembered.get("state backend")
+        kind = self._configuration.to_dict().get("state.backend.type")
+        backend = {"jobmanager": MemoryStateBackend, "filesystem": FsStateBackend, "hashmap": HashMapStateBackend,
+                   "rocksdb": EmbeddedRocksDBStateBackend}.get(str(kind))  # fmt: skip
+        return self._remembered.get("state backend", backend() if backend else None)
 
     def set_stream_time_characteristic(self, characteristic: TimeCharacteristic) -> None:
         """Remember it; windows and timers say themselves which time they go by."""

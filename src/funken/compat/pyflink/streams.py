@@ -14,7 +14,7 @@ from typing import Any
 from funken.api import async_io, connected, joins, keyed, sinks, stream, windowed
 from funken.api.functions import as_call
 from funken.api.typed import type_of, typed
-from funken.compat.pyflink.adoption import adopting
+from funken.compat.pyflink.adoption import adopt, adopting
 from funken.compat.pyflink.settings import ExecutionConfig
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.calls import Call
@@ -153,11 +153,14 @@ class KeyedStream(keyed.KeyedStream, DataStream):
         return self.window(CountTumblingWindowAssigner.of(size))
 
     def _pairs(self) -> DataStream:
-        pairs = self._then("key and value", Map(Call(KeyAndValue(self.key))))
+        """Return the stream of pairs; like PyFlink, before the records are spread by key."""
+        pairs = adopt(self._origin._then("key and value", Map(Call(KeyAndValue(self.key)))))
+        if "parallelism" in (width := self._origin._width()):
+            pairs.set_parallelism(width["parallelism"])
         pickled = Types.PICKLED_BYTE_ARRAY()
-        pairs.__class__ = DataStream
         typed(pairs, Types.ROW([self.key_type or pickled, type_of(self) or pickled]))
-        return pairs  # type: ignore[return-value]
+        stream: DataStream = pairs
+        return stream
 
     def execute_and_collect(self, job_execution_name: str | None = None, limit: int | None = None) -> Any:
         """Run the program and return rows of key and value."""

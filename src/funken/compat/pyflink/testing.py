@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from funken import config
 from funken.compat.pyflink.environment import RuntimeExecutionMode, StreamExecutionEnvironment
 from funken.compat.pyflink.watermarks import TimestampAssigner
 from funken.connectors.base import ReaderContext, Sink, SinkWriter
@@ -88,11 +89,13 @@ class PyFlinkTestCase(unittest.TestCase):
 
 
 class PyFlinkStreamingTestCase(PyFlinkTestCase):
-    """An environment, ``env``, for each test: in this process, with parallelism 2."""
+    """An environment, ``env``, for each test: with parallelism 2, in this process unless the options say otherwise."""
 
     def setUp(self) -> None:
         """Make the environment."""
-        self.env = StreamExecutionEnvironment.create_local_environment(2).set_runtime_mode(self.mode)
+        self.env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2).set_runtime_mode(self.mode)
+        if self.env.get_configuration().get(config.TARGET) == "auto":
+            self.env.get_configuration().set(config.TARGET, "local")
 
 
 class PyFlinkUTTestCase(PyFlinkStreamingTestCase):

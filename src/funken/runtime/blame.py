@@ -1,0 +1,73 @@
+"""Whose fault it is: operator, subtask and record of an exception, read from the frames it passed through.
+
+Nothing of this costs anything until something is raised.
+"""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from typing import Any
+
+from funken.errors import FunkenError, JobExecutionError, OperatorFailed, TaskLost
+from funken.operators.base import Operator
+from funken.runtime.messages import Failed, TaskId
+from funken.runtime.wire import shown
+
+
+class Guard:
+    """Turns an exception of user code into ``OperatorFailed``; no cost per record."""
+
+    __slots__ = ("_subtask",)
+
+    def __init__(self, subtask: int) -> None:
+        self._subtask = subtask
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, Exception | SystemExit) and not isinstance(error, JobExecutionError):
+            raise blame(error, self._subtask) from error
+
+
+def blame(error: BaseException, subtask: int) -> JobExecutionError:
+    """Say in which operator, and at which record, an exception was raised: read from the frames it passed through."""
+    operator, record, found = None, "", error.__traceback__
+    while found is not None:
+        frame = found.tb_frame
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, Operator) and hasattr(owner, "context"):
+            operator = owner.context.operator
+            record = ""
+        if operator is not None and not record and "value" in frame.f_locals and _is_ours(frame.f_code.co_filename):
+            record = f" at the record {shown(frame.f_locals['value'])}"
+        found = found.tb_next
+    text = "".join(traceback.format_exception(error))
+    where = f"operator {operator!r} (subtask {subtask})" if operator else f"subtask {subtask}"
+    remedy = "" if isinstance(error, FunkenError) else " The traceback of the function follows."
+    return OperatorFailed(
+        f"{where} failed{record}: {type(error).__name__}: {_text(error)}.{remedy}", operator, subtask, text
+    )
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as other:  # noqa: BLE001 - the error to be told is the first one
+        return f"<its text raises {type(other).__name__}>"
+
+
+def _is_ours(filename: str) -> bool:
+    return "funken" in filename and "operators" in filename
+
+
+def failed(task: TaskId, error: BaseException) -> Failed:
+    """Make the report of a failure; an error that cannot travel is replaced by its text."""
+    if not isinstance(error, JobExecutionError):
+        error = blame(error, task.subtask)
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 - whatever the user's class raises when it is pickled
+        error = JobExecutionError(str(error))
+    return Failed(task, error=error, secondary=isinstance(error, TaskLost))
