@@ -34,6 +34,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import py4j.protocol
 
 import funken.compat.pyflink
@@ -71,6 +72,7 @@ class Jvm:
         return Jvm(f"{self.path}.{name}")
 
     def __call__(self, *args: Any) -> Any:
+        """Do the two things that need no JVM; skip the test for all others."""
         if self.path.endswith("PerElementWatermarkGenerator.getSupplier"):
             return PerElement
         if self.path.endswith("WatermarkStrategy.forGenerator"):
@@ -113,8 +115,10 @@ def stand_in(target: str) -> None:
     def ask(self: StreamExecutionEnvironment, name: str) -> Any:
         if name == "_j_stream_execution_environment":
             return self
-        return Jvm(f"StreamExecutionEnvironment.{name}") if re.fullmatch("[a-z]+([A-Z][a-z]+)+", name) else missing(
-            self, name
+        return (
+            Jvm(f"StreamExecutionEnvironment.{name}")
+            if re.fullmatch("[a-z]+([A-Z][a-z]+)+", name)
+            else missing(self, name)
         )
 
     StreamExecutionEnvironment.__getattr__ = ask  # type: ignore[method-assign]
@@ -155,28 +159,30 @@ class Result(unittest.TestResult):
             word, why = "skipped", f"on purpose: {ON_PURPOSE[test._testMethodName]}"
         self.verdicts.append(Verdict(f"{type(test).__name__}.{test._testMethodName}", word, why))
 
-    def startTest(self, test: Any) -> None:  # noqa: N802 - unittest's name
+    def startTest(self, test: Any) -> None:
         """Begin to count the time."""
         super().startTest(test)
         signal.alarm(SECONDS)
 
-    def stopTest(self, test: Any) -> None:  # noqa: N802
+    def stopTest(self, test: Any) -> None:
         """Stop counting the time."""
         signal.alarm(0)
         super().stopTest(test)
 
-    def addSuccess(self, test: Any) -> None:  # noqa: N802 - unittest's name
+    def addSuccess(self, test: Any) -> None:
         """Count it."""
         self._add(test, "passed")
 
-    def addSkip(self, test: Any, reason: str) -> None:  # noqa: N802
+    def addSkip(self, test: Any, reason: str) -> None:
         """Count it."""
         self._add(test, "skipped", reason)
 
-    def addError(self, test: Any, err: Any) -> None:  # noqa: N802
+    def addError(self, test: Any, err: Any) -> None:
         """Count it, unless what is missing is Java's or not there yet."""
         error = err[1]
-        java_name = isinstance(error, AttributeError) and re.search(r"'(_j_\w+|get_\w*kryo\w*|get_\w*pojo\w*)'", str(error))
+        java_name = isinstance(error, AttributeError) and re.search(
+            r"'(_j_\w+|get_\w*kryo\w*|get_\w*pojo\w*)'", str(error)
+        )
         if java_name or isinstance(error, NotInFunken):
             self._add(test, "skipped", f"JVM: {java_name[1] if java_name else error}")
         elif isinstance(error, NotAvailableYet):
@@ -184,7 +190,7 @@ class Result(unittest.TestResult):
         else:
             self._add(test, "failed", f"{type(error).__name__}: {error}")
 
-    def addFailure(self, test: Any, err: Any) -> None:  # noqa: N802
+    def addFailure(self, test: Any, err: Any) -> None:
         """Count it."""
         self._add(test, "failed", f"{type(err[1]).__name__}: {err[1]}")
 
@@ -221,8 +227,6 @@ def run_tests(folder: Path, only: str) -> dict[str, list[Verdict]]:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             # The tests' classes are defined in modules that no worker can import.
-            import cloudpickle
-
             cloudpickle.register_pickle_by_value(module)
             signal.signal(signal.SIGALRM, expired)
             unittest.TestSuite(tests).run(result)

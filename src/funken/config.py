@@ -173,7 +173,7 @@ BLOCK_BYTES = _option("execution.block.bytes", _integer, 256 * 1024, "Bytes a bl
 QUEUEING_TARGET = _option(
     "execution.queueing-target",
     duration_ms,
-    25,
+    12,
     "How long records may queue between tasks under full load before the sources pause (ms). 0: never pause; then "
     "Spark's buffers alone bound what is in flight.",
 )

@@ -93,7 +93,9 @@ class MemoryStorage:
         if fault is Fault.ERROR:
             raise self._refusal("write", name, fault)
         if new and path in self.files:
-            raise StorageFailed(f"checkpoint storage: cannot write {self.uri}/{name}: another job wrote it.")
+            raise StorageFailed(
+                f"checkpoint storage: cannot write {self.uri}/{name}: another job wrote it."
+            ) from FileExistsError(path)
         self.files[path] = whole[: len(whole) // 2] if fault in (Fault.TORN, Fault.LOST) else whole
         if fault in (Fault.TORN, Fault.UNSURE):
             raise self._refusal("write", name, fault)

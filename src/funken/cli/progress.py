@@ -119,16 +119,16 @@ class Meter:
 def moment(millis: int) -> str:
     """Return a time (ms) as text: a date (UTC) if it may be one, else the time since 0.
 
-    >>> moment(75_000), moment(1_700_000_000_000), moment(MAX_WATERMARK), moment(MIN_TIMESTAMP)
-    ('0:01:15', '2023-11-14 22:13:20', 'end', '-')
+    >>> moment(75_000), moment(-1), moment(1_700_000_000_000), moment(MAX_WATERMARK), moment(MIN_TIMESTAMP)
+    ('0:01:15', '0:00:00', '2023-11-14 22:13:20', 'end', '-')
     """
     if millis <= MIN_TIMESTAMP:
         return "-"
     if millis >= MAX_WATERMARK:
         return "end"
     if millis < _SINCE_1973:
-        sign = "-" if millis < 0 else ""
-        return sign + str(timedelta(seconds=abs(millis) // 1000))
+        seconds = abs(millis) // 1000
+        return "-" * (millis < 0 < seconds) + str(timedelta(seconds=seconds))
     try:
         return datetime.fromtimestamp(millis // 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):

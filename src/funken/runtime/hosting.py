@@ -25,10 +25,11 @@ MakeContext = Callable[[Vertex, Node], OperatorContext]
 class Hosted:
     """One vertex of a task, at work; ``gate`` is ``None`` for a vertex that begins with a source."""
 
-    __slots__ = ("chain", "gate", "metrics", "source", "vertex")
+    __slots__ = ("chain", "gate", "metrics", "source", "vertex", "writers")
 
-    def __init__(self, vertex: Vertex, chain: Chain) -> None:
+    def __init__(self, vertex: Vertex, chain: Chain, writers: list[EdgeWriter]) -> None:
         self.vertex = vertex
+        self.writers = writers
         self.chain = chain
         self.gate: Gate | None = None
         self.source = chain.head if isinstance(chain.head, SourceOperator) else None
@@ -69,21 +70,23 @@ class Hosting:
         return count
 
     def _host(self, vertex: Vertex, make_context: MakeContext) -> Hosted:
+        writers: list[EdgeWriter] = []
         ends = [
-            self._local_end(edge) if edge.local else self._exchange_end(edge, vertex)
+            self._local_end(edge) if edge.local else self._exchange_end(edge, vertex, writers)
             for edge in self._plan.edges
             if edge.source == vertex.id
         ]
         operators = {node.id: node.spec.build() for node in vertex.nodes}
         contexts = {node.id: make_context(vertex, node) for node in vertex.nodes}
-        return Hosted(vertex, Chain(vertex, contexts, operators, ends))
+        return Hosted(vertex, Chain(vertex, contexts, operators, ends), writers)
 
-    def _exchange_end(self, edge: Edge, vertex: Vertex) -> EdgeEnd:
+    def _exchange_end(self, edge: Edge, vertex: Vertex, writers: list[EdgeWriter]) -> EdgeEnd:
         name = next(node.name for node in vertex.nodes if node.id == edge.source_node)
-        writer: EdgeWriter = writer_for(
+        writer = writer_for(
             edge, self._task.subtask, name, self._sender(edge), self._born, self._settings.block_records,
             self._settings.block_bytes,
         )  # fmt: skip
+        writers.append(writer)
         return EdgeEnd(
             edge,
             emit=writer.emit,

@@ -22,6 +22,7 @@ from funken.plan.physical import PhysicalPlan
 from funken.runtime.alignment import Alignment
 from funken.runtime.messages import (
     AddSplits,
+    Begin,
     Collected,
     Failed,
     Finished,
@@ -197,7 +198,7 @@ class JobMaster:
         with self._lock:
             match report:
                 case Started():
-                    self._begin(report.task)
+                    return self._begin(report.task)
                 case SplitsWanted():
                     return [(report.task, self._splits(report))]
                 case Failed():
@@ -223,15 +224,17 @@ class JobMaster:
                 self.error = error if isinstance(error, JobExecutionError) else JobExecutionError(str(error))
         self.ended.set()
 
-    def _begin(self, task: TaskId) -> None:
+    def _begin(self, task: TaskId) -> Orders:
         if task in self.started:  # a second attempt: what the first one read is read again
             self._held.pop(task, None)
             for place, splits in self._given.items():
                 if place[1] == task.subtask and task.level == 0:
                     self._again[place] = splits
         self.started.add(task)
-        if len(self.started) == len(self.tasks):
-            self.all_started.set()
+        if len(self.started) < len(self.tasks):
+            return []
+        self.all_started.set()
+        return [(source, Begin()) for source in self.tasks if source.level == 0]
 
     def _splits(self, report: SplitsWanted) -> AddSplits:
         place = (report.operator, report.subtask)

@@ -166,5 +166,5 @@ class Align(Order):
 
 
 @dataclass(frozen=True, slots=True)
-class Cancel(Order):
-    """Stop at once."""
+class Begin(Order):
+    """Every task of the job is open: sources may read."""

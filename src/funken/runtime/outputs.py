@@ -44,6 +44,8 @@ class EdgeWriter:
         self._max_records = self._limit = max(1, records)
         self._max_bytes = size
         self._stamped = False
+        self.records = 0
+        """How many records were sent."""
         self._sequence = [0] * self.targets
         self._values: list[Values] = [[] for _ in range(self.targets)]
         self._stamps: list[list[int]] = [[] for _ in range(self.targets)]
@@ -74,6 +76,7 @@ class EdgeWriter:
         values = self._values[target]
         payload = encode_records(values, self._stamps[target] if self._stamped else None, self._operator, self._subtask)
         self._adapt(len(payload), len(values))
+        self.records += len(values)
         self._send_data(target, payload, self._since[target] or self._born.at)
         # Emptied, not replaced: bound append methods of these lists are cached per key.
         values.clear()

@@ -9,15 +9,7 @@ nothing about the queue after it and is ignored. Paced and idle sources are left
 
 from __future__ import annotations
 
-import os
-
 _LONGEST_PAUSE = 0.25
-_LEAST_PAUSE = 0.001
-_LEAST_GAP = 5e-5
-_MOST_GAP = 0.01
-_SLOWER = float(os.environ.get("QSLOW", "1.25"))
-_FASTER = float(os.environ.get("QFAST", "0.995"))
-_QUIET = 0.05
 _BASELINE_DRIFT = 1e-5
 
 
@@ -30,9 +22,6 @@ class Queueing:
         self._last = 0.0
         self._late: tuple[float, float] | None = None
         self._resume = 0.0
-        self._gap = 0.0
-        self._owed = 0.0
-        self._throttled = 0.0
         self.saturated = False
 
     def saw(self, born: float, age: float) -> None:
@@ -62,17 +51,6 @@ class Queueing:
         """A task downstream reported an excess: pause, if that tells something new and the source is what fills it."""
         if self.saturated and born > self._resume:
             self._resume = now + min(excess, _LONGEST_PAUSE)
-            self._throttled = now
-            self._gap = min(max(self._gap * _SLOWER, _LEAST_GAP), _MOST_GAP)
-
-    def read(self, now: float) -> None:
-        """Note that a saturated source has read a block: leave a gap, smaller and smaller as long as nobody complains."""
-        if self._gap and now - self._throttled > _QUIET:
-            self._gap *= _FASTER
-        self._owed += self._gap
-        if self._owed >= _LEAST_PAUSE:
-            self._resume = max(self._resume, now + self._owed)
-            self._owed = 0.0
 
     def pause(self, now: float) -> int:
         """Return how long to pause (ms), 0: not at all."""

@@ -15,10 +15,12 @@ class TaskSettings:
     job_id: str = "local"
     attempt: int = 0
     batch: bool = False
+    together: bool = False
+    """Whether all tasks run at the same time; then sources wait until all are open, and no record waits for a start-up."""
     block_records: int = 2000
     block_bytes: int = 256 * 1024
     buffer_timeout: int = 10
-    queueing_target: int = 25
+    queueing_target: int = 12
     auto_watermark_interval: int = 200
     cancel_grace: int = 5000
     job_parameters: dict[str, str] = field(default_factory=dict)

@@ -28,6 +28,7 @@ from funken.runtime.hosting import Hosted, Hosting
 from funken.runtime.messages import (
     AddSplits,
     Align,
+    Begin,
     Collected,
     Finished,
     Measured,
@@ -52,6 +53,7 @@ from funken.timing.clock import Clock
 from funken.timing.timers import InternalTimerService
 
 _PIECE_SECONDS = 0.02
+_BEGIN_MILLIS = 100
 
 
 class Task:
@@ -77,6 +79,7 @@ class Task:
         self._piece = settings.block_records
         self._relayed_ends = 0
         self._told_finished = False
+        self._may_read = not settings.together
         self._metrics_of: dict[int, MetricGroup] = {}
         hosting = Hosting(plan, task, settings, self.outbox, self._born)
         self.hosted = hosting.build(self._context)
@@ -210,6 +213,8 @@ class Task:
 
     def poll(self) -> int | None:
         """Let every source read once; return ms to wait (0: go on at once), ``None`` if no source is left."""
+        if not self._may_read:
+            return _BEGIN_MILLIS
         pause = self._queueing.pause(self._clock.wall())
         if pause:
             return pause
@@ -229,8 +234,6 @@ class Task:
                     found = 0
             wait = found if wait is None else min(wait, found)
         self._queueing.saturated = wait == 0
-        if wait == 0:
-            self._queueing.read(self._clock.wall())
         self._check_finished()
         return wait
 
@@ -281,6 +284,8 @@ class Task:
                 if source is not None:
                     with self._guard():
                         source.add_splits(splits, no_more)
+            case Begin():
+                self._may_read = True
             case Align(operator, allowed):
                 source = self._source(operator)
                 if source is not None:
@@ -304,6 +309,7 @@ class Task:
         """Return the metrics as they stand; later records do not change what was returned."""
         for hosted in self.hosted.values():
             head = hosted.chain.head
+            hosted.metrics.records_out = sum(writer.records for writer in hosted.writers)
             hosted.metrics.watermark = hosted.gate.combined if hosted.gate else head.current_watermark
             if hosted.source is not None:
                 hosted.metrics.records_in = hosted.source.records

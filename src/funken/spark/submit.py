@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -90,7 +91,12 @@ class SparkRunner:
         server = ControlServer(job.master, control_host(spark))
         try:
             deployment = Deployment(
-                program, job.settings, server.address, server.authkey, tuple(sys.path), self.continuous
+                program,
+                replace(job.settings, together=self.continuous),
+                server.address,
+                server.authkey,
+                tuple(sys.path),
+                self.continuous,
             )
             self.run_on(spark, job, deployment, server)
         finally:

@@ -65,7 +65,7 @@ class _Reducing(_Typed):
     def __init__(self, descriptor: Any, *rest: Any) -> None:
         super().__init__(descriptor, *rest)
         reduce, convert = descriptor.reduce, self.convert
-        self._reduce = lambda a, b: convert(reduce(a, b))
+        self._reduce = lambda a, b: convert(reduce(a, b))  # type: ignore[misc]  # a slot of the other base
 
     def add(self, value: Any) -> None:
         """Reduce a value into the state."""

@@ -94,14 +94,13 @@ def _integer(bits: int, type_info: TypeInformation) -> Convert:
     low, high = -half, half - 1
 
     def convert(value: Any) -> int:
-        if type(value) is not int:
-            try:
-                value = operator.index(value)
-            except TypeError:
-                raise _misfit(value, type_info, "it is no whole number") from None
-        if low <= value <= high:
-            return int(value)
-        return ((int(value) + half) & mask) - half
+        if type(value) is int and low <= value <= high:
+            return value
+        try:
+            number = int(operator.index(value))
+        except TypeError:
+            raise _misfit(value, type_info, "it is no whole number") from None
+        return ((number + half) & mask) - half
 
     return convert
 
@@ -149,7 +148,7 @@ def _float(type_info: TypeInformation) -> Convert:
 def _instance_of(kind: type) -> Callable[[TypeInformation], Convert]:
     def make(type_info: TypeInformation) -> Convert:
         def convert(value: Any) -> Any:
-            if not isinstance(value, kind):
+            if type(value) is not kind and not isinstance(value, kind):
                 raise _misfit(value, type_info, f"it is no {kind.__name__}")
             return value
 
@@ -233,13 +232,22 @@ def _tuple(fields: list[Convert], type_info: TupleTypeInfo) -> Convert:
     width = len(fields)
 
     def convert(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, tuple | list | Row):
+        if type(value) is not tuple and not isinstance(value, tuple | list | Row):
             raise _misfit(value, type_info, "it is no tuple")
         if len(value) < width:
             raise _misfit(value, type_info, f"it has {len(value)} of {width} fields")
-        return tuple([field(item) for field, item in zip(fields, value, strict=False)])
+        return tuple([field(item) for field, item in zip(fields, value)])  # noqa: B905 - the loop is hot
 
-    return convert
+    if width != 2:
+        return convert
+    first, second = fields
+
+    def convert_pair(value: Any) -> tuple[Any, ...]:
+        if type(value) is tuple and len(value) == 2:
+            return first(value[0]), second(value[1])
+        return convert(value)
+
+    return convert_pair
 
 
 def _row(fields: list[Convert], type_info: RowTypeInfo) -> Convert:
@@ -247,14 +255,16 @@ def _row(fields: list[Convert], type_info: RowTypeInfo) -> Convert:
 
     def convert(value: Any) -> Row:
         kind = RowKind.INSERT
-        if isinstance(value, Row):
+        if type(value) is tuple:
+            items: Any = value
+        elif isinstance(value, Row):
             kind = value.get_row_kind()
             try:
                 items = value.get_fields_by_names(names)
             except KeyError as error:
                 raise _misfit(value, type_info, str(error.args[0])) from None
         elif isinstance(value, tuple | list):
-            items = value  # type: ignore[assignment]
+            items = value
         elif isinstance(value, dict):
             items = [value.get(name) for name in names]
         elif hasattr(value, "__dict__"):
@@ -263,6 +273,6 @@ def _row(fields: list[Convert], type_info: RowTypeInfo) -> Convert:
             raise _misfit(value, type_info, "it is no row")
         if len(items) < width:
             raise _misfit(value, type_info, f"it has {len(items)} of {width} fields")
-        return make_row(names, [field(item) for field, item in zip(fields, items, strict=False)], kind)
+        return make_row(names, [field(item) for field, item in zip(fields, items)], kind)  # noqa: B905 - as above
 
     return convert

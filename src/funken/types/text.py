@@ -43,7 +43,7 @@ def plain_text(value: Any) -> str:
 def printed(type_info: TypeInformation | None) -> Show:
     """Return how ``print()`` writes records of a type.
 
-    >>> from funken.types.info import Types
+    >>> from funken.types import Row, Types
     >>> printed(Types.TUPLE([Types.STRING(), Types.BOOLEAN()]))(("a", True))
     '(a,true)'
     >>> printed(Types.ROW([Types.STRING(), Types.BOOLEAN()]))(Row("a", True))
@@ -59,7 +59,7 @@ def printed(type_info: TypeInformation | None) -> Show:
 def written(type_info: TypeInformation | None) -> Show:
     """Return how sinks write records of a type as text.
 
-    >>> from funken.types.info import Types
+    >>> from funken.types import Row, Types
     >>> written(Types.ROW([Types.FLOAT(), Types.LIST(Types.INT()), Types.STRING()]))(Row(0.10000000149011612, [1], None))
     '+I[0.1, [1], null]'
     """

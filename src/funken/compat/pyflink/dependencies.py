@@ -20,8 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from funken.config import Configuration
 from funken.errors import InvalidProgram
 from funken.plan.physical import PhysicalPlan
+from funken.runtime.job import Job, Runner
 
 
 @dataclass
@@ -134,6 +136,25 @@ def _unpack(files: dict[str, bytes], archives: dict[str, bytes], folder: Path) -
 
 
 @dataclass(frozen=True)
+class ComesBack:
+    """A runner that leaves the working folder as it was; a job in this process works in that of its archives."""
+
+    runner: Runner
+
+    def default_parallelism(self, configuration: Configuration, session: Any) -> int:
+        """Ask the runner."""
+        return self.runner.default_parallelism(configuration, session)
+
+    def run(self, job: Job) -> None:
+        """Run the job and come back."""
+        here = Path.cwd()
+        try:
+            self.runner.run(job)
+        finally:
+            os.chdir(here)
+
+
+@dataclass(frozen=True)
 class ShippedPlan(PhysicalPlan):
     """A plan that brings its dependencies, and PyFlink's names, to whoever unpickles it."""
 
@@ -146,7 +167,7 @@ class ShippedPlan(PhysicalPlan):
 
 
 def _rebuild(shipment: Shipment, *fields: Any) -> ShippedPlan:
-    return ShippedPlan(*fields, shipment=shipment)
+    return dataclasses.replace(ShippedPlan(*fields), shipment=shipment)
 
 
 def shipped(plan: PhysicalPlan, dependencies: Dependencies) -> ShippedPlan:

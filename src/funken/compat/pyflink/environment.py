@@ -12,7 +12,7 @@ from funken.api import environment as native
 from funken.api.environment import RuntimeExecutionMode
 from funken.api.job import CloseableIterator
 from funken.compat.pyflink.adoption import adopt, adopting
-from funken.compat.pyflink.dependencies import Dependencies, shipped
+from funken.compat.pyflink.dependencies import ComesBack, Dependencies, shipped
 from funken.compat.pyflink.jobs import JobClient, JobExecutionResult
 from funken.compat.pyflink.plan_json import flink_json
 from funken.compat.pyflink.refusals import JVM, JavaAttribute, refuse, removed, without_effect
@@ -67,7 +67,9 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         """Return an environment that runs in this process, without Spark."""
         environment = StreamExecutionEnvironment(configuration)
         environment._configuration.set(config.TARGET, "local")
-        return environment if parallelism is None else environment.set_parallelism(parallelism)
+        if parallelism is not None:
+            environment.set_parallelism(parallelism)
+        return environment
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_j_"):
@@ -255,10 +257,9 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         return shipped(super()._compile(graph, name, runner), self._dependencies)
 
     def _submit(self, name: str | None) -> Any:
-        here = os.getcwd()
         client = super()._submit(name)
-        if self._dependencies.archives:  # a job in this process works in the folder of its archives
-            client._result.add_done_callback(lambda _: os.chdir(here))
+        if self._dependencies.archives:
+            client._runner = ComesBack(client._runner)
         return client
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:

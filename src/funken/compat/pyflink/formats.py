@@ -25,10 +25,10 @@ class DeserializationSchema:
 
 
 class SimpleStringSchema(SerializationSchema, DeserializationSchema):
-    """Text.
+    r"""Text.
 
     >>> SimpleStringSchema("UTF-8").serialize("ä"), SimpleStringSchema().deserialize(b"a")
-    (b'\\xc3\\xa4', 'a')
+    (b'\xc3\xa4', 'a')
     """
 
     def __init__(self, charset: str = "UTF-8") -> None:

@@ -7,7 +7,7 @@ without effect (a warning, once per line of the program).
 from __future__ import annotations
 
 import warnings
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from funken.errors import InvalidProgram
 
@@ -70,7 +70,7 @@ def not_yet(name: str, reason: str, module: str) -> type:
 class Remembered:
     """Base of settings without effect: ``set_x`` remembers, ``get_x`` returns it; names and defaults in ``_settings``."""
 
-    _settings: dict[str, Any]
+    _settings: ClassVar[dict[str, Any]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

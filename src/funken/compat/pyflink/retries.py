@@ -7,11 +7,22 @@ from funken.api.async_retry_predicates import (
     exception_type_predicate,
     has_exception_predicate,
 )
-from funken.operators.async_retry import AsyncRetryPredicate, AsyncRetryStrategy
+from funken.operators.async_retry import (
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
+    ExponentialBackoffDelayRetryStrategy,
+    FixedDelayRetryStrategy,
+    NoRetryStrategy,
+    RetryPredicate,
+)
 
 __all__ = [
     "AsyncRetryPredicate",
     "AsyncRetryStrategy",
+    "ExponentialBackoffDelayRetryStrategy",
+    "FixedDelayRetryStrategy",
+    "NoRetryStrategy",
+    "RetryPredicate",
     "empty_result_predicate",
     "exception_type_predicate",
     "has_exception_predicate",

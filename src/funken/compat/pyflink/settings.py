@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from funken import config as options
 from funken.api import options as native
@@ -71,7 +71,7 @@ class Configuration(NativeConfiguration):
     def get_string(self, key: str, default_value: str) -> str:
         """Return a value as text."""
         value = self._values.get(_newer(key), default_value)
-        return str(value).lower() if isinstance(value, bool) else value if value is None else str(value)
+        return str(value).lower() if isinstance(value, bool) else str(value)
 
     def get_integer(self, key: str, default_value: int) -> int:
         """Return a value as a whole number."""
@@ -124,7 +124,7 @@ class Configuration(NativeConfiguration):
         """Return an independent copy."""
         return Configuration(self)
 
-    __hash__ = None  # type: ignore[assignment]  # mutable
+    __hash__ = None  # mutable
 
 
 def _newer(key: str) -> str:
@@ -168,7 +168,7 @@ class ConfigOptions:
 class ExecutionConfig(native.ExecutionConfig, Remembered):
     """How a job runs. What concerns Flink's own runtime is remembered and has no effect."""
 
-    _settings = {
+    _settings: ClassVar[dict[str, Any]] = {
         "latency_tracking_interval": 0,
         "task_cancellation_interval": 30_000,
         "use_snapshot_compression": False,

@@ -155,8 +155,7 @@ class KeyedStream(keyed.KeyedStream, DataStream):
     def _pairs(self) -> DataStream:
         """Return the stream of pairs; like PyFlink, before the records are spread by key."""
         pairs = adopt(self._origin._then("key and value", Map(Call(KeyAndValue(self.key)))))
-        if "parallelism" in (width := self._origin._width()):
-            pairs.set_parallelism(width["parallelism"])
+        self._environment.graph.change(pairs._inputs[0].upstream, **self._origin._width())
         pickled = Types.PICKLED_BYTE_ARRAY()
         typed(pairs, Types.ROW([self.key_type or pickled, type_of(self) or pickled]))
         stream: DataStream = pairs

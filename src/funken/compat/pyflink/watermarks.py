@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from funken.compat.pyflink.refusals import refuse
+from funken.config import duration_ms
 from funken.timing import watermarks as native
-from funken.timing.watermarks import BoundedOutOfOrdernessSpec, TimestampAssigner, duration_ms
+from funken.timing.watermarks import BoundedOutOfOrdernessSpec, TimestampAssigner
 
 
 class WatermarkStrategy(native.WatermarkStrategy):
@@ -19,10 +20,10 @@ class WatermarkStrategy(native.WatermarkStrategy):
     7
     """
 
-    def __post_init__(self) -> None:
-        """Refuse a Java strategy."""
-        if self.generator is not None and not callable(self.generator):
-            refuse(f"WatermarkStrategy({self.generator!r})", "Use for_generator() with a WatermarkGenerator.")
+    def __init__(self, generator: Any = None, *fields: Any, **more: Any) -> None:
+        if generator is not None and not callable(generator):
+            refuse(f"WatermarkStrategy({generator!r})", "Use for_generator() with a WatermarkGenerator.")
+        super().__init__(generator, *fields, **more)
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:

@@ -1,0 +1,221 @@
+"""The checkpoints of one job in its folder: which there are, which is the newest, and what may be deleted.
+
+Invariant: a blob that a complete checkpoint names is never deleted, nor one that a checkpoint under way may name. So a
+shared blob goes only if it was written for a checkpoint that is not newer than the newest complete one, and no complete one
+and none of the acknowledgements at hand names it (``lineage.py`` says why that is enough). What cannot be deleted is tried
+again later. The manifest of a checkpoint goes first, so that what is left of one is not taken for one.
+
+Driver only, one thread at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from funken.checkpoint.events import Kind
+from funken.checkpoint.handles import Blob, SubtaskHandle
+from funken.checkpoint.manifest import METADATA, SHARED, Manifest, folder_of
+from funken.checkpoint.storage import Storage, open_storage
+from funken.errors import CheckpointCorrupted, CheckpointError, CheckpointNotFound, StorageFailed
+from funken.ids import CheckpointId
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A checkpoint or savepoint that can be started from; names in the manifest are relative to ``root``."""
+
+    manifest: Manifest
+    root: Storage
+
+
+@dataclass(slots=True)
+class Catalog:
+    """What a driver knows of its job's folder; ``pinned`` gives the handles in acknowledgements at hand."""
+
+    storage: Storage
+    pinned: Callable[[], Iterable[SubtaskHandle]] = lambda: ()
+    #: complete checkpoints, oldest first
+    complete: dict[CheckpointId, Manifest] = field(default_factory=dict)
+    #: checkpoints that were found and refused, with the reason
+    refused: dict[CheckpointId, str] = field(default_factory=dict)
+    #: greater than every id that has left a trace
+    next_id: CheckpointId = field(default_factory=lambda: CheckpointId(1))
+    _left_over: set[str] = field(default_factory=set)
+
+    # ---- what is there
+
+    def scan(self, check_contents: bool = False) -> None:
+        """Find out what an earlier driver left: the complete checkpoints that are whole, and why others are not.
+
+        Blobs are compared by size, with ``check_contents`` byte by byte. A manifest of a newer version of Funken raises
+        ``CheckpointIncompatible``: to go on from an older one would silently undo what was done since.
+        """
+        sizes = self.storage.sizes()
+        self.complete, self.refused = {}, {}
+        traces = {label for name in sizes if (label := _label(name)) is not None}
+        self.next_id = CheckpointId(max(traces, default=0) + 1)
+        for checkpoint in sorted(traces):
+            name = f"{folder_of(checkpoint)}/{METADATA}"
+            if name not in sizes:
+                continue
+            try:
+                manifest = Manifest.from_bytes(self.storage.read(name), f"{self.storage.uri}/{name}")
+                verify(manifest, self.storage, sizes, check_contents)
+            except CheckpointCorrupted as error:
+                self.refused[checkpoint] = str(error)
+                logger.warning("checkpoint %d is refused: %s", checkpoint, error)
+            else:
+                self.complete[checkpoint] = manifest
+
+    def latest(self) -> Manifest | None:
+        """Return the newest complete checkpoint."""
+        return self.complete[max(self.complete)] if self.complete else None
+
+    def refuse(self, checkpoint: CheckpointId, reason: str) -> None:
+        """Something in a checkpoint turned out to be broken while it was read: do not start from it again."""
+        self.refused[checkpoint] = reason
+        self.complete.pop(checkpoint, None)
+
+    # ---- what comes and goes
+
+    def store(self, manifest: Manifest) -> None:
+        """Write a manifest; raises ``StorageFailed`` only if it is not there."""
+        write_manifest(self.storage.at(folder_of(manifest.checkpoint)), manifest)
+        self.complete[manifest.checkpoint] = manifest
+        self._clear_left_over()
+
+    def prune(self, checkpoint: CheckpointId) -> None:
+        """Delete a complete checkpoint, except for what others name."""
+        manifest = self.complete.pop(checkpoint, None)
+        if manifest is not None:
+            self._left_over |= {name for name in manifest.files if name.startswith(f"{SHARED}/")}
+        if self._delete(f"{folder_of(checkpoint)}/{METADATA}"):
+            self._delete(folder_of(checkpoint))
+        self._clear_left_over()
+
+    def discard(self, handles: Iterable[SubtaskHandle]) -> None:
+        """Delete what an aborted checkpoint left; what its successors may build on stays until one of them is complete."""
+        kept = self._named()
+        for name in sorted({blob.name for handle in handles for blob in handle.blobs if blob.data is None} - kept):
+            if name.startswith(f"{SHARED}/"):
+                self._left_over.add(name)
+            else:
+                self._delete(name)
+
+    def sweep(self) -> None:
+        """Delete what nobody names: for between two attempts, when no checkpoint is under way."""
+        oldest = min(self.complete, default=self.next_id)
+        kept = self._named()
+        doomed = {folder_of(CheckpointId(label)) for label in self._labels() if label < oldest}
+        for name in self.storage.sizes(SHARED):
+            if name not in kept:
+                doomed.add(name)
+        for name in sorted(doomed):
+            self._delete(name)
+
+    def _labels(self) -> Iterator[int]:
+        for name in self.storage.sizes():
+            if not name.startswith(f"{SHARED}/") and (label := _label(name)) is not None:
+                yield label
+
+    def _named(self) -> set[str]:
+        named = {name for manifest in self.complete.values() for name in manifest.files}
+        return named | {blob.name for handle in self.pinned() for blob in handle.blobs if blob.data is None}
+
+    def _clear_left_over(self) -> None:
+        if not self._left_over:
+            return
+        newest, kept = max(self.complete, default=CheckpointId(0)), self._named()
+        for name in sorted(self._left_over - kept):
+            if (_label(name) or 0) <= newest and self._delete(name):
+                self._left_over.discard(name)
+        self._left_over -= kept
+
+    def _delete(self, name: str) -> bool:
+        try:
+            self.storage.delete(name)
+        except StorageFailed as error:
+            logger.warning("%s stays for now: %s", name, error)
+            self._left_over.add(name)
+            return False
+        return True
+
+
+def _label(name: str) -> int | None:
+    """Return the checkpoint that a file was written for, by its name."""
+    folder, _, rest = name.partition("/")
+    text = rest.partition("-")[0] if folder == SHARED else folder.removeprefix("chk-")
+    return int(text) if text.isdecimal() else None
+
+
+def write_manifest(storage: Storage, manifest: Manifest) -> None:
+    """Write a manifest into its folder; raises ``StorageFailed`` only if it is not there afterwards.
+
+    A write may be reported as failed and be done nevertheless. Then it counts: what is there would be found by a driver
+    that starts, so this one must see it too.
+    """
+    content = manifest.to_bytes()
+    try:
+        storage.write(METADATA, content, new=True)
+    except StorageFailed as error:
+        if isinstance(error.__cause__, FileExistsError):
+            raise
+        try:
+            if storage.read(METADATA) == content:
+                return
+            storage.delete(METADATA)
+        except CheckpointError as again:
+            logger.warning("%s/%s could not be looked at after a failed write: %s", storage.uri, METADATA, again)
+        raise
+
+
+def verify(manifest: Manifest, root: Storage, sizes: dict[str, int], check_contents: bool = False) -> None:
+    """Raise ``CheckpointCorrupted`` if a blob is missing, too short, or (``check_contents``) not what was written."""
+    for blob in manifest.blobs():
+        found = sizes.get(blob.name)
+        if found != blob.length:
+            fact = "is missing" if found is None else f"has {found} bytes instead of {blob.length}"
+            raise CheckpointCorrupted(f"{root.uri}/{blob.name}, a part of checkpoint {manifest.checkpoint}, {fact}.")
+        if check_contents:
+            _verify_content(root, blob)
+
+
+def _verify_content(root: Storage, blob: Blob) -> None:
+    if not blob.fits(root.read(blob.name)):
+        raise CheckpointCorrupted(f"{root.uri}/{blob.name} is not what was written: its checksum does not fit.")
+
+
+def open_checkpoint(uri: str, check_contents: bool = False) -> Found:
+    """Open a savepoint or checkpoint by its folder, or by its manifest in it.
+
+    Raises ``CheckpointNotFound`` where there is none, ``CheckpointCorrupted`` or ``CheckpointIncompatible`` if it cannot be
+    used.
+    """
+    place = uri.rstrip("/").removesuffix(f"/{METADATA}")
+    folder = open_storage(place)
+    try:
+        content = folder.read(METADATA)
+    except CheckpointNotFound as error:
+        there = sorted({name.partition("/")[0] for name in folder.sizes() if name.endswith(f"/{METADATA}")})
+        hint = f" It has these: {', '.join(there)}." if there else ""
+        raise CheckpointNotFound(
+            f"{uri} is no savepoint or checkpoint: there is no {METADATA} in it.{hint} Give the folder of one."
+        ) from error
+    manifest = Manifest.from_bytes(content, f"{folder.uri}/{METADATA}")
+    root = folder if manifest.kind is Kind.SAVEPOINT else open_storage(folder.uri.rpartition("/")[0])
+    folders = {blob.name.rpartition("/")[0] for blob in manifest.blobs()}
+    sizes = {name: size for each in folders for name, size in root.sizes(each).items()}
+    verify(manifest, root, sizes, check_contents)
+    return Found(manifest, root)
+
+
+def latest(directory: str, job_id: str) -> tuple[Found | None, dict[CheckpointId, str]]:
+    """Return the newest checkpoint of a job that is complete and whole, and why newer ones are refused."""
+    catalog = Catalog(open_storage(directory).at(job_id))
+    catalog.scan()
+    manifest = catalog.latest()
+    return (None if manifest is None else Found(manifest, catalog.storage)), catalog.refused

@@ -1,0 +1,272 @@
+"""Snapshots of one subtask, each as changes to the one before: a complete part, and parts with what changed since.
+
+``cut`` pickles, in the task's own thread, between two records. ``write`` does the rest, in a background thread, for one
+cut after the other, in order. Between them they keep this:
+
+* the parts of the last snapshot, applied in order, are the state as it was at the last cut that was written;
+* what a cut says is never lost: if it is not written (``StorageFailed``, or ``skip``), the next write has it too;
+* there are never more than ``max_parts`` parts. When one too many comes, the newest are merged, older ones only while they
+  are not much larger, so that what is written again in all grows with the logarithm of the state.
+
+So the live state is never looked at in full, but for the very first cut. Merging reads parts back from the storage; a
+savepoint is a merge of all parts into one file of its own; and a subtask that was restored goes on from the parts it was
+restored from, after merging what is its own of them into the job's folder where they are not its own already.
+
+What makes it safe to name blobs of earlier checkpoints, aborted ones included: the driver deletes a shared blob only once
+a checkpoint that is not older than the blob is complete and does not name it. Nothing that this subtask writes after
+that one names it either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import uuid4
+
+from funken.checkpoint.blobs import (
+    ALL,
+    SECTIONS,
+    BlobReader,
+    Change,
+    ItemData,
+    SubtaskState,
+    changes_of,
+    encode,
+    fold,
+    items_of,
+    pickler,
+    write_blob,
+)
+from funken.checkpoint.handles import Blob, SubtaskHandle
+from funken.checkpoint.manifest import SHARED, folder_of
+from funken.checkpoint.storage import Storage
+from funken.errors import StorageFailed
+from funken.ids import CheckpointId
+
+Groups = dict[int, bytes]
+Dumps = Callable[[object, str], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotOptions:
+    """How state is written; ``unique`` gives names that nobody else uses, not even another attempt."""
+
+    incremental: bool = True
+    inline_below: int = 20 * 1024
+    max_parts: int = 8
+    unique: Callable[[], str] = lambda: uuid4().hex
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A snapshot that is pickled and not yet written; ``final``: of a subtask that has ended."""
+
+    checkpoint: CheckpointId
+    groups: Groups
+    items: list[ItemData]
+    states: dict[str, dict[str, object]]
+    committables: bytes = b""
+    final: bool = False
+
+
+class Origin(NamedTuple):
+    """Where a part of a subtask's key groups was restored from."""
+
+    storage: Storage
+    parts: tuple[Blob, ...]
+    groups: range
+
+
+@dataclass(slots=True)
+class Lineage:
+    """The snapshots of one subtask of one operator.
+
+    >>> from funken.checkpoint.memory import MemoryStorage
+    >>> lineage, storage = Lineage("count", 0), MemoryStorage()
+    >>> header = {"max_parallelism": 128, "states": {"n": {"kind": "value", "ttl": None}}}
+    >>> first = SubtaskState(keyed=header | {"groups": {7: {"n": [("a", None, 1), ("b", None, 1)]}}})
+    >>> handle = lineage.write(lineage.cut(first, CheckpointId(1)), storage)
+    >>> changes = SubtaskState(keyed=header | {"groups": {7: {"n": [("a", None, 2)]}}, "deleted": {}})
+    >>> handle = lineage.write(lineage.cut(changes, CheckpointId(2)), storage)
+    >>> [blob.length for blob in handle.parts]
+    [54, 44]
+    """
+
+    operator: str
+    subtask: int
+    options: SnapshotOptions = field(default_factory=SnapshotOptions)
+    #: the parts of the last snapshot written, oldest first
+    parts: tuple[Blob, ...] = ()
+    #: what those parts are to be made of, before anything else is written
+    _origins: tuple[Origin, ...] = ()
+    #: what was cut and not written
+    _carried: Groups = field(default_factory=dict)
+    #: key groups about which parts say something that ``_digests`` does not know
+    _unknown: set[int] = field(default_factory=set)
+    #: of each table that came whole, by group: how it was pickled
+    _digests: dict[tuple[int, str], bytes] = field(default_factory=dict)
+    _begun: bool = False
+
+    def resume(self, origins: Sequence[Origin], exact: bool) -> None:
+        """Go on from what this subtask was restored from, before the first cut.
+
+        ``exact``: it is at most one origin, in the folder of this very job, with exactly this subtask's key groups.
+        """
+        if not self.options.incremental:
+            return
+        self._begun = True
+        self._unknown = {s.group for o in origins for blob in o.parts for s in blob.groups if s.group in o.groups}
+        if exact:
+            self.parts = tuple(blob for origin in origins for blob in origin.parts)
+        else:
+            self._origins = tuple(sorted(origins, key=lambda origin: origin.groups.start))
+
+    # ---- in the task's thread
+
+    @property
+    def wants_complete(self) -> bool:
+        """Whether the next cut must be of the complete state; else it may be of what changed since the last cut."""
+        return not (self.options.incremental and self._begun)
+
+    def cut(
+        self, state: SubtaskState, checkpoint: CheckpointId, committables: Sequence[object] = (), final: bool = False
+    ) -> Cut:
+        """Pickle a snapshot; of tables that come whole, only what differs from the last cut.
+
+        ``final`` is for a subtask that has ended; ``checkpoint`` is then greater than any that it has taken part in.
+        """
+        dumps = pickler(self.operator, self.subtask)
+        changes = changes_of(state)
+        if self.wants_complete:
+            self._digests.clear()
+            assert all(change.whole for tables in changes.values() for change in tables.values()), "changes to nothing"
+        self._begun = True
+        whole = whole_sections(state)
+        groups: Groups = {}
+        for group in sorted(changes.keys() | {group for group, _ in self._digests} | self._unknown):
+            data = self._cut_group(group, changes.get(group, {}), whole, dumps)
+            if data:
+                groups[group] = data
+        states = {} if state.keyed is None else state.keyed["states"]
+        prepared = dumps(list(committables), "committables") if committables else b""
+        return Cut(checkpoint, groups, items_of(state, dumps), states, prepared, final)
+
+    def _cut_group(self, group: int, tables: dict[str, Change], whole: tuple[str, ...], dumps: Dumps) -> bytes:
+        """Pickle what is new of a group's tables, and note what they are now."""
+        empty = Change(True, (), ())
+        written: list[bytes] = []
+        if group in self._unknown:
+            self._unknown.discard(group)
+            written += [encode(ALL + section, empty, dumps) for section in whole]
+        for table in [table for of, table in self._digests if of == group and table not in tables]:
+            del self._digests[group, table]
+            if table.startswith(whole):
+                written.append(encode(table, empty, dumps))
+        for table in sorted(tables):
+            data = encode(table, tables[table], dumps)
+            digest = hashlib.blake2b(data, digest_size=16).digest() if tables[table].whole else b""
+            if self._digests.pop((group, table), None) != digest:
+                written.append(data)
+            if digest:
+                self._digests[group, table] = digest
+        return b"".join(written)
+
+    # ---- in the background
+
+    def write(self, cut: Cut, storage: Storage, savepoint: Storage | None = None) -> SubtaskHandle:
+        """Write a cut into the job's folder, and for a savepoint into that of the savepoint; return what to ack with."""
+        try:
+            parts = self._write_parts(cut, storage, savepoint)
+            own = self._write_own(cut, storage, savepoint)
+        except StorageFailed as error:
+            raise StorageFailed(
+                f"the state of operator {self.operator!r} (subtask {self.subtask}) is not saved: {error}"
+            ) from error
+        return SubtaskHandle(parts, own, cut.states, cut.committables)
+
+    def skip(self, cut: Cut) -> None:
+        """Do not write a cut, since nobody waits for its checkpoint any more."""
+        if self.options.incremental:
+            for group, data in cut.groups.items():
+                self._carried[group] = self._carried.get(group, b"") + data
+
+    def _write_parts(self, cut: Cut, storage: Storage, savepoint: Storage | None) -> tuple[Blob, ...]:
+        inline, unique = self.options.inline_below, self.options.unique
+        if not self.options.incremental:
+            if not cut.groups:
+                return ()
+            name = unique() if savepoint else f"{_folder(cut)}/{unique()}"
+            return (write_blob(savepoint or storage, name, cut.groups.items(), (), inline),)
+        self.skip(cut)  # from here on it is carried, until it is written
+        shared = f"{SHARED}/{cut.checkpoint}-"
+        dumps = pickler(self.operator, self.subtask)
+        if self._origins:
+            segments = (pair for o in self._origins for pair in merged(o.storage, o.parts, True, dumps, o.groups))
+            self.parts = _there(write_blob(storage, shared + unique(), segments, (), inline))
+            self._origins = ()
+        if self._carried:
+            blob = write_blob(storage, shared + unique(), sorted(self._carried.items()), (), inline)
+            self.parts = (*self.parts, blob)
+            self._carried = {}
+        if len(self.parts) > self.options.max_parts:
+            first = first_to_merge([blob.length for blob in self.parts])
+            newest = merged(storage, self.parts[first:], first == 0, dumps)
+            self.parts = (*self.parts[:first], *_there(write_blob(storage, shared + unique(), newest, (), inline)))
+        if savepoint is None or not self.parts:
+            return self.parts
+        return _there(write_blob(savepoint, unique(), merged(storage, self.parts, True, dumps), (), inline))
+
+    def _write_own(self, cut: Cut, storage: Storage, savepoint: Storage | None) -> Blob | None:
+        if not cut.items:
+            return None
+        name = self.options.unique() if savepoint else f"{_folder(cut)}/{self.options.unique()}"
+        return write_blob(savepoint or storage, name, (), cut.items, self.options.inline_below)
+
+
+def whole_sections(state: SubtaskState) -> tuple[str, ...]:
+    """Return the sections of tables that a state gives completely, so that what it does not mention is not there."""
+    given: tuple[dict[str, object] | None, ...] = (state.keyed, state.timers, None if state.keyed is None else {})
+    return tuple(
+        section
+        for section, snapshot in zip(SECTIONS, given, strict=True)
+        if snapshot is not None and "deleted" not in snapshot
+    )
+
+
+def _there(blob: Blob) -> tuple[Blob, ...]:
+    return (blob,) if blob.groups else ()
+
+
+def _folder(cut: Cut) -> str:
+    return SHARED if cut.final else folder_of(cut.checkpoint)
+
+
+def first_to_merge(sizes: Sequence[int]) -> int:
+    """Return from which part on to merge: the last two, and each before them at most twice as large as all after it.
+
+    >>> first_to_merge([1000, 100, 1, 1, 1]), first_to_merge([3, 2, 1])
+    (2, 0)
+    """
+    first = len(sizes) - 2
+    total = sizes[first] + sizes[first + 1]
+    while first > 0 and sizes[first - 1] <= 2 * total:
+        first -= 1
+        total += sizes[first]
+    return first
+
+
+def merged(
+    storage: Storage, parts: Iterable[Blob], complete: bool, dumps: Dumps, groups: range | None = None
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the segments of what several parts together say, group by group; ``complete``: nothing is before them."""
+    parts = tuple(parts)
+    readers = [BlobReader(storage, blob) for blob in parts]
+    there = {segment.group for blob in parts for segment in blob.groups}
+    for group in sorted(there if groups is None else there.intersection(groups)):
+        tables = fold((reader.group(group) for reader in readers), storage.uri)
+        changes = {name: table.change(name, complete) for name, table in tables.items()}
+        said = sorted(name for name, change in changes.items() if change.rows or not complete)
+        if said:
+            yield group, b"".join(encode(name, changes[name], dumps) for name in said)

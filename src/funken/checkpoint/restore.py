@@ -1,0 +1,229 @@
+"""Who reads what when a job starts from a checkpoint or savepoint, with the same program or another, more tasks or fewer.
+
+``plan_restore`` compares a manifest with the operators of the new plan and says for each subtask which segments of which
+blobs are its own; ``read_state`` reads them, in the task. An operator is found by its stable id: its ``uid``, or else its
+place in the program, which any change of the program may move.
+
+* Keyed state goes to whoever owns the key group now; the number of key groups (max parallelism) cannot change.
+* Lists are dealt out round robin; with the same number of subtasks everybody keeps its own (``handles.Spread``).
+* State without an operator is refused unless that is allowed; an operator without state starts empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from funken.checkpoint.blobs import BlobReader, SubtaskState, fold, keyed_part, own_part
+from funken.checkpoint.handles import Blob, Item, Spread, SubtaskHandle
+from funken.checkpoint.lineage import Origin
+from funken.checkpoint.manifest import Manifest, OperatorEntry
+from funken.checkpoint.storage import Storage
+from funken.errors import CheckpointIncompatible
+from funken.state.keygroups import key_groups_of
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An operator of the plan that is to be started; ``uid`` tells whether the program gave it one."""
+
+    id: str
+    name: str
+    parallelism: int
+    max_parallelism: int
+    uid: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSource:
+    """Key groups to be read from the parts of one former subtask."""
+
+    parts: tuple[Blob, ...]
+    groups: range
+
+
+@dataclass(frozen=True, slots=True)
+class ItemSource:
+    """An item of one former subtask; of a list, its elements ``first``, ``first + step``, and so on."""
+
+    blob: Blob
+    item: Item
+    first: int = 0
+    step: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskRestore:
+    """What a subtask starts from; plain data, that travels to its task.
+
+    ``uri`` is the folder that names are relative to. ``exact``: it is in this job's own folder, and the keyed
+    state is that of one former subtask with the very same key groups. ``finished``: the subtask had ended, and is only to say so again.
+    """
+
+    uri: str
+    max_parallelism: int
+    keyed: tuple[GroupSource, ...] = ()
+    items: tuple[ItemSource, ...] = ()
+    states: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    exact: bool = False
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Restoration:
+    """What a job starts from: per operator id and subtask, per source, per sink; and what the user should know."""
+
+    subtasks: Mapping[tuple[str, int], SubtaskRestore]
+    enumerators: Mapping[str, bytes]
+    committables: Mapping[str, tuple[bytes, ...]]
+    warnings: tuple[str, ...] = ()
+
+
+def uid_warnings(operators: Iterable[tuple[str, bool, bool]]) -> list[str]:
+    """Return a warning for each operator, given as ``(name, uid, stateful)``, whose state hangs on its place.
+
+    >>> uid_warnings([("count", False, True), ("map", False, False), ("sum", True, True)])  # doctest: +ELLIPSIS
+    ["operator 'count' has state but no uid: ..."]
+    """
+    return [
+        f"operator {name!r} has state but no uid: it is found by its place in the program, so a program in which that "
+        f"place changed cannot start from this state. Call .uid(...) on it."
+        for name, uid, stateful in operators
+        if stateful and not uid
+    ]
+
+
+def plan_restore(
+    manifest: Manifest, uri: str, targets: Sequence[Target], allow_non_restored: bool = False, own: bool = False
+) -> Restoration:
+    """Say which subtask starts from what; raises ``CheckpointIncompatible`` if something does not fit.
+
+    ``uri`` is the folder that the manifest's names are relative to; ``own``: it is the folder of this very job.
+    """
+    known = {target.id: target for target in targets}
+    warnings: list[str] = []
+    subtasks: dict[tuple[str, int], SubtaskRestore] = {}
+    for entry in manifest.operators:
+        target = known.get(entry.id)
+        if target is None:
+            if entry.stateful:
+                warnings.append(_unclaimed(entry, known.values(), allow_non_restored))
+            continue
+        _check(entry, target)
+        for subtask in range(target.parallelism):
+            subtasks[target.id, subtask] = _subtask(entry, target, subtask, uri, own)
+    warnings += uid_warnings((entry.name, entry.uid, entry.stateful) for entry in manifest.operators)
+    committables = {
+        entry.id: tuple(handle.committables for handle in entry.subtasks if handle.committables)
+        for entry in manifest.operators
+        if entry.id in known
+    }
+    return Restoration(
+        subtasks,
+        {name: data for name, data in manifest.enumerators.items() if name in known},
+        {name: found for name, found in committables.items() if found},
+        tuple(warnings),
+    )
+
+
+def _unclaimed(entry: OperatorEntry, targets: Iterable[Target], allowed: bool) -> str:
+    fact = f"the program has no operator for the state of {entry.name!r} (id {entry.id!r})"
+    if allowed:
+        return f"{fact}; it is left out, as allowed."
+    same = [target for target in targets if target.name == entry.name]
+    hint = f" It has a {entry.name!r} at another place, with the id {same[0].id!r}." if same else ""
+    remedy = f"Call .uid({entry.id!r}) on the operator that goes on with it" if same else "Bring the operator back"
+    raise CheckpointIncompatible(
+        f"{fact}.{hint} {remedy}, or let go of the state with --allow-non-restored-state "
+        "(execution.state-recovery.ignore-unclaimed-state)."
+    )
+
+
+def _check(entry: OperatorEntry, target: Target) -> None:
+    keyed = any(handle.parts for handle in entry.subtasks)
+    if keyed and entry.max_parallelism != target.max_parallelism:
+        raise CheckpointIncompatible(
+            f"operator {target.name!r} has a maximum parallelism of {target.max_parallelism}, but its state was saved with "
+            f"{entry.max_parallelism}, which cannot be changed. Call .set_max_parallelism({entry.max_parallelism}), and keep "
+            "the parallelism at or below it."
+        )
+    if entry.parallelism == target.parallelism:
+        return
+    for handle in entry.subtasks:
+        for item in handle.own.items if handle.own else ():
+            if item.spread is Spread.OWN:
+                raise CheckpointIncompatible(
+                    f"operator {target.name!r}: its state {item.name!r} cannot be dealt out to {target.parallelism} "
+                    f"subtasks, there were {entry.parallelism}. Call .set_parallelism({entry.parallelism})."
+                )
+
+
+def _subtask(entry: OperatorEntry, target: Target, subtask: int, uri: str, own: bool) -> SubtaskRestore:
+    same = entry.parallelism == target.parallelism
+    has = key_groups_of(subtask, target.max_parallelism, target.parallelism)
+    keyed: list[GroupSource] = []
+    for former, handle in enumerate(entry.subtasks):
+        had = key_groups_of(former, entry.max_parallelism, entry.parallelism)
+        groups = range(max(has.start, had.start), min(has.stop, had.stop))
+        if groups and handle.parts:
+            keyed.append(GroupSource(handle.parts, groups))
+    states: dict[str, Mapping[str, Any]] = {}
+    for handle in entry.subtasks:
+        states |= handle.states
+    ended = [handle.finished for handle in entry.subtasks]
+    return SubtaskRestore(
+        uri=uri,
+        max_parallelism=target.max_parallelism,
+        keyed=tuple(keyed),
+        items=tuple(_items(entry.subtasks, subtask, target.parallelism, same)),
+        states=states,
+        exact=own and same and len(keyed) <= 1,
+        finished=ended[subtask] if same else all(ended),
+    )
+
+
+def _items(handles: Sequence[SubtaskHandle], subtask: int, parallelism: int, same: bool) -> Iterator[ItemSource]:
+    """Choose what a subtask gets of the items of all former subtasks."""
+    dealt: dict[str, int] = {}
+    for former, handle in enumerate(handles):
+        for item in handle.own.items if handle.own else ():
+            assert handle.own is not None
+            if item.spread is Spread.UNION or (item.spread is Spread.KEYED and not same):
+                yield ItemSource(handle.own, item)
+            elif item.spread is Spread.SPLIT and not same:
+                # Element i of this list is element (before + i) of all lists, and goes to that number modulo parallelism.
+                before = dealt.get(item.name, 0)
+                dealt[item.name] = before + item.elements
+                yield ItemSource(handle.own, item, (subtask - before) % parallelism, parallelism)
+            elif former == (subtask if same else subtask % len(handles)):
+                yield ItemSource(handle.own, item)
+
+
+# ---- in the task
+
+
+def read_state(storage: Storage, restore: SubtaskRestore) -> Iterator[SubtaskState]:
+    """Read what a subtask starts from, piece by piece: what is not keyed, then one key group after the other.
+
+    Each piece is given to ``KeyedStateStore.restore``, ``InternalTimerService.restore`` and ``Operator.restore`` as it
+    is; together they are the state. ``storage`` is the folder at ``restore.uri``.
+    """
+    items: dict[str, Any] = {}
+    for source in restore.items:
+        value = BlobReader(storage, source.blob).item(source.item)
+        if source.item.spread in (Spread.SPLIT, Spread.UNION, Spread.KEYED):
+            value = items.get(source.item.name, []) + value[source.first :: source.step]
+        items[source.item.name] = value
+    yield own_part(items.items())
+    for origin in restore.keyed:
+        readers = [BlobReader(storage, blob) for blob in origin.parts]
+        there = {segment.group for blob in origin.parts for segment in blob.groups}
+        for group in sorted(there.intersection(origin.groups)):
+            tables = fold((reader.group(group) for reader in readers), storage.uri)
+            yield keyed_part(group, tables, restore.max_parallelism, restore.states)
+
+
+def origins(storage: Storage, restore: SubtaskRestore) -> list[Origin]:
+    """Return what ``Lineage.resume`` goes on from."""
+    return [Origin(storage, source.parts, source.groups) for source in restore.keyed]

@@ -1,0 +1,152 @@
+"""``import pyflink``: what resolves, what is refused, and how it is said."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from funken.compat.pyflink.finder import PyFlinkFinder, install
+from funken.compat.pyflink.refusals import JavaAttribute, NotAvailableYet, NotInFunken
+from funken.compat.pyflink.surface import MODULES
+
+# What PyFlink's own ``__all__`` lists promise, by module (those that take part in ordinary jobs).
+NAMES = {
+    "pyflink.common": "ByteArraySchema CompletableFuture ConfigOption ConfigOptions Configuration DeserializationSchema "
+    "Duration Encoder ExecutionConfig Instant JobClient JobExecutionResult JobID JobStatus RestartStrategies Row RowKind "
+    "SerializationSchema SimpleStringSchema Time TypeInformation TypeSerializer Types WatermarkStrategy "
+    "JsonRowDeserializationSchema CsvRowSerializationSchema",
+    "pyflink.common.typeinfo": "TypeInformation Types RowTypeInfo TupleTypeInfo",
+    "pyflink.common.watermark_strategy": "TimestampAssigner WatermarkStrategy",
+    "pyflink.common.serialization": "Encoder SimpleStringSchema RowFieldExtractorSchema",
+    "pyflink.datastream": "AggregateFunction AsyncDataStream AsyncFunction AsyncRetryPredicate AsyncRetryStrategy "
+    "BroadcastConnectedStream BroadcastProcessFunction BroadcastStream CheckpointConfig CheckpointStorage "
+    "CheckpointingMode CoFlatMapFunction CoMapFunction CoProcessFunction ConnectedStreams CountWindow DataStream "
+    "DataStreamSink EmbeddedRocksDBStateBackend ExternalizedCheckpointRetention FileSystemCheckpointStorage "
+    "FilterFunction FlatMapFunction GlobalWindow HashMapStateBackend JobManagerCheckpointStorage KeySelector "
+    "KeyedBroadcastProcessFunction KeyedCoProcessFunction KeyedProcessFunction KeyedStream MapFunction MemorySize "
+    "MergingWindowAssigner OutputTag Partitioner PredefinedOptions ProcessFunction ProcessWindowFunction ReduceFunction "
+    "RuntimeContext RuntimeExecutionMode SinkFunction SlotSharingGroup SourceFunction StateBackend "
+    "StreamExecutionEnvironment TimeDomain TimeWindow TimerService Trigger TriggerResult Window WindowAssigner "
+    "WindowFunction WindowedStream TimeCharacteristic MemoryStateBackend",
+    "pyflink.datastream.functions": "AllWindowFunction KeyedStateStore NullByteKeySelector ProcessAllWindowFunction",
+    "pyflink.datastream.state": "AggregatingState AggregatingStateDescriptor BroadcastState ListState "
+    "ListStateDescriptor MapState MapStateDescriptor ReadOnlyBroadcastState ReducingState ReducingStateDescriptor "
+    "StateDescriptor StateTtlConfig ValueState ValueStateDescriptor",
+    "pyflink.datastream.window": "ContinuousEventTimeTrigger ContinuousProcessingTimeTrigger CountSlidingWindowAssigner "
+    "CountTrigger CountTumblingWindowAssigner DynamicEventTimeSessionWindows EventTimeSessionWindows EventTimeTrigger "
+    "GlobalWindows NeverTrigger ProcessingTimeSessionWindows ProcessingTimeTrigger PurgingTrigger "
+    "SessionWindowTimeGapExtractor SlidingEventTimeWindows SlidingProcessingTimeWindows TimeWindowSerializer "
+    "TumblingEventTimeWindows TumblingProcessingTimeWindows",
+    "pyflink.datastream.connectors": "DeliveryGuarantee Sink Source FileSource KafkaSource",
+    "pyflink.datastream.connectors.file_system": "BucketAssigner FileSink FileSource OutputFileConfig RollingPolicy "
+    "StreamFormat StreamingFileSink",
+    "pyflink.datastream.connectors.number_seq": "NumberSequenceSource",
+    "pyflink.datastream.connectors.kafka": "KafkaSource KafkaSink KafkaOffsetsInitializer FlinkKafkaConsumer "
+    "KafkaRecordSerializationSchema",
+    "pyflink.datastream.connectors.jdbc": "JdbcSink JdbcConnectionOptions JdbcExecutionOptions",
+    "pyflink.datastream.formats.json": "JsonRowDeserializationSchema JsonRowSerializationSchema",
+    "pyflink.datastream.formats.csv": "CsvRowDeserializationSchema CsvReaderFormat CsvSchema",
+    "pyflink.metrics": "Counter Distribution Meter MetricGroup",
+    "pyflink.java_gateway": "get_gateway",
+    "pyflink.version": "__version__",
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_of_the_table_can_be_imported(name):
+    module = importlib.import_module(name)
+
+    assert module.__name__ == name
+    assert sys.modules[name] is module
+
+
+@pytest.mark.parametrize("module", NAMES)
+def test_the_names_are_there(module):
+    found = vars(importlib.import_module(module))
+
+    assert [name for name in NAMES[module].split() if name not in found] == []
+
+
+def test_submodules_are_attributes_as_of_any_package():
+    import pyflink.datastream.window  # noqa: PLC0415 - what is tested
+    from pyflink.datastream import async_retry_predicates  # noqa: PLC0415
+
+    assert pyflink.datastream.window.TimeWindow(0, 1).end == 1
+    assert async_retry_predicates.empty_result_predicate([])
+
+
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [
+        ("pyflink.table", "Funken has no Table API. Write the query with Spark"),
+        ("pyflink.table.udf", "Funken has no Table API"),
+        ("pyflink.fn_execution.state_impl", "the insides of PyFlink's workers"),
+        ("pyflink.dataset", "no DataSet API"),
+    ],
+)
+def test_what_cannot_work_fails_at_import_and_says_what_to_use(module, why):
+    with pytest.raises(ImportError, match=why):
+        importlib.import_module(module)
+
+
+def test_a_module_that_pyflink_has_not_either_is_not_found():
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'pyflink.nonsense'"):
+        importlib.import_module("pyflink.nonsense")
+
+
+@pytest.mark.parametrize(
+    ("module", "call", "instead"),
+    [
+        ("pyflink.java_gateway", lambda m: m.get_gateway(), "Use the methods of the environment"),
+        ("pyflink.util.java_utils", lambda m: m.get_j_env_configuration(None), r"Use env.get_configuration\(\)"),
+        ("pyflink.datastream", lambda m: m.SourceFunction("org.acme.Source"), "subclass of funken.Source"),
+        ("pyflink.datastream", lambda m: m.SinkFunction("org.acme.Sink"), r"for_each\(function\)"),
+        ("pyflink.datastream", lambda m: m.CustomStateBackend(object()), "leave the state backend out"),
+        ("pyflink.common", lambda m: m.WatermarkStrategy(object()), "WatermarkGenerator"),
+        ("pyflink.common.io", lambda m: m.InputFormat(object()), "Use the methods"),
+    ],
+)
+def test_java_escape_hatches_fail_when_called(module, call, instead):
+    with pytest.raises(NotInFunken, match=instead):
+        call(importlib.import_module(module))
+
+
+def test_java_objects_behind_an_environment_are_missing(env):
+    assert not hasattr(env, "_j_stream_execution_environment")
+    with pytest.raises(JavaAttribute, match="There is no JVM"):
+        env._j_stream_execution_environment  # noqa: B018
+    with pytest.raises(NotInFunken, match="FileSource"):
+        env.create_input(object())
+
+
+@pytest.mark.parametrize(
+    ("module", "call"),
+    [
+        ("kafka", lambda m: m.KafkaSource.builder()),
+        ("kafka", lambda m: m.FlinkKafkaConsumer("topic", None, {})),
+        ("kafka", lambda m: m.KafkaOffsetsInitializer.earliest()),
+        ("jdbc", lambda m: m.JdbcSink.sink("insert", None, None)),
+        ("elasticsearch", lambda m: m.Elasticsearch7SinkBuilder()),
+        ("file_system", lambda m: m.FileSink.for_bulk_format("/tmp/x", None)),
+    ],
+)
+def test_connectors_to_come_say_so_when_used(module, call):
+    with pytest.raises(NotAvailableYet, match="not available yet"):
+        call(importlib.import_module(f"pyflink.datastream.connectors.{module}"))
+
+
+def test_the_hook_is_installed_once():
+    before = list(sys.meta_path)
+    install()
+
+    assert sys.meta_path == before
+    assert sum(isinstance(finder, PyFlinkFinder) for finder in before) == 1
+
+
+def test_the_hook_does_not_mix_with_pyflink_itself():
+    script = "import sys, types; sys.modules['pyflink'] = types.ModuleType('pyflink')\nimport funken.compat.pyflink"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert "PyFlink itself was imported already" in done.stderr
