@@ -53,6 +53,7 @@ from funken.connectors.inline import CollectionSource
 from funken.connectors.part_files import Encoder, OutputFileConfig, RollingPolicy
 from funken.connectors.sockets import SocketSource
 from funken.errors import FunkenError, InvalidProgram, JobCancelled, JobExecutionError
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.async_retry import AsyncRetryPredicate, AsyncRetryStrategy
 from funken.operators.context import RuntimeContext
 from funken.operators.join import TaggedUnion
@@ -67,6 +68,7 @@ from funken.state.descriptors import (
     ValueStateDescriptor,
 )
 from funken.timing.watermarks import TimestampAssigner, WatermarkGenerator, WatermarkOutput, WatermarkStrategy
+from funken.types import Row, RowKind, TypeInformation, Types
 from funken.windowing.assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
@@ -103,6 +105,8 @@ __version__ = "0.1.0"
 
 
 __all__ = [
+    "MAX_WATERMARK",
+    "MIN_TIMESTAMP",
     "AggregateFunction",
     "AggregatingStateDescriptor",
     "AllWindowFunction",
@@ -190,6 +194,8 @@ __all__ = [
     "ReduceFunction",
     "ReducingStateDescriptor",
     "RollingPolicy",
+    "Row",
+    "RowKind",
     "RuntimeContext",
     "RuntimeExecutionMode",
     "SessionWindowTimeGapExtractor",
@@ -213,6 +219,8 @@ __all__ = [
     "TriggerResult",
     "TumblingEventTimeWindows",
     "TumblingProcessingTimeWindows",
+    "TypeInformation",
+    "Types",
     "ValueStateDescriptor",
     "WatermarkGenerator",
     "WatermarkOutput",

@@ -6,7 +6,6 @@ from funken import (
     DataGeneratorSource,
     InvalidProgram,
     JobCancelled,
-    JobExecutionError,
     JobStatus,
     NumberSequenceSource,
     RuntimeExecutionMode,
@@ -152,20 +151,3 @@ def test_the_target_follows_the_runtime_mode(mode, monkeypatch):
     env.execute()
 
     assert ran == [True]
-
-
-def test_a_function_that_raises_fails_the_job_with_its_traceback(env):
-    def explode(number):
-        raise KeyError(f"user boom at {number}")
-
-    env.from_collection([41]).rebalance().map(lambda number: number + 1).map(explode).name("exploding").print()
-
-    with pytest.raises(JobExecutionError) as caught:
-        env.execute()
-
-    error = caught.value
-    assert error.operator == "exploding"
-    assert "operator 'exploding' (subtask " in str(error)
-    assert "failed at the record 42: KeyError: 'user boom at 42'" in str(error)
-    assert 'raise KeyError(f"user boom at {number}")' in str(error)
-    assert "in explode" in str(error)

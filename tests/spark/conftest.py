@@ -9,6 +9,7 @@ import pytest
 
 from funken.runtime.master import JobMaster
 from funken.runtime.messages import Opening
+from funken.spark import submit
 
 BOUND = 60  # seconds; what is waited for takes one or two, but the machine may be busy
 
@@ -44,10 +45,16 @@ class Watch:
     def wait_for_tasks(self, count):
         wait_until(lambda: len(self.pids) >= count, f"{count} tasks open")
 
+    def workers(self, level):
+        def mine():
+            return [pid for task, pid in list(self.pids.items()) if task.level == level]
+
+        wait_until(mine, f"a task of level {level} opens")
+        return mine()
+
     def workers_are_gone(self, level):
         """In batch Spark keeps workers for the next job, but not those whose code did not come back."""
-        mine = [pid for task, pid in self.pids.items() if task.level == level]
-        assert mine
+        mine = self.workers(level)
         wait_until(lambda: not [pid for pid in mine if alive(pid)], f"workers of level {level} end", 10)
 
     def nothing_is_left(self, mode):
@@ -75,7 +82,8 @@ def watch(tmp_path_factory, monkeypatch):
         return handle(self, report)
 
     monkeypatch.setattr(JobMaster, "handle", recording)
-    return found
+    yield found
+    submit._stop_running()  # a test that failed must not spoil the others
 
 
 @pytest.fixture

@@ -274,8 +274,7 @@ def test_a_worker_that_is_killed(mode, env, watch, blocked, level):
     client = env.configure(env.get_configuration().set("task.cancellation.timeout", 300)).execute_async()
     blocked.wait()
 
-    victim = next(pid for task, pid in watch.pids.items() if task.level == level)
-    os.kill(victim, signal.SIGKILL)
+    os.kill(watch.workers(level)[0], signal.SIGKILL)
 
     with pytest.raises(TaskLost, match=f"the worker of level {level}, task . ended without a word: it was killed"):
         client.get_job_execution_result().result(BOUND)

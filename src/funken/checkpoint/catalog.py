@@ -5,14 +5,17 @@ shared blob goes only if it was written for a checkpoint that is not newer than 
 and none of the acknowledgements at hand names it (``lineage.py`` says why that is enough). What cannot be deleted is tried
 again later. The manifest of a checkpoint goes first, so that what is left of one is not taken for one.
 
+A driver that starts claims the folder. One that lost it to another stores nothing any more.
+
 Driver only, one thread at a time.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from uuid import uuid4
 
 from funken.checkpoint.events import Kind
 from funken.checkpoint.handles import Blob, SubtaskHandle
@@ -22,6 +25,8 @@ from funken.errors import CheckpointCorrupted, CheckpointError, CheckpointNotFou
 from funken.ids import CheckpointId
 
 logger = logging.getLogger(__name__)
+
+OWNER = "_owner"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,7 @@ class Catalog:
     #: greater than every id that has left a trace
     next_id: CheckpointId = field(default_factory=lambda: CheckpointId(1))
     _left_over: set[str] = field(default_factory=set)
+    _claim: bytes = b""
 
     # ---- what is there
 
@@ -72,8 +78,20 @@ class Catalog:
                 self.complete[checkpoint] = manifest
 
     def latest(self) -> Manifest | None:
-        """Return the newest complete checkpoint."""
-        return self.complete[max(self.complete)] if self.complete else None
+        """Return the newest complete checkpoint; raises ``CheckpointCorrupted`` if there are some, but none to use."""
+        if self.complete:
+            return self.complete[max(self.complete)]
+        if self.refused:
+            raise CheckpointCorrupted(
+                f"none of the checkpoints in {self.storage.uri} can be used: {' '.join(self.refused.values())} To begin "
+                "anew, remove that folder."
+            )
+        return None
+
+    def claim(self) -> None:
+        """Make this the driver that may store checkpoints here."""
+        self._claim = uuid4().hex.encode()
+        self.storage.write(OWNER, self._claim)
 
     def refuse(self, checkpoint: CheckpointId, reason: str) -> None:
         """Something in a checkpoint turned out to be broken while it was read: do not start from it again."""
@@ -84,6 +102,11 @@ class Catalog:
 
     def store(self, manifest: Manifest) -> None:
         """Write a manifest; raises ``StorageFailed`` only if it is not there."""
+        if self._claim and self.storage.read(OWNER) != self._claim:
+            raise StorageFailed(
+                f"another driver has taken over the checkpoints in {self.storage.uri}. Stop one of the two, or give each job "
+                "an id of its own."
+            )
         write_manifest(self.storage.at(folder_of(manifest.checkpoint)), manifest)
         self.complete[manifest.checkpoint] = manifest
         self._clear_left_over()
@@ -108,19 +131,15 @@ class Catalog:
 
     def sweep(self) -> None:
         """Delete what nobody names: for between two attempts, when no checkpoint is under way."""
-        oldest = min(self.complete, default=self.next_id)
-        kept = self._named()
-        doomed = {folder_of(CheckpointId(label)) for label in self._labels() if label < oldest}
-        for name in self.storage.sizes(SHARED):
-            if name not in kept:
-                doomed.add(name)
+        oldest, kept, doomed = min(self.complete, default=self.next_id), self._named(), set[str]()
+        for name in self.storage.sizes():
+            label = _label(name)
+            if name.startswith(f"{SHARED}/"):
+                doomed |= {name} - kept
+            elif label is not None and label < oldest:
+                doomed.add(folder_of(label))
         for name in sorted(doomed):
             self._delete(name)
-
-    def _labels(self) -> Iterator[int]:
-        for name in self.storage.sizes():
-            if not name.startswith(f"{SHARED}/") and (label := _label(name)) is not None:
-                yield label
 
     def _named(self) -> set[str]:
         named = {name for manifest in self.complete.values() for name in manifest.files}
@@ -131,7 +150,7 @@ class Catalog:
             return
         newest, kept = max(self.complete, default=CheckpointId(0)), self._named()
         for name in sorted(self._left_over - kept):
-            if (_label(name) or 0) <= newest and self._delete(name):
+            if (_label(name) or newest) <= newest and self._delete(name):
                 self._left_over.discard(name)
         self._left_over -= kept
 
@@ -145,11 +164,11 @@ class Catalog:
         return True
 
 
-def _label(name: str) -> int | None:
+def _label(name: str) -> CheckpointId | None:
     """Return the checkpoint that a file was written for, by its name."""
     folder, _, rest = name.partition("/")
     text = rest.partition("-")[0] if folder == SHARED else folder.removeprefix("chk-")
-    return int(text) if text.isdecimal() else None
+    return CheckpointId(int(text)) if text.isdecimal() else None
 
 
 def write_manifest(storage: Storage, manifest: Manifest) -> None:

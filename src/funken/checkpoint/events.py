@@ -193,7 +193,10 @@ class NotifyAborted(Command):
 
 @dataclass(frozen=True, slots=True)
 class Discard(Command):
-    """Delete what these handles name and no complete checkpoint does; ``checkpoint`` is ``None`` for final states."""
+    """Delete what these handles name and no complete checkpoint does; of a savepoint that failed, all there is.
+
+    ``checkpoint`` is ``None`` for final states.
+    """
 
     checkpoint: CheckpointId | None
     handles: tuple[Handles, ...]

@@ -272,7 +272,7 @@ class CheckpointMachine:
         self._step(pending, Step.ABORTED, reason)
         if self.phase in _LIVE:
             self._commands.append(NotifyAborted(pending.id, self.attempt, self._running(), reason))
-        if pending.acks:
+        if pending.acks or pending.kind is Kind.SAVEPOINT:
             self._commands.append(Discard(pending.id, tuple(pending.acks.values())))
         self._answer(pending.requests, instead, "" if instead else f"{pending.kind.value} {pending.id}: {reason}")
         if self.phase not in _LIVE:

@@ -116,7 +116,7 @@ class MemoryStorage:
         fault = self._begin("delete", name)
         if fault is not None:
             raise self._refusal("delete", name, fault)
-        path = self.folder + name
+        path = (self.folder + name).rstrip("/")
         for file in [file for file in self.files if file == path or file.startswith(f"{path}/")]:
             del self.files[file]
 

@@ -57,8 +57,8 @@ class ItemSource:
 class SubtaskRestore:
     """What a subtask starts from; plain data, that travels to its task.
 
-    ``uri`` is the folder that names are relative to. ``exact``: it is in this job's own folder, and the keyed
-    state is that of one former subtask with the very same key groups. ``finished``: the subtask had ended, and is only to say so again.
+    ``uri`` is the folder that names are relative to. ``exact``: it is this job's own folder, and the keyed state is that of
+    one former subtask with the very same key groups. ``finished``: the subtask had ended, and is only to say so again.
     """
 
     uri: str

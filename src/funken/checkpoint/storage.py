@@ -49,7 +49,7 @@ class Storage(Protocol):
         ...
 
     def delete(self, name: str) -> None:
-        """Delete a file, or a folder with all there is in it; harmless if it is not there."""
+        """Delete a file, or a folder with all there is in it (``""``: this one); harmless if it is not there."""
         ...
 
     def sizes(self, folder: str = "") -> dict[str, int]:
@@ -242,7 +242,7 @@ class ArrowStorage:
 
     def delete(self, name: str) -> None:
         """Delete a file or a folder."""
-        path = f"{self._path}/{name}"
+        path = f"{self._path}/{name}".rstrip("/")
         with _explained("delete", f"{self.uri}/{name}"), contextlib.suppress(FileNotFoundError):
             kind = self._system.get_file_info(path).type
             if kind.name == "Directory":

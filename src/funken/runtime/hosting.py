@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from funken.operators.batch import key_by_key
 from funken.operators.context import OperatorContext
 from funken.operators.source import SourceOperator
 from funken.plan.nodes import Node
@@ -77,6 +78,8 @@ class Hosting:
             if edge.source == vertex.id
         ]
         operators = {node.id: node.spec.build() for node in vertex.nodes}
+        if self._settings.batch:
+            operators = {node.id: key_by_key(node.spec, operators[node.id]) for node in vertex.nodes}
         contexts = {node.id: make_context(vertex, node) for node in vertex.nodes}
         return Hosted(vertex, Chain(vertex, contexts, operators, ends), writers)
 

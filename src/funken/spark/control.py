@@ -142,7 +142,7 @@ class ControlServer:
 
 
 def _hang_up(connection: Any, how: int) -> None:
-    """End a connection, or our half of it, so that a thread that reads it notices; closing the descriptor alone would not wake it."""
+    """End a connection, or our half, so that a thread that reads it notices: closing the descriptor would not wake it."""
     try:
         duplicate = socket.socket(fileno=os.dup(connection.fileno()))
     except OSError:

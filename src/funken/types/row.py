@@ -197,7 +197,7 @@ def make_row(fields: list[str] | None, values: list[Any], kind: RowKind = RowKin
     """
     row = _Parts()
     row._fields, row._values, row._kind = fields, values, kind
-    row.__class__ = Row  # type: ignore[assignment]
+    row.__class__ = Row
     return row  # type: ignore[return-value]
 
 

@@ -111,6 +111,12 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         """Return the part of the configuration that concerns checkpoints."""
         return CheckpointConfig(self._configuration)
 
+    def enable_checkpointing(self, interval: int, mode: Any = None) -> StreamExecutionEnvironment:
+        """Ask for a checkpoint every ``interval`` ms; kept, and without effect so far."""
+        without_effect("enable_checkpointing()", "checkpoints are not written yet.")
+        super().enable_checkpointing(interval, mode)
+        return self
+
     def get_checkpoint_interval(self) -> int:
         """Return the time between checkpoints (ms), -1 if there are none."""
         return self.get_checkpoint_config().get_checkpoint_interval()

@@ -1,0 +1,236 @@
+"""The coordinator's shell: feeds the machine, and carries out what it says on the driver's side.
+
+It writes, prunes and discards through the catalog; whatever concerns tasks, time and users it hands to its ``Surroundings``.
+It has no thread of its own: ``tell`` may be called from any, and one call at a time has effect; work on the storage goes
+through ``Surroundings.background``, which runs it in order (or at once, which is what a simulation does).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias, cast
+from uuid import uuid4
+
+from funken.checkpoint.catalog import Catalog, write_manifest
+from funken.checkpoint.events import (
+    Answer,
+    Command,
+    Discard,
+    Event,
+    FailJob,
+    Kind,
+    NotifyAborted,
+    NotifyComplete,
+    Prune,
+    Request,
+    Store,
+    Stored,
+    StoreFailed,
+    Task,
+    Trigger,
+    TriggerRequested,
+)
+from funken.checkpoint.handles import SubtaskHandle
+from funken.checkpoint.machine import CheckpointMachine
+from funken.checkpoint.manifest import Manifest, OperatorEntry, folder_of
+from funken.checkpoint.restore import Target
+from funken.checkpoint.storage import Storage, open_storage
+from funken.errors import CheckpointError
+from funken.ids import CheckpointId, Millis
+
+logger = logging.getLogger(__name__)
+
+TaskHandles: TypeAlias = Mapping[tuple[str, int], SubtaskHandle]
+"""What a task acknowledges with: a handle per operator (stable id) and subtask that it hosts."""
+
+
+class Surroundings(Protocol):
+    """What the coordinator asks of whoever runs the job."""
+
+    def now(self) -> Millis:
+        """Return the time for intervals, which never steps back."""
+
+    def wall(self) -> Millis:
+        """Return the time that people know."""
+
+    def trigger(self, command: Trigger) -> Mapping[str, bytes]:
+        """Snapshot the enumerators, send the command to its tasks, and return the pickled snapshots by operator id.
+
+        What was given to a source before is sent before, what is given to it later is sent later; nothing in between.
+        """
+
+    def commit(self, manifest: Manifest) -> None:
+        """Commit what the sinks prepared; what was committed before may be in it again."""
+
+    def perform(self, command: Command) -> None:
+        """Do what concerns tasks or the job: ``Notify...``, ``FailJob``, ``MayRestart``, ``JobOver``, ``Wake``."""
+
+    def answer(self, request: Request, location: str | None, reason: str) -> None:
+        """Tell whoever asked where the snapshot is, or (``None``) why there is none."""
+
+    def background(self, work: Callable[[], None]) -> None:
+        """Run work on the storage, after what was given before."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """What a manifest says of its job; ``operators`` are all that may have state."""
+
+    id: str
+    name: str
+    operators: tuple[Target, ...]
+
+
+class Coordinator:
+    """The checkpoints of one job, on the driver."""
+
+    def __init__(
+        self, machine: CheckpointMachine, catalog: Catalog, job: JobFacts, surroundings: Surroundings,
+        storage_at: Callable[[str], Storage] = open_storage,
+    ) -> None:  # fmt: skip
+        self.machine = machine
+        self.catalog = catalog
+        self._job = job
+        self._around = surroundings
+        self._storage_at = storage_at
+        self._lock = threading.RLock()
+        self._events: deque[Event] = deque()
+        self._busy = False
+        #: enumerators as they were when a checkpoint was triggered
+        self._enumerators: dict[CheckpointId, Mapping[str, bytes]] = {}
+        #: manifests that are stored and not yet committed, and those of savepoints under way
+        self._manifests: dict[CheckpointId, Manifest] = {}
+        #: where the savepoints are that were triggered
+        self._targets: dict[CheckpointId, str] = {}
+        #: what is complete, and not to be taken for something to discard
+        self._saved: set[CheckpointId] = set()
+        catalog.pinned = self._pinned
+
+    def tell(self, event: Event) -> None:
+        """Take an event and do what follows; from within that, it waits its turn."""
+        with self._lock:
+            self._events.append(event)
+            if self._busy:
+                return
+            self._busy = True
+            try:
+                while self._events:
+                    self._handle(self._events.popleft())
+            finally:
+                self._busy = False
+
+    def story(self, checkpoint: CheckpointId) -> str:
+        """Return what happened to a checkpoint."""
+        with self._lock:
+            return self.machine.story(checkpoint)
+
+    def _handle(self, event: Event) -> None:
+        if isinstance(event, TriggerRequested) and event.kind is Kind.SAVEPOINT:
+            name = f"savepoint-{self._job.id[:6]}-{uuid4().hex[:12]}"
+            event = replace(event, target=f"{event.target.rstrip('/')}/{name}")
+        elif isinstance(event, Stored):
+            self._saved.add(event.checkpoint)
+        for command in self.machine.handle(event, self._around.now()):
+            self._do(command)
+
+    def _do(self, command: Command) -> None:
+        match command:
+            case Trigger(checkpoint=checkpoint, kind=kind, target=target):
+                if kind is Kind.SAVEPOINT:
+                    self._targets[checkpoint] = target
+                self._enumerators[checkpoint] = self._around.trigger(command)
+            case Store():
+                self._store(command)
+            case NotifyComplete(checkpoint=checkpoint):
+                if self._commit(checkpoint):
+                    self._around.perform(command)
+            case NotifyAborted(checkpoint=checkpoint):
+                self._enumerators.pop(checkpoint, None)
+                self._around.perform(command)
+            case Discard(checkpoint=checkpoint, handles=handles):
+                self._discard(checkpoint, cast("tuple[TaskHandles, ...]", handles))
+            case Prune(checkpoint=checkpoint):
+                self._around.background(lambda: self.catalog.prune(checkpoint))
+            case Answer(request=request, checkpoint=answered, reason=reason):
+                self._around.answer(request, None if answered is None else self._location(answered), reason)
+            case _:
+                self._around.perform(command)
+
+    def _store(self, command: Store) -> None:
+        manifest = self._manifest(command)
+        self._manifests[manifest.checkpoint] = manifest
+
+        def work() -> None:
+            try:
+                if command.kind is Kind.SAVEPOINT:
+                    write_manifest(self._storage_at(command.target), manifest)
+                else:
+                    self.catalog.store(manifest)
+            except CheckpointError as error:
+                self.tell(StoreFailed(command.checkpoint, str(error)))
+            else:
+                self.tell(Stored(command.checkpoint))
+
+        self._around.background(work)
+
+    def _manifest(self, command: Store) -> Manifest:
+        handles: dict[tuple[str, int], SubtaskHandle] = {}
+        for task, given in cast("Mapping[Task, TaskHandles]", command.handles).items():
+            ended = task in command.finished
+            handles |= {place: replace(handle, finished=ended) for place, handle in given.items()}
+        return Manifest(
+            job_id=self._job.id,
+            job_name=self._job.name,
+            checkpoint=command.checkpoint,
+            kind=command.kind,
+            time=self._around.wall(),
+            operators=tuple(_entry(operator, handles) for operator in self._job.operators),
+            enumerators=self._enumerators.pop(command.checkpoint, {}),
+        )
+
+    def _commit(self, checkpoint: CheckpointId) -> bool:
+        """Commit; if that fails the tasks are not told, so that they name what is not committed in their next acks."""
+        manifest = self._manifests[checkpoint]
+        self._manifests = {number: kept for number, kept in self._manifests.items() if number > checkpoint}
+        try:
+            self._around.commit(manifest)
+        except Exception as error:  # noqa: BLE001 - a sink may raise anything; the next attempt commits it again
+            self._around.perform(FailJob(f"checkpoint {checkpoint} could not be committed: {error}"))
+            return False
+        return True
+
+    def _discard(self, checkpoint: CheckpointId | None, given: tuple[TaskHandles, ...]) -> None:
+        target = None if checkpoint is None else self._targets.get(checkpoint)
+        if target is not None and checkpoint in self._saved:
+            return
+
+        def work() -> None:
+            if target is None:
+                self.catalog.discard(handle for handles in given for handle in handles.values())
+                return
+            try:
+                self._storage_at(target).delete("")
+            except CheckpointError as error:
+                logger.warning("what was written of a savepoint stays: %s", error)
+
+        self._around.background(work)
+
+    def _location(self, checkpoint: CheckpointId) -> str:
+        return self._targets.get(checkpoint) or f"{self.catalog.storage.uri}/{folder_of(checkpoint)}"
+
+    def _pinned(self) -> Iterable[SubtaskHandle]:
+        with self._lock:
+            given = [handles for p in self.machine.pending.values() for handles in (p.acks | p.final).values()]
+            given += self.machine.finished.values()
+        return [handle for handles in cast("list[TaskHandles]", given) for handle in handles.values()]
+
+
+def _entry(operator: Target, handles: Mapping[tuple[str, int], SubtaskHandle]) -> OperatorEntry:
+    subtasks = tuple(handles.get((operator.id, number), SubtaskHandle()) for number in range(operator.parallelism))
+    return OperatorEntry(
+        operator.id, operator.name, operator.parallelism, operator.max_parallelism, operator.uid, subtasks
+    )

@@ -1,0 +1,151 @@
+"""What happens after a failure: whether there is another attempt, and after how long.
+
+A strategy is told of each failure and answers with ms to wait, or ``None``: the job has failed for good. It reads no clock
+and draws no random number; both are arguments (``jitter`` from -1 to 1). One failure per attempt is reported, no more.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from funken import config
+from funken.config import Configuration
+from funken.errors import InvalidConfiguration
+from funken.ids import Millis
+
+T = TypeVar("T", int, float)
+
+
+class RestartStrategy(Protocol):
+    """Decides about restarts; remembers the failures of one job."""
+
+    def failed(self, now: Millis, jitter: float = 0.0) -> Millis | None:
+        """An attempt failed at ``now``; return how long to wait before the next (ms), ``None``: there is none."""
+        ...
+
+
+@dataclass(slots=True)
+class NoRestart:
+    """The first failure is the last."""
+
+    def failed(self, now: Millis, jitter: float = 0.0) -> Millis | None:
+        """Give up."""
+        return None
+
+
+@dataclass(slots=True)
+class FixedDelay:
+    """So many restarts in all, each after the same time.
+
+    >>> strategy = FixedDelay(attempts=2, delay=Millis(50))
+    >>> [strategy.failed(Millis(0)) for _ in range(3)]
+    [50, 50, None]
+    """
+
+    attempts: int
+    delay: Millis
+    restarts: int = 0
+
+    def failed(self, now: Millis, jitter: float = 0.0) -> Millis | None:
+        """Wait, unless there were too many."""
+        self.restarts += 1
+        return self.delay if self.restarts <= self.attempts else None
+
+
+@dataclass(slots=True)
+class FailureRate:
+    """Restarts as long as no more than so many failures fall into an interval.
+
+    >>> strategy = FailureRate(failures=1, interval=Millis(1000), delay=Millis(5))
+    >>> [strategy.failed(Millis(at)) for at in (0, 2000, 2500)]
+    [5, 5, None]
+    """
+
+    failures: int
+    interval: Millis
+    delay: Millis
+    recent: deque[Millis] = field(default_factory=deque)
+
+    def failed(self, now: Millis, jitter: float = 0.0) -> Millis | None:
+        """Wait, unless there were too many lately."""
+        self.recent.append(now)
+        while now - self.recent[0] > self.interval:
+            self.recent.popleft()
+        return self.delay if len(self.recent) <= self.failures else None
+
+
+@dataclass(slots=True)
+class ExponentialDelay:
+    """Longer and longer waits, until the job has run for long enough to start over.
+
+    >>> strategy = ExponentialDelay(Millis(100), Millis(300), 2.0, Millis(10_000), jitter_factor=0.1)
+    >>> [strategy.failed(Millis(at)) for at in (0, 1000, 2000)], strategy.failed(Millis(20_000), jitter=-1)
+    ([100, 200, 300], 90)
+    """
+
+    initial: Millis
+    maximum: Millis
+    multiplier: float
+    reset_after: Millis
+    jitter_factor: float = 0.0
+    attempts: int = 2**31 - 1
+    restarts: int = 0
+    backoff: float = 0.0
+    restarted_at: Millis | None = None
+
+    def failed(self, now: Millis, jitter: float = 0.0) -> Millis | None:
+        """Wait longer than the last time, or as at first if that was long ago; ``jitter`` moves it up or down a little."""
+        if self.restarted_at is None or now - self.restarted_at >= self.reset_after:
+            self.restarts, self.backoff = 0, self.initial
+        else:
+            self.backoff = min(self.backoff * self.multiplier, self.maximum)
+        self.restarts += 1
+        if self.restarts > self.attempts:
+            return None
+        delay = Millis(round(min(self.backoff * (1 + self.jitter_factor * jitter), self.maximum)))
+        self.restarted_at = Millis(now + delay)
+        return delay
+
+
+def restart_strategy(configuration: Configuration) -> RestartStrategy:
+    """Make the strategy that the options ask for; without any: exponential delay if there are checkpoints, else none.
+
+    >>> restart_strategy(Configuration({"restart-strategy.type": "fixed-delay"}))
+    FixedDelay(attempts=1, delay=1000, restarts=0)
+    """
+    get = configuration.get
+    kind = get(config.RESTART_STRATEGY)
+    if kind == "default":
+        kind = "exponential-delay" if get(config.CHECKPOINT_INTERVAL) > 0 else "none"
+    if kind == "none":
+        return NoRestart()
+    if kind == "fixed-delay":
+        return FixedDelay(
+            _checked(configuration, config.FIXED_DELAY_ATTEMPTS, lambda n: n >= 0, "0 or more"),
+            Millis(_checked(configuration, config.FIXED_DELAY, lambda n: n >= 0, "0 or more")),
+        )
+    if kind == "failure-rate":
+        return FailureRate(
+            _checked(configuration, config.FAILURE_RATE_MAX, lambda n: n > 0, "more than 0"),
+            Millis(_checked(configuration, config.FAILURE_RATE_INTERVAL, lambda n: n > 0, "more than 0")),
+            Millis(_checked(configuration, config.FAILURE_RATE_DELAY, lambda n: n >= 0, "0 or more")),
+        )
+    initial = _checked(configuration, config.EXPONENTIAL_INITIAL, lambda n: n >= 1, "1 ms or more")
+    return ExponentialDelay(
+        Millis(initial),
+        Millis(_checked(configuration, config.EXPONENTIAL_MAX, lambda n: n >= initial, "the initial backoff or more")),
+        _checked(configuration, config.EXPONENTIAL_MULTIPLIER, lambda x: x > 1, "more than 1"),
+        Millis(_checked(configuration, config.EXPONENTIAL_RESET, lambda n: n >= 1, "1 ms or more")),
+        _checked(configuration, config.EXPONENTIAL_JITTER, lambda x: 0 <= x <= 1, "from 0 to 1"),
+        _checked(configuration, config.EXPONENTIAL_ATTEMPTS, lambda n: n > 0, "more than 0"),
+    )
+
+
+def _checked(configuration: Configuration, option: config.Option[T], fits: Callable[[T], bool], allowed: str) -> T:
+    value = configuration.get(option)
+    if not fits(value):
+        raise InvalidConfiguration(f"option {option.key!r} is {value}; it must be {allowed}. It means: {option.doc}")
+    return value
