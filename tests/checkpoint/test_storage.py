@@ -1,7 +1,9 @@
 """Folders that hold checkpoints: in memory, local, and by Arrow; all keep the same promises."""
 
+import contextlib
 import errno
 import os
+import random
 
 import pytest
 
@@ -189,15 +191,11 @@ def test_other_operations_are_refused_too(operation):
 
 
 def test_random_faults_follow_their_seed():
-    import random
-
     def outcomes(seed):
         storage = MemoryStorage(faults=random_faults(random.Random(seed), 0.3))
         for number in range(50):
-            try:
+            with contextlib.suppress(StorageFailed):
                 storage.write(str(number), b"0123")
-            except StorageFailed:
-                pass
         return storage.files
 
     assert outcomes(1) == outcomes(1) != outcomes(2)

@@ -43,7 +43,8 @@ class KeyByKey(Operator):
         super().setup(context, output)
         quiet = Output()
         quiet.emit, quiet.emit_side = output.emit, output.emit_side
-        quiet.watermark = quiet.idle = lambda _: None
+        quiet.watermark = lambda watermark: None
+        quiet.idle = lambda idle: None
         self._inner.setup(context, quiet)
 
     def open(self) -> None:
