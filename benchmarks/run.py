@@ -62,18 +62,20 @@ def main() -> None:
 
     if args.only in (None, "keyed"):
         print("keyed running reduce at full load")
-        found = series(
-            args.runs, {"bare spark": ["bare_spark.py", *length], "funken": ["keyed.py", "keyed", *length]}
-        )
+        found = series(args.runs, {"bare spark": ["bare_spark.py", *length], "funken": ["keyed.py", "keyed", *length]})
         raw["keyed"] = found
-        rows.append(("keyed: throughput / bare", ratio(found["funken"], found["bare spark"], "records_per_s"), ">= 0.9"))
+        rows.append(
+            ("keyed: throughput / bare", ratio(found["funken"], found["bare spark"], "records_per_s"), ">= 0.9")
+        )
         rows.append(("keyed: p99 latency / bare", ratio(found["funken"], found["bare spark"], "p99"), "<= 1.3"))
     if args.only in (None, "rate"):
         print(f"keyed running reduce at {RATE:,} records/s")
         paced = [*length, "--rate", str(RATE)]
         found = series(args.runs, {"bare spark": ["bare_spark.py", *paced], "funken": ["keyed.py", "keyed", *paced]})
         raw["rate"] = found
-        rows.append(("at 100,000/s: rate / bare", ratio(found["funken"], found["bare spark"], "records_per_s"), ">= 0.9"))
+        rows.append(
+            ("at 100,000/s: rate / bare", ratio(found["funken"], found["bare spark"], "records_per_s"), ">= 0.9")
+        )
         rows.append(("at 100,000/s: p50 latency / bare", ratio(found["funken"], found["bare spark"], "p50"), ""))
         rows.append(("at 100,000/s: p99 latency / bare", ratio(found["funken"], found["bare spark"], "p99"), "<= 1.3"))
     if args.only in (None, "grep"):

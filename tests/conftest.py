@@ -92,7 +92,7 @@ def collect():
 
 @pytest.fixture
 def script(tmp_path):
-    """Run a program as a script of its own, in an empty folder."""
+    """Run a program as a script of its own, in an empty folder; an environment variable that is None is not there."""
 
     def run(source, *, timeout=100, **environment):
         path = tmp_path / "program.py"
@@ -100,7 +100,7 @@ def script(tmp_path):
         return subprocess.run(
             [sys.executable, "-W", "error", path],
             cwd=tmp_path,
-            env=child_environment() | environment,
+            env={name: value for name, value in (child_environment() | environment).items() if value is not None},
             capture_output=True,
             text=True,
             timeout=timeout,

@@ -30,7 +30,7 @@ def test_a_module_is_imported_by_the_functions_that_need_it(env, collect, tmp_pa
     env.add_python_file(str(tmp_path / "funken_lib_one.py"))
 
     def use(value):
-        from funken_lib_one import double  # noqa: PLC0415 - what is tested
+        from funken_lib_one import double
 
         return double(value)
 
@@ -65,7 +65,7 @@ def test_another_process_finds_the_files_before_it_unpickles_the_functions(env, 
     (tmp_path / "funken_lib_three.py").write_text("class Double:\n    def map(self, x):\n        return 2 * x")
     env.add_python_file(str(tmp_path / "funken_lib_three.py"))
     sys.path.append(str(tmp_path))
-    import funken_lib_three  # noqa: PLC0415 - it is there only now
+    import funken_lib_three
 
     env.from_collection([1]).map(funken_lib_three.Double().map)
     (tmp_path / "plan").write_bytes(cloudpickle.dumps(env.compile()))

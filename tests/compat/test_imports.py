@@ -69,8 +69,8 @@ def test_the_names_are_there(module):
 
 
 def test_submodules_are_attributes_as_of_any_package():
-    import pyflink.datastream.window  # noqa: PLC0415 - what is tested
-    from pyflink.datastream import async_retry_predicates  # noqa: PLC0415
+    import pyflink.datastream.window
+    from pyflink.datastream import async_retry_predicates
 
     assert pyflink.datastream.window.TimeWindow(0, 1).end == 1
     assert async_retry_predicates.empty_result_predicate([])

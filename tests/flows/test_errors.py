@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from funken import (
+    Encoder,
     FileSink,
     FileSource,
     FunkenError,
@@ -15,7 +16,6 @@ from funken import (
     StreamFormat,
     WatermarkStrategy,
 )
-from funken import Encoder
 from funken.errors import RecordNotPicklable, SinkNotWritable, SourceNotReadable
 
 
@@ -84,7 +84,9 @@ def test_a_key_without_a_stable_hash(env):
 def test_an_unhashable_key(env):
     env.from_collection([[1]]).map(lambda record: record).name("lists").key_by(lambda record: record).sum().print()
 
-    fails(env, JobExecutionError, "key_by after operator 'lists'", "unhashable type: 'list'", "a tuple instead of a list")
+    fails(
+        env, JobExecutionError, "key_by after operator 'lists'", "unhashable type: 'list'", "a tuple instead of a list"
+    )
 
 
 @pytest.mark.ways("local", "batch")

@@ -2,7 +2,6 @@
 
 import pytest
 
-
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 GIVEN_SESSION = """
@@ -22,6 +21,7 @@ def builder(slots):
     return SparkSession.builder.master(f"local[{slots}]").config("spark.ui.enabled", "false")
 
 spark = builder(2).getOrCreate()
+spark.range(1).count()  # Spark itself adds settings when it is first used
 before = dict(spark.sparkContext.getConf().getAll()), spark.conf.get("spark.sql.adaptive.enabled")
 print("batch in a plain session:", job("batch", spark))
 for given in (spark, None):  # as argument, and found as the session of the process
@@ -59,14 +59,18 @@ spark.stop()
 
 
 def test_a_given_session(script):
-    done = script(GIVEN_SESSION, timeout=250)
+    done = script(GIVEN_SESSION, timeout=250, PYSPARK_PYTHON=None)  # and python3 on the PATH may be any
 
     out = done.stdout
+    assert done.returncode == 0, done.stderr
     assert "batch in a plain session: [-6, -5, -4, -3, -2, -1]" in out, done.stderr
     assert out.count('    .config("spark.python.udf.pipelined.enabled", "true")') == 2
     assert out.count('    .config("spark.buffer.size", "64")') == 2
     assert "or run the job with execution.target 'batch'" in out
-    assert "too few: the job needs 6 task slots at the same time, one per task of every level, but the session has 2" in out
+    assert (
+        "too few: the job needs 6 task slots at the same time, one per task of every level, but the session has 2"
+        in out
+    )
     assert "fits: [-6, -5, -4, -3, -2, -1]" in out
     assert "busy: the job needs 2 free task slots at once, but other jobs of the session use some" in out
     assert "fits again: [-6, -5, -4, -3, -2, -1]" in out, done.stderr

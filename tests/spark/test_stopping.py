@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -252,7 +253,7 @@ def test_an_exception_that_can_neither_be_pickled_nor_shown(mode, env, watch):
 
 
 def test_a_function_that_exits(mode, env, watch):
-    env.from_collection([1]).map(lambda value: exit(3)).name("culprit").print()
+    env.from_collection([1]).map(lambda value: sys.exit(3)).name("culprit").print()
 
     with pytest.raises(OperatorFailed, match="'culprit'.*SystemExit: 3"):
         env.execute()

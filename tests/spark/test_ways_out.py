@@ -1,5 +1,6 @@
 """How the program itself ends: Ctrl-C, an exit with jobs still running, a driver or a JVM that is killed."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -27,7 +28,7 @@ def job(mode, block=False):
     env = environment(mode)
     source = NumberSequenceSource(0, 10**12) if mode == "batch" else DataGeneratorSource(lambda index: index)
     def touch(value):
-        place = folder / f"{mode}-{os.getpid()}"
+        place = folder / f"{'blocked' if block else mode}-{os.getpid()}"
         if not place.exists():
             place.touch()
         if block:
@@ -95,13 +96,12 @@ class Program:
     def pids(self, mode):
         return [int(path.name.split("-")[1]) for path in self.told.glob(f"{mode}-*")]
 
-    def wait_for_worker(self, mode, but=()):
+    def wait_for_worker(self, mode):
         limit = time.monotonic() + BOUND
-        while not set(self.pids(mode)) - set(but):
+        while not self.pids(mode):
             assert self.process.poll() is None, self.process.communicate()
             assert time.monotonic() < limit, f"no {mode} worker within {BOUND} s"
             time.sleep(0.02)
-        return set(self.pids(mode))
 
     def end(self):
         out, err = self.process.communicate(timeout=BOUND)
@@ -132,10 +132,8 @@ def program(tmp_path):
 
     yield start
     for one in started:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(one.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         one.process.communicate()
 
 
@@ -143,9 +141,9 @@ def test_ctrl_c(program):
     ran = program(INTERRUPTED)
     ran.wait_for_worker("batch")
     ran.process.send_signal(signal.SIGINT)
-    before = ran.wait_for_worker("continuous")
+    ran.wait_for_worker("continuous")
     ran.process.send_signal(signal.SIGINT)
-    ran.wait_for_worker("continuous", but=before)  # one that blocks
+    ran.wait_for_worker("blocked")
     ran.process.send_signal(signal.SIGINT)
 
     out, err = ran.end()
@@ -180,16 +178,16 @@ def test_a_program_that_ends_before_its_jobs(program):
     ran.leaves_nothing()
 
 
-@pytest.mark.parametrize("block", ["0", "1"])
-def test_a_driver_that_is_killed_takes_its_workers_along(program, block):
-    ran = program(ABANDONED, PROGRAM_BLOCK=block)
-    ran.wait_for_worker("continuous")
+@pytest.mark.parametrize("worker", ["continuous", "blocked"])
+def test_a_driver_that_is_killed_takes_its_workers_along(program, worker):
+    ran = program(ABANDONED, PROGRAM_BLOCK=str(int(worker == "blocked")))
+    ran.wait_for_worker(worker)
 
     ran.process.kill()
     ran.process.communicate()
 
     limit = time.monotonic() + 30
-    while left := [pid for pid in ran.pids("continuous") if running(pid)]:
+    while left := [pid for pid in ran.pids(worker) if running(pid)]:
         assert time.monotonic() < limit, f"workers are left: {left}"
         time.sleep(0.05)
 

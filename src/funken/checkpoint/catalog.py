@@ -116,8 +116,7 @@ class Catalog:
         manifest = self.complete.pop(checkpoint, None)
         if manifest is not None:
             self._left_over |= {name for name in manifest.files if name.startswith(f"{SHARED}/")}
-        if self._delete(f"{folder_of(checkpoint)}/{METADATA}"):
-            self._delete(folder_of(checkpoint))
+        self._delete(folder_of(checkpoint))
         self._clear_left_over()
 
     def discard(self, handles: Iterable[SubtaskHandle]) -> None:
@@ -156,6 +155,8 @@ class Catalog:
 
     def _delete(self, name: str) -> bool:
         try:
+            if "/" not in name:
+                self.storage.delete(f"{name}/{METADATA}")
             self.storage.delete(name)
         except StorageFailed as error:
             logger.warning("%s stays for now: %s", name, error)

@@ -23,10 +23,12 @@ from funken.checkpoint.events import (
     Event,
     FailJob,
     Kind,
+    MayRestart,
     NotifyAborted,
     NotifyComplete,
     Prune,
     Request,
+    Stopped,
     Store,
     Stored,
     StoreFailed,
@@ -136,6 +138,8 @@ class Coordinator:
             self._saved.add(event.checkpoint)
         for command in self.machine.handle(event, self._around.now()):
             self._do(command)
+        if isinstance(event, Stopped) and not self.machine.pending:
+            self._around.background(self.catalog.sweep)
 
     def _do(self, command: Command) -> None:
         match command:
@@ -157,6 +161,9 @@ class Coordinator:
                 self._around.background(lambda: self.catalog.prune(checkpoint))
             case Answer(request=request, checkpoint=answered, reason=reason):
                 self._around.answer(request, None if answered is None else self._location(answered), reason)
+            case MayRestart():
+                self._around.background(self.catalog.sweep)
+                self._around.perform(command)
             case _:
                 self._around.perform(command)
 

@@ -20,6 +20,7 @@ that one names it either.
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -103,10 +104,10 @@ class Lineage:
     _origins: tuple[Origin, ...] = ()
     #: what was cut and not written
     _carried: Groups = field(default_factory=dict)
-    #: key groups about which parts say something that ``_digests`` does not know
-    _unknown: set[int] = field(default_factory=set)
-    #: of each table that came whole, by group: how it was pickled
-    _digests: dict[tuple[int, str], bytes] = field(default_factory=dict)
+    #: by section, the key groups of which parts may say something that ``_digests`` does not know
+    _unknown: dict[str, set[int]] = field(default_factory=dict)
+    #: by group, of each table that may be there: how it was pickled when it came whole; empty if changes came since
+    _digests: dict[int, dict[str, bytes]] = field(default_factory=dict)
     _begun: bool = False
 
     def resume(self, origins: Sequence[Origin], exact: bool) -> None:
@@ -117,7 +118,8 @@ class Lineage:
         if not self.options.incremental:
             return
         self._begun = True
-        self._unknown = {s.group for o in origins for blob in o.parts for s in blob.groups if s.group in o.groups}
+        there = {s.group for o in origins for blob in o.parts for s in blob.groups if s.group in o.groups}
+        self._unknown = {section: set(there) for section in SECTIONS}
         if exact:
             self.parts = tuple(blob for origin in origins for blob in origin.parts)
         else:
@@ -144,8 +146,9 @@ class Lineage:
             assert all(change.whole for tables in changes.values() for change in tables.values()), "changes to nothing"
         self._begun = True
         whole = whole_sections(state)
+        unknown = set[int]().union(*(self._unknown.get(section, ()) for section in whole))
         groups: Groups = {}
-        for group in sorted(changes.keys() | {group for group, _ in self._digests} | self._unknown):
+        for group in sorted(changes.keys() | self._digests.keys() | unknown):
             data = self._cut_group(group, changes.get(group, {}), whole, dumps)
             if data:
                 groups[group] = data
@@ -157,20 +160,20 @@ class Lineage:
         """Pickle what is new of a group's tables, and note what they are now."""
         empty = Change(True, (), ())
         written: list[bytes] = []
-        if group in self._unknown:
-            self._unknown.discard(group)
-            written += [encode(ALL + section, empty, dumps) for section in whole]
-        for table in [table for of, table in self._digests if of == group and table not in tables]:
-            del self._digests[group, table]
-            if table.startswith(whole):
-                written.append(encode(table, empty, dumps))
+        for section in whole:
+            if group in self._unknown.get(section, ()):
+                self._unknown[section].discard(group)
+                written.append(encode(ALL + section, empty, dumps))
+        known = self._digests.setdefault(group, {})
+        for table in [table for table in known if table not in tables and table.startswith(whole)]:
+            del known[table]
+            written.append(encode(table, empty, dumps))
         for table in sorted(tables):
             data = encode(table, tables[table], dumps)
             digest = hashlib.blake2b(data, digest_size=16).digest() if tables[table].whole else b""
-            if self._digests.pop((group, table), None) != digest:
+            if not digest or known.get(table) != digest:
                 written.append(data)
-            if digest:
-                self._digests[group, table] = digest
+            known[table] = digest
         return b"".join(written)
 
     # ---- in the background
@@ -197,7 +200,7 @@ class Lineage:
         if not self.options.incremental:
             if not cut.groups:
                 return ()
-            name = unique() if savepoint else f"{_folder(cut)}/{unique()}"
+            name = unique() if savepoint else _prefix(cut) + unique()
             return (write_blob(savepoint or storage, name, cut.groups.items(), (), inline),)
         self.skip(cut)  # from here on it is carried, until it is written
         shared = f"{SHARED}/{cut.checkpoint}-"
@@ -207,13 +210,15 @@ class Lineage:
             self.parts = _there(write_blob(storage, shared + unique(), segments, (), inline))
             self._origins = ()
         if self._carried:
-            blob = write_blob(storage, shared + unique(), sorted(self._carried.items()), (), inline)
-            self.parts = (*self.parts, blob)
+            groups = sorted(self._carried.items())
+            if len(self.parts) < self.options.max_parts:
+                self.parts = (*self.parts, write_blob(storage, shared + unique(), groups, (), inline))
+            else:  # merged before it is written: nobody would ever name what was written first
+                parts = (*self.parts, write_blob(storage, "", groups, (), sys.maxsize))
+                first = first_to_merge([blob.length for blob in parts])
+                newest = merged(storage, parts[first:], first == 0, dumps)
+                self.parts = (*parts[:first], *_there(write_blob(storage, shared + unique(), newest, (), inline)))
             self._carried = {}
-        if len(self.parts) > self.options.max_parts:
-            first = first_to_merge([blob.length for blob in self.parts])
-            newest = merged(storage, self.parts[first:], first == 0, dumps)
-            self.parts = (*self.parts[:first], *_there(write_blob(storage, shared + unique(), newest, (), inline)))
         if savepoint is None or not self.parts:
             return self.parts
         return _there(write_blob(savepoint, unique(), merged(storage, self.parts, True, dumps), (), inline))
@@ -221,7 +226,7 @@ class Lineage:
     def _write_own(self, cut: Cut, storage: Storage, savepoint: Storage | None) -> Blob | None:
         if not cut.items:
             return None
-        name = self.options.unique() if savepoint else f"{_folder(cut)}/{self.options.unique()}"
+        name = self.options.unique() if savepoint else _prefix(cut) + self.options.unique()
         return write_blob(savepoint or storage, name, (), cut.items, self.options.inline_below)
 
 
@@ -239,8 +244,8 @@ def _there(blob: Blob) -> tuple[Blob, ...]:
     return (blob,) if blob.groups else ()
 
 
-def _folder(cut: Cut) -> str:
-    return SHARED if cut.final else folder_of(cut.checkpoint)
+def _prefix(cut: Cut) -> str:
+    return f"{SHARED}/{cut.checkpoint}-" if cut.final else f"{folder_of(cut.checkpoint)}/"
 
 
 def first_to_merge(sizes: Sequence[int]) -> int:

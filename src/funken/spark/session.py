@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +103,22 @@ def _start(configuration: Configuration, slots: int) -> SparkSession:
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+@contextmanager
+def this_python(spark: SparkSession) -> Iterator[None]:
+    """Let what is planned here run on the driver's interpreter, as ``python3`` on the PATH may be another one.
+
+    Leaves alone what ``PYSPARK_PYTHON`` says, and clusters, where this interpreter's path means nothing.
+    """
+    context = spark.sparkContext
+    before = context.pythonExec
+    if "PYSPARK_PYTHON" not in os.environ and context.master.startswith("local"):
+        context.pythonExec = sys.executable
+    try:
+        yield
+    finally:
+        context.pythonExec = before
 
 
 def check(spark: SparkSession) -> None:

@@ -27,7 +27,7 @@ from funken.config import Configuration
 from funken.errors import InvalidProgram, JobExecutionError, TaskLost, TooFewTaskSlots
 from funken.runtime.job import Job
 from funken.spark.control import ControlServer
-from funken.spark.session import control_host, existing, session_for, slots_of
+from funken.spark.session import control_host, existing, session_for, slots_of, this_python
 from funken.spark.transport import SCHEMA
 from funken.spark.worker import Deployment, level_function, program_bytes
 from funken.timing.clock import SystemClock
@@ -44,10 +44,11 @@ _RUNNING: dict[str, tuple[Job, Future[None]]] = {}
 def chain_of(carrier: DataFrame, widths: tuple[int, ...], deployment: Deployment) -> DataFrame:
     """Return the Spark plan of a job."""
     frame = carrier
-    for level, width in enumerate(widths):
-        if level:
-            frame = frame.repartitionById(width, sql.col("target"))
-        frame = frame.mapInArrow(level_function(deployment, level), SCHEMA)
+    with this_python(carrier.sparkSession):
+        for level, width in enumerate(widths):
+            if level:
+                frame = frame.repartitionById(width, sql.col("target"))
+            frame = frame.mapInArrow(level_function(deployment, level), SCHEMA)
     return frame
 
 

@@ -1,0 +1,189 @@
+"""Who reads what, with another program or another parallelism."""
+
+from itertools import chain
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from funken.checkpoint.blobs import SubtaskState
+from funken.checkpoint.events import Kind
+from funken.checkpoint.handles import SubtaskHandle
+from funken.checkpoint.lineage import Lineage, SnapshotOptions
+from funken.checkpoint.manifest import Manifest, OperatorEntry
+from funken.checkpoint.memory import MemoryStorage
+from funken.checkpoint.restore import Target, plan_restore, read_state, uid_warnings
+from funken.errors import CheckpointIncompatible
+
+
+def saved(storage, states, name="op", keyed_groups=128, uid=True, **fields):
+    """An operator whose subtasks have these states."""
+    handles = []
+    for subtask, state in enumerate(states):
+        lineage = Lineage(name, subtask, SnapshotOptions(inline_below=0))
+        handles.append(lineage.write(lineage.cut(state, 1, **fields), storage))
+    return OperatorEntry(name, name, len(handles), keyed_groups, uid, tuple(handles))
+
+
+def manifest(*operators, **fields):
+    return Manifest("job", "job", 1, Kind.SAVEPOINT, 0, operators, **fields)
+
+
+def pieces(storage, entry, parallelism, max_parallelism=128):
+    plan = plan_restore(manifest(entry), "memory", [Target("op", "op", parallelism, max_parallelism)])
+    return [list(read_state(storage, plan.subtasks["op", subtask])) for subtask in range(parallelism)]
+
+
+def own(storage, states, parallelism):
+    """What each subtask gets of what is not keyed."""
+    return [first for first, *_ in pieces(storage, saved(storage, states), parallelism)]
+
+
+lists = st.lists(st.lists(st.integers(), max_size=6), min_size=1, max_size=4)
+
+
+@given(lists, st.integers(1, 5))
+def test_splits_are_dealt_out_evenly_and_none_is_lost(former, parallelism):
+    numbered = [[(subtask, number) for number in range(len(part))] for subtask, part in enumerate(former)]
+    got = [
+        piece.operator or []
+        for piece in own(MemoryStorage(), [SubtaskState(operator=p) for p in numbered], parallelism)
+    ]
+    if len(former) == parallelism:
+        assert got == numbered
+    else:
+        assert max(map(len, got)) - min(map(len, got)) <= 1
+    assert sorted(chain(*got)) == sorted(chain(*numbered))
+
+
+@given(lists, st.integers(1, 5))
+def test_of_a_union_everybody_gets_all(former, parallelism):
+    states = [SubtaskState(operator_state={"union/all": part}) for part in former]
+    for piece in own(MemoryStorage(), states, parallelism):
+        assert piece.operator_state.get("union/all", []) == [*chain(*former)]
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3, 5])
+def test_of_broadcast_state_everybody_gets_one_copy(parallelism):
+    states = [SubtaskState(operator_state={"broadcast/rules": {"a": 1}}) for _ in range(2)]
+    assert [piece.operator_state for piece in own(MemoryStorage(), states, parallelism)] == [
+        {"broadcast/rules": {"a": 1}}
+    ] * parallelism
+
+
+def test_records_in_flight_go_to_who_may_take_them():
+    states = [SubtaskState(inflight=["x", "y"], inflight_keyed=["a"]), SubtaskState(inflight_keyed=["b"])]
+    same = own(MemoryStorage(), states, 2)
+    assert [(p.inflight, p.inflight_keyed) for p in same] == [(["x", "y"], ["a"]), ([], ["b"])]
+    more = own(MemoryStorage(), states, 3)
+    assert [(p.inflight, p.inflight_keyed) for p in more] == [
+        (["x"], ["a", "b"]),
+        (["y"], ["a", "b"]),
+        ([], ["a", "b"]),
+    ]
+
+
+def test_what_belongs_to_one_subtask_alone_is_given_back_to_it():
+    states = [SubtaskState(operator="mine"), SubtaskState(operator={"a": 1}, operator_state={"other": 5})]
+    assert [(p.operator, p.operator_state) for p in own(MemoryStorage(), states, 2)] == [
+        ("mine", {}),
+        ({"a": 1}, {"other": 5}),
+    ]
+    with pytest.raises(
+        CheckpointIncompatible, match=r"'operator' cannot be dealt out to 3 subtasks, there were 2\. Call"
+    ):
+        own(MemoryStorage(), states, 3)
+
+
+def keyed(groups, max_parallelism=128):
+    header = {"max_parallelism": max_parallelism, "states": {"n": {"kind": "value", "ttl": None}}}
+    return SubtaskState(keyed=header | {"groups": {group: {"n": [(f"k{group}", None, group)]} for group in groups}})
+
+
+def test_a_subtask_reads_only_its_key_groups():
+    read = []
+
+    class Watched(MemoryStorage):
+        def read(self, name, offset=0, length=None):
+            read.append((name, length))
+            return super().read(name, offset, length)
+
+    storage = Watched()
+    entry = saved(storage, [keyed(range(64)), keyed(range(64, 128))])
+    plan = plan_restore(manifest(entry), "memory", [Target("op", "op", 4, 128)])
+    groups = [[*piece.keyed["groups"]] for piece in list(read_state(storage, plan.subtasks["op", 3]))[1:]]
+    assert groups == [[group] for group in range(96, 128)]
+    assert [name for name, _ in read] == [entry.subtasks[1].parts[0].name]  # one read, of neighbours
+    assert read[0][1] < entry.subtasks[1].parts[0].length / 1.5
+
+
+def test_the_maximum_parallelism_cannot_change():
+    entry = saved(MemoryStorage(), [keyed([1])])
+    with pytest.raises(
+        CheckpointIncompatible, match=r"operator 'op' has a maximum parallelism of 256, but .* with 128"
+    ):
+        plan_restore(manifest(entry), "memory", [Target("op", "op", 1, 256)])
+    unkeyed = saved(MemoryStorage(), [SubtaskState(operator=[1])])
+    assert plan_restore(manifest(unkeyed), "memory", [Target("op", "op", 1, 256)]).subtasks
+
+
+def test_state_without_an_operator_is_refused_unless_that_is_allowed():
+    entry = saved(MemoryStorage(), [keyed([1])])
+    with pytest.raises(
+        CheckpointIncompatible, match=r"no operator for the state of 'op' \(id 'op'\)\. Bring .* back, or"
+    ):
+        plan_restore(manifest(entry), "memory", [Target("other", "map", 1, 128)])
+    restoration = plan_restore(manifest(entry), "memory", [Target("other", "map", 1, 128)], allow_non_restored=True)
+    assert restoration.subtasks == {}
+    assert restoration.warnings == (
+        "the program has no operator for the state of 'op' (id 'op'); it is left out, as allowed.",
+    )
+
+
+def test_the_error_names_an_operator_that_may_have_moved():
+    entry = saved(MemoryStorage(), [keyed([1])])
+    with pytest.raises(CheckpointIncompatible, match=r"It has a 'op' at another place, .*'4f'\. Call \.uid\('op'\)"):
+        plan_restore(manifest(entry), "memory", [Target("4f", "op", 1, 128, uid=False)])
+
+
+def test_an_operator_without_state_may_come_and_go():
+    gone = OperatorEntry("map", "map", 1, 128, False, (SubtaskHandle(),))
+    restoration = plan_restore(manifest(gone), "memory", [Target("new", "new", 2, 128)])
+    assert (restoration.subtasks, restoration.warnings) == ({}, ())
+
+
+def test_a_missing_uid_is_a_warning():
+    entry = saved(MemoryStorage(), [keyed([1])], uid=False)
+    (warning,) = plan_restore(manifest(entry), "memory", [Target("op", "op", 1, 128)]).warnings
+    assert warning.startswith("operator 'op' has state but no uid") and warning.endswith("Call .uid(...) on it.")
+    assert uid_warnings([("a", True, True), ("b", False, False)]) == []
+
+
+def test_sources_and_sinks_go_on():
+    entry = saved(MemoryStorage(), [SubtaskState(), SubtaskState()], committables=["part-0"])
+    given = manifest(entry, enumerators={"op": b"splits", "gone": b"x"})
+    restoration = plan_restore(given, "memory", [Target("op", "op", 1, 128)])
+    assert restoration.enumerators == {"op": b"splits"}
+    assert restoration.committables == {"op": tuple(handle.committables for handle in entry.subtasks)}
+
+
+@pytest.mark.parametrize(
+    ("ended", "parallelism", "expected"),
+    [
+        ([True, False], 2, [True, False]),
+        ([True, False], 3, [False] * 3),
+        ([True, True], 3, [True] * 3),
+        ([False, False], 2, [False, False]),
+    ],
+)
+def test_subtasks_that_had_ended_end_again(ended, parallelism, expected):
+    entry = OperatorEntry("op", "op", 2, 128, True, tuple(SubtaskHandle(finished=each) for each in ended))
+    plan = plan_restore(manifest(entry), "memory", [Target("op", "op", parallelism, 128)]).subtasks
+    assert [plan["op", subtask].finished for subtask in range(parallelism)] == expected
+
+
+@pytest.mark.parametrize(("is_own", "parallelism", "exact"), [(True, 2, True), (False, 2, False), (True, 1, False)])
+def test_only_a_job_that_goes_on_as_it_was_goes_on_with_its_blobs(is_own, parallelism, exact):
+    entry = saved(MemoryStorage(), [keyed(range(64)), keyed(range(64, 128))])
+    plan = plan_restore(manifest(entry), "memory", [Target("op", "op", parallelism, 128)], own=is_own).subtasks
+    assert [restore.exact for restore in plan.values()] == [exact] * parallelism
