@@ -14,6 +14,7 @@ from funken.api.functions import (
     AggregateFunction,
     AllWindowFunction,
     BroadcastProcessFunction,
+    CheckpointedFunction,
     CoFlatMapFunction,
     CoGroupFunction,
     CoMapFunction,
@@ -57,6 +58,7 @@ from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.async_retry import AsyncRetryPredicate, AsyncRetryStrategy
 from funken.operators.context import RuntimeContext
 from funken.operators.join import TaggedUnion
+from funken.operators.operator_state import FunctionSnapshotContext, OperatorListState, OperatorStateStore
 from funken.operators.process_context import TimeDomain
 from funken.operators.tags import OutputTag
 from funken.state.descriptors import (
@@ -121,6 +123,7 @@ __all__ = [
     "BroadcastStream",
     "BucketAssigner",
     "CheckpointConfig",
+    "CheckpointedFunction",
     "CheckpointingMode",
     "CloseableIterator",
     "CoFlatMapFunction",
@@ -157,6 +160,7 @@ __all__ = [
     "FlatJoinFunction",
     "FlatMapFunction",
     "Function",
+    "FunctionSnapshotContext",
     "FunkenError",
     "GlobalWindow",
     "GlobalWindows",
@@ -181,6 +185,8 @@ __all__ = [
     "MergingWindowAssigner",
     "NeverTrigger",
     "NumberSequenceSource",
+    "OperatorListState",
+    "OperatorStateStore",
     "OutputFileConfig",
     "OutputTag",
     "Partitioner",

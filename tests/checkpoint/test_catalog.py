@@ -185,7 +185,7 @@ def test_what_a_failed_attempt_left_is_deleted_when_something_newer_is_complete(
     job.complete(1, a=1)
     job.catalog.discard([job.snapshot(2, b=2)])
     job.lineage = Lineage("count", 0, job.lineage.options)  # a new attempt, that was restored from 1
-    job.lineage.parts, job.lineage._begun = job.handles[1].parts, True
+    job.lineage.parts, job.lineage._begun = job.handles[1].parts, 0
     job.complete(3, c=3)
     assert job.names() == ["chk 1", "chk 3", "shared 1", "shared 3"]
 

@@ -97,7 +97,7 @@ class Worker:
         match message:
             case ("barrier", trigger):
                 cut = self.cut(trigger.checkpoint)
-                self.world.expected.setdefault(trigger.checkpoint, {})[self.subtask] = self.content()
+                self.world.expected[trigger.checkpoint][self.subtask] = self.content()
                 self.writing.append((cut, trigger))
                 self.paused = self.paused or trigger.stop is not None
             case NotifyComplete(checkpoint=checkpoint):
@@ -166,10 +166,11 @@ class World:
     wall = now
 
     def trigger(self, command):
+        self.expected[command.checkpoint] = {}
         for worker in self.workers:
             self.inbox[worker.subtask].append(("barrier", command))
         if command.kind is Kind.SAVEPOINT:
-            self.savepoints[command.checkpoint] = command.target
+            self.savepoints[command.target] = self.expected[command.checkpoint]
         return {"source": pickle.dumps(command.checkpoint)}
 
     def commit(self, manifest):
@@ -324,7 +325,6 @@ class World:
     def check(self):
         assert self.over
         if self.stopped_with is not None:
-            self.check_savepoint(self.stopped_with)
             history = [file for _, files in self.expected[self.stopped_with].values() for file in files]
         else:
             history = [file for worker in self.workers for file in worker.files]
@@ -334,11 +334,10 @@ class World:
             assert all(handle.finished for handle in again.latest().operators[0].subtasks)
         assert sorted(self.committed) == sorted(history)
         for location in filter(None, self.answers.values()):
-            number = next(number for number, target in self.savepoints.items() if target == location)
-            self.check_savepoint(number)
+            self.check_savepoint(location)
 
-    def check_savepoint(self, number):
-        root = self.storage_at(self.savepoints[number])
+    def check_savepoint(self, location):
+        root = self.storage_at(location)
         manifest = Manifest.from_bytes(root.read("_metadata"), "savepoint")
         assert all("/" not in name for name in manifest.files)
         if any(handle.finished for handle in manifest.operators[0].subtasks):
@@ -349,7 +348,7 @@ class World:
         for subtask, worker in enumerate(workers):
             worker.__init__(self, 0, subtask, plan["count", subtask])
         self.storage = before
-        assert {worker.subtask: worker.content() for worker in workers} == self.expected[number]
+        assert {worker.subtask: worker.content() for worker in workers} == self.savepoints[location]
 
 
 def worked(seed, **options):

@@ -294,6 +294,28 @@ def test_broken_state_is_noticed_when_it_is_read(what):
         restored([handle], storage)
 
 
+def test_if_parts_are_broken_the_next_snapshot_is_complete():
+    storage, lineage, model = MemoryStorage(), Lineage("op", 0, options(max_parts=2)), Model()
+    for checkpoint in (1, 2):
+        model.put(("n", "a", None), checkpoint)
+        lineage.write(lineage.cut(model.state(whole=checkpoint == 1), checkpoint), storage)
+    storage.files.clear()
+    model.put(("n", "b", None), 3)
+    third = lineage.cut(model.state(whole=False), 3)
+    model.put(("n", "c", None), 4)
+    fourth = lineage.cut(model.state(whole=False), 4)
+    with pytest.raises(StorageFailed, match="not saved: a checkpoint is not whole"):
+        lineage.write(third, storage)  # it merges, and so reads what is not there
+    with pytest.raises(StorageFailed, match="The next snapshot is complete"):
+        lineage.write(fourth, storage)
+    model.put(("n", "d", None), 5)
+    with pytest.raises(StorageFailed, match="The next snapshot is complete"):
+        lineage.write(lineage.cut(model.state(whole=False), 5), storage)
+    assert lineage.wants_complete
+    handle = lineage.write(lineage.cut(model.state(whole=True), 6), storage)
+    assert restored([handle], storage)[0][0].content() == model.content()
+
+
 def test_state_of_a_class_that_is_gone_is_explained():
     storage, lineage = MemoryStorage(), Lineage("op", 0, options())
     state = SubtaskState(operator_state={"split/list": [1]})

@@ -307,7 +307,10 @@ def test_a_restart_waits_until_a_manifest_that_is_being_written_is_there_or_not(
 
 
 def test_an_attempt_that_never_started_may_be_followed_by_another():
-    assert Timeline(started=False).tell(Failed(1, "no slots")).take() == [MayRestart(None)]
+    job = Timeline(started=False).tell(Failed(1, "no slots"))
+    assert job.take() == [MayRestart(None)]
+    assert job.tell(Failed(1, "as was said")).take() == []
+    assert job.tell(Failed(2, "no slots")).take() == [MayRestart(None)]
 
 
 # ---- tasks that finish

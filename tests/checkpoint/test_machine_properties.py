@@ -94,7 +94,7 @@ class AnySequence(RuleBasedStateMachine):
                 assert not self.ended and not self.failing
                 self.failing = True
             case MayRestart(checkpoint=checkpoint):
-                assert self.storing is None and not self.ended
+                assert self.storing is None and not self.ended and not self.may_start
                 assert checkpoint == (self.kept[-1] if self.kept else None)
                 self.may_start = True
             case JobOver(savepoint=savepoint):

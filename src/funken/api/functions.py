@@ -11,6 +11,7 @@ from typing import Any
 
 from funken.operators.calls import Call
 from funken.operators.context import RuntimeContext
+from funken.operators.operator_state import FunctionSnapshotContext
 
 
 class Function:
@@ -21,6 +22,31 @@ class Function:
 
     def close(self) -> None:
         """Release what ``open`` took; runs after the last record, and after a failure."""
+
+
+class CheckpointedFunction:
+    """A mix-in for functions with operator state: lists per subtask rather than values per key.
+
+    >>> from funken import FlatMapFunction, ListStateDescriptor
+    >>> from funken.testing import local
+    >>> class Pairs(FlatMapFunction, CheckpointedFunction):
+    ...     def initialize_state(self, context):
+    ...         self.waiting = context.get_operator_state_store().get_list_state(ListStateDescriptor("waiting"))
+    ...     def flat_map(self, value):
+    ...         self.waiting.add(value)
+    ...         if len(self.waiting.get()) == 2:
+    ...             yield tuple(self.waiting.get())
+    ...             self.waiting.clear()
+    >>> local([1, 2, 3, 4]).flat_map(Pairs()).execute_and_collect(limit=2)
+    [(1, 2), (3, 4)]
+    """
+
+    def initialize_state(self, context: FunctionSnapshotContext) -> None:
+        """Find the state with ``context.get_operator_state_store()``; runs before ``open``."""
+        raise NotImplementedError
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        """Put into state what is held elsewhere; runs before each snapshot."""
 
 
 class MapFunction(Function):

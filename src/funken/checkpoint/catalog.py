@@ -13,6 +13,7 @@ Driver only, one thread at a time.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from uuid import uuid4
@@ -131,7 +132,12 @@ class Catalog:
     def sweep(self) -> None:
         """Delete what nobody names: for between two attempts, when no checkpoint is under way."""
         oldest, kept, doomed = min(self.complete, default=self.next_id), self._named(), set[str]()
-        for name in self.storage.sizes():
+        try:
+            names = list(self.storage.sizes())
+        except StorageFailed as error:
+            logger.warning("what nobody needs any more stays for now: %s", error)
+            return
+        for name in names:
             label = _label(name)
             if name.startswith(f"{SHARED}/"):
                 doomed |= {name} - kept
@@ -167,9 +173,8 @@ class Catalog:
 
 def _label(name: str) -> CheckpointId | None:
     """Return the checkpoint that a file was written for, by its name."""
-    folder, _, rest = name.partition("/")
-    text = rest.partition("-")[0] if folder == SHARED else folder.removeprefix("chk-")
-    return CheckpointId(int(text)) if text.isdecimal() else None
+    found = re.match(rf"chk-(\d+)(?:/|$)|{SHARED}/(\d+)-", name)
+    return CheckpointId(int(found[1] or found[2])) if found else None
 
 
 def write_manifest(storage: Storage, manifest: Manifest) -> None:

@@ -162,10 +162,14 @@ class Coordinator:
             case Answer(request=request, checkpoint=answered, reason=reason):
                 self._around.answer(request, None if answered is None else self._location(answered), reason)
             case MayRestart():
-                self._around.background(self.catalog.sweep)
-                self._around.perform(command)
+                self._around.background(lambda: self._sweep_and_perform(command))
             case _:
                 self._around.perform(command)
+
+    def _sweep_and_perform(self, command: MayRestart) -> None:
+        """Tidy up before there is another attempt, whose blobs nobody names yet."""
+        self.catalog.sweep()
+        self._around.perform(command)
 
     def _store(self, command: Store) -> None:
         manifest = self._manifest(command)

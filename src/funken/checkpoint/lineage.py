@@ -4,13 +4,15 @@
 cut after the other, in order. Between them they keep this:
 
 * the parts of the last snapshot, applied in order, are the state as it was at the last cut that was written;
-* what a cut says is never lost: if it is not written (``StorageFailed``, or ``skip``), the next write has it too;
+* what a cut says is never lost: if it is not written (``StorageFailed``, or ``skip``), the next write has it too; if parts
+  turn out to be broken, ``wants_complete`` asks for a complete cut, and cuts of changes are refused until it comes;
 * there are never more than ``max_parts`` parts. When one too many comes, the newest are merged, older ones only while they
   are not much larger, so that what is written again in all grows with the logarithm of the state.
 
-So the live state is never looked at in full, but for the very first cut. Merging reads parts back from the storage; a
-savepoint is a merge of all parts into one file of its own; and a subtask that was restored goes on from the parts it was
-restored from, after merging what is its own of them into the job's folder where they are not its own already.
+So the live state is never looked at in full, but for the very first cut and after such damage. Merging reads parts back
+from the storage; a savepoint is a merge of all parts into one file of its own; and a subtask that was restored goes on
+from the parts it was restored from, after merging what is its own of them into the job's folder where they are not its
+own already.
 
 What makes it safe to name blobs of earlier checkpoints, aborted ones included: the driver deletes a shared blob only once
 a checkpoint that is not older than the blob is complete and does not name it. Nothing that this subtask writes after
@@ -43,11 +45,13 @@ from funken.checkpoint.blobs import (
 from funken.checkpoint.handles import Blob, SubtaskHandle
 from funken.checkpoint.manifest import SHARED, folder_of
 from funken.checkpoint.storage import Storage
-from funken.errors import StorageFailed
+from funken.errors import CheckpointError, StorageFailed
 from funken.ids import CheckpointId
 
 Groups = dict[int, bytes]
 Dumps = Callable[[object, str], bytes]
+
+_NEVER = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ class Cut:
     """A snapshot that is pickled and not yet written; ``final``: of a subtask that has ended."""
 
     checkpoint: CheckpointId
+    generation: int
     groups: Groups
     items: list[ItemData]
     states: dict[str, dict[str, object]]
@@ -108,7 +113,10 @@ class Lineage:
     _unknown: dict[str, set[int]] = field(default_factory=dict)
     #: by group, of each table that may be there: how it was pickled when it came whole; empty if changes came since
     _digests: dict[int, dict[str, bytes]] = field(default_factory=dict)
-    _begun: bool = False
+    #: goes up when parts turn out to be broken; what was cut before cannot be written then
+    _generation: int = 0
+    #: the generation that has a complete state to build on
+    _begun: int = -1
 
     def resume(self, origins: Sequence[Origin], exact: bool) -> None:
         """Go on from what this subtask was restored from, before the first cut.
@@ -117,7 +125,7 @@ class Lineage:
         """
         if not self.options.incremental:
             return
-        self._begun = True
+        self._begun = self._generation
         there = {s.group for o in origins for blob in o.parts for s in blob.groups if s.group in o.groups}
         self._unknown = {section: set(there) for section in SECTIONS}
         if exact:
@@ -130,7 +138,7 @@ class Lineage:
     @property
     def wants_complete(self) -> bool:
         """Whether the next cut must be of the complete state; else it may be of what changed since the last cut."""
-        return not (self.options.incremental and self._begun)
+        return not self.options.incremental or self._begun != self._generation
 
     def cut(
         self, state: SubtaskState, checkpoint: CheckpointId, committables: Sequence[object] = (), final: bool = False
@@ -139,13 +147,14 @@ class Lineage:
 
         ``final`` is for a subtask that has ended; ``checkpoint`` is then greater than any that it has taken part in.
         """
-        dumps = pickler(self.operator, self.subtask)
-        changes = changes_of(state)
-        if self.wants_complete:
+        generation = self._generation  # read once: the background may raise it meanwhile
+        dumps, changes, whole = pickler(self.operator, self.subtask), changes_of(state), whole_sections(state)
+        if not self.options.incremental or self._begun != generation:
             self._digests.clear()
-            assert all(change.whole for tables in changes.values() for change in tables.values()), "changes to nothing"
-        self._begun = True
-        whole = whole_sections(state)
+            if all(change.whole for tables in changes.values() for change in tables.values()):
+                self._begun = generation
+            else:
+                generation = _NEVER
         unknown = set[int]().union(*(self._unknown.get(section, ()) for section in whole))
         groups: Groups = {}
         for group in sorted(changes.keys() | self._digests.keys() | unknown):
@@ -154,7 +163,7 @@ class Lineage:
                 groups[group] = data
         states = {} if state.keyed is None else state.keyed["states"]
         prepared = dumps(list(committables), "committables") if committables else b""
-        return Cut(checkpoint, groups, items_of(state, dumps), states, prepared, final)
+        return Cut(checkpoint, generation, groups, items_of(state, dumps), states, prepared, final)
 
     def _cut_group(self, group: int, tables: dict[str, Change], whole: tuple[str, ...], dumps: Dumps) -> bytes:
         """Pickle what is new of a group's tables, and note what they are now."""
@@ -183,7 +192,10 @@ class Lineage:
         try:
             parts = self._write_parts(cut, storage, savepoint)
             own = self._write_own(cut, storage, savepoint)
-        except StorageFailed as error:
+        except CheckpointError as error:
+            if not isinstance(error, StorageFailed):
+                self._generation += 1
+                self.parts, self._origins, self._carried = (), (), {}
             raise StorageFailed(
                 f"the state of operator {self.operator!r} (subtask {self.subtask}) is not saved: {error}"
             ) from error
@@ -191,12 +203,14 @@ class Lineage:
 
     def skip(self, cut: Cut) -> None:
         """Do not write a cut, since nobody waits for its checkpoint any more."""
-        if self.options.incremental:
+        if self.options.incremental and cut.generation == self._generation:
             for group, data in cut.groups.items():
                 self._carried[group] = self._carried.get(group, b"") + data
 
     def _write_parts(self, cut: Cut, storage: Storage, savepoint: Storage | None) -> tuple[Blob, ...]:
         inline, unique = self.options.inline_below, self.options.unique
+        if cut.generation != self._generation:
+            raise StorageFailed("it is of changes to what cannot be read any more. The next snapshot is complete.")
         if not self.options.incremental:
             if not cut.groups:
                 return ()

@@ -96,7 +96,7 @@ class CheckpointMachine:
         self.pending: dict[CheckpointId, Pending] = {}
         #: whose manifest is being written; it is in ``pending``, and only Stored or StoreFailed takes it out
         self.storing: CheckpointId | None = None
-        #: complete checkpoints that are kept, oldest first, at most ``policy.retained``
+        #: complete checkpoints that are kept, oldest first; once an attempt has started at most ``policy.retained``
         self.completed: list[CheckpointId] = list(completed)
         #: greater than every id ever given
         self.next_id = max(
@@ -112,6 +112,7 @@ class CheckpointMachine:
         self._ended_at: Millis | None = None
         self._asked: list[Request] = []
         self._last: CheckpointId | None = None
+        self._failed = 0
         self._settling = False
         self._orphans: list[Handles] = []
         self._outcome: Outcome | None = None
@@ -208,8 +209,10 @@ class CheckpointMachine:
                 self._arrived(pending, event.task)
 
     def _fail(self, event: Failed) -> None:
-        if self.phase is Phase.OVER or (self.phase is not Phase.IDLE and event.attempt != self.attempt):
+        known = event.attempt <= self._failed  # of one failure several may tell
+        if self.phase is Phase.OVER or known or (self.phase is not Phase.IDLE and event.attempt != self.attempt):
             return
+        self._failed = event.attempt
         if self.phase is not Phase.IDLE:
             self._move(Phase.IDLE)
         self._abort_all(f"attempt {event.attempt} failed: {event.reason}")
@@ -418,7 +421,8 @@ class CheckpointMachine:
         """Assert the invariants; for tests."""
         ids = list(self.pending)
         assert ids == sorted(ids) and all(checkpoint < self.next_id for checkpoint in ids)
-        assert self.completed == sorted(set(self.completed)) and len(self.completed) <= self.policy.retained
+        assert self.completed == sorted(set(self.completed))
+        assert len(self.completed) <= self.policy.retained or self.attempt == 0
         assert not self.completed or self.completed[-1] < self.next_id
         assert self.finished.keys() <= set(self.tasks) and set(self.sources) <= set(self.tasks)
         assert self.storing is None or self.pending[self.storing].step is Step.STORING

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from funken.operators.context import OperatorContext, RuntimeContext
+from funken.operators.operator_state import prepare
 
 
 @runtime_checkable
@@ -41,7 +42,8 @@ class Call:
         return call
 
     def open(self, context: OperatorContext) -> None:
-        """Open a rich function; do nothing for another."""
+        """Open a rich function, with its operator state; do nothing for another."""
+        prepare(self.target, context)
         if self.rich:
             self.target.open(RuntimeContext(context))
 

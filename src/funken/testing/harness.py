@@ -15,6 +15,7 @@ from typing import Any
 from funken.ids import DEFAULT_MAX_PARALLELISM, MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, OperatorSpec, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
+from funken.operators.operator_state import merged_operator_state
 from funken.operators.tags import OutputTag
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_groups_of
@@ -124,8 +125,12 @@ class OperatorHarness:
         if self.context.keyed is not None and self.context.timers is not None:
             self.context.keyed.restore(snapshot["keyed"] for snapshot in snapshots)
             self.context.timers.restore(snapshot["timers"] for snapshot in snapshots)
+        self.context.restored = bool(snapshots)
+        states = [snapshot["operator_state"] for snapshot in snapshots]
+        self.context.operator_state.update(
+            merged_operator_state(states, self.context.subtask, self.context.parallelism)
+        )
         for snapshot in snapshots:
-            self.context.operator_state.update(snapshot["operator_state"])
             if snapshot["operator"] is not None:
                 self.operator.restore(snapshot["operator"])
 
@@ -217,6 +222,8 @@ class OperatorHarness:
 
     def snapshot(self) -> dict[str, Any]:
         """Return all that a checkpoint of the operator would contain, as a copy."""
+        for ask in self.context.before_snapshot:
+            ask()
         keyed, timers = self.context.keyed, self.context.timers
         return copy.deepcopy(
             {

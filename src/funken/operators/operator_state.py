@@ -1,0 +1,140 @@
+"""Operator state: what a function keeps per subtask rather than per key (Flink's ``CheckpointedFunction``).
+
+A function object that has ``initialize_state(context)`` is given its state before ``open``; one that has
+``snapshot_state(context)`` is called before each snapshot, to put into state what it holds elsewhere. A list state is dealt
+out round robin when the parallelism changes; a union list state gives everybody everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol, runtime_checkable
+
+from funken.errors import StateError
+from funken.operators.context import OperatorContext
+from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor
+
+
+class OperatorListState:
+    """A list of elements of one subtask.
+
+    >>> state = OperatorListState([1, 2])
+    >>> state.add(3)
+    >>> state.get(), list(state)
+    ([1, 2, 3], [1, 2, 3])
+    """
+
+    __slots__ = ("_elements",)
+
+    def __init__(self, elements: list[Any]) -> None:
+        self._elements = elements
+
+    def get(self) -> list[Any]:
+        """Return the elements."""
+        return list(self._elements)
+
+    def add(self, value: Any) -> None:
+        """Append an element."""
+        self._elements.append(value)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Append elements."""
+        self._elements.extend(values)
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Replace all elements."""
+        self._elements[:] = values
+
+    def clear(self) -> None:
+        """Remove all elements."""
+        self._elements.clear()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.get())
+
+
+class OperatorStateStore:
+    """Where operator state is found, by name; the same name with another kind raises ``StateError``."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._context = context
+
+    def _find(self, prefix: str, name: str, make: Any) -> Any:
+        states = self._context.operator_state
+        other = next((p for p in ("split/", "union/", "broadcast/") if p != prefix and p + name in states), None)
+        if other is not None:
+            raise StateError(
+                f"operator {self._context.operator!r} uses the operator state {name!r} as {prefix[:-1]} and as "
+                f"{other[:-1]} state; give one of them another name."
+            )
+        return states.setdefault(prefix + name, make())
+
+    def get_list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
+        """Return a list that is dealt out round robin when the parallelism changes."""
+        return OperatorListState(self._find("split/", descriptor.name, list))
+
+    def get_union_list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
+        """Return a list that every subtask gets in full after a restore."""
+        return OperatorListState(self._find("union/", descriptor.name, list))
+
+    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> dict[Any, Any]:
+        """Return a dict that the function keeps equal in all subtasks."""
+        found: dict[Any, Any] = self._find("broadcast/", descriptor.name, dict)
+        return found
+
+
+class FunctionSnapshotContext:
+    """What ``initialize_state`` and ``snapshot_state`` are given."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._store = OperatorStateStore(context)
+        self._restored = context.restored
+
+    def get_operator_state_store(self) -> OperatorStateStore:
+        """Return the operator state."""
+        return self._store
+
+    def is_restored(self) -> bool:
+        """Tell whether the subtask goes on from a snapshot."""
+        return self._restored
+
+
+@runtime_checkable
+class InitializesState(Protocol):
+    """A function with operator state."""
+
+    def initialize_state(self, context: FunctionSnapshotContext) -> None:
+        """Find the state; runs before ``open``."""
+
+
+@runtime_checkable
+class SnapshotsState(Protocol):
+    """A function that holds state elsewhere between snapshots."""
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        """Put what is to survive into state; runs before each snapshot."""
+
+
+def merged_operator_state(snapshots: Iterable[dict[str, Any]], subtask: int, parallelism: int) -> dict[str, Any]:
+    """Return a subtask's operator state from that of all old subtasks: its share of lists, all of union lists, any dict.
+
+    >>> old = [{"split/n": [1, 2, 3], "union/u": [1]}, {"split/n": [4, 5], "union/u": [2]}]
+    >>> merged_operator_state(old, 0, 2)
+    {'split/n': [1, 3, 5], 'union/u': [1, 2]}
+    """
+    merged: dict[str, Any] = {}
+    for snapshot in snapshots:
+        for name, value in snapshot.items():
+            if name.startswith(("split/", "union/")):
+                merged.setdefault(name, []).extend(value)
+            else:
+                merged[name] = value
+    return {name: value[subtask::parallelism] if name.startswith("split/") else value for name, value in merged.items()}
+
+
+def prepare(function: Any, context: OperatorContext) -> None:
+    """Give a function its operator state, and remember to ask it before snapshots."""
+    if isinstance(function, InitializesState):
+        function.initialize_state(FunctionSnapshotContext(context))
+    if isinstance(function, SnapshotsState):
+        context.before_snapshot.append(lambda: function.snapshot_state(FunctionSnapshotContext(context)))
