@@ -18,7 +18,13 @@ from funken.errors import InvalidConfiguration
 
 T = TypeVar("T")
 
-_UNITS = {"ms": 1, "s": 1000, "sec": 1000, "min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "": 1}
+_UNITS = {
+    **dict.fromkeys(("", "ms", "milli", "millis", "millisecond", "milliseconds"), 1),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1000),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+}
 
 
 def duration_ms(value: Any) -> int:
@@ -35,7 +41,7 @@ def duration_ms(value: Any) -> int:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return int(value)
     if isinstance(value, str):
-        found = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([a-z]*?)(?:econds?|illis|inutes?)?\s*", value.lower())
+        found = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([a-z]*)\s*", value.lower())
         if found and found[2] in _UNITS:
             return int(float(found[1]) * _UNITS[found[2]])
     raise ValueError(f"{value!r} is no duration; write e.g. '10 ms', '5 s', timedelta(seconds=5), or a number of ms")
@@ -266,6 +272,13 @@ ALIGNED_TIMEOUT = _option(
     duration_ms,
     0,
     "With unaligned checkpoints: how long to try without overtaking (ms).",
+)
+JOB_ID = _option(
+    "execution.job-id",
+    str,
+    "",
+    "The job's id. A driver that starts again with the id of an earlier run goes on from its "
+    "newest checkpoint. Empty: a new one.",
 )
 RESTORE_PATH = _option(
     "execution.state-recovery.path", str, "", "The savepoint to start from.", ("execution.savepoint.path",)

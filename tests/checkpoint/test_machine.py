@@ -5,6 +5,9 @@ import pytest
 from funken.checkpoint.events import (
     Acked,
     Answer,
+    Commit,
+    CommitFailed,
+    Committed,
     Declined,
     Discard,
     Failed,
@@ -56,15 +59,20 @@ class Timeline:
         return self.tell(Tick())
 
     def take(self, *kinds):
-        """What was said, of these kinds, or all but the wakes."""
+        """What was said, of these kinds, or all but what a shell does without thinking."""
         said, self.said = self.said, []
-        return [command for command in said if isinstance(command, kinds or object) and type(command) is not Wake]
+        return [
+            command for command in said if isinstance(command, kinds or object) and type(command) not in {Wake, Commit}
+        ]
 
     def ack(self, checkpoint, *tasks, attempt=1):
         return self.tell(*(Acked(attempt, task, checkpoint, f"{task}@{checkpoint}") for task in tasks))
 
     def complete(self, checkpoint):
-        return self.ack(checkpoint, *TASKS).tell(Stored(checkpoint))
+        return self.ack(checkpoint, *TASKS).store(checkpoint)
+
+    def store(self, checkpoint):
+        return self.tell(Stored(checkpoint), Committed(checkpoint))
 
     def finish(self, *tasks, attempt=1):
         return self.tell(*(TaskFinished(attempt, task, f"{task} at its end") for task in tasks))
@@ -86,7 +94,7 @@ def test_a_checkpoint_from_its_trigger_to_its_end():
     assert job.at(100).take() == [Trigger(1, 1, ("source",), Kind.CHECKPOINT)]
     assert job.ack(1, "source", "count").take() == []
     assert job.ack(1, "sink").take() == [Store(1, Kind.CHECKPOINT, 1, 100, handles(1), frozenset())]
-    assert job.tell(Stored(1)).take() == [NotifyComplete(1, 1, TASKS)]
+    assert job.store(1).take() == [NotifyComplete(1, 1, TASKS)]
     assert job.machine.story(1).splitlines() == [
         "checkpoint 1",
         "         100 ms  checkpoint triggered",
@@ -96,6 +104,7 @@ def test_a_checkpoint_from_its_trigger_to_its_end():
         "         100 ms  ready",
         "         100 ms  storing",
         "         100 ms  complete",
+        "         100 ms  committed",
     ]
 
 
@@ -161,7 +170,7 @@ def test_a_manifest_that_cannot_be_written_aborts():
 def test_while_its_manifest_is_written_a_checkpoint_does_not_expire():
     job = Timeline().at(100).ack(1, *TASKS).at(5000)
     assert job.machine.storing == 1
-    assert job.tell(Stored(1)).take(NotifyComplete)
+    assert job.store(1).take(NotifyComplete)
 
 
 # ---- when one begins
@@ -226,11 +235,11 @@ def test_a_newer_one_that_completes_first_aborts_the_older():
     job = Timeline(max_concurrent=2, interval=100).at(100).tell(TriggerRequested("me", Kind.CHECKPOINT)).at(200)
     job.ack(1, "source").ack(2, *TASKS)
     job.take()
-    assert job.tell(Stored(2)).take(NotifyAborted, Discard, NotifyComplete, Answer) == [
+    assert job.store(2).take(NotifyAborted, Discard, NotifyComplete, Answer) == [
         NotifyAborted(1, 1, TASKS, "checkpoint 2 is complete"),
         Discard(1, ("source@1",)),
-        NotifyComplete(2, 1, TASKS),
         Answer("me", 2),
+        NotifyComplete(2, 1, TASKS),
     ]
     assert job.machine.failures == 0
 
@@ -240,12 +249,8 @@ def test_manifests_are_written_one_at_a_time_and_in_order():
     job.ack(2, *TASKS).ack(1, *TASKS).ack(3, *TASKS)
     assert [store.checkpoint for store in job.take(Store)] == [2]
     # 1 is aborted by 2, and 3 is next
-    assert [type(c) for c in job.tell(Stored(2)).take(NotifyComplete, Store, Discard)] == [
-        Discard,
-        NotifyComplete,
-        Store,
-    ]
-    assert [c.checkpoint for c in job.tell(Stored(3)).take(NotifyComplete)] == [3]
+    assert [type(c) for c in job.store(2).take(NotifyComplete, Store, Discard)] == [Discard, Store, NotifyComplete]
+    assert [c.checkpoint for c in job.store(3).take(NotifyComplete)] == [3]
 
 
 def test_if_the_newer_one_fails_to_be_stored_the_older_gets_its_turn():
@@ -253,7 +258,7 @@ def test_if_the_newer_one_fails_to_be_stored_the_older_gets_its_turn():
     job.ack(2, *TASKS).ack(1, *TASKS)
     assert [c.checkpoint for c in job.take(Store)] == [2]
     assert [c.checkpoint for c in job.tell(StoreFailed(2, "x")).take(Store)] == [1]
-    assert [c.checkpoint for c in job.tell(Stored(1)).take(NotifyComplete)] == [1]
+    assert [c.checkpoint for c in job.store(1).take(NotifyComplete)] == [1]
 
 
 # ---- failures
@@ -299,7 +304,8 @@ def test_a_restart_waits_until_a_manifest_that_is_being_written_is_there_or_not(
     job = Timeline().at(100).ack(1, *TASKS)
     job.take()
     assert job.tell(Failed(1, "x")).take() == []
-    assert job.tell(Stored(1)).take() == [NotifyComplete(1, 1, ()), MayRestart(1)]
+    assert job.tell(Stored(1)).take(Commit, MayRestart) == []
+    assert job.tell(Committed(1)).take() == [MayRestart(1)]
 
     job = Timeline().at(100).ack(1, *TASKS).tell(Failed(1, "x"))
     job.take()
@@ -313,6 +319,54 @@ def test_an_attempt_that_never_started_may_be_followed_by_another():
     assert job.tell(Failed(2, "no slots")).take() == [MayRestart(None)]
 
 
+# ---- commits
+
+
+def test_tasks_are_told_when_it_is_committed():
+    job = Timeline().at(100).ack(1, *TASKS)
+    assert Commit(1) in job.tell(Stored(1)).said
+    job.take()
+    assert job.at(150).take() == []
+    assert job.tell(Committed(1)).take() == [NotifyComplete(1, 1, TASKS)]
+    assert job.tell(Committed(1)).take() == []
+
+
+def test_a_commit_that_fails_fails_the_attempt_since_the_next_one_commits_first():
+    job = Timeline().at(100).ack(1, *TASKS).tell(Stored(1))
+    job.take()
+    reason = "checkpoint 1 could not be committed: bucket gone"
+    assert job.tell(CommitFailed(1, "bucket gone")).take() == [FailJob(reason)]
+    assert job.tell(Failed(1, reason)).take() == [MayRestart(1)]
+
+
+def test_a_restart_waits_for_a_commit_whatever_comes_of_it():
+    job = Timeline().at(100).ack(1, *TASKS).tell(Stored(1), Failed(1, "x"))
+    assert job.take(MayRestart) == []
+    assert job.tell(CommitFailed(1, "bucket gone")).take() == [MayRestart(1)]
+
+
+def test_if_the_last_commit_fails_the_job_is_over_and_its_checkpoint_kept():
+    job = Timeline().finish(*TASKS).tell(Stored(1))
+    job.take()
+    (over,) = job.tell(CommitFailed(1, "bucket gone")).take()
+    assert over == JobOver(None, "checkpoint 1 could not be committed: bucket gone")
+    assert job.tell(Stopped(Outcome.FAILED)).take(Prune) == []
+
+
+def test_if_the_commit_of_a_stop_fails_who_asked_is_told():
+    job = Timeline().tell(TriggerRequested("me", stop=Stop.SUSPEND)).ack(1, *TASKS).tell(Stored(1))
+    job.take()
+    reason = "checkpoint 1 could not be committed: bucket gone"
+    assert job.tell(CommitFailed(1, "bucket gone")).take() == [Answer("me", None, reason), JobOver(1, reason)]
+
+
+def test_a_job_cancelled_in_its_last_commit_is_over():
+    job = Timeline().tell(TriggerRequested("me", stop=Stop.SUSPEND)).ack(1, *TASKS).tell(Stored(1))
+    job.take()
+    assert job.tell(Stopped(Outcome.CANCELLED)).take() == [Answer("me", None, "the job has ended (cancelled)")]
+    assert job.tell(Committed(1)).take() == [Prune(1)]
+
+
 # ---- tasks that finish
 
 
@@ -321,7 +375,7 @@ def test_a_finished_task_takes_part_with_its_final_state():
     (store,) = job.take(Store)
     assert store.handles == handles(1, "count", "sink") | {"source": "source at its end"}
     assert store.finished == {"source"}
-    assert job.tell(Stored(1)).take() == [NotifyComplete(1, 1, ("count", "sink"))]
+    assert job.store(1).take() == [NotifyComplete(1, 1, ("count", "sink"))]
 
 
 def test_once_the_sources_have_finished_none_begins_by_itself():
@@ -336,7 +390,7 @@ def test_when_all_tasks_have_finished_a_last_checkpoint_makes_it_safe():
     trigger, store = job.finish(*TASKS).take()
     assert trigger == Trigger(2, 1, (), Kind.CHECKPOINT)
     assert store.finished == set(TASKS)
-    assert job.tell(Stored(2)).take() == [NotifyComplete(2, 1, ()), Prune(1), JobOver()]
+    assert job.store(2).take() == [Prune(1), JobOver()]
 
 
 def test_the_last_checkpoint_must_succeed():
@@ -348,11 +402,11 @@ def test_the_last_checkpoint_must_succeed():
 def test_a_savepoint_asked_for_near_the_end_is_still_made():
     job = Timeline().at(100).tell(TriggerRequested("me")).finish(*TASKS)
     assert [c.checkpoint for c in job.take(Store)] == [2]
-    assert job.tell(Stored(2)).take(Answer, Store, JobOver) == [
+    assert job.store(2).take(Answer, Store, JobOver) == [
         Answer("me", 2),
         Store(3, Kind.CHECKPOINT, 1, 100, {task: f"{task} at its end" for task in TASKS}, frozenset(TASKS)),
     ]
-    assert job.tell(Stored(3)).take(JobOver) == [JobOver()]
+    assert job.store(3).take(JobOver) == [JobOver()]
 
 
 def test_without_checkpoints_the_end_needs_none():
@@ -362,13 +416,13 @@ def test_without_checkpoints_the_end_needs_none():
 def test_a_failure_noticed_after_the_end_changes_nothing():
     job = Timeline().finish(*TASKS).tell(Failed(1, "connection lost"))
     job.take()
-    assert job.tell(Stored(1)).take(NotifyComplete, JobOver, MayRestart) == [NotifyComplete(1, 1, ()), JobOver()]
+    assert job.store(1).take(NotifyComplete, JobOver, MayRestart) == [JobOver()]
 
 
 def test_final_states_are_let_go_of_when_no_manifest_is_being_written():
     job = Timeline().at(100).finish("source").ack(1, "count", "sink").tell(Failed(1, "x"))
     assert job.take(Discard) == []
-    assert job.tell(Stored(1)).take(Discard) == [Discard(None, ("source at its end",))]
+    assert job.store(1).take(Discard) == [Discard(None, ("source at its end",))]
 
 
 # ---- savepoints
@@ -378,7 +432,7 @@ def test_a_savepoint_begins_at_once_and_goes_where_it_is_told():
     job = Timeline().at(100).tell(TriggerRequested("me", target="file:/s"))
     assert job.take(Trigger)[1] == Trigger(2, 1, ("source",), Kind.SAVEPOINT, None, "file:/s")
     assert job.ack(2, *TASKS).take(Store)[0].target == "file:/s"
-    assert job.tell(Stored(2)).take() == [Answer("me", 2)]  # it commits nothing, and leaves 1 alone
+    assert job.store(2).take() == [Answer("me", 2)]  # it commits nothing, and leaves 1 alone
     assert job.complete(1).take(NotifyComplete) == [NotifyComplete(1, 1, TASKS)]
     assert job.machine.completed == [1]
 
@@ -395,7 +449,7 @@ def test_a_savepoint_that_fails_does_not_count():
 
 
 @pytest.mark.parametrize("stop", Stop)
-def test_a_job_stops_with_a_savepoint(stop):
+def test_a_job_stops_with_a_savepoint_which_is_a_checkpoint_too(stop):
     job = Timeline().at(100).tell(TriggerRequested("me", stop=stop))
     assert job.take(Trigger)[1] == Trigger(2, 1, ("source",), Kind.SAVEPOINT, stop)
     assert job.at(900).tell(TriggerRequested("you")).take() == [
@@ -403,19 +457,21 @@ def test_a_job_stops_with_a_savepoint(stop):
     ]
     job.ack(2, *TASKS)
     job.take()
-    assert job.tell(Stored(2)).take() == [
+    assert job.tell(Stored(2)).take(object) == [
         NotifyAborted(1, 1, TASKS, "checkpoint 2 is complete"),
-        NotifyComplete(2, 1, TASKS),
-        Answer("me", 2),
-        JobOver(2),
     ]
+    assert job.machine.completed == [2]
+    assert job.tell(TriggerRequested("you"), Failed(1, "a worker left early")).take() == [
+        Answer("you", None, "the job ends")
+    ]
+    assert job.tell(Committed(2)).take() == [NotifyComplete(2, 1, TASKS), Answer("me", 2), JobOver(2)]
 
 
 def test_a_drain_may_end_every_task():
     job = Timeline().tell(TriggerRequested("me", stop=Stop.DRAIN)).finish(*TASKS)
     (store,) = job.take(Store)
     assert store.finished == set()  # they have input left: a job started from here is to read it
-    assert job.tell(Stored(1)).take(JobOver, NotifyComplete) == [NotifyComplete(1, 1, ()), JobOver(1)]
+    assert job.store(1).take(JobOver, NotifyComplete) == [JobOver(1)]
 
 
 def test_a_source_that_had_finished_before_a_drain_has_no_input_left():
@@ -440,7 +496,7 @@ def test_if_draining_fails_the_attempt_does_since_its_windows_have_fired():
 def test_a_savepoint_that_is_there_stops_the_job_even_if_it_failed_meanwhile():
     job = Timeline().tell(TriggerRequested("me", stop=Stop.SUSPEND)).ack(1, *TASKS).tell(Failed(1, "x"))
     job.take()
-    assert job.tell(Stored(1)).take() == [NotifyComplete(1, 1, ()), Answer("me", 1), JobOver(1)]
+    assert job.store(1).take() == [Answer("me", 1), JobOver(1)]
 
 
 def test_nothing_is_triggered_while_no_attempt_runs():
@@ -472,7 +528,7 @@ def test_a_manifest_still_being_written_at_the_end_is_waited_for():
     job = Timeline().at(100).complete(1).at(200).ack(2, *TASKS)
     job.take()
     assert job.tell(Stopped(Outcome.CANCELLED)).take() == []
-    assert job.tell(Stored(2)).take() == [Prune(1), Prune(2)]
+    assert job.store(2).take() == [Prune(1), Prune(2)]
 
 
 def test_a_second_attempt_before_it_may_start_is_a_mistake():

@@ -7,6 +7,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from funken.checkpoint.events import (
     Acked,
     Answer,
+    Commit,
+    CommitFailed,
+    Committed,
     Declined,
     Discard,
     Failed,
@@ -57,6 +60,7 @@ class AnySequence(RuleBasedStateMachine):
         self.asked, self.answered = set(), set()
         self.acked, self.discarded, self.safe, self.final = set(), set(), set(), set()
         self.complete, self.kept, self.told = [], [], 0
+        self.committing, self.committed, self.uncommitted = [], set(), False
         self.start()
 
     def tell(self, event):
@@ -75,8 +79,11 @@ class AnySequence(RuleBasedStateMachine):
                 assert self.discarded.isdisjoint(command.handles.values())
                 self.storing = command
             case NotifyComplete(checkpoint=checkpoint):
-                assert checkpoint > self.told and checkpoint in self.complete
+                assert checkpoint > self.told and checkpoint in self.committed
                 self.told = checkpoint
+            case Commit(checkpoint=checkpoint):
+                assert checkpoint in self.complete and checkpoint > max(self.committing, default=self.told)
+                self.committing.append(checkpoint)
             case NotifyAborted(checkpoint=checkpoint):
                 assert checkpoint in self.triggered and checkpoint not in self.complete
             case Discard(checkpoint=checkpoint, handles=handles):
@@ -86,6 +93,7 @@ class AnySequence(RuleBasedStateMachine):
                 self.discarded |= set(handles)
             case Prune(checkpoint=checkpoint):
                 assert checkpoint == self.kept.pop(0)
+                assert self.kept or not self.uncommitted
             case Answer(request=request, checkpoint=checkpoint, reason=reason):
                 assert request in self.asked - self.answered
                 assert checkpoint in self.complete if checkpoint else reason
@@ -94,12 +102,13 @@ class AnySequence(RuleBasedStateMachine):
                 assert not self.ended and not self.failing
                 self.failing = True
             case MayRestart(checkpoint=checkpoint):
-                assert self.storing is None and not self.ended and not self.may_start
+                assert self.storing is None and not self.committing and not self.ended and not self.may_start
                 assert checkpoint == (self.kept[-1] if self.kept else None)
                 self.may_start = True
-            case JobOver(savepoint=savepoint):
-                assert not self.ended and self.storing is None
+            case JobOver(savepoint=savepoint, failure=failure):
+                assert not self.ended and self.storing is None and not self.committing
                 assert savepoint is None or savepoint in self.complete
+                assert failure or savepoint is None or savepoint in self.committed
                 self.ended = True
 
     def fresh(self):
@@ -116,7 +125,7 @@ class AnySequence(RuleBasedStateMachine):
     @precondition(lambda self: self.may_start and not self.ended)
     @rule()
     def start(self):
-        self.may_start = self.failing = False
+        self.may_start = self.failing = self.uncommitted = False
         self.attempt += 1
         self.tell(Started(self.attempt, ("a", "b", "c"), ("a",)))
 
@@ -165,11 +174,23 @@ class AnySequence(RuleBasedStateMachine):
             self.tell(StoreFailed(stored.checkpoint, "full"))
             return
         self.complete.append(stored.checkpoint)
-        if stored.kind is Kind.CHECKPOINT:
+        if stored.kind is Kind.CHECKPOINT or stored.stop is not None:
             assert stored.checkpoint > max(self.kept, default=0)
             self.kept.append(stored.checkpoint)
         self.safe |= {handles for handles in stored.handles.values() if handles not in self.final}
         self.tell(Stored(stored.checkpoint))
+
+    @precondition(lambda self: self.committing)
+    @rule(fails=st.sampled_from([False, False, True]))
+    def commit(self, fails):
+        checkpoint = self.committing.pop(0)
+        if fails:
+            self.uncommitted = True
+            self.tell(CommitFailed(checkpoint, "no"))
+            return
+        self.committed.add(checkpoint)
+        self.uncommitted = False
+        self.tell(Committed(checkpoint))
 
     @precondition(lambda self: self.attempt)
     @rule(old=st.sampled_from([0, 0, 1]))
@@ -196,6 +217,8 @@ class AnySequence(RuleBasedStateMachine):
         self.tell(Stopped(Outcome.FAILED))
         if self.storing is not None:
             self.store(fails=False)
+        while self.committing:
+            self.commit(fails=False)
         assert self.asked == self.answered
         assert self.acked | self.final <= self.discarded | self.safe
         assert self.acked & self.discarded <= self.acked - self.safe

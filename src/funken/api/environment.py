@@ -23,6 +23,7 @@ from funken.plan.explain import explain_json, explain_text
 from funken.plan.graph import StreamGraph
 from funken.plan.nodes import Input
 from funken.plan.physical import PhysicalPlan, compile_plan
+from funken.runtime.checkpointing import JobCheckpoints
 from funken.runtime.job import Job, Runner, runner_for
 from funken.runtime.master import JobMaster
 from funken.runtime.settings import TaskSettings
@@ -247,9 +248,12 @@ class StreamExecutionEnvironment:
         """
         conf = self._configuration
         plan = self._compile(self.graph, name, runner)
-        settings = TaskSettings.of(conf, new_job_id(), self._batch(plan))
+        settings = TaskSettings.of(conf, conf.get(config.JOB_ID) or new_job_id(), self._batch(plan))
+        checkpoints = None
+        if not settings.batch and not hold and conf.get(config.CHECKPOINT_INTERVAL) > 0:
+            checkpoints = JobCheckpoints.of(plan, conf, settings.job_id)
         self.graph.take()
-        return Job(plan, settings, conf.copy(), JobMaster(plan, hold=hold), self._session)
+        return Job(plan, settings, conf.copy(), JobMaster(plan, hold=hold), self._session, checkpoints)
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Run the program to its end; the environment is empty afterwards.

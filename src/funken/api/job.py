@@ -7,6 +7,9 @@ Whoever wants to see every job of the process, whatever starts it, registers wit
 from __future__ import annotations
 
 import enum
+import itertools
+import logging
+import random
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -15,13 +18,18 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from funken.errors import JobCancelled
+from funken.checkpoint.events import Outcome
+from funken.checkpoint.restart import restart_strategy
+from funken.errors import JobCancelled, JobExecutionError
+from funken.ids import Millis
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.job import Job, Runner
 from funken.runtime.master import Collector
 from funken.timing.clock import SystemClock
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 
 class JobStatus(enum.Enum):
@@ -139,14 +147,12 @@ class JobClient:
                 for watch in tuple(_watchers):
                     watching.enter_context(watch(self))
                 self._begun.set()
-                self._runner.run(self._job)
-                if self._job.cancelled.is_set():
-                    raise self._cancellation()
-                if master.error is not None:
-                    raise master.error
-                master.succeed()
+                self._run_attempts()
+                self._job.master.succeed()
+            self._stopped(Outcome.FINISHED)
         except BaseException as error:  # noqa: BLE001 - kept in the future, and raised from there
             outcome = self._failed(error)
+            self._stopped(Outcome.FAILED if self._status is JobStatus.FAILED else Outcome.CANCELLED)
             self._result.set_exception(outcome)
             raise outcome from (error.__cause__ if outcome is error else error)
         finally:
@@ -156,6 +162,35 @@ class JobClient:
         result = JobExecutionResult(self._job.settings.job_id, int((clock.monotonic() - begin) * 1000))
         self._result.set_result(result)
         return result
+
+    def _run_attempts(self) -> None:
+        """Run the job; after a failure again, as long as the restart strategy allows it."""
+        job = self._job
+        strategy = restart_strategy(job.configuration)
+        clock = SystemClock()
+        for attempt in itertools.count():
+            job.begin_attempt(attempt)
+            try:
+                self._runner.run(job)
+                if job.cancelled.is_set():
+                    raise self._cancellation()
+                if job.master.error is not None:
+                    raise job.master.error
+            except JobExecutionError as error:
+                delay = strategy.failed(Millis(int(clock.monotonic() * 1000)), random.random())
+                if delay is None or job.cancelled.is_set() or not job.restartable:
+                    raise
+                logger.warning("job %r failed and is restarted in %d ms: %s", job.plan.name, delay, error.args[0])
+                job.master.abandon()
+                if job.checkpoints is not None:
+                    job.checkpoints.failed(str(error.args[0]))
+                job.cancelled.wait(delay / 1000)
+            else:
+                return
+
+    def _stopped(self, outcome: Outcome) -> None:
+        if self._job.checkpoints is not None:
+            self._job.checkpoints.stopped(outcome)
 
     def _cancellation(self) -> JobCancelled:
         return JobCancelled(f"job {self._job.plan.name!r} was cancelled")

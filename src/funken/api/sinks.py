@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from funken.errors import InvalidProgram
 from funken.plan.nodes import Chaining, Node
 
 if TYPE_CHECKING:
     from funken.api.environment import StreamExecutionEnvironment
+
+
+def positive(number: int, what: str) -> int:
+    """Return a whole number from 1 on; raise ``InvalidProgram`` for anything else."""
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise InvalidProgram(f"{what} must be a whole number from 1 on, but is {number!r}")
+    return number
 
 
 class DataStreamSink:
@@ -35,7 +43,7 @@ class DataStreamSink:
 
     def set_parallelism(self, parallelism: int) -> DataStreamSink:
         """Run the sink with this many subtasks."""
-        return self._change(parallelism=parallelism)
+        return self._change(parallelism=positive(parallelism, "parallelism"))
 
     def disable_chaining(self) -> DataStreamSink:
         """Keep the sink out of every chain."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from funken.api.functions import as_call
-from funken.api.sinks import DataStreamSink
+from funken.api.sinks import DataStreamSink, positive
 from funken.api.typed import type_of, typed, typed_side
 from funken.connectors.base import Sink
 from funken.errors import InvalidProgram
@@ -291,11 +291,11 @@ class DataStream:
 
     def set_parallelism(self, parallelism: int) -> DataStream:
         """Run the operator with this many subtasks."""
-        return self._change("set_parallelism()", parallelism=_positive(parallelism, "parallelism"))
+        return self._change("set_parallelism()", parallelism=positive(parallelism, "parallelism"))
 
     def set_max_parallelism(self, max_parallelism: int) -> DataStream:
         """Set the number of key groups, the most subtasks the operator can ever be rescaled to."""
-        return self._change("set_max_parallelism()", max_parallelism=_positive(max_parallelism, "max parallelism"))
+        return self._change("set_max_parallelism()", max_parallelism=positive(max_parallelism, "max parallelism"))
 
     def force_non_parallel(self) -> DataStream:
         """Run the operator with one subtask, whatever else is said."""
@@ -392,9 +392,3 @@ class DataStream:
         nodes = [self._environment.graph[given.upstream] for given in self._inputs]
         widths = {(node.parallelism, node.parallelism_limit) for node in nodes}
         return dict(zip(("parallelism", "parallelism_limit"), widths.pop() if len(widths) == 1 else (1,), strict=False))
-
-
-def _positive(number: int, what: str) -> int:
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise InvalidProgram(f"{what} must be a whole number from 1 on, but is {number!r}")
-    return number

@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 from funken.checkpoint.events import Kind
@@ -196,6 +196,22 @@ def write_manifest(storage: Storage, manifest: Manifest) -> None:
         except CheckpointError as again:
             logger.warning("%s/%s could not be looked at after a failed write: %s", storage.uri, METADATA, again)
         raise
+
+
+def copied(handle: SubtaskHandle, source: Storage, target: Storage) -> SubtaskHandle:
+    """Copy the files of a handle, byte for byte, to the top of another folder; return the handle of the copies."""
+
+    def copy(blob: Blob) -> Blob:
+        if blob.data is not None:
+            return blob
+        content = source.read(blob.name)
+        if not blob.fits(content):
+            raise CheckpointCorrupted(f"{source.uri}/{blob.name} is not what was written: its checksum does not fit.")
+        name = blob.name.rpartition("/")[2]
+        target.write(name, content)
+        return replace(blob, name=name)
+
+    return replace(handle, parts=tuple(map(copy, handle.parts)), own=None if handle.own is None else copy(handle.own))
 
 
 def verify(manifest: Manifest, root: Storage, sizes: dict[str, int], check_contents: bool = False) -> None:

@@ -12,27 +12,28 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeAlias, cast
+from typing import NamedTuple, Protocol, TypeAlias, cast
 from uuid import uuid4
 
-from funken.checkpoint.catalog import Catalog, write_manifest
+from funken.checkpoint.catalog import Catalog, copied, write_manifest
 from funken.checkpoint.events import (
     Answer,
     Command,
+    Commit,
+    CommitFailed,
+    Committed,
     Discard,
     Event,
-    FailJob,
+    Handles,
     Kind,
     MayRestart,
     NotifyAborted,
-    NotifyComplete,
     Prune,
     Request,
     Stopped,
     Store,
     Stored,
     StoreFailed,
-    Task,
     Trigger,
     TriggerRequested,
 )
@@ -48,6 +49,13 @@ logger = logging.getLogger(__name__)
 
 TaskHandles: TypeAlias = Mapping[tuple[str, int], SubtaskHandle]
 """What a task acknowledges with: a handle per operator (stable id) and subtask that it hosts."""
+
+
+class StopHandles(NamedTuple):
+    """What a task acknowledges with when the job is stopped with a savepoint, which is a checkpoint too."""
+
+    checkpoint: TaskHandles
+    savepoint: TaskHandles
 
 
 class Surroundings(Protocol):
@@ -66,16 +74,19 @@ class Surroundings(Protocol):
         """
 
     def commit(self, manifest: Manifest) -> None:
-        """Commit what the sinks prepared; what was committed before may be in it again."""
+        """Commit what the sinks prepared, in the background; what was committed before may be in it again."""
 
     def perform(self, command: Command) -> None:
-        """Do what concerns tasks or the job: ``Notify...``, ``FailJob``, ``MayRestart``, ``JobOver``, ``Wake``."""
+        """Do what concerns tasks or the job: ``Notify...``, ``FailJob``, ``MayRestart``, ``JobOver``, ``Wake``.
+
+        ``MayRestart`` comes from the background, the others from whoever called ``tell``.
+        """
 
     def answer(self, request: Request, location: str | None, reason: str) -> None:
         """Tell whoever asked where the snapshot is, or (``None``) why there is none."""
 
     def background(self, work: Callable[[], None]) -> None:
-        """Run work on the storage, after what was given before."""
+        """Run work on the storage, or commits, after what was given before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +115,7 @@ class Coordinator:
         self._busy = False
         #: enumerators as they were when a checkpoint was triggered
         self._enumerators: dict[CheckpointId, Mapping[str, bytes]] = {}
-        #: manifests that are stored and not yet committed, and those of savepoints under way
+        #: manifests that are stored and not yet committed
         self._manifests: dict[CheckpointId, Manifest] = {}
         #: where the savepoints are that were triggered
         self._targets: dict[CheckpointId, str] = {}
@@ -149,14 +160,14 @@ class Coordinator:
                 self._enumerators[checkpoint] = self._around.trigger(command)
             case Store():
                 self._store(command)
-            case NotifyComplete(checkpoint=checkpoint):
-                if self._commit(checkpoint):
-                    self._around.perform(command)
+            case Commit(checkpoint=checkpoint):
+                manifest = self._manifests.pop(checkpoint)
+                self._around.background(lambda: self._commit(manifest))
             case NotifyAborted(checkpoint=checkpoint):
                 self._enumerators.pop(checkpoint, None)
                 self._around.perform(command)
             case Discard(checkpoint=checkpoint, handles=handles):
-                self._discard(checkpoint, cast("tuple[TaskHandles, ...]", handles))
+                self._discard(checkpoint, handles)
             case Prune(checkpoint=checkpoint):
                 self._around.background(lambda: self.catalog.prune(checkpoint))
             case Answer(request=request, checkpoint=answered, reason=reason):
@@ -172,15 +183,17 @@ class Coordinator:
         self._around.perform(command)
 
     def _store(self, command: Store) -> None:
-        manifest = self._manifest(command)
-        self._manifests[manifest.checkpoint] = manifest
+        enumerators = self._enumerators.pop(command.checkpoint, {})
 
         def work() -> None:
             try:
                 if command.kind is Kind.SAVEPOINT:
-                    write_manifest(self._storage_at(command.target), manifest)
-                else:
+                    storage = self._storage_at(command.target)
+                    write_manifest(storage, self._manifest(command, enumerators, storage))
+                if command.kind is Kind.CHECKPOINT or command.stop is not None:
+                    manifest = self._manifest(command, enumerators, None)
                     self.catalog.store(manifest)
+                    self._manifests[command.checkpoint] = manifest
             except CheckpointError as error:
                 self.tell(StoreFailed(command.checkpoint, str(error)))
             else:
@@ -188,45 +201,46 @@ class Coordinator:
 
         self._around.background(work)
 
-    def _manifest(self, command: Store) -> Manifest:
+    def _manifest(self, command: Store, enumerators: Mapping[str, bytes], savepoint: Storage | None) -> Manifest:
         handles: dict[tuple[str, int], SubtaskHandle] = {}
-        for task, given in cast("Mapping[Task, TaskHandles]", command.handles).items():
+        for task, given in command.handles.items():
             ended = task in command.finished
-            handles |= {place: replace(handle, finished=ended) for place, handle in given.items()}
+            for place, handle in _part(given, savepoint is not None).items():
+                # What had ended before has only written for checkpoints.
+                copy = savepoint is not None and ended
+                kept = copied(handle, self.catalog.storage, cast("Storage", savepoint)) if copy else handle
+                handles[place] = replace(kept, finished=ended)
         return Manifest(
             job_id=self._job.id,
             job_name=self._job.name,
             checkpoint=command.checkpoint,
-            kind=command.kind,
+            kind=Kind.CHECKPOINT if savepoint is None else Kind.SAVEPOINT,
             time=self._around.wall(),
             operators=tuple(_entry(operator, handles) for operator in self._job.operators),
-            enumerators=self._enumerators.pop(command.checkpoint, {}),
+            enumerators=enumerators,
         )
 
-    def _commit(self, checkpoint: CheckpointId) -> bool:
-        """Commit; if that fails the tasks are not told, so that they name what is not committed in their next acks."""
-        manifest = self._manifests[checkpoint]
-        self._manifests = {number: kept for number, kept in self._manifests.items() if number > checkpoint}
+    def _commit(self, manifest: Manifest) -> None:
         try:
             self._around.commit(manifest)
         except Exception as error:  # noqa: BLE001 - a sink may raise anything; the next attempt commits it again
-            self._around.perform(FailJob(f"checkpoint {checkpoint} could not be committed: {error}"))
-            return False
-        return True
+            self.tell(CommitFailed(manifest.checkpoint, f"{type(error).__name__}: {error}"))
+        else:
+            self.tell(Committed(manifest.checkpoint))
 
-    def _discard(self, checkpoint: CheckpointId | None, given: tuple[TaskHandles, ...]) -> None:
+    def _discard(self, checkpoint: CheckpointId | None, given: tuple[Handles, ...]) -> None:
         target = None if checkpoint is None else self._targets.get(checkpoint)
         if target is not None and checkpoint in self._saved:
             return
+        in_job = [handles for handles in given if target is None or isinstance(handles, StopHandles)]
 
         def work() -> None:
-            if target is None:
-                self.catalog.discard(handle for handles in given for handle in handles.values())
-                return
-            try:
-                self._storage_at(target).delete("")
-            except CheckpointError as error:
-                logger.warning("what was written of a savepoint stays: %s", error)
+            self.catalog.discard(handle for handles in in_job for handle in _part(handles, False).values())
+            if target is not None:
+                try:
+                    self._storage_at(target).delete("")
+                except CheckpointError as error:
+                    logger.warning("what was written of a savepoint stays: %s", error)
 
         self._around.background(work)
 
@@ -235,9 +249,18 @@ class Coordinator:
 
     def _pinned(self) -> Iterable[SubtaskHandle]:
         with self._lock:
-            given = [handles for p in self.machine.pending.values() for handles in (p.acks | p.final).values()]
-            given += self.machine.finished.values()
-        return [handle for handles in cast("list[TaskHandles]", given) for handle in handles.values()]
+            given = [*self.machine.finished.values()]
+            for pending in self.machine.pending.values():
+                if pending.kind is Kind.CHECKPOINT or pending.stop is not None:
+                    given += [*pending.acks.values(), *pending.final.values()]
+        return [handle for handles in given for handle in _part(handles, False).values()]
+
+
+def _part(given: Handles, savepoint: bool) -> TaskHandles:
+    """Return what a task gave for checkpoints, or for the savepoint."""
+    if isinstance(given, StopHandles):
+        return given.savepoint if savepoint else given.checkpoint
+    return cast("TaskHandles", given)
 
 
 def _entry(operator: Target, handles: Mapping[tuple[str, int], SubtaskHandle]) -> OperatorEntry:

@@ -118,6 +118,21 @@ class StoreFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Committed(Event):
+    """What the sinks prepared for a complete checkpoint is visible."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFailed(Event):
+    """It is not, or not all of it; whoever starts from the checkpoint will try again."""
+
+    checkpoint: CheckpointId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Failed(Event):
     """An attempt has failed: none of its tasks runs on."""
 
@@ -157,7 +172,7 @@ class Trigger(Command):
 
 @dataclass(frozen=True, slots=True)
 class Store(Command):
-    """Write the manifest and answer with ``Stored`` or ``StoreFailed``.
+    """Write the manifest and answer with ``Stored`` or ``StoreFailed``; with ``stop`` that of a checkpoint too.
 
     ``handles`` holds every task's; ``finished`` names the tasks that have ended and are not to run again.
     """
@@ -173,8 +188,15 @@ class Store(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class Commit(Command):
+    """Commit what the sinks prepared for this checkpoint and those before; answer ``Committed`` or ``CommitFailed``."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
 class NotifyComplete(Command):
-    """Commit what the sinks prepared for this checkpoint and those before, then tell the tasks that still run."""
+    """Tell the tasks that a checkpoint is complete, and what they prepared for it and those before is committed."""
 
     checkpoint: CheckpointId
     attempt: int
@@ -227,16 +249,20 @@ class FailJob(Command):
 
 @dataclass(frozen=True, slots=True)
 class MayRestart(Command):
-    """After a failure: no manifest is being written any more, so it is settled which checkpoint is the newest."""
+    """After a failure: nothing is being written or committed any more, so it is settled what the newest checkpoint is."""
 
     checkpoint: CheckpointId | None
 
 
 @dataclass(frozen=True, slots=True)
 class JobOver(Command):
-    """The job has come to its end, and everything it did is safe; ``savepoint`` if it was stopped with one."""
+    """The job has come to its end, and everything it did is safe; ``savepoint`` if it was stopped with one.
+
+    With a ``failure`` its last checkpoint is complete, but could not be committed: that happens when it is started again.
+    """
 
     savepoint: CheckpointId | None = None
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)

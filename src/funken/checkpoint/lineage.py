@@ -25,7 +25,7 @@ import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
 from funken.checkpoint.blobs import (
@@ -48,6 +48,7 @@ from funken.checkpoint.storage import Storage
 from funken.errors import CheckpointError, StorageFailed
 from funken.ids import CheckpointId
 
+T = TypeVar("T")
 Groups = dict[int, bytes]
 Dumps = Callable[[object, str], bytes]
 
@@ -188,10 +189,22 @@ class Lineage:
     # ---- in the background
 
     def write(self, cut: Cut, storage: Storage, savepoint: Storage | None = None) -> SubtaskHandle:
-        """Write a cut into the job's folder, and for a savepoint into that of the savepoint; return what to ack with."""
+        """Write a cut into the job's folder, or for a savepoint into that of the savepoint; return what to ack with."""
+        return self._written(cut, lambda: self._write(cut, storage, savepoint))
+
+    def write_both(self, cut: Cut, storage: Storage, savepoint: Storage) -> tuple[SubtaskHandle, SubtaskHandle]:
+        """Write the cut that the job is stopped with, as a checkpoint and as a savepoint."""
+        return self._written(cut, lambda: (self._write(cut, storage), self._write(cut, storage, savepoint)))
+
+    def _written(self, cut: Cut, write: Callable[[], T]) -> T:
+        if cut.generation != self._generation:
+            raise StorageFailed(
+                f"the state of operator {self.operator!r} (subtask {self.subtask}) is not saved: these are changes to what "
+                "cannot be read any more. The next snapshot is complete."
+            )
+        self.skip(cut)  # from here on it is carried, until it is written
         try:
-            parts = self._write_parts(cut, storage, savepoint)
-            own = self._write_own(cut, storage, savepoint)
+            return write()
         except CheckpointError as error:
             if not isinstance(error, StorageFailed):
                 self._generation += 1
@@ -199,6 +212,10 @@ class Lineage:
             raise StorageFailed(
                 f"the state of operator {self.operator!r} (subtask {self.subtask}) is not saved: {error}"
             ) from error
+
+    def _write(self, cut: Cut, storage: Storage, savepoint: Storage | None = None) -> SubtaskHandle:
+        parts = self._write_parts(cut, storage, savepoint)
+        own = self._write_own(cut, storage, savepoint)
         return SubtaskHandle(parts, own, cut.states, cut.committables)
 
     def skip(self, cut: Cut) -> None:
@@ -209,14 +226,11 @@ class Lineage:
 
     def _write_parts(self, cut: Cut, storage: Storage, savepoint: Storage | None) -> tuple[Blob, ...]:
         inline, unique = self.options.inline_below, self.options.unique
-        if cut.generation != self._generation:
-            raise StorageFailed("it is of changes to what cannot be read any more. The next snapshot is complete.")
         if not self.options.incremental:
             if not cut.groups:
                 return ()
             name = unique() if savepoint else _prefix(cut) + unique()
             return (write_blob(savepoint or storage, name, cut.groups.items(), (), inline),)
-        self.skip(cut)  # from here on it is carried, until it is written
         shared = f"{SHARED}/{cut.checkpoint}-"
         dumps = pickler(self.operator, self.subtask)
         if self._origins:

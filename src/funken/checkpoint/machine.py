@@ -9,8 +9,10 @@ PENDING     last missing task acked or finished                 READY
 PENDING     a task declined; the timeout; (1)                   ABORTED: NotifyAborted, Discard, Answer
 READY       no other manifest is being written                  STORING: Store
 READY       (1)                                                 ABORTED
-STORING     Stored                                              COMPLETE: NotifyComplete, Prune, Answer
+STORING     Stored                                              COMPLETE: Commit, Prune, Answer
 STORING     StoreFailed                                         ABORTED
+COMPLETE    Committed                                           NotifyComplete
+COMPLETE    CommitFailed                                        FailJob: the next attempt commits it
 ==========  ==================================================  ===========================================
 
 (1) a newer checkpoint is complete; the attempt failed; the job ended.
@@ -19,12 +21,13 @@ Rules, as in Flink:
 
 * Manifests are written one at a time, and a checkpoint that completes aborts the older ones: no two complete out of order.
 * A savepoint is outside of that order: it aborts nothing, is not aborted by a newer checkpoint, commits nothing and is
-  not counted or pruned. Only the savepoint that a job is stopped with commits, and then nothing begins after it.
+  not counted or pruned. Only the one that a job is stopped with is a checkpoint as well, which commits and ends the job.
 * Too many failed checkpoints in a row fail the attempt; savepoints do not count. A drained job cannot go on, so a failed
   stop with ``DRAIN`` fails the attempt too; after a failed one with ``SUSPEND`` the sources read on.
 * A task that has finished takes part with its final state. When all have, one last checkpoint makes everything safe.
 * An acknowledgement that nobody waits for (late, of another attempt) is normal: what it names is discarded.
 * Between a failure and the next attempt, ``MayRestart`` tells when it is settled which checkpoint is the newest.
+* ``JobOver`` comes after the last commit. A job that ends uncommitted keeps its checkpoints whatever the policy says.
 """
 
 from __future__ import annotations
@@ -35,6 +38,9 @@ from funken.checkpoint.events import (
     Acked,
     Answer,
     Command,
+    Commit,
+    CommitFailed,
+    Committed,
     Declined,
     Discard,
     Event,
@@ -102,6 +108,8 @@ class CheckpointMachine:
         self.next_id = max(
             CheckpointId(1), next_id or CheckpointId(1), CheckpointId(max(self.completed, default=0) + 1)
         )
+        #: complete checkpoints whose commit is awaited, oldest first
+        self.committing: list[CheckpointId] = []
         #: of whose completion the tasks were told last; never goes back
         self.notified = self.completed[-1] if self.completed else CheckpointId(0)
         #: how many checkpoints have failed since one was complete; at most ``tolerable_failures`` while live
@@ -113,6 +121,9 @@ class CheckpointMachine:
         self._asked: list[Request] = []
         self._last: CheckpointId | None = None
         self._failed = 0
+        self._alive = False
+        self._ending: Pending | None = None
+        self._uncommitted = False
         self._settling = False
         self._orphans: list[Handles] = []
         self._outcome: Outcome | None = None
@@ -145,6 +156,10 @@ class CheckpointMachine:
             case StoreFailed(checkpoint=checkpoint, reason=reason) if checkpoint == self.storing:
                 self.storing = None
                 self._abort(self.pending[checkpoint], f"its manifest could not be written: {reason}", counts=True)
+            case Committed(checkpoint=checkpoint) if checkpoint in self.committing:
+                self._committed(checkpoint, "")
+            case CommitFailed(checkpoint=checkpoint, reason=reason) if checkpoint in self.committing:
+                self._committed(checkpoint, f"checkpoint {checkpoint} could not be committed: {reason}")
             case Failed():
                 self._fail(event)
             case Stopped(outcome=outcome):
@@ -158,20 +173,22 @@ class CheckpointMachine:
         return commands
 
     def _start(self, event: Started) -> None:
-        assert self.storing is None, "an attempt must not start before MayRestart"
+        assert self.storing is None and not self.committing, "an attempt must not start before MayRestart"
         assert event.attempt > self.attempt, "attempts are numbered upwards"
         self._move(Phase.RUNNING)
         self.attempt, self.tasks, self.sources = event.attempt, event.tasks, event.sources
         self.finished = {}
         self.failures = 0
+        self._alive = True
         self._settling = False
         self._last = None
+        self._uncommitted = False  # whoever starts from a checkpoint commits it first
         self._prune()
         self.due = None if self.policy.interval is None else Millis(self._now + self.policy.interval)
 
     def _request(self, event: TriggerRequested) -> None:
         if self.phase is not Phase.RUNNING:
-            said = {Phase.STOPPING: "is being stopped with a savepoint", Phase.OVER: "has ended"}
+            said = {Phase.STOPPING: "is being stopped with a savepoint", Phase.ENDING: "ends", Phase.OVER: "has ended"}
             reason = f"the job {said.get(self.phase, 'is not running at the moment')}"
             self._commands.append(Answer(event.request, None, reason))
         elif event.kind is Kind.CHECKPOINT:
@@ -210,7 +227,11 @@ class CheckpointMachine:
 
     def _fail(self, event: Failed) -> None:
         known = event.attempt <= self._failed  # of one failure several may tell
-        if self.phase is Phase.OVER or known or (self.phase is not Phase.IDLE and event.attempt != self.attempt):
+        if (
+            self.phase in (Phase.ENDING, Phase.OVER)
+            or known
+            or (self.phase is not Phase.IDLE and event.attempt != self.attempt)
+        ):
             return
         self._failed = event.attempt
         if self.phase is not Phase.IDLE:
@@ -223,6 +244,9 @@ class CheckpointMachine:
         if self.phase is not Phase.OVER:
             self._move(Phase.OVER)
         self._outcome = self._outcome or outcome
+        if self._ending is not None:
+            self._answer(self._ending.requests, None, f"the job has ended ({outcome.value})")
+            self._ending = None
         self._abort_all(f"the job has ended ({outcome.value})")
         self._forget_attempt()
 
@@ -249,22 +273,40 @@ class CheckpointMachine:
     def _stored(self, pending: Pending) -> None:
         self.storing = None
         self._step(pending, Step.COMPLETE)
-        if pending.kind is Kind.CHECKPOINT:
+        commits = pending.kind is Kind.CHECKPOINT or pending.stop is not None
+        ends = pending.stop is not None or pending.id == self._last
+        if commits:
             self.completed.append(pending.id)
             self.failures = 0
             self._ended_at = self._now
-        # If the job was stopped meanwhile nobody is told; what the sinks prepared is in the manifest.
-        if self.phase is not Phase.OVER and (pending.kind is Kind.CHECKPOINT or pending.stop is not None):
+        if commits and self.phase is not Phase.OVER:  # there it is the manifest that knows what is to be committed
             for older in [p for p in self.pending.values() if p.id < pending.id and p.kind is Kind.CHECKPOINT]:
                 self._abort(older, f"checkpoint {pending.id} is complete", instead=pending.id)
-            self.notified = pending.id
-            self._commands.append(NotifyComplete(pending.id, self.attempt, self._running()))
-        self._answer(pending.requests, pending.id)
+            self.committing.append(pending.id)
+            self._commands.append(Commit(pending.id))
         self._prune()
-        if self.phase is not Phase.OVER and pending.stop is not None:
-            self._over(pending.id)
-        elif self.phase is Phase.IDLE and pending.id == self._last:  # it failed after its end
-            self._over(None)
+        if ends and self.phase is not Phase.OVER:
+            self._move(Phase.ENDING)
+            self._ending = pending
+            self._abort_all("the job has ended")
+        else:
+            self._answer(pending.requests, pending.id)
+
+    def _committed(self, checkpoint: CheckpointId, failure: str) -> None:
+        self.committing.remove(checkpoint)
+        self._note(checkpoint, failure or "committed")
+        self._uncommitted = bool(failure)
+        if not failure and self._running():
+            self.notified = checkpoint
+            self._commands.append(NotifyComplete(checkpoint, self.attempt, self._running()))
+        if self._ending is not None and self._ending.id == checkpoint:
+            self._answer(self._ending.requests, None if failure else checkpoint, failure)
+            savepoint = None if self._ending.stop is None else checkpoint
+            self._ending = None
+            self._move(Phase.OVER)
+            self._commands.append(JobOver(savepoint, failure))
+        elif failure and self.phase in _LIVE:
+            self._fail_job(failure)
 
     def _prune(self) -> None:
         while len(self.completed) > self.policy.retained:
@@ -334,8 +376,9 @@ class CheckpointMachine:
             return
         if self.policy.interval is not None and self._last is None:
             self._last = self._begin(Kind.CHECKPOINT, []).id
-        elif not self.pending:
-            self._over(None)
+        elif not self.pending and not self.committing:
+            self._move(Phase.OVER)
+            self._commands.append(JobOver())
 
     def _store_next(self) -> None:
         if self.storing is not None or self.phase not in _LIVE:
@@ -352,14 +395,9 @@ class CheckpointMachine:
                 self._commands.append(Store(*facts, handles, ended, pending.stop, pending.target))
                 return
 
-    def _over(self, savepoint: CheckpointId | None) -> None:
-        self._move(Phase.OVER)
-        self._abort_all("the job has ended")
-        self._commands.append(JobOver(savepoint))
-
     def _settle(self) -> None:
-        """What has to wait until no manifest is being written."""
-        if self.storing is not None:
+        """What has to wait until nothing is being written or committed."""
+        if self.storing is not None or self.committing:
             return
         if self._orphans:
             self._commands.append(Discard(None, tuple(self._orphans)))
@@ -367,7 +405,7 @@ class CheckpointMachine:
         if self._settling and self.phase is Phase.IDLE:
             self._settling = False
             self._commands.append(MayRestart(self.completed[-1] if self.completed else None))
-        if self._outcome is not None and self._outcome not in self.policy.kept_after:
+        if self._outcome is not None and self._outcome not in self.policy.kept_after and not self._uncommitted:
             self._commands += [Prune(checkpoint) for checkpoint in self.completed]
             self.completed.clear()
 
@@ -375,6 +413,7 @@ class CheckpointMachine:
         self._orphans += self.finished.values()
         self.finished = {}
         self.due = None
+        self._alive = False
 
     def _wake(self) -> None:
         times = [Millis(p.started + self.policy.timeout) for p in self.pending.values() if p.missing]
@@ -386,7 +425,7 @@ class CheckpointMachine:
             self._commands.append(Wake(self._woken))
 
     def _running(self) -> tuple[Task, ...]:
-        return tuple(task for task in self.tasks if task not in self.finished) if self.phase in _LIVE else ()
+        return tuple(task for task in self.tasks if task not in self.finished) if self._alive else ()
 
     # ---- moves and their log
 
@@ -426,6 +465,8 @@ class CheckpointMachine:
         assert not self.completed or self.completed[-1] < self.next_id
         assert self.finished.keys() <= set(self.tasks) and set(self.sources) <= set(self.tasks)
         assert self.storing is None or self.pending[self.storing].step is Step.STORING
+        assert self.committing == sorted(self.committing) and set(self.committing).isdisjoint(ids)
+        assert (self._ending is not None) == (self.phase is Phase.ENDING)
         assert self.phase in _LIVE or ids == ([] if self.storing is None else [self.storing])
         assert self.phase not in _LIVE or self.failures <= self.policy.tolerable_failures
         stops = [p for p in self.pending.values() if p.stop is not None]

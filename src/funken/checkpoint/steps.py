@@ -22,6 +22,7 @@ class Phase(enum.Enum):
     RUNNING = "running"
     STOPPING = "stopping"  # with a savepoint
     FAILING = "failing"  # FailJob was asked for
+    ENDING = "ending"  # the last checkpoint is complete and being committed
     OVER = "over"
 
 
@@ -36,10 +37,11 @@ class Step(enum.Enum):
 
 
 PHASES: dict[Phase, frozenset[Phase]] = {
-    Phase.IDLE: frozenset({Phase.RUNNING, Phase.OVER}),
-    Phase.RUNNING: frozenset({Phase.STOPPING, Phase.FAILING, Phase.IDLE, Phase.OVER}),
-    Phase.STOPPING: frozenset({Phase.RUNNING, Phase.FAILING, Phase.IDLE, Phase.OVER}),
+    Phase.IDLE: frozenset({Phase.RUNNING, Phase.ENDING, Phase.OVER}),
+    Phase.RUNNING: frozenset({Phase.STOPPING, Phase.FAILING, Phase.IDLE, Phase.ENDING, Phase.OVER}),
+    Phase.STOPPING: frozenset({Phase.RUNNING, Phase.FAILING, Phase.IDLE, Phase.ENDING, Phase.OVER}),
     Phase.FAILING: frozenset({Phase.IDLE, Phase.OVER}),
+    Phase.ENDING: frozenset({Phase.OVER}),
     Phase.OVER: frozenset(),
 }
 

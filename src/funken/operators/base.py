@@ -14,7 +14,7 @@ Rules every operator keeps:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
@@ -92,6 +92,10 @@ class Operator:
 
     def finish(self) -> None:
         """All inputs ended and ``MAX_WATERMARK`` was handled: emit what is held back."""
+
+    def prepare_commit(self) -> Sequence[Any]:
+        """Close the transaction before a barrier and return what the driver is to commit (sinks only)."""
+        return ()
 
     def snapshot(self) -> Any:
         """Return what must survive beyond keyed state and timers, as plain data (``None``: nothing)."""

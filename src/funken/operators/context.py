@@ -46,6 +46,7 @@ class OperatorContext:
     timers: InternalTimerService | None = None
     operator_state: dict[str, Any] = field(default_factory=dict)
     restored: bool = False
+    checkpointing: bool = False
     before_snapshot: list[Callable[[], None]] = field(default_factory=list)
     report: Callable[[str, Any], None] = lambda kind, payload: None
     wake: Callable[[], None] | None = None

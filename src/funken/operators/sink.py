@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from funken.connectors.base import ReaderContext, Sink, SinkWriter
 from funken.operators.base import Operator, Timestamps, Values
@@ -29,6 +31,7 @@ class WriterSinkLogic(Operator):
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._writer: SinkWriter | None = None
+        self._ended = False
 
     def open(self) -> None:
         """Open a writer."""
@@ -43,10 +46,18 @@ class WriterSinkLogic(Operator):
         self._writer.write(values, timestamps, self.context.processing_time())
 
     def finish(self) -> None:
-        """Prepare the last transaction."""
+        """Prepare the last transaction; with checkpoints, the last of them asks for it."""
         assert self._writer is not None
         self._writer.flush()
-        self.context.report("commit", self._writer.prepare_commit(end_of_input=True))
+        self._ended = True
+        if not self.context.checkpointing:
+            self.context.report("commit", self.prepare_commit())
+
+    def prepare_commit(self) -> Sequence[Any]:
+        """Close the transaction."""
+        if self._writer is None:
+            return ()
+        return self._writer.prepare_commit(end_of_input=self._ended)
 
     def close(self) -> None:
         """Close the writer."""

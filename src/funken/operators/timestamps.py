@@ -21,6 +21,7 @@ class Stamper:
         self._operator = operator
         self._interval = operator.context.auto_watermark_interval
         self.progress = WatermarkProgress(strategy)
+        self.progress.watermark = operator.current_watermark  # of a snapshot, if the operator starts from one
         self._told_idle = False
         self._due: int | None = None
         if strategy.generator is not None and self._interval > 0:

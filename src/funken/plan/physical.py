@@ -87,7 +87,7 @@ class PhysicalPlan:
         return [vertex for vertex in self.vertices if vertex.level == level]
 
 
-def _parallelism(node: Node, default: int) -> int:
+def _parallelism(node: Node, default: int, max_parallelism: int) -> int:
     wanted = default if node.parallelism is None else node.parallelism
     if node.parallelism_limit is not None and wanted > node.parallelism_limit:
         if node.parallelism is not None:
@@ -96,9 +96,11 @@ def _parallelism(node: Node, default: int) -> int:
                 f"{node.parallelism_limit}. Remove set_parallelism(), or add rebalance() and set it on what follows."
             )
         wanted = node.parallelism_limit
-    if node.max_parallelism is not None and wanted > node.max_parallelism:
+    most = node.max_parallelism or max_parallelism
+    if 0 < most < wanted:
         raise InvalidProgram(
-            f"operator {node.name!r} has parallelism {wanted}, more than its maximum {node.max_parallelism}."
+            f"operator {node.name!r} has parallelism {wanted}, more than its maximum {most}. Lower the one, or raise the "
+            "other with set_max_parallelism()."
         )
     return wanted
 
@@ -107,7 +109,7 @@ def resolve(graph: StreamGraph, parallelism: int, max_parallelism: int = -1) -> 
     """Fill in what the program left open: parallelism, maximum parallelism, partitioning."""
     nodes: dict[OperatorId, Node] = {}
     for node in graph:
-        width = _parallelism(node, parallelism)
+        width = _parallelism(node, parallelism, max_parallelism)
         limit = node.max_parallelism or (max_parallelism if max_parallelism > 0 else DEFAULT_MAX_PARALLELISM)
         inputs = []
         for given in node.inputs:

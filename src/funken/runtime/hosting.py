@@ -48,6 +48,7 @@ class Hosting:
         self._settings = settings
         self._outbox = outbox
         self._born = born
+        self._align = settings.checkpoints is None or settings.checkpoints.align
         self.hosted: dict[int, Hosted] = {}
 
     def build(self, make_context: MakeContext) -> dict[int, Hosted]:
@@ -57,7 +58,7 @@ class Hosting:
                 self.hosted[vertex.id] = self._host(vertex, make_context)
         for hosted in self.hosted.values():
             if hosted.source is None:
-                hosted.gate = Gate(hosted.chain, self._channels(hosted.vertex))
+                hosted.gate = Gate(hosted.chain, self._channels(hosted.vertex), self._align)
         return self.hosted
 
     def relays(self) -> int:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import importlib
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from funken.config import Configuration
 from funken.plan.physical import PhysicalPlan
+from funken.runtime.checkpointing import JobCheckpoints
 from funken.runtime.master import JobMaster
 from funken.runtime.settings import TaskSettings
 
@@ -26,7 +27,27 @@ class Job:
     configuration: Configuration
     master: JobMaster
     session: Any = None
+    checkpoints: JobCheckpoints | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def restartable(self) -> bool:
+        """Whether another attempt makes sense; in a Spark batch job Spark itself has repeated what failed."""
+        return not self.master.holds
+
+    def begin_attempt(self, attempt: int) -> None:
+        """Make everything ready for an attempt: its settings, and from the second on a master of its own."""
+        self.settings = replace(self.settings, attempt=attempt)
+        if attempt:
+            collectors = self.master.collectors
+            self.master = JobMaster(self.plan)
+            self.master.collectors = collectors
+        if self.checkpoints is not None:
+            restoration = self.checkpoints.restoration()
+            self.settings = replace(self.settings, checkpoints=self.checkpoints.plan_for(restoration))
+            self.checkpoints.attach(self.master, attempt, restoration)
+        if self.cancelled.is_set():
+            self.master.cancel()
 
     def cancel(self) -> None:
         """Ask the job to stop."""

@@ -16,10 +16,12 @@ from typing import Any
 import cloudpickle
 
 from funken import config
+from funken.checkpoint.storage import open_storage
 from funken.config import Configuration
 from funken.errors import InvalidProgram, JobExecutionError
 from funken.runtime.job import Job
 from funken.runtime.messages import Report, Started, TaskId
+from funken.runtime.snapshots import Cuts, report_of
 from funken.runtime.task import Task
 from funken.timing.clock import Clock, SystemClock
 
@@ -71,17 +73,27 @@ class LocalLoop:
         self._clock = clock
         self._sleep = sleep
         self._reports: deque[Report] = deque()
-        self._tasks = {
-            task: Task(cloudpickle.loads(blob), task, job.settings, clock, self._reports.append)
-            for task in job.master.tasks
-        }
+        self._tasks = {task: self._task(blob, task) for task in job.master.tasks}
+        job.master.send = lambda task, order: self._tasks[task].order(order)
         self._inbox: dict[TaskId, deque[bytes]] = {task: deque() for task in self._tasks}
         self._timeout = job.configuration.get(config.BUFFER_TIMEOUT) / 1000
 
+    def _task(self, blob: bytes, task: TaskId) -> Task:
+        settings = self._job.settings
+        deliver = None
+        if settings.checkpoints is not None:
+            storage = open_storage(settings.checkpoints.folder)
+
+            def deliver(cuts: Cuts) -> None:
+                self._reports.append(report_of(task, settings.attempt, cuts, storage))
+
+        return Task(cloudpickle.loads(blob), task, settings, self._clock, self._reports.append, deliver=deliver)
+
     @property
     def over(self) -> bool:
-        """Whether every task has finished."""
-        return len(self._job.master.finished) == len(self._tasks)
+        """Whether every task has finished, and with checkpoints the last one is complete."""
+        master = self._job.master
+        return len(master.finished) == len(self._tasks) and (master.checkpoints is None or master.ended.is_set())
 
     def open(self) -> None:
         """Open every task."""
@@ -107,6 +119,8 @@ class LocalLoop:
             if self._job.cancelled.is_set():
                 return
             wait = self._turn()
+            if self._job.master.error is not None:
+                raise self._job.master.error
             now = self._clock.monotonic()
             if wait or (self._timeout >= 0 and now - flushed >= self._timeout):
                 flushed = now
@@ -144,6 +158,7 @@ class LocalLoop:
                 found = task.poll()
                 wait = min(wait, found) if found is not None else wait
                 self._route(task)
+        self._job.master.tick()
         if self._talk():
             wait = 0
         return wait

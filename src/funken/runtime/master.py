@@ -10,8 +10,8 @@ import pickle
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
-from typing import Any, TextIO
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TextIO
 
 from funken.connectors.base import Sink, SplitEnumerator
 from funken.errors import JobExecutionError, TaskLost
@@ -27,12 +27,14 @@ from funken.runtime.messages import (
     Failed,
     Finished,
     Measured,
+    NotSnapshotted,
     Order,
     Prepared,
     Printed,
     Queued,
     Reached,
     Report,
+    Snapshotted,
     SplitsFound,
     SplitsWanted,
     Started,
@@ -96,8 +98,25 @@ class Collector:
             return block
 
 
+class CheckpointObserver(Protocol):
+    """Who is told what concerns checkpoints; never while the master's lock is held."""
+
+    def all_started(self) -> None:
+        """Every task is open."""
+
+    def take(self, report: Report) -> None:
+        """A task has snapshotted, could not, or has finished."""
+
+    def tick(self) -> None:
+        """Time has passed."""
+
+
 class JobMaster:
-    """One attempt of one job, seen from the driver."""
+    """One attempt of one job, seen from the driver.
+
+    ``send`` carries orders that answer no report; the runner sets it. ``checkpoints`` is told of snapshots, if there are
+    any; then it says when the job has ended.
+    """
 
     def __init__(
         self, plan: PhysicalPlan, hold: bool = False, out: TextIO | None = None,
@@ -112,7 +131,10 @@ class JobMaster:
         self.all_started = threading.Event()
         self.metrics: dict[TaskId, Measured] = {}
         self.collectors: dict[str, Collector] = {}
-        self._hold = hold
+        self.checkpoints: CheckpointObserver | None = None
+        self.send: Callable[[TaskId, Order], None] = lambda task, order: None
+        self._restored: dict[OperatorId, Any] = {}
+        self.holds = hold
         self._held: dict[TaskId, list[Report]] = {}
         self._out = out
         self._progress = progress
@@ -139,8 +161,11 @@ class JobMaster:
 
     def check(self) -> None:
         """Look at every source and sink before anything runs; raise what they raise."""
-        for enumerator in self._enumerators.values():
-            enumerator.start()
+        for operator, enumerator in self._enumerators.items():
+            if operator in self._restored:
+                enumerator.restore(self._restored[operator])
+            else:
+                enumerator.start()
         for sink in self._sinks.values():
             sink.check()
 
@@ -170,12 +195,35 @@ class JobMaster:
         for collector in self.collectors.values():
             collector.end()
 
+    # ---- checkpoints
+
+    def restore_enumerators(self, snapshots: Mapping[OperatorId, Any]) -> None:
+        """Let enumerators go on from snapshots instead of from the start; before ``check``."""
+        self._restored = {operator: value for operator, value in snapshots.items() if operator in self._enumerators}
+
+    def trigger(self, tasks: Iterable[Any], order: Order) -> dict[OperatorId, Any]:
+        """Send an order to tasks and return what the enumerators have not handed out, with nothing in between."""
+        with self._lock:
+            snapshots = {operator: enumerator.snapshot() for operator, enumerator in self._enumerators.items()}
+            for task in tasks:
+                self.send(task, order)
+        return snapshots
+
+    def commit(self, operator: OperatorId, committables: list[Any]) -> None:
+        """Make visible what a sink prepared; it may have been committed before."""
+        self._sinks[operator].commit(committables)
+
+    def tick(self) -> None:
+        """Let time pass for whoever takes checkpoints."""
+        if self.checkpoints is not None:
+            self.checkpoints.tick()
+
     # ---- reports
 
     def handle(self, report: Report) -> Orders:
         """Take a report; return what is to be told to whom."""
         match report:
-            case Collected() | Printed() | Prepared() if self._hold:
+            case Collected() | Printed() | Prepared() if self.holds:
                 with self._lock:
                     self._held.setdefault(report.task, []).append(report)
                 return []
@@ -189,7 +237,15 @@ class JobMaster:
                 return [(task, Throttle(born, excess)) for task in self.tasks if task.level == 0]
             case Finished():
                 self._finish(report.task)
+                if self.checkpoints is not None:
+                    self.checkpoints.take(report)
                 return []
+            case Snapshotted() | NotSnapshotted():
+                if self.checkpoints is not None:
+                    self.checkpoints.take(report)
+                return []
+            case Started():
+                return self._start(report.task)
             case Measured():
                 self.metrics[report.task] = report
                 if self._progress is not None:
@@ -197,10 +253,9 @@ class JobMaster:
                 return []
         with self._lock:
             match report:
-                case Started():
-                    return self._begin(report.task)
                 case SplitsWanted():
-                    return [(report.task, self._splits(report))]
+                    # Sent before the lock is free: what is handed out must not overtake the trigger of a checkpoint.
+                    self.send(report.task, self._splits(report))
                 case Failed():
                     self.fail(report.error, report.secondary)
         return []
@@ -212,7 +267,7 @@ class JobMaster:
             self._deliver(report)
         with self._lock:
             self.finished.add(task)
-            if len(self.finished) == len(self.tasks):
+            if len(self.finished) == len(self.tasks) and self.checkpoints is None:
                 self.ended.set()
 
     def fail(self, error: BaseException | None, secondary: bool = False) -> None:
@@ -223,6 +278,13 @@ class JobMaster:
             if self.error is None or (isinstance(self.error, TaskLost) and not secondary):
                 self.error = error if isinstance(error, JobExecutionError) else JobExecutionError(str(error))
         self.ended.set()
+
+    def _start(self, task: TaskId) -> Orders:
+        with self._lock:
+            orders = self._begin(task)
+        if orders and self.checkpoints is not None:
+            self.checkpoints.all_started()
+        return orders
 
     def _begin(self, task: TaskId) -> Orders:
         if task in self.started:  # a second attempt: what the first one read is read again

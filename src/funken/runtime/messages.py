@@ -5,8 +5,11 @@ A task is known by ``TaskId``: its level and its number in it. ``Report``s go up
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
+
+from funken.checkpoint.handles import SubtaskHandle
 
 
 class TaskId(NamedTuple):
@@ -115,8 +118,29 @@ class Reached(Report):
 
 
 @dataclass(frozen=True, slots=True)
+class Snapshotted(Report):
+    """The task has written its part of a checkpoint; ``handles`` say where."""
+
+    attempt: int = 0
+    checkpoint: int = 0
+    handles: Mapping[tuple[str, int], SubtaskHandle] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NotSnapshotted(Report):
+    """The task cannot take part in a checkpoint."""
+
+    attempt: int = 0
+    checkpoint: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Finished(Report):
-    """Every vertex of the task ended."""
+    """Every vertex of the task ended; with checkpoints, ``handles`` say where its final state is."""
+
+    attempt: int = 0
+    handles: Mapping[tuple[str, int], SubtaskHandle] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +187,20 @@ class Align(Order):
 
     operator: int
     allowed: int
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerCheckpoint(Order):
+    """Sources begin a checkpoint: they cut their positions and send its barrier."""
+
+    checkpoint: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointAborted(Order):
+    """A checkpoint is not to be completed: forget it."""
+
+    checkpoint: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from funken import config
 from funken.config import Configuration
+from funken.runtime.snapshots import CheckpointPlan
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class TaskSettings:
     queueing_target: int = 12
     auto_watermark_interval: int = 200
     cancel_grace: int = 5000
+    checkpoints: CheckpointPlan | None = None
     job_parameters: dict[str, str] = field(default_factory=dict)
 
     @staticmethod

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from funken.ids import MAX_WATERMARK
+from funken.ids import MAX_WATERMARK, CheckpointId
 from funken.metrics.latency import bucket_of
 from funken.metrics.registry import MetricGroup
 from funken.operators.base import Timestamps, Values
@@ -29,6 +30,7 @@ from funken.runtime.messages import (
     AddSplits,
     Align,
     Begin,
+    CheckpointAborted,
     Collected,
     Finished,
     Measured,
@@ -42,10 +44,12 @@ from funken.runtime.messages import (
     SplitsWanted,
     TaskId,
     Throttle,
+    TriggerCheckpoint,
 )
 from funken.runtime.outputs import Born
 from funken.runtime.queueing import Queueing
 from funken.runtime.settings import TaskSettings
+from funken.runtime.snapshots import Cuts, Snapshots
 from funken.runtime.wire import Header, Kind, decode_records, encode_collected, header
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_groups_of
@@ -61,7 +65,7 @@ class Task:
 
     def __init__(
         self, plan: PhysicalPlan, task: TaskId, settings: TaskSettings, clock: Clock, report: Callable[[Report], None],
-        wake: Callable[[], None] | None = None,
+        wake: Callable[[], None] | None = None, deliver: Callable[[Cuts], None] | None = None,
     ) -> None:  # fmt: skip
         self.id = task
         self.outbox: list[tuple[int, bytes]] = []
@@ -86,6 +90,13 @@ class Task:
         self._sources = [hosted for hosted in self.hosted.values() if hosted.source is not None]
         self._live_sources = list(self._sources)
         self._relays_expected = hosting.relays()
+        self._deliver = deliver
+        self._snapshots: Snapshots | None = None
+        if settings.checkpoints is not None:
+            self._snapshots = Snapshots(settings.checkpoints, plan.stable_ids, task.subtask)
+            for hosted in self.hosted.values():
+                hosted.chain.snapshot = partial(self._cut, hosted)
+        self._cut_by: dict[int, set[int]] = {}
 
     def _context(self, vertex: Vertex, node: Node) -> OperatorContext:
         subtask, width, limit = self.id.subtask, vertex.parallelism, vertex.max_parallelism
@@ -101,6 +112,7 @@ class Task:
             batch=self._settings.batch,
             auto_watermark_interval=self._settings.auto_watermark_interval,
             job_parameters=self._settings.job_parameters,
+            checkpointing=self._settings.checkpoints is not None,
             metrics=metrics,
             report=lambda kind, payload: self._operator_report(operator, kind, payload),
             wake=self._wake,
@@ -116,6 +128,11 @@ class Task:
     def open(self) -> None:
         """Open every operator, downstream ones first."""
         with self._guard():
+            for hosted in self.hosted.values():
+                if self._snapshots is not None:
+                    watermark = self._snapshots.restore(hosted.chain)
+                    if watermark is not None and hosted.gate is not None:
+                        hosted.gate.combined = watermark
             for hosted in reversed(list(self.hosted.values())):
                 hosted.chain.open()
 
@@ -284,6 +301,10 @@ class Task:
                 if source is not None:
                     with self._guard():
                         source.add_splits(splits, no_more)
+            case TriggerCheckpoint(checkpoint):
+                self._trigger(checkpoint)
+            case CheckpointAborted(checkpoint):
+                self._give_up(checkpoint)
             case Begin():
                 self._may_read = True
             case Align(operator, allowed):
@@ -302,6 +323,41 @@ class Task:
             if hosted.vertex.nodes[0].id == operator:
                 return hosted.source
         return None
+
+    # ---- checkpoints
+
+    def _trigger(self, checkpoint: int) -> None:
+        with self._guard():
+            for hosted in list(self._live_sources):
+                hosted.chain.barrier(checkpoint)
+
+    def _cut(self, hosted: Hosted, checkpoint: int) -> None:
+        assert self._snapshots is not None
+        self._snapshots.cut(hosted.chain, CheckpointId(checkpoint))
+        self._cut_by.setdefault(checkpoint, set()).add(hosted.vertex.id)
+        self._deliver_if_all_cut()
+
+    def _deliver_if_all_cut(self) -> None:
+        """Hand over the checkpoints that every vertex has cut; one that has ended is cut as it is."""
+        for checkpoint, cut in sorted(self._cut_by.items()):
+            missing = [hosted for number, hosted in self.hosted.items() if number not in cut]
+            if all(self._over(hosted) for hosted in missing):
+                assert self._snapshots is not None
+                assert self._deliver is not None
+                for hosted in missing:
+                    self._snapshots.cut(hosted.chain, CheckpointId(checkpoint))
+                for older in [number for number in self._cut_by if number <= checkpoint]:
+                    del self._cut_by[older]
+                self._deliver(self._snapshots.take(CheckpointId(checkpoint)))
+
+    def _give_up(self, checkpoint: int) -> None:
+        if self._snapshots is not None:
+            self._cut_by.pop(checkpoint, None)
+            self._snapshots.give_up(CheckpointId(checkpoint))
+        with self._guard():
+            for hosted in self.hosted.values():
+                if hosted.gate is not None:
+                    hosted.gate.give_up(checkpoint)
 
     # ---- reports
 
@@ -339,11 +395,26 @@ class Task:
                 self._report(Prepared(*place, committables=tuple(payload)))
 
     def _check_finished(self) -> None:
+        if self._cut_by:
+            self._deliver_if_all_cut()  # a vertex that has just ended is no longer waited for
         if not self._told_finished and self.finished:
             self._told_finished = True
+            cuts = self._final_cuts()
             self.close()
             self._report(self.measured())
-            self._report(Finished(self.id))
+            if cuts is not None and self._deliver is not None:
+                self._deliver(cuts)
+            else:
+                self._report(Finished(self.id))
+
+    def _final_cuts(self) -> Cuts | None:
+        if self._snapshots is None:
+            return None
+        last = self._snapshots.last
+        with self._guard():
+            for hosted in self.hosted.values():
+                self._snapshots.cut(hosted.chain, last, final=True)
+        return self._snapshots.take(last, final=True)
 
     # ---- failures
 

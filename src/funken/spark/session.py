@@ -113,7 +113,7 @@ def this_python(spark: SparkSession) -> Iterator[None]:
     """
     context = spark.sparkContext
     before = context.pythonExec
-    if "PYSPARK_PYTHON" not in os.environ and context.master.startswith("local"):
+    if "PYSPARK_PYTHON" not in os.environ and str(context.master).startswith("local"):
         context.pythonExec = sys.executable
     try:
         yield

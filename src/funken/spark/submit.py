@@ -90,6 +90,7 @@ class SparkRunner:
         if job.cancelled.is_set():
             return
         server = ControlServer(job.master, control_host(spark))
+        job.master.send = server.tell
         try:
             deployment = Deployment(
                 program,
@@ -117,6 +118,7 @@ class SparkRunner:
         master = job.master
         limit = clock.monotonic() + job.configuration.get(config.START_TIMEOUT) / 1000
         while not master.ended.wait(_BEAT_SECONDS):
+            master.tick()
             for task, order in master.discover(clock.now()):
                 server.tell(task, order)
             if not self._lives(alive):

@@ -10,6 +10,7 @@ credit, so that a slow operator holds up the reader, Spark's shuffle behind it, 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import socket
@@ -24,10 +25,12 @@ import cloudpickle
 import pyarrow as pa
 from pyspark import TaskContext
 
+from funken.checkpoint.storage import open_storage
 from funken.errors import TaskLost
 from funken.runtime.blame import failed
 from funken.runtime.messages import Opening, Order, Started, TaskId
 from funken.runtime.settings import TaskSettings
+from funken.runtime.snapshots import Cuts, report_of
 from funken.runtime.task import Task
 from funken.spark.control import Address, ControlClient
 from funken.spark.transport import Fillers, blocks_of, to_batch
@@ -125,7 +128,7 @@ class TaskShell:
             reader.start()
             task = Task(
                 load_program(self._deployment), self._id, self._deployment.settings, SystemClock(), control.send,
-                wake=lambda: self._mailbox.put(_WAKE),
+                wake=lambda: self._mailbox.put(_WAKE), deliver=self._deliver_to(control),
             )  # fmt: skip
             task.open()
             control.send(Started(self._id, pid=pid, host=host))
@@ -139,6 +142,23 @@ class TaskShell:
             raise
         finally:
             self._close(task, control)
+
+    def _deliver_to(self, control: ControlClient) -> Callable[[Cuts], None] | None:
+        """Return what takes cuts: a thread writes them one after the other, and reports."""
+        settings = self._deployment.settings
+        if settings.checkpoints is None:
+            return None
+        storage = open_storage(settings.checkpoints.folder)
+        cuts: queue.SimpleQueue[Cuts] = queue.SimpleQueue()
+
+        def write() -> None:
+            while True:
+                report = report_of(self._id, settings.attempt, cuts.get(), storage)
+                with contextlib.suppress(OSError):
+                    control.send(report)
+
+        threading.Thread(target=write, name="funken-snapshots", daemon=True).start()
+        return cuts.put
 
     # ---- the threads that feed the mailbox
 

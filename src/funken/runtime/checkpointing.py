@@ -1,0 +1,229 @@
+"""A job's checkpoints on the driver, over all its attempts: between the coordinator and the master of each attempt.
+
+The coordinator decides and stores; this carries its orders to the tasks, lets enumerators tell what they have not handed
+out, commits what sinks prepared, and says from what the next attempt starts. The coordinator is never told anything while
+the master's lock is held: it may ask for that lock itself.
+"""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from funken.checkpoint.catalog import Catalog, open_checkpoint
+from funken.checkpoint.coordinator import Coordinator, JobFacts
+from funken.checkpoint.events import (
+    Acked,
+    Command,
+    Declined,
+    Event,
+    Failed,
+    FailJob,
+    JobOver,
+    MayRestart,
+    NotifyAborted,
+    Outcome,
+    Request,
+    Started,
+    Stopped,
+    TaskFinished,
+    Tick,
+    Trigger,
+)
+from funken.checkpoint.machine import CheckpointMachine
+from funken.checkpoint.manifest import Manifest
+from funken.checkpoint.restore import Restoration, Target, plan_restore
+from funken.checkpoint.settings import CheckpointSettings
+from funken.checkpoint.storage import Storage, open_storage
+from funken.config import Configuration
+from funken.errors import JobExecutionError
+from funken.ids import CheckpointId, Millis, OperatorId
+from funken.plan.physical import PhysicalPlan
+from funken.runtime.master import JobMaster
+from funken.runtime.messages import CheckpointAborted, Finished, NotSnapshotted, Report, Snapshotted, TriggerCheckpoint
+from funken.runtime.snapshots import CheckpointPlan
+from funken.timing.clock import Clock, SystemClock
+
+_SETTLE_SECONDS = 60.0
+
+
+class JobCheckpoints:
+    """The checkpoints of one job. ``at_once`` stores in the calling thread (one process, virtual time)."""
+
+    def __init__(
+        self, plan: PhysicalPlan, settings: CheckpointSettings, job_id: str, clock: Clock, *, at_once: bool = False
+    ) -> None:
+        self._plan = plan
+        self._settings = settings
+        self._clock = clock
+        self._storage: Storage = open_storage(f"{settings.directory.rstrip('/')}/{job_id}")
+        self._targets = tuple(
+            Target(
+                plan.stable_ids[node.id], node.name, vertex.parallelism, vertex.max_parallelism, node.uid is not None
+            )
+            for vertex in plan.vertices
+            for node in vertex.nodes
+        )
+        self._by_id: dict[str, OperatorId] = {name: number for number, name in plan.stable_ids.items()}
+        self._catalog = Catalog(self._storage)
+        self._catalog.scan()
+        self._catalog.claim()
+        machine = CheckpointMachine(settings.policy, sorted(self._catalog.complete), self._catalog.next_id)
+        self._coordinator = Coordinator(machine, self._catalog, JobFacts(job_id, plan.name, self._targets), self)
+        self._worker = None if at_once else ThreadPoolExecutor(1, thread_name_prefix="funken-checkpoints")
+        self._master: JobMaster | None = None
+        self._settled = threading.Event()
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    @staticmethod
+    def of(plan: PhysicalPlan, configuration: Configuration, job_id: str) -> JobCheckpoints:
+        """Make them as the options say; without a directory they live in a temporary folder, as long as the job."""
+        settings = CheckpointSettings.of(configuration)
+        folder = None
+        if not settings.directory:
+            folder = tempfile.TemporaryDirectory(prefix="funken-checkpoints-", ignore_cleanup_errors=True)
+            settings = replace(settings, directory=folder.name)
+        made = JobCheckpoints(plan, settings, job_id, SystemClock())
+        made._folder = folder
+        return made
+
+    # ---- attempts
+
+    def restoration(self) -> Restoration | None:
+        """Say what the next attempt starts from: the newest complete checkpoint, else what the program names."""
+        newest = self._catalog.latest()
+        ignoring = self._settings.allow_non_restored
+        if newest is not None:
+            return plan_restore(newest, self._storage.uri, self._targets, ignoring, own=True)
+        if self._settings.restore_path:
+            found = open_checkpoint(self._settings.restore_path)
+            return plan_restore(found.manifest, found.root.uri, self._targets, ignoring)
+        return None
+
+    def plan_for(self, restoration: Restoration | None) -> CheckpointPlan:
+        """Return what the tasks of an attempt are told."""
+        restores = {} if restoration is None else dict(restoration.subtasks)
+        return CheckpointPlan(self._storage.uri, self._settings.snapshots, self._settings.exactly_once, restores)
+
+    def attach(self, master: JobMaster, attempt: int, restoration: Restoration | None) -> None:
+        """Begin an attempt: its master reports here, and its enumerators and sinks go on from ``restoration``."""
+        self._master = master
+        self._attempt = attempt + 1
+        self._settled.clear()
+        master.checkpoints = self
+        if restoration is not None:
+            master.restore_enumerators(
+                {self._by_id[name]: pickle.loads(data) for name, data in restoration.enumerators.items()}
+            )
+            for name, prepared in restoration.committables.items():
+                self._commit(name, prepared)
+
+    def failed(self, reason: str) -> None:
+        """The attempt failed; returns when it is settled which checkpoint is the newest. Raises if that takes too long."""
+        self.tell(Failed(self._attempt, reason))
+        if not self._settled.wait(_SETTLE_SECONDS):
+            raise JobExecutionError(
+                f"the checkpoint storage at {self._storage.uri} did not answer within {_SETTLE_SECONDS:.0f} s, so the job "
+                "cannot be restarted. Is it reachable?"
+            )
+
+    def stopped(self, outcome: Outcome) -> None:
+        """The job is over for good."""
+        self.tell(Stopped(outcome))
+        if self._worker is not None:
+            self._worker.shutdown(wait=True)
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    # ---- events
+
+    def tell(self, event: Event) -> None:
+        """Hand an event to the coordinator."""
+        self._coordinator.tell(event)
+
+    def tick(self) -> None:
+        """Let time pass."""
+        self.tell(Tick())
+
+    def story(self, checkpoint: int) -> str:
+        """Return what happened to a checkpoint."""
+        return self._coordinator.story(CheckpointId(checkpoint))
+
+    @property
+    def completed(self) -> list[int]:
+        """The complete checkpoints that are kept."""
+        return list(self._coordinator.machine.completed)
+
+    def all_started(self) -> None:
+        """Every task of the attempt is open."""
+        assert self._master is not None
+        tasks = tuple(self._master.tasks)
+        self.tell(Started(self._attempt, tasks, tuple(task for task in tasks if task.level == 0)))
+
+    def take(self, report: Report) -> None:
+        """Take what a task says of a checkpoint."""
+        match report:
+            case Snapshotted(task=task, attempt=attempt, checkpoint=checkpoint, handles=handles):
+                self.tell(Acked(attempt, task, CheckpointId(checkpoint), handles))
+            case NotSnapshotted(task=task, attempt=attempt, checkpoint=checkpoint, reason=reason):
+                self.tell(Declined(attempt, task, CheckpointId(checkpoint), reason))
+            case Finished(task=task, attempt=attempt, handles=handles):
+                self.tell(TaskFinished(attempt, task, handles))
+
+    # ---- what the coordinator asks for
+
+    def now(self) -> Millis:
+        """Return the time for intervals (ms)."""
+        return Millis(int(self._clock.monotonic() * 1000))
+
+    def wall(self) -> Millis:
+        """Return the time that people know (ms)."""
+        return Millis(self._clock.now())
+
+    def trigger(self, command: Trigger) -> Mapping[str, bytes]:
+        """Snapshot the enumerators and tell the sources, with nothing handed out in between."""
+        master = self._master
+        assert master is not None
+        snapshots = master.trigger(command.tasks, TriggerCheckpoint(command.checkpoint))
+        return {self._plan.stable_ids[number]: pickle.dumps(value) for number, value in snapshots.items()}
+
+    def commit(self, manifest: Manifest) -> None:
+        """Commit what the sinks prepared."""
+        for entry in manifest.operators:
+            self._commit(entry.id, [handle.committables for handle in entry.subtasks if handle.committables])
+
+    def _commit(self, operator: str, prepared: Any) -> None:
+        assert self._master is not None
+        number = self._by_id.get(operator)
+        committables = [committable for pickled in prepared for committable in pickle.loads(pickled)]
+        if number is not None and committables:
+            self._master.commit(number, committables)
+
+    def perform(self, command: Command) -> None:
+        """Do what concerns the tasks or the job."""
+        master = self._master
+        match command:
+            case NotifyAborted(checkpoint=checkpoint, tasks=tasks) if master is not None:
+                for task in tasks:
+                    master.send(task, CheckpointAborted(checkpoint))  # type: ignore[arg-type]
+            case FailJob(reason=reason) if master is not None:
+                master.fail(JobExecutionError(reason))
+            case MayRestart():
+                self._settled.set()
+            case JobOver() if master is not None:
+                master.ended.set()
+
+    def answer(self, request: Request, location: str | None, reason: str) -> None:
+        """Nobody asks for savepoints yet."""
+
+    def background(self, work: Callable[[], None]) -> None:
+        """Run work on the storage."""
+        if self._worker is None:
+            work()
+        else:
+            self._worker.submit(work)

@@ -1,0 +1,197 @@
+"""The driver's half of a job: who waits for whom, which failure counts, what a second attempt repeats."""
+
+import io
+import pickle
+import threading
+
+import pytest
+
+from funken import NumberSequenceSource, StreamExecutionEnvironment, WatermarkStrategy
+from funken.errors import JobExecutionError, OperatorFailed, TaskLost
+from funken.operators.sink import CollectSink
+from funken.runtime.master import Collector, JobMaster
+from funken.runtime.messages import AddSplits, Collected, Failed, Finished, Printed, SplitsWanted, Started, TaskId
+
+SOURCE, SINK = TaskId(0, 0), TaskId(1, 0)
+
+
+@pytest.fixture
+def plan():
+    env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    stream = env.from_source(NumberSequenceSource(1, 4), WatermarkStrategy.no_watermarks(), "numbers").rebalance()
+    stream._sink("collect", CollectSink("out"))
+    return env.compile("test")
+
+
+def collected(task, *records):
+    return Collected(task, sink="out", records=pickle.dumps([*records]))
+
+
+def in_thread(call):
+    """Start a call that is expected to wait."""
+    done = threading.Event()
+    result = []
+
+    def run():
+        result.append(call())
+        done.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    return done, result
+
+
+# ---- the collector
+
+
+def fill(collector):
+    """Put blocks until there is no room; return the call that waits."""
+    number = 0
+    while True:
+        done, _ = in_thread(lambda number=number: collector.put([number]))
+        if not done.wait(0.2):
+            return done, number
+        number += 1
+
+
+def test_a_slow_reader_holds_the_writer_up():
+    collector = Collector()
+    waiting, last = fill(collector)
+
+    assert collector.get() == [0]
+    assert waiting.wait(10)
+    assert [collector.get() for _ in range(last)] == [[n] for n in range(1, last + 1)]
+
+
+def test_closing_lets_the_writer_go_and_drops_everything():
+    collector = Collector()
+    waiting, _ = fill(collector)
+
+    collector.close()
+
+    assert waiting.wait(10)
+    collector.put(["more"])
+    assert collector.get() is None
+
+
+def test_the_end_comes_after_the_last_block():
+    collector = Collector()
+    collector.put([1])
+    collector.end()
+    collector.end()
+
+    assert [collector.get(), collector.get(), collector.get()] == [[1], None, None]
+
+
+@pytest.mark.parametrize("wake", [Collector.end, Collector.close])
+def test_a_reader_that_waits_is_woken(wake):
+    collector = Collector()
+    done, result = in_thread(collector.get)
+    assert not done.is_set()
+
+    wake(collector)
+
+    assert done.wait(10)
+    assert result == [None]
+
+
+# ---- reports
+
+
+def test_a_job_is_over_when_every_task_has_finished(plan):
+    master = JobMaster(plan)
+    for task in (SOURCE, SINK):
+        master.handle(Started(task))
+    assert master.all_started.is_set()
+
+    master.handle(Finished(SOURCE))
+    assert not master.ended.is_set()
+    master.handle(Finished(SINK))
+    assert master.ended.is_set()
+    assert master.error is None
+
+
+def test_splits_are_handed_out_once_and_again_to_a_second_attempt(plan):
+    master = JobMaster(plan)
+    source = plan.vertices[0].nodes[0].id
+
+    def ask():
+        ((task, order),) = master.handle(SplitsWanted(SOURCE, source, 0))
+        assert task == SOURCE
+        assert isinstance(order, AddSplits)
+        return order
+
+    master.handle(Started(SOURCE))
+    first = ask()
+    assert first.splits
+    assert ask().no_more
+
+    master.handle(Started(SOURCE))
+    assert ask().splits == first.splits
+    assert ask().no_more
+
+
+def test_the_first_failure_counts_unless_it_was_only_a_lost_worker(plan):
+    cause, other = OperatorFailed("cause"), OperatorFailed("other")
+    lost = TaskLost("lost")
+
+    master = JobMaster(plan)
+    master.handle(Failed(SOURCE, error=lost, secondary=True))
+    assert (master.error, master.ended.is_set()) == (lost, True)
+    master.handle(Failed(SINK, error=TaskLost("also lost"), secondary=True))
+    assert master.error is lost
+    master.handle(Failed(SINK, error=cause))
+    master.handle(Failed(SOURCE, error=other))
+    master.handle(Failed(SOURCE, error=lost, secondary=True))
+    assert master.error is cause
+
+
+def test_what_breaks_after_a_cancel_is_no_failure(plan):
+    master = JobMaster(plan)
+    master.cancel()
+    master.handle(Failed(SOURCE, error=OperatorFailed("interrupted")))
+
+    assert master.ended.is_set()
+    assert master.error is None
+
+
+def test_an_error_of_another_kind_becomes_one_of_the_job(plan):
+    master = JobMaster(plan)
+    master.fail(ValueError("odd"))
+
+    assert isinstance(master.error, JobExecutionError)
+    assert str(master.error) == "odd"
+
+
+def test_records_are_held_until_their_task_has_finished(plan):
+    out = io.StringIO()
+    master = JobMaster(plan, hold=True, out=out)
+    master.handle(Started(SINK))
+    master.handle(collected(SINK, "from a first attempt"))
+    master.handle(Printed(SINK, lines=("first",)))
+    master.handle(Started(SINK))  # Spark repeats the task
+    master.handle(collected(SINK, "from the second"))
+    master.handle(Printed(SINK, lines=("second",)))
+    assert out.getvalue() == ""
+
+    master.handle(Finished(SINK))
+
+    assert out.getvalue() == "second\n"
+    assert master.collectors["out"].get() == ["from the second"]
+
+
+def test_a_slow_reader_does_not_keep_other_tasks_from_reporting(plan):
+    """What is held is delivered when its task finishes: that waits for the reader, a failure elsewhere must not."""
+    master = JobMaster(plan, hold=True)
+    for number in range(200):
+        master.handle(collected(SINK, number))
+    done, _ = in_thread(lambda: master.handle(Finished(SINK)))
+    assert not done.wait(0.2)
+
+    failure, _ = in_thread(lambda: master.handle(Failed(SOURCE, error=OperatorFailed("boom"))))
+
+    assert failure.wait(10)
+    assert isinstance(master.error, OperatorFailed)
+    assert not done.is_set()
+    master.end_collecting()
+    master.cancel()
+    assert done.wait(10)

@@ -1,0 +1,134 @@
+"""The task loop: long blocks of slow records are cut, and failures name who is to blame."""
+
+import pytest
+
+from funken import MapFunction, StreamExecutionEnvironment
+from funken.errors import OperatorFailed
+from funken.runtime.messages import Finished, Measured, TaskId
+from funken.runtime.settings import TaskSettings
+from funken.runtime.task import Task
+from funken.runtime.wire import Kind, encode_records, pack
+from funken.timing.clock import ManualClock
+
+
+class Bench:
+    """The task of level 1 in a program of two levels, fed by hand."""
+
+    def __init__(self, build, parallelism=1, **settings):
+        env = StreamExecutionEnvironment.create_local_environment(parallelism)
+        self.clock = ManualClock(1_000)
+        build(env.from_collection([0]).rebalance(), self.clock)
+        self.plan = env.compile()
+        self.reports = []
+        self.task = Task(self.plan, TaskId(1, 0), TaskSettings(**settings), self.clock, self.reports.append)
+        self.task.open()
+        self.sequence = 0
+
+    def block(self, kind, payload=b"", number=0):
+        (edge,) = (edge for edge in self.plan.edges if not edge.local)
+        self.sequence += 1
+        self.task.receive(pack(kind, edge.id, 0, 0, self.sequence, number, 0.0) + payload)
+
+    def data(self, values):
+        self.block(Kind.DATA, encode_records(values, None, "test", 0))
+
+    def steps(self):
+        """Work everything off; return how many ms each step took."""
+        spent = []
+        while self.task.work:
+            before = self.clock.now()
+            self.task.step()
+            spent.append(self.clock.now() - before)
+        return spent
+
+
+def test_long_blocks_of_slow_records_are_cut():
+    seen = []
+    cost = 1  # ms per record
+
+    def build(stream, clock):
+        def slow(value):
+            clock.advance(cost)
+            seen.append(value)
+
+        stream.map(slow)
+
+    bench = Bench(build, block_records=1000)
+    bench.data([*range(1000)])
+    assert bench.steps() == [1000]  # nothing was known yet
+
+    bench.data([*range(1000, 2000)])
+    steps = bench.steps()
+    assert max(steps) <= 20
+    assert sum(steps) == 1000
+
+    cost = 0  # they become quick: the pieces grow back
+    for start in range(2000, 20_000, 1000):
+        bench.data([*range(start, start + 1000)])
+        steps = bench.steps()
+    assert len(steps) == 1
+    assert seen == [*range(20_000)]
+
+
+def test_a_single_record_is_never_cut():
+    bench = Bench(lambda stream, clock: stream.map(lambda value: clock.advance(500)), block_records=10)
+
+    for _ in range(3):
+        bench.data([1, 2])
+        steps = bench.steps()
+
+    assert steps == [500, 500]
+
+
+def test_the_end_closes_the_operators_and_then_is_told():
+    told = []
+
+    class Tell(MapFunction):
+        def map(self, value):
+            told.append(value)
+
+        def close(self):
+            told.append("closed")
+
+    bench = Bench(lambda stream, clock: stream.map(Tell()))
+    bench.data([1])
+    bench.block(Kind.END)
+    bench.steps()
+
+    assert told == [1, "closed"]
+    assert [type(report) for report in bench.reports] == [Measured, Finished]
+    assert bench.task.finished
+
+
+def test_an_error_of_close_fails_the_job_only_if_nothing_else_did():
+    class Fail(MapFunction):
+        def map(self, value):
+            raise ValueError("in map")
+
+        def close(self):
+            raise KeyError("in close")
+
+    bench = Bench(lambda stream, clock: stream.map(Fail()).name("failing"))
+    bench.data([1])
+    with pytest.raises(OperatorFailed, match="in map"):
+        bench.steps()
+    bench.task.close()
+
+    bench = Bench(lambda stream, clock: stream.map(Fail()).name("failing"))
+    bench.block(Kind.END)
+    with pytest.raises(OperatorFailed, match="KeyError: 'in close'"):
+        bench.steps()
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), StopIteration("early"), ValueError(lambda: 1)])
+def test_whatever_a_function_raises_is_blamed_on_it(error):
+    def explode(value):
+        raise error
+
+    bench = Bench(lambda stream, clock: stream.map(str).map(explode).name("culprit").print())
+    bench.data([1])
+
+    with pytest.raises(OperatorFailed) as caught:
+        bench.steps()
+    assert caught.value.operator == "culprit"
+    assert f"operator 'culprit' (subtask 0) failed at the record '1': {type(error).__name__}: " in str(caught.value)

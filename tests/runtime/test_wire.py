@@ -1,0 +1,76 @@
+"""Blocks as bytes."""
+
+import pickle
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from funken.errors import RecordNotPicklable
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.runtime.wire import Kind, decode_records, encode_collected, encode_records, header, pack, shown
+
+NUMBERS = st.integers(MIN_TIMESTAMP, MAX_WATERMARK)
+
+
+@given(
+    st.sampled_from(Kind), st.integers(0, 65535), st.integers(0, 65535), st.integers(0, 65535), st.integers(0, 1 << 40),
+    NUMBERS, st.floats(0, 1e10),
+)  # fmt: skip
+def test_a_header_survives(kind, edge, upstream, target, sequence, number, born):
+    head = header(pack(kind, edge, upstream, target, sequence, number, born) + b"whatever follows")
+
+    assert head == (kind, edge, upstream, target, sequence % (1 << 32), number, born)
+
+
+RECORDS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
+    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner, max_size=2),
+    max_leaves=8,
+)
+
+
+@given(st.lists(RECORDS, max_size=10), st.data())
+def test_records_and_timestamps_survive(values, data):
+    stamps = data.draw(st.none() | st.lists(NUMBERS, min_size=len(values), max_size=len(values)))
+    block = pack(Kind.DATA, 1, 2, 3, 4, 0, 0.5) + encode_records(values, stamps, "op", 0)
+
+    assert decode_records(block) == (values, stamps)
+
+
+def test_instances_of_a_local_class_survive():
+    class Local:
+        def __init__(self, value):
+            self.value = value
+
+    block = pack(Kind.DATA, 0, 0, 0, 0, 0, 0.0) + encode_records([Local(3)], None, "op", 0)
+
+    (found,), _ = decode_records(block)
+    assert type(found) is Local
+    assert found.value == 3
+    assert pickle.loads(encode_collected([Local(4)], "op", 0))[0].value == 4
+
+
+@pytest.mark.parametrize(
+    "encode", [lambda values: encode_records(values, None, "op", 3), lambda v: encode_collected(v, "op", 3)]
+)
+def test_the_record_that_cannot_travel_is_named(encode):
+    with pytest.raises(RecordNotPicklable) as caught:
+        encode([1, {"lock": threading.Lock()}, 2])
+
+    assert "operator 'op' (subtask 3) emitted a record of type 'dict'" in str(caught.value)
+    assert "The record: {'lock': <unlocked" in str(caught.value)
+    assert (caught.value.operator, caught.value.subtask) == ("op", 3)
+
+
+class Shy:
+    def __repr__(self):
+        raise ValueError("no")
+
+
+def test_a_record_is_shown_whatever_its_repr_does():
+    assert shown(Shy()) == "<Shy whose __repr__ raises ValueError>"
+    assert shown("a") == "'a'"
+    assert len(shown("a" * 1000)) == 200
+    assert shown("a" * 1000).endswith("...")
