@@ -19,7 +19,7 @@ unexport PYTHONPATH
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-fast test-spark check docs bench run clean
+.PHONY: help setup fmt lint types test test-fast test-spark check docs bench chaos run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ docs: setup ## run every example in the documentation and the docstrings
 
 bench: setup ## measure; results go to benchmarks/results
 	@$(BIN)/python benchmarks/run.py
+
+chaos: setup ## kill workers and the driver of a job on Spark, and compare what it wrote with what it should have
+	@$(BIN)/python -W ignore benchmarks/chaos.py
 
 run: setup ## a demo job
 	@$(BIN)/funken demo

@@ -50,7 +50,7 @@ class Worker:
         self.world, self.attempt, self.subtask = world, attempt, subtask
         self.values, self.changed, self.files = {}, set(), []
         self.uncommitted, self.writing, self.seen = [], deque(), 0
-        self.paused = self.ended = False
+        self.paused, self.ended = None, False
         self.lineage = Lineage("count", subtask, world.options)
         if restore is not None:
             for piece in read_state(world.storage, restore):
@@ -100,12 +100,14 @@ class Worker:
                 cut = self.cut(trigger.checkpoint)
                 self.world.expected[trigger.checkpoint][self.subtask] = self.content()
                 self.writing.append((cut, trigger))
-                self.paused = self.paused or trigger.stop is not None
+                if trigger.stop is not None:
+                    self.paused = trigger.checkpoint
                 self.ended = trigger.stop is Stop.DRAIN
             case NotifyComplete(checkpoint=checkpoint):
                 self.uncommitted = [pair for pair in self.uncommitted if pair[0] > checkpoint]
             case NotifyAborted(checkpoint=checkpoint):
-                self.paused = False
+                if self.paused == checkpoint:
+                    self.paused = None
                 for cut, trigger in [pair for pair in self.writing if pair[0].checkpoint == checkpoint]:
                     if self.writing[0][0] is cut:  # only what comes next may be skipped: cuts keep their order
                         self.writing.popleft()
@@ -226,6 +228,12 @@ class World:
         except StorageFailed:
             self.down = True
             return
+        except CheckpointCorrupted:
+            if self.committed:
+                raise
+            self.storage.delete("")  # a torn manifest that could not be deleted: someone has to look, and finds no loss
+            self.down = True
+            return
         self.down = False
         machine = CheckpointMachine(self.policy, sorted(self.catalog.complete), self.catalog.next_id)
         self.coordinator = Coordinator(
@@ -298,9 +306,9 @@ class World:
             worker.take(self.inbox[worker.subtask].popleft())
         elif worker.writing:
             worker.write()
-        elif finishing and not worker.ended and not worker.paused:
+        elif finishing and not worker.ended and worker.paused is None:
             worker.finish()
-        elif not worker.ended and not worker.paused:
+        elif not worker.ended and worker.paused is None:
             worker.change()
 
     def run(self, steps):

@@ -108,7 +108,13 @@ class Catalog:
                 f"another driver has taken over the checkpoints in {self.storage.uri}. Stop one of the two, or give each job "
                 "an id of its own."
             )
-        write_manifest(self.storage.at(folder_of(manifest.checkpoint)), manifest)
+        folder = folder_of(manifest.checkpoint)
+        try:
+            write_manifest(self.storage.at(folder), manifest)
+        except StorageFailed as error:
+            if not isinstance(error.__cause__, FileExistsError):
+                self._left_over.add(folder)  # there may be a part of it
+            raise
         self.complete[manifest.checkpoint] = manifest
         self._clear_left_over()
 

@@ -40,7 +40,7 @@ PHASES: dict[Phase, frozenset[Phase]] = {
     Phase.IDLE: frozenset({Phase.RUNNING, Phase.ENDING, Phase.OVER}),
     Phase.RUNNING: frozenset({Phase.STOPPING, Phase.FAILING, Phase.IDLE, Phase.ENDING, Phase.OVER}),
     Phase.STOPPING: frozenset({Phase.RUNNING, Phase.FAILING, Phase.IDLE, Phase.ENDING, Phase.OVER}),
-    Phase.FAILING: frozenset({Phase.IDLE, Phase.OVER}),
+    Phase.FAILING: frozenset({Phase.IDLE, Phase.ENDING, Phase.OVER}),
     Phase.ENDING: frozenset({Phase.OVER}),
     Phase.OVER: frozenset(),
 }
