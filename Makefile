@@ -19,7 +19,7 @@ unexport PYTHONPATH
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-fast test-spark check docs bench chaos run clean
+.PHONY: help setup fmt lint types test test-fast test-spark check docs bench chaos simulate run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +81,11 @@ bench: setup ## measure; results go to benchmarks/results
 
 chaos: setup ## kill workers and the driver of a job on Spark, and compare what it wrote with what it should have
 	@$(BIN)/python -W ignore benchmarks/chaos.py
+
+SEEDS ?= 10000
+FIRST_SEED ?= 0
+simulate: setup ## run SEEDS jobs under random schedules and faults, from FIRST_SEED on
+	@$(BIN)/python scripts/simulate.py --seeds $(SEEDS) --first-seed $(FIRST_SEED)
 
 run: setup ## a demo job
 	@$(BIN)/funken demo

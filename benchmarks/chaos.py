@@ -109,7 +109,11 @@ def verdict(folder: Path, count: int) -> Counter[str]:
     alerts = sum(n for line, n in found.items() if line.startswith("ALERT"))
     doubled = sum(n - 1 for line, n in found.items() if n > 1)
     return Counter(
-        events=count, lost=sum((expected - found).values()), doubled=doubled, alerts=alerts, foreign=len(found - expected)
+        events=count,
+        lost=sum((expected - found).values()),
+        doubled=doubled,
+        alerts=alerts,
+        foreign=len(found - expected),
     )
 
 

@@ -94,11 +94,11 @@ def collect():
 def script(tmp_path):
     """Run a program as a script of its own, in an empty folder; an environment variable that is None is not there."""
 
-    def run(source, *, timeout=100, **environment):
+    def run(source, *arguments, timeout=100, **environment):
         path = tmp_path / "program.py"
         path.write_text(source)
         return subprocess.run(
-            [sys.executable, "-W", "error", path],
+            [sys.executable, "-W", "error", path, *arguments],
             cwd=tmp_path,
             env={name: value for name, value in (child_environment() | environment).items() if value is not None},
             capture_output=True,

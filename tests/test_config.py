@@ -16,7 +16,8 @@ from funken.errors import InvalidConfiguration
     [
         (5, 5), (5.0, 5), ("5", 5), ("5ms", 5), ("5 ms", 5), ("2 s", 2000), ("1.5 s", 1500), ("2 sec", 2000),
         ("2 seconds", 2000), ("1 min", 60_000), ("1 minute", 60_000), ("1 h", 3_600_000), ("1 d", 86_400_000), ("-1", -1),
-        (timedelta(seconds=2), 2000), (timedelta(days=1, milliseconds=1), 86_400_001), ("10 millis", 10), ("1 milli", 1), ("3 milliseconds", 3), ("2 m", 120_000), ("2 hours", 7_200_000), ("1 day", 86_400_000),
+        (timedelta(seconds=2), 2000), (timedelta(days=1, milliseconds=1), 86_400_001), ("10 millis", 10),
+        ("1 milli", 1), ("3 milliseconds", 3), ("2 m", 120_000), ("2 hours", 7_200_000), ("1 day", 86_400_000),
     ],
 )  # fmt: skip
 def test_durations(given_value, millis):

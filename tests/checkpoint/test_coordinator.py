@@ -14,7 +14,7 @@ import pytest
 
 from funken.checkpoint.blobs import SubtaskState
 from funken.checkpoint.catalog import Catalog
-from funken.checkpoint.coordinator import Coordinator, JobFacts, StopHandles
+from funken.checkpoint.coordinator import Coordinator, JobFacts
 from funken.checkpoint.events import (
     Acked,
     Declined,
@@ -31,6 +31,7 @@ from funken.checkpoint.events import (
     Tick,
     TriggerRequested,
 )
+from funken.checkpoint.handles import StopHandles, SubtaskHandle
 from funken.checkpoint.lineage import Lineage, SnapshotOptions
 from funken.checkpoint.machine import CheckpointMachine
 from funken.checkpoint.manifest import Manifest
@@ -231,7 +232,9 @@ class World:
         except CheckpointCorrupted:
             if self.committed:
                 raise
-            self.storage.delete("")  # a torn manifest that could not be deleted: someone has to look, and finds no loss
+            # A torn manifest that could not be deleted: someone has to look, finds no loss, and clears it away.
+            for name in [name for name in self.files if name.startswith(("chk-", "shared/"))]:
+                del self.files[name]
             self.down = True
             return
         self.down = False
@@ -347,7 +350,7 @@ class World:
             history = [file for worker in self.workers for file in worker.files]
             again = Catalog(self.storage)
             again.scan(check_contents=True)
-            assert not again.refused
+            assert max(again.refused, default=0) < again.latest().checkpoint  # torn, and not yet cleared away
             assert all(handle.finished for handle in again.latest().operators[0].subtasks)
         assert sorted(self.committed) == sorted(history)
         for location in filter(None, self.answers.values()):
@@ -412,6 +415,16 @@ def test_a_savepoint_that_failed_leaves_nothing():
         world.coordinator.tell(world.mail.popleft()) if world.mail else world.work.popleft()()
     assert world.answers == {"me": None}
     assert not [name for name in world.files if name.startswith("savepoints")]
+
+
+def test_a_checkpoint_in_which_nobody_accounts_for_a_subtask_is_not_stored():
+    world = World(1, faults=0)
+    world.start_attempt()
+    world.coordinator.tell(TriggerRequested("me", Kind.CHECKPOINT))
+    for worker in world.workers:
+        world.coordinator.tell(Acked(1, worker.task, 1, {("other", worker.subtask): SubtaskHandle()}))
+    world.work.popleft()()
+    assert "no task accounted for operator 'count', subtask 0, 1" in world.coordinator.story(1)
 
 
 def test_a_commit_that_fails_is_made_up_for():

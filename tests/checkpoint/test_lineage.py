@@ -250,6 +250,19 @@ def test_what_could_not_be_written_is_written_with_the_next(fault):
     assert restored([handle], storage)[0][0].content() == model.content()
 
 
+def test_a_cut_that_is_never_written_is_part_of_the_next_that_is():
+    storage, lineage, model = MemoryStorage(), Lineage("op", 0, options()), Model()
+    cuts, contents = [], []
+    for checkpoint in range(1, 5):
+        model.put(("n", "a", None), checkpoint)
+        cuts.append(lineage.cut(model.state(whole=checkpoint == 1), checkpoint))
+        contents.append(model.content())
+    lineage.skip(cuts[2])  # it makes no difference whether one says so
+    for number in (0, 1, 3):
+        handle = lineage.write(cuts[number], storage)
+        assert restored([handle], storage)[0][0].content() == contents[number]
+
+
 def test_a_cut_is_not_reached_by_later_changes():
     storage, lineage, model = MemoryStorage(), Lineage("op", 0, options()), Model()
     model.put(("m", "a", None), {"k": [1]})

@@ -409,8 +409,10 @@ def test_a_savepoint_asked_for_near_the_end_is_still_made():
     assert job.store(3).take(JobOver) == [JobOver()]
 
 
-def test_without_checkpoints_the_end_needs_none():
-    assert Timeline(interval=None).finish(*TASKS).take() == [JobOver()]
+def test_without_an_interval_there_is_a_last_one_too_for_what_sinks_prepared():
+    job = Timeline(interval=None).finish(*TASKS)
+    assert [c.checkpoint for c in job.take(Store)] == [1]
+    assert job.store(1).take(JobOver) == [JobOver()]
 
 
 def test_a_failure_noticed_after_the_end_changes_nothing():

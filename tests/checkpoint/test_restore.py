@@ -152,6 +152,12 @@ def test_an_operator_without_state_may_come_and_go():
     assert (restoration.subtasks, restoration.warnings) == ({}, ())
 
 
+def test_what_the_engine_keeps_for_itself_is_not_missed():
+    entry = saved(MemoryStorage(), [SubtaskState(operator_state={"union/(watermark)": [5]})], uid=False)
+    restoration = plan_restore(manifest(entry), "memory", [Target("new", "new", 2, 128)])
+    assert restoration.warnings == ()
+
+
 def test_a_missing_uid_is_a_warning():
     entry = saved(MemoryStorage(), [keyed([1])], uid=False)
     (warning,) = plan_restore(manifest(entry), "memory", [Target("op", "op", 1, 128)]).warnings

@@ -66,8 +66,7 @@ def test_a_failed_job_raises_from_its_future(env):
 
 
 def test_checkpoint_settings_are_kept(env):
-    with pytest.warns(UserWarning, match="checkpoints are not written yet"):
-        env.enable_checkpointing(30_000, CheckpointingMode.AT_LEAST_ONCE)
+    env.enable_checkpointing(30_000, CheckpointingMode.AT_LEAST_ONCE)
     config = env.get_checkpoint_config()
     config.set_max_concurrent_checkpoints(2).enable_unaligned_checkpoints()
     config.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)

@@ -87,6 +87,7 @@ def test_numbers_that_are_equal_are_one_key(env, collect):
 
 
 SCRIPT = """
+import sys
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -109,8 +110,8 @@ class Classify(MapFunction):
     def map(self, value):
         return Pair(Item(value, Kind.LARGE if len(value) > 2 else Kind.SMALL), 1)
 
-if __name__ == "__main__":
-    env = StreamExecutionEnvironment.get_execution_environment(Configuration({{"execution.target": "{mode}"}}))
+def run(mode):
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration({"execution.target": mode}))
     env.set_parallelism(2)
     stream = env.from_collection(["a", "bcd", "a"]).map(Classify()).key_by(lambda pair: pair.item).sum("count")
     with stream.execute_and_collect() as found:
@@ -118,10 +119,15 @@ if __name__ == "__main__":
     assert all(type(pair) is Pair and type(pair.item) is Item and pair.item.kind in Kind for pair in records)
     for pair in records:
         print(pair.item.name, pair.item.kind.value, pair.count)
+
+if __name__ == "__main__":
+    for mode in sys.argv[1:]:
+        run(mode)
 """
 
 
-def test_classes_of_a_script(mode, script):
-    done = script(SCRIPT.format(mode=mode))
+@pytest.mark.parametrize("modes", [["local"], pytest.param(["batch", "continuous"], marks=pytest.mark.spark)])
+def test_classes_of_a_script(modes, script):
+    done = script(SCRIPT, *modes)
 
-    assert done.stdout.splitlines() == ["a small 1", "a small 2", "bcd large 1"], done.stderr
+    assert done.stdout.splitlines() == ["a small 1", "a small 2", "bcd large 1"] * len(modes), done.stderr

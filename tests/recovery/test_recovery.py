@@ -1,4 +1,4 @@
-"""A job that fails goes on from its newest checkpoint: state as if each record was processed once, files with each result once."""
+"""A job that fails goes on from its newest checkpoint: state counts each record once, files have each result once."""
 
 from collections import Counter
 from pathlib import Path

@@ -115,7 +115,10 @@ def test_splits_are_handed_out_once_and_again_to_a_second_attempt(plan):
     source = plan.vertices[0].nodes[0].id
 
     def ask():
-        ((task, order),) = master.handle(SplitsWanted(SOURCE, source, 0))
+        sent = []
+        master.send = lambda task, order: sent.append((task, order))
+        master.handle(SplitsWanted(SOURCE, source, 0))
+        ((task, order),) = sent
         assert task == SOURCE
         assert isinstance(order, AddSplits)
         return order
@@ -192,6 +195,23 @@ def test_a_slow_reader_does_not_keep_other_tasks_from_reporting(plan):
     assert failure.wait(10)
     assert isinstance(master.error, OperatorFailed)
     assert not done.is_set()
-    master.end_collecting()
-    master.cancel()
+    master.give_up()
     assert done.wait(10)
+
+
+def test_what_a_reader_has_not_read_survives_the_attempt_and_what_waits_does_not(plan):
+    master = JobMaster(plan)
+    master.handle(collected(SINK, "first"))
+    waiting = [in_thread(lambda: master.handle(collected(SINK, "more")))[0] for _ in range(70)]
+    assert not all(done.wait(0.05) for done in waiting)
+
+    master.give_up()
+
+    assert all(done.wait(10) for done in waiting)
+    again = JobMaster(plan)
+    again.collectors = master.collectors
+    out = again.collectors["out"]
+    assert out.get() == ["first"]
+    again.handle(collected(SINK, "of the second attempt"))
+    again.end_collecting()
+    assert [*iter(out.get, None)][-1] == ["of the second attempt"]

@@ -29,6 +29,12 @@ def alive(pid):
         return False
 
 
+@pytest.fixture(scope="session", name="alive")
+def alive_fixture():
+    """Tell whether a process runs; one that only waits for its parent to notice its end does not."""
+    return alive
+
+
 class Watch:
     """What the jobs of a test are made of, as their tasks report it."""
 
@@ -51,11 +57,6 @@ class Watch:
 
         wait_until(mine, f"a task of level {level} opens")
         return mine()
-
-    def workers_are_gone(self, level):
-        """In batch Spark keeps workers for the next job, but not those whose code did not come back."""
-        mine = self.workers(level)
-        wait_until(lambda: not [pid for pid in mine if alive(pid)], f"workers of level {level} end", 10)
 
     def nothing_is_left(self, mode):
         from pyspark import SparkContext
@@ -88,12 +89,17 @@ def watch(tmp_path_factory, monkeypatch):
 
 @pytest.fixture
 def blocked(tmp_path):
-    """A file that user code makes when it is about to block, and a way to wait for it."""
+    """A file where user code writes its process id when it is about to block, and ways to wait for it."""
+    return Blocked(tmp_path / "blocked")
 
-    class Blocked:
-        path = str(tmp_path / "blocked")
 
-        def wait(self):
-            wait_until(Path(self.path).exists, "user code is reached")
+class Blocked:
+    def __init__(self, path):
+        self.path = path
 
-    return Blocked()
+    def wait(self):
+        wait_until(lambda: self.path.exists() and self.path.read_text(), "user code is reached")
+
+    def worker_is_gone(self):
+        """In batch Spark keeps workers for the next job, but not those whose code did not come back."""
+        wait_until(lambda: not alive(int(self.path.read_text())), "the worker ends", 10)

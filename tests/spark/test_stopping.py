@@ -5,7 +5,6 @@ import re
 import signal
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -72,7 +71,7 @@ def test_a_source_that_waits_for_room(mode, env, watch, blocked):
     path = blocked.path
 
     def slow(index):
-        Path(path).touch()
+        path.write_text("here")
         time.sleep(0.05)
 
     endless(env, mode).rebalance().map(slow)
@@ -130,7 +129,7 @@ class Blocks(MapFunction):
 
     def reach(self, method):
         if method == self.method:
-            Path(self.path).touch()
+            self.path.write_text(str(os.getpid()))
             self.block()
 
     def open(self, runtime_context):
@@ -165,7 +164,18 @@ def test_code_that_blocks(mode, environment, watch, blocked, level, method, bloc
     stop(client)
 
     watch.nothing_is_left(mode)
-    watch.workers_are_gone(level)
+    blocked.worker_is_gone()
+
+
+@pytest.mark.ways("continuous")
+def test_code_that_blocks_until_the_start_is_given_up(mode, environment, watch, blocked):
+    env = environment({"task.cancellation.timeout": "300 ms", "execution.start-timeout": "1 s"})
+    env.from_collection([1]).rebalance().map(Blocks(blocked.path, "open", sleep))
+
+    with pytest.raises(JobExecutionError, match="of 2 tasks did not start in time .*level 1, task 0.*start-timeout"):
+        env.execute()
+
+    watch.nothing_is_left(mode)
 
 
 @pytest.mark.ways("continuous")
@@ -174,7 +184,7 @@ def test_code_that_blocks_while_another_operator_fails(mode, environment, watch,
     path = blocked.path
 
     def explode(value):
-        if Path(path).exists():
+        if path.exists():
             raise ValueError("boom")
 
     endless(env, mode).map(explode)
@@ -267,7 +277,7 @@ def test_a_worker_that_is_killed(mode, env, watch, blocked, level):
     path = blocked.path
 
     def wait(value):
-        Path(path).touch()
+        path.write_text("here")
         time.sleep(3600)
 
     stream = env.from_source(NumberSequenceSource(1, 10), WatermarkStrategy.no_watermarks(), "numbers")
@@ -305,6 +315,21 @@ def test_a_driver_that_fails_at_what_a_task_reports(mode, env, watch, start, mes
     watch.nothing_is_left(mode)
 
 
+@pytest.mark.ways("continuous")
+def test_printing_that_fails(mode, env, watch, monkeypatch):
+    class Full:
+        def write(self, text):
+            raise BrokenPipeError("nobody listens")
+
+    endless(env, mode).print()
+    monkeypatch.setattr(sys, "stdout", Full())
+
+    with pytest.raises(JobExecutionError, match="could not handle what .* reported: BrokenPipeError: nobody listens"):
+        env.execute()
+
+    watch.nothing_is_left(mode)
+
+
 def test_a_job_that_fails_while_nobody_reads(mode, env, watch):
     """The reader of the first records finds the failure when it goes on."""
 
@@ -321,7 +346,9 @@ def test_a_job_that_fails_while_nobody_reads(mode, env, watch):
     watch.nothing_is_left(mode)
 
 
-def test_the_session_is_usable_after_all_this(mode, env, watch, collect):
-    assert sorted(collect(env.from_collection("abc").rebalance().map(str.upper))) == ["A", "B", "C"]
+def test_two_jobs_at_once_and_a_session_that_is_usable_after_all_this(mode, environment, watch):
+    streams = [environment().from_collection(letters).rebalance().map(str.upper) for letters in ("abc", "def")]
+    results = [stream.execute_and_collect() for stream in streams]
+    assert [sorted(records) for records in results] == [["A", "B", "C"], ["D", "E", "F"]]
 
     watch.nothing_is_left(mode)

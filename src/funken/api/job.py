@@ -18,9 +18,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from funken.checkpoint.events import Outcome
+from funken.checkpoint.events import Outcome, Stop
 from funken.checkpoint.restart import restart_strategy
-from funken.errors import JobCancelled, JobExecutionError
+from funken.errors import InvalidProgram, JobCancelled, JobExecutionError
 from funken.ids import Millis
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.job import Job, Runner
@@ -169,21 +169,23 @@ class JobClient:
         strategy = restart_strategy(job.configuration)
         clock = SystemClock()
         for attempt in itertools.count():
-            job.begin_attempt(attempt)
             try:
+                job.begin_attempt(attempt)
                 self._runner.run(job)
                 if job.cancelled.is_set():
                     raise self._cancellation()
                 if job.master.error is not None:
                     raise job.master.error
             except JobExecutionError as error:
+                if job.checkpoints is not None and job.checkpoints.done and not job.cancelled.is_set():
+                    return
                 delay = strategy.failed(Millis(int(clock.monotonic() * 1000)), random.random())
                 if delay is None or job.cancelled.is_set() or not job.restartable:
                     raise
                 logger.warning("job %r failed and is restarted in %d ms: %s", job.plan.name, delay, error.args[0])
                 job.master.abandon()
-                if job.checkpoints is not None:
-                    job.checkpoints.failed(str(error.args[0]))
+                if job.checkpoints is not None and not job.checkpoints.failed(str(error.args[0])):
+                    return
                 job.cancelled.wait(delay / 1000)
             else:
                 return
@@ -227,6 +229,60 @@ class JobClient:
         done: Future[None] = Future()
         self._result.add_done_callback(lambda _: done.set_result(None))
         return CompletableFuture(done)
+
+    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
+        """Save the state of the running job, which goes on; the future has the savepoint's path.
+
+        Without a directory it goes where ``execution.checkpointing.savepoint-dir`` says, else beside the checkpoints.
+        """
+        return CompletableFuture(self._savepoint(savepoint_directory, None))
+
+    def stop_with_savepoint(
+        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
+    ) -> CompletableFuture[str]:
+        """Save the state and end the job with it; the future has the savepoint's path when nothing of the job runs.
+
+        With ``advance_to_end_of_event_time`` the job is drained: windows and event-time timers fire, as at the end of the
+        input. Leave it False if a job is to go on from the savepoint.
+
+        >>> import tempfile
+        >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1).enable_checkpointing(1000)
+        >>> _ = env.from_source(DataGeneratorSource(str, None, 1000)).uid("numbers").for_each(len)
+        >>> client = env.execute_async()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = client.stop_with_savepoint(False, folder).result()
+        ...     path.startswith(folder), client.get_job_status().result()
+        (True, <JobStatus.FINISHED: 4>)
+        """
+        stop = Stop.DRAIN if advance_to_end_of_event_time else Stop.SUSPEND
+        made = self._savepoint(savepoint_directory, stop)
+        stopped: Future[str] = Future()
+        stopped.set_running_or_notify_cancel()
+
+        def tell(_: object) -> None:
+            error = made.exception() or self._result.exception()
+            if error is None:
+                stopped.set_result(made.result())
+            else:
+                stopped.set_exception(error)
+
+        def wait_for_the_end(_: object) -> None:
+            if made.exception() is not None:
+                tell(None)  # the job goes on
+            else:
+                self._result.add_done_callback(tell)
+
+        made.add_done_callback(wait_for_the_end)
+        return CompletableFuture(stopped)
+
+    def _savepoint(self, directory: str | None, stop: Stop | None) -> Future[str]:
+        if self._job.checkpoints is None:
+            raise InvalidProgram(
+                f"job {self._job.plan.name!r} runs without checkpoints, and so without savepoints. Call "
+                "enable_checkpointing(), or set execution.checkpointing.savepoint-dir; a batch job has neither."
+            )
+        return self._job.checkpoints.savepoint(directory, stop)
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         """Return a future of the result; it raises what made the job fail."""

@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol, TypeAlias, cast
+from typing import Protocol, cast
 from uuid import uuid4
 
 from funken.checkpoint.catalog import Catalog, copied, write_manifest
@@ -37,7 +37,7 @@ from funken.checkpoint.events import (
     Trigger,
     TriggerRequested,
 )
-from funken.checkpoint.handles import SubtaskHandle
+from funken.checkpoint.handles import StopHandles, SubtaskHandle, TaskHandles
 from funken.checkpoint.machine import CheckpointMachine
 from funken.checkpoint.manifest import Manifest, OperatorEntry, folder_of
 from funken.checkpoint.restore import Target
@@ -46,16 +46,6 @@ from funken.errors import CheckpointError
 from funken.ids import CheckpointId, Millis
 
 logger = logging.getLogger(__name__)
-
-TaskHandles: TypeAlias = Mapping[tuple[str, int], SubtaskHandle]
-"""What a task acknowledges with: a handle per operator (stable id) and subtask that it hosts."""
-
-
-class StopHandles(NamedTuple):
-    """What a task acknowledges with when the job is stopped with a savepoint, which is a checkpoint too."""
-
-    checkpoint: TaskHandles
-    savepoint: TaskHandles
 
 
 class Surroundings(Protocol):
@@ -91,7 +81,7 @@ class Surroundings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What a manifest says of its job; ``operators`` are all that may have state."""
+    """What a manifest says of its job; tasks account for every subtask of its ``operators``, stateful or not."""
 
     id: str
     name: str
@@ -264,7 +254,13 @@ def _part(given: Handles, savepoint: bool) -> TaskHandles:
 
 
 def _entry(operator: Target, handles: Mapping[tuple[str, int], SubtaskHandle]) -> OperatorEntry:
-    subtasks = tuple(handles.get((operator.id, number), SubtaskHandle()) for number in range(operator.parallelism))
+    places = [(operator.id, subtask) for subtask in range(operator.parallelism)]
+    lost = [
+        str(subtask) for place, subtask in zip(places, range(operator.parallelism), strict=True) if place not in handles
+    ]
+    if lost:  # to take it for a subtask without state would lose what it had
+        raise CheckpointError(f"no task accounted for operator {operator.name!r}, subtask {', '.join(lost)}.")
+    subtasks = tuple(handles[place] for place in places)
     return OperatorEntry(
         operator.id, operator.name, operator.parallelism, operator.max_parallelism, operator.uid, subtasks
     )

@@ -12,7 +12,7 @@ import enum
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 
 class Spread(enum.Enum):
@@ -86,14 +86,26 @@ class SubtaskHandle:
         return self.parts if self.own is None else (*self.parts, self.own)
 
     @property
-    def empty(self) -> bool:
-        """Whether there is no state at all."""
-        return not self.blobs and not self.committables
+    def stateful(self) -> bool:
+        """Whether there is anything that the program would miss; items named ``.../(...)`` are the engine's own."""
+        items = () if self.own is None else self.own.items
+        return bool(self.parts or self.committables) or any("/(" not in item.name for item in items)
 
     @property
     def size(self) -> int:
         """How many bytes there are."""
         return sum(blob.length for blob in self.blobs) + len(self.committables)
+
+
+TaskHandles: TypeAlias = Mapping[tuple[str, int], SubtaskHandle]
+"""What a task acknowledges with: a handle per operator (stable id) and subtask that it hosts."""
+
+
+class StopHandles(NamedTuple):
+    """What a task acknowledges with when the job is stopped with a savepoint, which is a checkpoint too."""
+
+    checkpoint: TaskHandles
+    savepoint: TaskHandles
 
 
 def handle_to_json(handle: SubtaskHandle) -> dict[str, Any]:

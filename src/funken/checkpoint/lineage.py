@@ -1,11 +1,11 @@
 """Snapshots of one subtask, each as changes to the one before: a complete part, and parts with what changed since.
 
 ``cut`` pickles, in the task's own thread, between two records. ``write`` does the rest, in a background thread, for one
-cut after the other, in order. Between them they keep this:
+cut after the other, in order; a cut that nobody waits for any more need not be written. Between them they keep this:
 
 * the parts of the last snapshot, applied in order, are the state as it was at the last cut that was written;
-* what a cut says is never lost: if it is not written (``StorageFailed``, or ``skip``), the next write has it too; if parts
-  turn out to be broken, ``wants_complete`` asks for a complete cut, and cuts of changes are refused until it comes;
+* what a cut says is never lost: until it is written, every later write has it too;
+* if parts turn out to be broken, ``wants_complete`` asks for a complete cut, and cuts of changes are refused until it comes;
 * there are never more than ``max_parts`` parts. When one too many comes, the newest are merged, older ones only while they
   are not much larger, so that what is written again in all grows with the logarithm of the state.
 
@@ -70,6 +70,7 @@ class Cut:
     """A snapshot that is pickled and not yet written; ``final``: of a subtask that has ended."""
 
     checkpoint: CheckpointId
+    number: int
     generation: int
     groups: Groups
     items: list[ItemData]
@@ -108,8 +109,9 @@ class Lineage:
     parts: tuple[Blob, ...] = ()
     #: what those parts are to be made of, before anything else is written
     _origins: tuple[Origin, ...] = ()
-    #: what was cut and not written
-    _carried: Groups = field(default_factory=dict)
+    #: what was cut and not written, by the number of the cut, with its generation; both threads change it, an entry at a time
+    _carried: dict[int, tuple[int, Groups]] = field(default_factory=dict)
+    _cuts: int = 0
     #: by section, the key groups of which parts may say something that ``_digests`` does not know
     _unknown: dict[str, set[int]] = field(default_factory=dict)
     #: by group, of each table that may be there: how it was pickled when it came whole; empty if changes came since
@@ -164,7 +166,10 @@ class Lineage:
                 groups[group] = data
         states = {} if state.keyed is None else state.keyed["states"]
         prepared = dumps(list(committables), "committables") if committables else b""
-        return Cut(checkpoint, generation, groups, items_of(state, dumps), states, prepared, final)
+        self._cuts += 1
+        if self.options.incremental:
+            self._carried[self._cuts] = generation, groups
+        return Cut(checkpoint, self._cuts, generation, groups, items_of(state, dumps), states, prepared, final)
 
     def _cut_group(self, group: int, tables: dict[str, Change], whole: tuple[str, ...], dumps: Dumps) -> bytes:
         """Pickle what is new of a group's tables, and note what they are now."""
@@ -202,13 +207,12 @@ class Lineage:
                 f"the state of operator {self.operator!r} (subtask {self.subtask}) is not saved: these are changes to what "
                 "cannot be read any more. The next snapshot is complete."
             )
-        self.skip(cut)  # from here on it is carried, until it is written
         try:
             return write()
         except CheckpointError as error:
             if not isinstance(error, StorageFailed):
                 self._generation += 1
-                self.parts, self._origins, self._carried = (), (), {}
+                self.parts, self._origins = (), ()
             raise StorageFailed(
                 f"the state of operator {self.operator!r} (subtask {self.subtask}) is not saved: {error}"
             ) from error
@@ -219,10 +223,16 @@ class Lineage:
         return SubtaskHandle(parts, own, cut.states, cut.committables)
 
     def skip(self, cut: Cut) -> None:
-        """Do not write a cut, since nobody waits for its checkpoint any more."""
-        if self.options.incremental and cut.generation == self._generation:
-            for group, data in cut.groups.items():
-                self._carried[group] = self._carried.get(group, b"") + data
+        """Say that a cut will not be written; what changed is part of the next write, as it is of any that failed."""
+
+    def _unwritten(self, cut: Cut) -> tuple[list[int], list[tuple[int, bytes]]]:
+        """Return what was not written up to a cut: the numbers of the cuts, and their segments one behind the other."""
+        numbers = sorted(number for number in list(self._carried) if number <= cut.number)
+        groups: dict[int, list[bytes]] = {}
+        for generation, of_cut in [self._carried[number] for number in numbers]:
+            for group, data in of_cut.items() if generation == cut.generation else ():
+                groups.setdefault(group, []).append(data)
+        return numbers, [(group, b"".join(groups[group])) for group in sorted(groups)]
 
     def _write_parts(self, cut: Cut, storage: Storage, savepoint: Storage | None) -> tuple[Blob, ...]:
         inline, unique = self.options.inline_below, self.options.unique
@@ -237,8 +247,8 @@ class Lineage:
             segments = (pair for o in self._origins for pair in merged(o.storage, o.parts, True, dumps, o.groups))
             self.parts = _there(write_blob(storage, shared + unique(), segments, (), inline))
             self._origins = ()
-        if self._carried:
-            groups = sorted(self._carried.items())
+        numbers, groups = self._unwritten(cut)
+        if groups:
             if len(self.parts) < self.options.max_parts:
                 self.parts = (*self.parts, write_blob(storage, shared + unique(), groups, (), inline))
             else:  # merged before it is written: nobody would ever name what was written first
@@ -246,7 +256,8 @@ class Lineage:
                 first = first_to_merge([blob.length for blob in parts])
                 newest = merged(storage, parts[first:], first == 0, dumps)
                 self.parts = (*parts[:first], *_there(write_blob(storage, shared + unique(), newest, (), inline)))
-            self._carried = {}
+        for number in numbers:
+            del self._carried[number]
         if savepoint is None or not self.parts:
             return self.parts
         return _there(write_blob(savepoint, unique(), merged(storage, self.parts, True, dumps), (), inline))

@@ -123,7 +123,7 @@ class CheckpointMachine:
         self._failed = 0
         self._alive = False
         self._ending: Pending | None = None
-        self._uncommitted = False
+        self._uncommitted = bool(self.completed)  # an earlier driver may have died before it could
         self._settling = False
         self._orphans: list[Handles] = []
         self._outcome: Outcome | None = None
@@ -374,7 +374,7 @@ class CheckpointMachine:
         """When all tasks have finished, nobody needs to be asked: their final states are the last checkpoint."""
         if self.phase is not Phase.RUNNING or len(self.finished) < len(self.tasks):
             return
-        if self.policy.interval is not None and self._last is None:
+        if self._last is None:
             self._last = self._begin(Kind.CHECKPOINT, []).id
         elif not self.pending and not self.committing:
             self._move(Phase.OVER)

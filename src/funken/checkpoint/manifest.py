@@ -53,7 +53,7 @@ class OperatorEntry:
     @property
     def stateful(self) -> bool:
         """Whether any subtask has state."""
-        return any(not handle.empty for handle in self.subtasks)
+        return any(handle.stateful for handle in self.subtasks)
 
 
 @dataclass(frozen=True, slots=True)

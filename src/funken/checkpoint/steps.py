@@ -56,7 +56,7 @@ STEPS: dict[Step, frozenset[Step]] = {
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When checkpoints begin, how long they may take, how many are kept; ``interval`` ``None``: only if asked for."""
+    """When checkpoints begin, how long they may take, how many are kept; ``interval`` ``None``: if asked for, and at the end."""
 
     interval: Millis | None = None
     min_pause: Millis = _NO_PAUSE

@@ -16,6 +16,7 @@ import funken
 from funken import config
 from funken.cli.demo import demo
 from funken.cli.run import explain, run
+from funken.cli.state import state
 from funken.errors import JavaNotFound
 from funken.spark.java import ensure_java
 
@@ -34,12 +35,15 @@ def main() -> None:
     funken run job.py                    run a program
     funken run --target local job.py     the same without Spark, for a debugger
     funken explain job.py                what would run where
+    funken run -s SAVEPOINT job.py       go on from a savepoint
+    funken state ls SAVEPOINT            what is in a savepoint
     """
 
 
 main.add_command(demo)
 main.add_command(run)
 main.add_command(explain)
+main.add_command(state)
 
 
 @main.command()

@@ -126,6 +126,10 @@ _arguments = click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=cli
 @click.command(context_settings={"allow_interspersed_args": False})
 @job_options(default_target="auto")
 @click.option("--name", help="The job's name, where execute() gives none.")
+@click.option("--from-savepoint", "-s", metavar="PATH", help="Start from this savepoint or checkpoint.")
+@click.option(
+    "--allow-non-restored-state", "-n", is_flag=True, help="Leave out state that the program has no operator for."
+)
 @_pyflink
 @click.option(
     "--progress/--no-progress",
@@ -141,6 +145,8 @@ def run(
     target: str,
     parallelism: int | None,
     name: str | None,
+    from_savepoint: str | None,
+    allow_non_restored_state: bool,
     pyflink: bool,
     progress: bool | None,
 ) -> None:
@@ -154,10 +160,15 @@ def run(
     funken run -p 4 -D execution.buffer-timeout.interval=50ms job.py --input logs/
     funken run --target local job.py        # no Spark: for a debugger
     funken run --pyflink job.py             # a job written for PyFlink, as it is
+    funken run -s savepoints/savepoint-5f2a91-0c7d job.py
     """
     with_options(configuration, target, parallelism)
     if name is not None:
         configuration.set(config.NAME, name)
+    if from_savepoint is not None:
+        configuration.set(config.RESTORE_PATH, from_savepoint)
+    if allow_non_restored_state:
+        configuration.set(config.RESTORE_IGNORING, True)
     with ExitStack() as stack:
         stack.enter_context(ending_well(script))
         set_default_configuration(configuration)

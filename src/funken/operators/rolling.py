@@ -2,6 +2,10 @@
 
 In STREAMING every record gives the aggregate so far (the first record unchanged); in BATCH each key gives its final
 value once, at the end of the input, with the highest timestamp seen.
+
+Aggregates are keyed state, with a plain dict in front of it that takes all writes and most reads: it holds those written
+since the last checkpoint. A snapshot first moves them behind it, where the backend notes what changed. So the hot loop
+is the same with checkpoints and without, and without them everything stays in the dict.
 """
 
 from __future__ import annotations
@@ -10,12 +14,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from funken.ids import MIN_TIMESTAMP
-from funken.operators.base import Operator, Timestamps, Values
+from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.calls import Call
+from funken.operators.context import OperatorContext
+from funken.state.backend import Table
+from funken.state.descriptors import ValueStateDescriptor
 from funken.state.keyed import NO_KEY
-from funken.state.keygroups import key_group_of
 
 _MISSING = object()
+_AGGREGATE = ValueStateDescriptor("_rolling.aggregate")
 
 
 @dataclass(frozen=True)
@@ -31,14 +38,28 @@ class RollingReduce:
 
 
 class RollingReduceLogic(Operator):
-    """One dict from key to aggregate."""
+    """Two tables from key to aggregate; the newer one comes first."""
 
     def __init__(self, key: Call, function: Call) -> None:
         self._key = key.bind()
         self._function = function
         self._reduce = function.bind()
-        self._state: dict[Any, Any] = {}
+        self._new: dict[Any, Any] = {}
+        self._kept: Table = {}
         self._last: dict[Any, int] = {}
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Remember the surroundings."""
+        super().setup(context, output)
+        if context.keyed is not None:
+            self._kept = context.keyed.state(_AGGREGATE).table
+        context.before_snapshot.append(self._keep)
+
+    def _keep(self) -> None:
+        kept = self._kept
+        for key, value in self._new.items():
+            kept[key] = value
+        self._new = {}
 
     def open(self) -> None:
         """Open the user's function."""
@@ -52,28 +73,35 @@ class RollingReduceLogic(Operator):
         if self._function.rich:
             self._process_with_state(values, timestamps)
             return
-        key, reduce, state, get = self._key, self._reduce, self._state, self._state.get
+        key, reduce, state, get, kept = self._key, self._reduce, self._new, self._new.get, self._kept.get
         results: list[Any] = []
         append = results.append
         # Hot: a key, a lookup, the user's function, a store, an append; nothing else.
         for value in values:
             of = key(value)
             old = get(of, _MISSING)
-            state[of] = new = value if old is _MISSING else reduce(old, value)
+            if old is _MISSING:
+                old = kept(of, _MISSING)
+                state[of] = new = value if old is _MISSING else reduce(old, value)
+            else:
+                state[of] = new = reduce(old, value)
             append(new)
         self.output.emit(results, timestamps)
 
     def _process_with_state(self, values: Values, timestamps: Timestamps) -> None:
-        key, reduce, state, store = self._key, self._reduce, self._state, self.context.keyed
+        key, reduce, state, kept, store = self._key, self._reduce, self._new, self._kept, self.context.keyed
         results: list[Any] = []
         for value in values:
             of = key(value)
-            if of not in state:
+            old = state.get(of, _MISSING)
+            if old is _MISSING:
+                old = kept.get(of, _MISSING)
+            if old is _MISSING:
                 new = value
             else:
                 if store is not None:
                     store.current_key = of
-                new = reduce(state[of], value)
+                new = reduce(old, value)
             state[of] = new
             results.append(new)
         self._forget_key()
@@ -84,11 +112,13 @@ class RollingReduceLogic(Operator):
             self.context.keyed.current_key = NO_KEY
 
     def _process_batch(self, values: Values, timestamps: Timestamps) -> None:
-        key, reduce, state, last = self._key, self._reduce, self._state, self._last
+        key, reduce, state, last = self._key, self._reduce, self._new, self._last
         store = self.context.keyed if self._function.rich else None
         for position, value in enumerate(values):
             of = key(value)
             old = state.get(of, _MISSING)
+            if old is _MISSING:
+                old = self._kept.get(of, _MISSING)
             if store is not None:
                 store.current_key = of
             state[of] = value if old is _MISSING else reduce(old, value)
@@ -98,21 +128,11 @@ class RollingReduceLogic(Operator):
 
     def finish(self) -> None:
         """In BATCH: emit what each key came to."""
-        if self.context.batch and self._state:
-            stamps = [self._last.get(key, MIN_TIMESTAMP) for key in self._state] if self._last else None
-            self.output.emit(list(self._state.values()), stamps)
-
-    def snapshot(self) -> Any:
-        """Return the aggregates by key group."""
-        groups: dict[int, list[tuple[Any, Any]]] = {}
-        for key, value in self._state.items():
-            groups.setdefault(key_group_of(key, self.context.max_parallelism), []).append((key, value))
-        return groups
-
-    def restore(self, snapshot: Any) -> None:
-        """Take aggregates of this subtask's key groups."""
-        for pairs in snapshot.values():
-            self._state.update(pairs)
+        if self.context.batch:
+            found = {**self._kept, **self._new}
+            stamps = [self._last.get(key, MIN_TIMESTAMP) for key in found] if self._last else None
+            if found:
+                self.output.emit(list(found.values()), stamps)
 
     def close(self) -> None:
         """Close the user's function."""

@@ -46,6 +46,7 @@ class SourceOperator(Operator):
         self._asked = False
         self._no_more = False
         self._restored: list[Any] = []
+        self._waits = False
         self._allowed: int | None = None
         self._align_due: int | None = None
         self.records = 0
@@ -63,10 +64,12 @@ class SourceOperator(Operator):
         self._reader.open()
         if self._restored:
             self.add_splits(self._restored, no_more=False)
+            # With fewer subtasks than before there may be splits nobody had read yet: their records would be late.
+            self._waits = True
 
     def add_splits(self, splits: Sequence[Any], no_more: bool) -> None:
         """The driver gave splits; ``no_more``: there will be none after these."""
-        self._asked = False
+        self._asked = self._waits = False
         self._no_more = no_more
         if splits:
             now = self.context.processing_time()
@@ -80,6 +83,9 @@ class SourceOperator(Operator):
         Returns 0 if there may be more at once, a number of ms to wait if not, ``None`` if the source has ended.
         """
         if self._allowed is not None and self._stamper.progress.watermark > self._allowed:
+            return 5
+        if self._waits:
+            self._ask()
             return 5
         found = self._reader.poll(limit, now)
         if isinstance(found, Batch):
@@ -95,10 +101,13 @@ class SourceOperator(Operator):
         if self._no_more:
             self._report_watermark(MAX_WATERMARK)
             return None
+        self._ask()
+        return 0 if not self._asked else 5
+
+    def _ask(self) -> None:
         if not self._asked:
             self._asked = True
             self.context.report("splits", None)
-        return 0 if not self._asked else 5
 
     def _drop_finished(self) -> None:
         finished = self._reader.split_finished()

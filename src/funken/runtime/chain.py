@@ -133,12 +133,19 @@ class Chain:
         self._inputs_closed.add(index)
         self.head.end_input(index)
 
-    def finish(self) -> None:
-        """End the chain: every operator emits what it holds back, then the edges end."""
+    def drain(self, inputs: int) -> None:
+        """Let every operator emit what it holds back, as if its ``inputs`` had ended; the edges stay open."""
+        for index in range(inputs):
+            if index not in self._inputs_closed:
+                self.end_input(index)
         for operator in self._order:
             if operator is not self.head:
                 operator.end_input(0)
             operator.finish()
+
+    def finish(self) -> None:
+        """End the chain: every operator emits what it holds back, then the edges end."""
+        self.drain(0)
         for end in self._ends:
             end.end()
 

@@ -7,14 +7,17 @@ the master's lock is held: it may ask for that lock itself.
 
 from __future__ import annotations
 
+import logging
 import pickle
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+from funken import config
 from funken.checkpoint.catalog import Catalog, open_checkpoint
 from funken.checkpoint.coordinator import Coordinator, JobFacts
 from funken.checkpoint.events import (
@@ -25,29 +28,44 @@ from funken.checkpoint.events import (
     Failed,
     FailJob,
     JobOver,
+    Kind,
     MayRestart,
     NotifyAborted,
+    NotifyComplete,
     Outcome,
     Request,
     Started,
+    Stop,
     Stopped,
     TaskFinished,
     Tick,
     Trigger,
+    TriggerRequested,
 )
 from funken.checkpoint.machine import CheckpointMachine
 from funken.checkpoint.manifest import Manifest
-from funken.checkpoint.restore import Restoration, Target, plan_restore
+from funken.checkpoint.restore import Restoration, Target, plan_restore, uid_warnings
 from funken.checkpoint.settings import CheckpointSettings
 from funken.checkpoint.storage import Storage, open_storage
 from funken.config import Configuration
-from funken.errors import JobExecutionError
+from funken.errors import CheckpointError, JobExecutionError
 from funken.ids import CheckpointId, Millis, OperatorId
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.master import JobMaster
-from funken.runtime.messages import CheckpointAborted, Finished, NotSnapshotted, Report, Snapshotted, TriggerCheckpoint
+from funken.runtime.messages import (
+    CheckpointAborted,
+    CheckpointComplete,
+    Finished,
+    NotSnapshotted,
+    Report,
+    Savepoint,
+    Snapshotted,
+    TriggerCheckpoint,
+)
 from funken.runtime.snapshots import CheckpointPlan
 from funken.timing.clock import Clock, SystemClock
+
+logger = logging.getLogger(__name__)
 
 _SETTLE_SECONDS = 60.0
 
@@ -78,7 +96,21 @@ class JobCheckpoints:
         self._worker = None if at_once else ThreadPoolExecutor(1, thread_name_prefix="funken-checkpoints")
         self._master: JobMaster | None = None
         self._settled = threading.Event()
+        self._over: JobOver | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
+        #: who asks for savepoints, until the next tick at which the job runs; guarded by ``_asking``
+        self._asked: deque[TriggerRequested] = deque()
+        self._asking = threading.Lock()
+        self._runs = False
+        self._ended = False
+        self._warned: set[str] = set()
+
+    @staticmethod
+    def wanted(configuration: Configuration) -> bool:
+        """Whether the options ask for checkpoints, or name something that only makes sense with them."""
+        get = configuration.get
+        named = (config.CHECKPOINT_DIR, config.SAVEPOINT_DIR, config.JOB_ID, config.RESTORE_PATH)
+        return get(config.CHECKPOINT_INTERVAL) > 0 or any(get(option) for option in named)
 
     @staticmethod
     def of(plan: PhysicalPlan, configuration: Configuration, job_id: str) -> JobCheckpoints:
@@ -102,7 +134,9 @@ class JobCheckpoints:
             return plan_restore(newest, self._storage.uri, self._targets, ignoring, own=True)
         if self._settings.restore_path:
             found = open_checkpoint(self._settings.restore_path)
-            return plan_restore(found.manifest, found.root.uri, self._targets, ignoring)
+            restoration = plan_restore(found.manifest, found.root.uri, self._targets, ignoring)
+            self._warn(restoration.warnings)
+            return restoration
         return None
 
     def plan_for(self, restoration: Restoration | None) -> CheckpointPlan:
@@ -121,24 +155,74 @@ class JobCheckpoints:
                 {self._by_id[name]: pickle.loads(data) for name, data in restoration.enumerators.items()}
             )
             for name, prepared in restoration.committables.items():
-                self._commit(name, prepared)
+                try:
+                    self._commit(name, prepared)
+                except Exception as error:
+                    raise JobExecutionError(
+                        f"what the checkpoint prepared, from which job {self._plan.name!r} starts, cannot be committed: "
+                        f"{type(error).__name__}: {error}"
+                    ) from error
 
-    def failed(self, reason: str) -> None:
-        """The attempt failed; returns when it is settled which checkpoint is the newest. Raises if that takes too long."""
+    def failed(self, reason: str) -> bool:
+        """The attempt failed; returns, when it is settled which checkpoint is the newest, whether there is to be another.
+
+        There is not if the job's last checkpoint was being stored, and is complete. Raises if it takes too long, or if that
+        last one cannot be committed.
+        """
+        self._runs = False
         self.tell(Failed(self._attempt, reason))
         if not self._settled.wait(_SETTLE_SECONDS):
             raise JobExecutionError(
                 f"the checkpoint storage at {self._storage.uri} did not answer within {_SETTLE_SECONDS:.0f} s, so the job "
                 "cannot be restarted. Is it reachable?"
             )
+        if self._over is not None and self._over.failure:
+            raise JobExecutionError(f"job {self._plan.name!r} has ended, but {self._over.failure}")
+        return self._over is None
+
+    @property
+    def done(self) -> bool:
+        """Whether the job has come to its end, and everything it did is safe, whatever fails now."""
+        return self._over is not None and not self._over.failure
 
     def stopped(self, outcome: Outcome) -> None:
         """The job is over for good."""
+        with self._asking:
+            self._ended = True
+        self._runs = True  # who still waits is told that it is over
         self.tell(Stopped(outcome))
+        self.tick()
         if self._worker is not None:
             self._worker.shutdown(wait=True)
         if self._folder is not None:
             self._folder.cleanup()
+
+    # ---- savepoints
+
+    def savepoint(self, directory: str | None, stop: Stop | None = None) -> Future[str]:
+        """Ask for a savepoint in a folder of its own in ``directory``; the future has its path. From any thread."""
+        target = directory or self._settings.savepoint_directory
+        if not target:
+            raise CheckpointError(
+                f"job {self._plan.name!r}: there is no place for a savepoint. Name a directory, or set "
+                f"{config.SAVEPOINT_DIR.key}."
+            )
+        nodes = [node for vertex in self._plan.vertices for node in vertex.nodes]
+        self._warn(uid_warnings((node.name, node.uid is not None, node.keyed) for node in nodes))
+        answer: Future[str] = Future()
+        answer.set_running_or_notify_cancel()
+        with self._asking:
+            if self._ended:
+                answer.set_exception(CheckpointError(f"job {self._plan.name!r} has ended: there is nothing to save."))
+            else:
+                self._asked.append(TriggerRequested(answer, Kind.SAVEPOINT, stop, open_storage(target).uri))
+        return answer
+
+    def _warn(self, warnings: Iterable[str]) -> None:
+        for warning in warnings:
+            if warning not in self._warned:
+                self._warned.add(warning)
+                logger.warning("job %r: %s", self._plan.name, warning)
 
     # ---- events
 
@@ -148,6 +232,8 @@ class JobCheckpoints:
 
     def tick(self) -> None:
         """Let time pass."""
+        while self._runs and self._asked:
+            self.tell(self._asked.popleft())
         self.tell(Tick())
 
     def story(self, checkpoint: int) -> str:
@@ -164,6 +250,7 @@ class JobCheckpoints:
         assert self._master is not None
         tasks = tuple(self._master.tasks)
         self.tell(Started(self._attempt, tasks, tuple(task for task in tasks if task.level == 0)))
+        self._runs = True
 
     def take(self, report: Report) -> None:
         """Take what a task says of a checkpoint."""
@@ -189,7 +276,8 @@ class JobCheckpoints:
         """Snapshot the enumerators and tell the sources, with nothing handed out in between."""
         master = self._master
         assert master is not None
-        snapshots = master.trigger(command.tasks, TriggerCheckpoint(command.checkpoint))
+        savepoint = Savepoint(command.target, command.stop) if command.kind is Kind.SAVEPOINT else None
+        snapshots = master.trigger(command.tasks, TriggerCheckpoint(command.checkpoint, savepoint))
         return {self._plan.stable_ids[number]: pickle.dumps(value) for number, value in snapshots.items()}
 
     def commit(self, manifest: Manifest) -> None:
@@ -208,6 +296,9 @@ class JobCheckpoints:
         """Do what concerns the tasks or the job."""
         master = self._master
         match command:
+            case NotifyComplete(checkpoint=checkpoint, tasks=tasks) if master is not None:
+                for task in tasks:
+                    master.send(task, CheckpointComplete(checkpoint))  # type: ignore[arg-type]
             case NotifyAborted(checkpoint=checkpoint, tasks=tasks) if master is not None:
                 for task in tasks:
                     master.send(task, CheckpointAborted(checkpoint))  # type: ignore[arg-type]
@@ -215,11 +306,22 @@ class JobCheckpoints:
                 master.fail(JobExecutionError(reason))
             case MayRestart():
                 self._settled.set()
-            case JobOver() if master is not None:
-                master.ended.set()
+            case JobOver(failure=failure) if master is not None:
+                self._over = command
+                self._settled.set()
+                if failure:
+                    master.fail(JobExecutionError(f"job {self._plan.name!r} has ended, but {failure}"))
+                    master.over = True
+                else:
+                    master.end()
 
     def answer(self, request: Request, location: str | None, reason: str) -> None:
-        """Nobody asks for savepoints yet."""
+        """Tell who asked for a savepoint where it is, or why there is none."""
+        assert isinstance(request, Future)
+        if location is None:
+            request.set_exception(CheckpointError(f"job {self._plan.name!r} has no savepoint: {reason}."))
+        else:
+            request.set_result(location)
 
     def background(self, work: Callable[[], None]) -> None:
         """Run work on the storage."""

@@ -6,6 +6,7 @@ level ends in the gate of the other vertex, by a plain call.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 
 from funken.operators.batch import key_by_key
@@ -15,7 +16,7 @@ from funken.plan.nodes import Node
 from funken.plan.physical import Edge, PhysicalPlan, Vertex
 from funken.runtime.chain import Chain, EdgeEnd
 from funken.runtime.inputs import Gate
-from funken.runtime.messages import TaskId, VertexMetrics
+from funken.runtime.messages import Savepoint, TaskId, VertexMetrics
 from funken.runtime.outputs import Born, EdgeWriter, writer_for
 from funken.runtime.settings import TaskSettings
 from funken.runtime.wire import Kind
@@ -50,6 +51,8 @@ class Hosting:
         self._born = born
         self._align = settings.checkpoints is None or settings.checkpoints.align
         self.hosted: dict[int, Hosted] = {}
+        #: what is known of the checkpoints that are savepoints; their barriers pass it on
+        self.savepoints: dict[int, Savepoint] = {}
 
     def build(self, make_context: MakeContext) -> dict[int, Hosted]:
         """Make every vertex, and the gates between them."""
@@ -96,10 +99,14 @@ class Hosting:
             emit=writer.emit,
             watermark=lambda watermark: writer.control(Kind.WATERMARK, watermark),
             idle=lambda idle: writer.control(Kind.IDLE, int(idle)),
-            barrier=lambda checkpoint: writer.control(Kind.BARRIER, checkpoint),
+            barrier=lambda checkpoint: writer.control(Kind.BARRIER, checkpoint, self._details(checkpoint)),
             end=lambda: writer.control(Kind.END, 0),
             flush=writer.flush,
         )
+
+    def _details(self, checkpoint: int) -> bytes:
+        savepoint = self.savepoints.get(checkpoint)
+        return b"" if savepoint is None else pickle.dumps(savepoint)
 
     def _sender(self, edge: Edge) -> Callable[[int, bytes], None]:
         outbox, level = self._outbox, self._task.level

@@ -72,6 +72,7 @@ class Gate:
         self._held: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self.channels = {key: Channel(index) for key, index in channels}
         self._inputs = sorted({channel.input for channel in self.channels.values()})
+        self.inputs = len(self._inputs)
         self._of_input = {i: [c for c in self.channels.values() if c.input == i] for i in self._inputs}
         self._input_watermark = dict.fromkeys(self._inputs, MIN_TIMESTAMP)
         self.combined: int = MIN_TIMESTAMP

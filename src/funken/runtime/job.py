@@ -32,8 +32,12 @@ class Job:
 
     @property
     def restartable(self) -> bool:
-        """Whether another attempt makes sense; in a Spark batch job Spark itself has repeated what failed."""
-        return not self.master.holds
+        """Whether another attempt makes sense.
+
+        In a Spark batch job Spark itself has repeated what failed; and a job that has come to its end, with a commit that
+        failed, can only be started anew.
+        """
+        return not self.master.holds and not self.master.over
 
     def begin_attempt(self, attempt: int) -> None:
         """Make everything ready for an attempt: its settings, and from the second on a master of its own."""

@@ -1,8 +1,8 @@
 """The whole plan in one process, one thread, no Spark: for tests, notebooks and debuggers.
 
 The same tasks as on a cluster, and the same blocks between them (records are pickled when they cross an exchange, so
-that what cannot travel fails here too). Sources are read only while the blocks in flight are few, tasks take turns in a
-fixed order, so a bounded job gives the same output every time.
+that what cannot travel fails here too). Sources are read only while the blocks in flight are few. Tasks take turns in a
+fixed order; how blocks of different channels interleave still depends on the clock, which flushes them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from funken.checkpoint.storage import open_storage
 from funken.config import Configuration
 from funken.errors import InvalidProgram, JobExecutionError
 from funken.runtime.job import Job
-from funken.runtime.messages import Report, Started, TaskId
+from funken.runtime.messages import Order, Report, Started, TaskId
 from funken.runtime.snapshots import Cuts, report_of
 from funken.runtime.task import Task
 from funken.timing.clock import Clock, SystemClock
@@ -74,7 +74,8 @@ class LocalLoop:
         self._sleep = sleep
         self._reports: deque[Report] = deque()
         self._tasks = {task: self._task(blob, task) for task in job.master.tasks}
-        job.master.send = lambda task, order: self._tasks[task].order(order)
+        self._orders: deque[tuple[TaskId, Order]] = deque()
+        job.master.send = lambda task, order: self._orders.append((task, order))  # from any thread
         self._inbox: dict[TaskId, deque[bytes]] = {task: deque() for task in self._tasks}
         self._timeout = job.configuration.get(config.BUFFER_TIMEOUT) / 1000
 
@@ -92,8 +93,7 @@ class LocalLoop:
     @property
     def over(self) -> bool:
         """Whether every task has finished, and with checkpoints the last one is complete."""
-        master = self._job.master
-        return len(master.finished) == len(self._tasks) and (master.checkpoints is None or master.ended.is_set())
+        return self._job.master.over
 
     def open(self) -> None:
         """Open every task."""
@@ -183,12 +183,16 @@ class LocalLoop:
         return True
 
     def _talk(self) -> bool:
-        talked = bool(self._reports)
-        while self._reports:
-            self._order(self._job.master.handle(self._reports.popleft()))
+        talked = False
+        while self._reports or self._orders:
+            talked = True
+            while self._orders:
+                self._order([self._orders.popleft()])
+            if self._reports:
+                self._order(self._job.master.handle(self._reports.popleft()))
         return talked
 
-    def _order(self, orders: list[tuple[TaskId, Any]]) -> None:
+    def _order(self, orders: list[tuple[TaskId, Order]]) -> None:
         for task, order in orders:
             self._tasks[task].order(order)
 

@@ -28,6 +28,7 @@ from funken.runtime.messages import (
     Finished,
     Measured,
     NotSnapshotted,
+    Opening,
     Order,
     Prepared,
     Printed,
@@ -61,13 +62,18 @@ class Collector:
         self._closed = False
         self._ended = False
 
-    def put(self, records: list[Any]) -> None:
-        """Add a block; waits for room, unless the reader left."""
+    def put(self, records: list[Any], given_up: Callable[[], bool] = bool) -> None:
+        """Add a block; waits for room, unless the reader left or the attempt that it is from was given up."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._blocks) < self.limit)
-            if not self._closed:
+            self._changed.wait_for(lambda: self._closed or given_up() or len(self._blocks) < self.limit)
+            if not self._closed and not given_up():
                 self._blocks.append(records)
                 self._changed.notify_all()
+
+    def wake(self) -> None:
+        """Let whoever waits look again."""
+        with self._changed:
+            self._changed.notify_all()
 
     def end(self) -> None:
         """Tell the reader that nothing follows."""
@@ -124,10 +130,13 @@ class JobMaster:
     ) -> None:  # fmt: skip
         self.plan = plan
         self.tasks = [TaskId(level, index) for level, width in enumerate(plan.widths) for index in range(width)]
+        self.opening: set[TaskId] = set()
         self.started: set[TaskId] = set()
         self.finished: set[TaskId] = set()
         self.error: JobExecutionError | None = None
         self.ended = threading.Event()
+        self.over = False
+        """Whether everything the job did is safe; with checkpoints that comes after the end of the last task."""
         self.all_started = threading.Event()
         self.metrics: dict[TaskId, Measured] = {}
         self.collectors: dict[str, Collector] = {}
@@ -141,6 +150,7 @@ class JobMaster:
         self._lock = threading.RLock()
         self._printing = threading.Lock()
         self._cancelled = False
+        self._given_up = False
         self._enumerators: dict[OperatorId, SplitEnumerator] = {}
         self._given: dict[tuple[int, int], list[Any]] = {}
         self._again: dict[tuple[int, int], list[Any]] = {}
@@ -189,6 +199,12 @@ class JobMaster:
         self.ended.set()
         for collector in self.collectors.values():
             collector.close()
+
+    def give_up(self) -> None:
+        """Nothing more of this attempt counts: let go of whatever waits for a reader, who may read another attempt."""
+        self._given_up = True
+        for collector in self.collectors.values():
+            collector.wake()
 
     def end_collecting(self) -> None:
         """Let readers of collected records see the end."""
@@ -244,6 +260,9 @@ class JobMaster:
                 if self.checkpoints is not None:
                     self.checkpoints.take(report)
                 return []
+            case Opening():
+                self.opening.add(report.task)
+                return []
             case Started():
                 return self._start(report.task)
             case Measured():
@@ -268,12 +287,17 @@ class JobMaster:
         with self._lock:
             self.finished.add(task)
             if len(self.finished) == len(self.tasks) and self.checkpoints is None:
-                self.ended.set()
+                self.end()
+
+    def end(self) -> None:
+        """All is done: the tasks have finished, or the job was stopped with a savepoint."""
+        self.over = True
+        self.ended.set()
 
     def fail(self, error: BaseException | None, secondary: bool = False) -> None:
         """Remember the first cause; a secondary one (a lost connection, say) only if there is no other."""
         with self._lock:
-            if self._cancelled:
+            if self._cancelled or self.over:  # tasks of a job that was stopped with a savepoint just hang up
                 return
             if self.error is None or (isinstance(self.error, TaskLost) and not secondary):
                 self.error = error if isinstance(error, JobExecutionError) else JobExecutionError(str(error))
@@ -316,7 +340,7 @@ class JobMaster:
                     out.write("".join(line + "\n" for line in lines))
                     out.flush()
             case Collected(sink=sink, records=records):
-                self.collectors[sink].put(pickle.loads(records))
+                self.collectors[sink].put(pickle.loads(records), lambda: self._given_up)
             case Prepared(committables=committables):
                 with self._lock:
                     self._prepared.setdefault(OperatorId(report.operator), []).extend(committables)

@@ -5,11 +5,11 @@ A task is known by ``TaskId``: its level and its number in it. ``Report``s go up
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from funken.checkpoint.handles import SubtaskHandle
+from funken.checkpoint.events import Stop
+from funken.checkpoint.handles import StopHandles, TaskHandles
 
 
 class TaskId(NamedTuple):
@@ -20,6 +20,13 @@ class TaskId(NamedTuple):
 
     def __str__(self) -> str:
         return f"level {self.level}, task {self.subtask}"
+
+
+class Savepoint(NamedTuple):
+    """What makes a checkpoint a savepoint: the folder it goes to; ``stop``: the job is to end with it. Barriers carry it."""
+
+    target: str
+    stop: Stop | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +130,7 @@ class Snapshotted(Report):
 
     attempt: int = 0
     checkpoint: int = 0
-    handles: Mapping[tuple[str, int], SubtaskHandle] = field(default_factory=dict)
+    handles: TaskHandles | StopHandles = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +147,7 @@ class Finished(Report):
     """Every vertex of the task ended; with checkpoints, ``handles`` say where its final state is."""
 
     attempt: int = 0
-    handles: Mapping[tuple[str, int], SubtaskHandle] = field(default_factory=dict)
+    handles: TaskHandles = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +199,14 @@ class Align(Order):
 @dataclass(frozen=True, slots=True)
 class TriggerCheckpoint(Order):
     """Sources begin a checkpoint: they cut their positions and send its barrier."""
+
+    checkpoint: int
+    savepoint: Savepoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointComplete(Order):
+    """A checkpoint is complete, and what sinks prepared for it and those before is committed."""
 
     checkpoint: int
 

@@ -100,13 +100,13 @@ class EdgeWriter:
             if values:
                 self._send_block(target)
 
-    def control(self, kind: Kind, number: int) -> None:
+    def control(self, kind: Kind, number: int, content: bytes = b"") -> None:
         """Send a control block to every target, behind all records before it."""
         self.flush()
         for target in range(self.targets):
             head = pack(kind, self.edge.id, self._subtask, target, self._sequence[target], number, 0.0)
             self._sequence[target] += 1
-            self._send(target, head)
+            self._send(target, head + content)
 
 
 class HashWriter(EdgeWriter):

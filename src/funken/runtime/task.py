@@ -11,11 +11,13 @@ the number of records: orders, ticks and flushes get their turn.
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from funken.checkpoint.events import Stop
 from funken.ids import MAX_WATERMARK, CheckpointId
 from funken.metrics.latency import bucket_of
 from funken.metrics.registry import MetricGroup
@@ -31,6 +33,7 @@ from funken.runtime.messages import (
     Align,
     Begin,
     CheckpointAborted,
+    CheckpointComplete,
     Collected,
     Finished,
     Measured,
@@ -40,6 +43,7 @@ from funken.runtime.messages import (
     Queued,
     Reached,
     Report,
+    Savepoint,
     SplitsFound,
     SplitsWanted,
     TaskId,
@@ -50,7 +54,8 @@ from funken.runtime.outputs import Born
 from funken.runtime.queueing import Queueing
 from funken.runtime.settings import TaskSettings
 from funken.runtime.snapshots import Cuts, Snapshots
-from funken.runtime.wire import Header, Kind, decode_records, encode_collected, header
+from funken.runtime.wire import Header, Kind, content, decode_records, encode_collected, header
+from funken.state.backend import HashMapBackend
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_groups_of
 from funken.timing.clock import Clock
@@ -97,6 +102,9 @@ class Task:
             for hosted in self.hosted.values():
                 hosted.chain.snapshot = partial(self._cut, hosted)
         self._cut_by: dict[int, set[int]] = {}
+        self._savepoints = hosting.savepoints
+        #: vertices that do nothing any more, since they were cut for the savepoint that the job is stopped with
+        self._still: dict[int, int] = {}
 
     def _context(self, vertex: Vertex, node: Node) -> OperatorContext:
         subtask, width, limit = self.id.subtask, vertex.parallelism, vertex.max_parallelism
@@ -119,8 +127,9 @@ class Task:
         )
         if node.keyed:
             groups = key_groups_of(subtask, limit, width)
-            context.keyed = KeyedStateStore(limit, groups, lambda: self._now)
-            context.timers = InternalTimerService(lambda: self._now, limit, groups)
+            backend = HashMapBackend(tracked=context.checkpointing)
+            context.keyed = KeyedStateStore(limit, groups, lambda: self._now, backend)
+            context.timers = InternalTimerService(lambda: self._now, limit, groups, context.checkpointing)
         return context
 
     # ---- life
@@ -180,6 +189,8 @@ class Task:
             return
         hosted = self.hosted[edge.target]
         if head.kind != Kind.DATA:
+            if head.kind == Kind.BARRIER and (details := content(data)):
+                self._savepoints[head.number] = pickle.loads(details)
             self._work.append((hosted, head, [], None))
             return
         values, timestamps = decode_records(data)
@@ -230,7 +241,7 @@ class Task:
 
     def poll(self) -> int | None:
         """Let every source read once; return ms to wait (0: go on at once), ``None`` if no source is left."""
-        if not self._may_read:
+        if self._still or not self._may_read:
             return _BEGIN_MILLIS
         pause = self._queueing.pause(self._clock.wall())
         if pause:
@@ -273,6 +284,8 @@ class Task:
         due: int | None = None
         with self._guard():
             for hosted in self.hosted.values():
+                if hosted.vertex.id in self._still:
+                    continue
                 at = hosted.chain.next_tick()
                 if at is not None and at <= now:
                     if not self._over(hosted):
@@ -301,8 +314,11 @@ class Task:
                 if source is not None:
                     with self._guard():
                         source.add_splits(splits, no_more)
-            case TriggerCheckpoint(checkpoint):
-                self._trigger(checkpoint)
+            case TriggerCheckpoint(checkpoint, savepoint):
+                self._trigger(checkpoint, savepoint)
+            case CheckpointComplete(checkpoint):
+                if self._snapshots is not None:
+                    self._snapshots.complete(CheckpointId(checkpoint))
             case CheckpointAborted(checkpoint):
                 self._give_up(checkpoint)
             case Begin():
@@ -326,13 +342,22 @@ class Task:
 
     # ---- checkpoints
 
-    def _trigger(self, checkpoint: int) -> None:
+    def _trigger(self, checkpoint: int, savepoint: Savepoint | None) -> None:
+        if savepoint is not None:
+            self._savepoints[checkpoint] = savepoint
         with self._guard():
             for hosted in list(self._live_sources):
+                if savepoint is not None and savepoint.stop is Stop.DRAIN:
+                    hosted.chain.watermark(MAX_WATERMARK)
                 hosted.chain.barrier(checkpoint)
 
     def _cut(self, hosted: Hosted, checkpoint: int) -> None:
         assert self._snapshots is not None
+        savepoint = self._savepoints.get(checkpoint)
+        if savepoint is not None and savepoint.stop is not None:
+            if savepoint.stop is Stop.DRAIN:
+                hosted.chain.drain(hosted.gate.inputs if hosted.gate else 0)
+            self._still[hosted.vertex.id] = checkpoint
         self._snapshots.cut(hosted.chain, CheckpointId(checkpoint))
         self._cut_by.setdefault(checkpoint, set()).add(hosted.vertex.id)
         self._deliver_if_all_cut()
@@ -348,9 +373,14 @@ class Task:
                     self._snapshots.cut(hosted.chain, CheckpointId(checkpoint))
                 for older in [number for number in self._cut_by if number <= checkpoint]:
                     del self._cut_by[older]
-                self._deliver(self._snapshots.take(CheckpointId(checkpoint)))
+                savepoint = self._savepoints.get(checkpoint)
+                for older in [number for number in self._savepoints if number < checkpoint]:
+                    del self._savepoints[older]  # this one is still needed: its barrier is yet to be passed on
+                self._deliver(self._snapshots.take(CheckpointId(checkpoint), savepoint))
 
     def _give_up(self, checkpoint: int) -> None:
+        self._savepoints.pop(checkpoint, None)
+        self._still = {vertex: by for vertex, by in self._still.items() if by != checkpoint}
         if self._snapshots is not None:
             self._cut_by.pop(checkpoint, None)
             self._snapshots.give_up(CheckpointId(checkpoint))

@@ -53,6 +53,11 @@ def header(block: bytes) -> Header:
     return Header._make(_HEADER.unpack_from(block))
 
 
+def content(block: bytes) -> bytes:
+    """Return what follows the header."""
+    return block[_HEADER.size :]
+
+
 def encode_records(values: list[Any], timestamps: list[int] | None, operator: str, subtask: int) -> bytes:
     """Pickle records; plain pickle where it can, cloudpickle for local classes, else ``RecordNotPicklable``."""
     stamps = None if timestamps is None else array("q", timestamps).tobytes()

@@ -26,6 +26,7 @@ from funken import config
 from funken.config import Configuration
 from funken.errors import InvalidProgram, JobExecutionError, TaskLost, TooFewTaskSlots
 from funken.runtime.job import Job
+from funken.runtime.master import JobMaster
 from funken.spark.control import ControlServer
 from funken.spark.session import control_host, existing, session_for, slots_of, this_python
 from funken.spark.transport import SCHEMA
@@ -103,7 +104,7 @@ class SparkRunner:
             self.run_on(spark, job, deployment, server)
         finally:
             server.close()
-            job.master.end_collecting()  # a task's thread may wait for room
+            job.master.give_up()  # a task's thread may wait for room
             if not server.wait_gone(job.settings.cancel_grace / 1000 + _EXIT_SECONDS):
                 server.kill_local()
                 server.wait_gone(_EXIT_SECONDS)
@@ -125,17 +126,12 @@ class SparkRunner:
                 master.ended.wait(_ROOT_CAUSE_SECONDS)  # the task's own report may still be on its way
                 break
             if clock.monotonic() > limit and not master.all_started.is_set() and self.continuous:
-                missing = [str(task) for task in master.tasks if task not in master.started]
-                raise JobExecutionError(
-                    f"{len(missing)} of {len(master.tasks)} tasks did not start in time ({', '.join(missing[:5])}). Is the "
-                    "cluster busy, or can its workers not reach the driver at "
-                    f"{server.address[0]}? Raise {config.START_TIMEOUT.key}, or set spark.driver.host."
-                )
+                raise _not_started(master, server.address[0])
         if job.cancelled.is_set():
             return
         if isinstance(master.error, TaskLost):  # another task may know better why
             time.sleep(_ROOT_CAUSE_SECONDS / 4)
-        if master.error is None and len(master.finished) < len(master.tasks):
+        if master.error is None and not master.over:
             text = why()
             if "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT" in text:
                 raise TooFewTaskSlots(
@@ -155,6 +151,18 @@ class SparkRunner:
                 f"the Spark session ended under the job ({type(error).__name__}: {error}). Was it stopped, or its JVM "
                 "killed? Start a new one and run the job again."
             ) from error
+
+
+def _not_started(master: JobMaster, host: str) -> JobExecutionError:
+    missing = [task for task in master.tasks if task not in master.started]
+    if master.opening.issuperset(missing):
+        why = "Their processes are there, but the open() of an operator has not come back: let it do less, or raise "
+        why += f"{config.START_TIMEOUT.key}."
+    else:
+        why = f"Is the cluster busy, or can its workers not reach the driver at {host}? Raise {config.START_TIMEOUT.key}, "
+        why += "or set spark.driver.host."
+    places = "; ".join(map(str, missing[:5]))
+    return JobExecutionError(f"{len(missing)} of {len(master.tasks)} tasks did not start in time ({places}). {why}")
 
 
 def _unless_gone(stop: Callable[[], Any]) -> None:

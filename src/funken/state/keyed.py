@@ -3,16 +3,20 @@
 The operator sets ``current_key`` before it calls user code; handles look at it when they are used. Without a key every
 access raises ``StateNotKeyed``. A snapshot is plain data grouped by key group, so that it can be taken apart and put
 together again for another parallelism; a state restored but not declared (yet) is kept and goes into later snapshots.
+
+``snapshot`` gives everything, ``snapshot_changes`` what changed since the last of either, or since the restore: the rows
+of slots that were written, and in ``"deleted"`` the slots that hold nothing any more. Each call takes the changes away,
+so whoever gets them has to keep them until they are written (``checkpoint/lineage.py`` does).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from funken.errors import StateError, StateNotKeyed
-from funken.state.backend import HashMapBackend, StateBackend, Table
+from funken.state.backend import HashMapBackend, StateBackend, Table, Tracked
 from funken.state.descriptors import StateDescriptor, StateKind
 from funken.state.handles import AggregatingState, ListState, ReducingState, State, ValueState
 from funken.state.keygroups import KeyRouter
@@ -167,16 +171,53 @@ class KeyedStateStore:
         """
         now = self._clock()
         groups: dict[int, dict[str, list[tuple[Any, Any, Any]]]] = {}
+        self._forget_changes()
+        for name, declared, namespaced, table in self._tables():
+            for slot, stored in table.items():
+                key, namespace = cast(tuple[Any, Any], slot) if namespaced else (slot, None)
+                kept = _copy(declared, stored, now)
+                if kept is not _NOTHING:
+                    rows = groups.setdefault(self._owned_group(key), {}).setdefault(name, [])
+                    rows.append((key, namespace, kept))
+        return self._header() | {"groups": groups}
+
+    def snapshot_changes(self) -> dict[str, Any]:
+        """Return what changed as ``snapshot`` would, with the slots that are gone in ``"deleted"``.
+
+        If a table of the backend cannot tell, that is everything, without ``"deleted"``.
+        """
+        if not all(isinstance(table, Tracked) for _, _, _, table in self._tables()):
+            return self.snapshot()
+        now = self._clock()
+        groups: dict[int, dict[str, list[tuple[Any, Any, Any]]]] = {}
+        deleted: dict[int, dict[str, list[tuple[Any, Any]]]] = {}
+        owned_group = self._owned_group
+        for name, declared, namespaced, table in self._tables():
+            plain = declared.ttl is None and declared.kind not in (StateKind.LIST, StateKind.MAP)
+            for slot in cast(Tracked, table).take_changed():
+                key, namespace = cast(tuple[Any, Any], slot) if namespaced else (slot, None)
+                kept = table.get(slot, _NOTHING)
+                if kept is not _NOTHING and not plain:
+                    kept = _copy(declared, kept, now)
+                if kept is _NOTHING:
+                    deleted.setdefault(owned_group(key), {}).setdefault(name, []).append((key, namespace))
+                else:
+                    groups.setdefault(owned_group(key), {}).setdefault(name, []).append((key, namespace, kept))
+        return self._header() | {"groups": groups, "deleted": deleted}
+
+    def _header(self) -> dict[str, Any]:
+        states = {name: {"kind": s.kind.value, "ttl": s.ttl} for name, s in self._states.items()}
+        return {"max_parallelism": self.max_parallelism, "states": states}
+
+    def _tables(self) -> Iterator[tuple[str, _Declared, bool, Table]]:
         for name, declared in self._states.items():
             for namespaced, table in declared.tables.items():
-                for slot, stored in table.items():
-                    key, namespace = cast(tuple[Any, Any], slot) if namespaced else (slot, None)
-                    kept = _copy(declared, stored, now)
-                    if kept is not None:
-                        rows = groups.setdefault(self._owned_group(key), {}).setdefault(name, [])
-                        rows.append((key, namespace, kept))
-        states = {name: {"kind": s.kind.value, "ttl": s.ttl} for name, s in self._states.items()}
-        return {"max_parallelism": self.max_parallelism, "states": states, "groups": groups}
+                yield name, declared, namespaced, table
+
+    def _forget_changes(self) -> None:
+        for _, _, _, table in self._tables():
+            if isinstance(table, Tracked):
+                table.take_changed()
 
     def _owned_group(self, key: Any) -> int:
         group: int = self._group_of[key]
@@ -204,12 +245,13 @@ class KeyedStateStore:
             for group in self.key_groups:
                 for name, rows in snapshot["groups"].get(group, {}).items():
                     self._load(name, rows)
+        self._forget_changes()
 
     def _load(self, name: str, rows: Iterable[tuple[Any, Any, Any]]) -> None:
         declared, now = self._states[name], self._clock()
         for key, namespace, stored in rows:
             kept = _copy(declared, stored, now)
-            if kept is None:
+            if kept is _NOTHING:
                 continue
             if namespace is None:
                 self._table(name, declared, False)[key] = kept
@@ -217,10 +259,15 @@ class KeyedStateStore:
                 self._table(name, declared, True)[key, namespace] = kept
 
 
+_NOTHING = object()
+
+
 def _copy(declared: _Declared, stored: Any, now: int) -> Any:
-    """Return a copy that later changes of the state do not reach, without what is expired."""
+    """Return a copy that later changes of the state do not reach, without what is expired; maybe ``_NOTHING``."""
     if declared.ttl is not None:
         stored = sweep(declared.kind, stored, now - declared.ttl)
-    if stored is not None and declared.kind in (StateKind.LIST, StateKind.MAP):
+        if stored is None:
+            return _NOTHING
+    if declared.kind in (StateKind.LIST, StateKind.MAP):
         return stored.copy()
     return stored

@@ -3,6 +3,7 @@
 Invariants: a timer is registered once per domain, timestamp, key and namespace; timers fire in timestamp order, those
 registered meanwhile included; a timer never fires while it is being registered, only when time advances.
 No clock is read here: time arrives as an argument, except for ``current_processing_time``, which asks the one given.
+Snapshots are of everything, or of what changed since the last one, as those of keyed state (``state/keyed.py``).
 """
 
 from __future__ import annotations
@@ -114,12 +115,64 @@ class TimerQueue:
         return sum(map(len, self._slots.values()))
 
 
+class TrackedTimerQueue(TimerQueue):
+    """A queue that notes which timers come and go, each at most once, in the order of its first change."""
+
+    __slots__ = ("_changed",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changed: dict[Timer, None] = {}
+
+    def add(self, key: Any, namespace: Any, timestamp: int) -> None:
+        """Register a timer, unless it is there."""
+        if (key, namespace) not in self._slots.get(timestamp, ()):
+            self._changed[timestamp, key, namespace] = None
+            super().add(key, namespace, timestamp)
+
+    def discard(self, key: Any, namespace: Any, timestamp: int) -> None:
+        """Delete a timer, if it is there."""
+        if (key, namespace) in self._slots.get(timestamp, ()):
+            self._changed[timestamp, key, namespace] = None
+            super().discard(key, namespace, timestamp)
+
+    def fire_until(self, limit: int, fire: Fire) -> None:
+        """Remove and fire the timers at or before ``limit``."""
+
+        def noted(timestamp: int, key: Any, namespace: Any) -> None:
+            self._changed[timestamp, key, namespace] = None
+            fire(timestamp, key, namespace)
+
+        super().fire_until(limit, noted)
+
+    def take(self, key: Any, namespace: Any, timestamp: int) -> bool:
+        """Remove a timer and tell whether it was there."""
+        self._changed[timestamp, key, namespace] = None
+        return super().take(key, namespace, timestamp)
+
+    def clear(self) -> None:
+        """Remove all timers."""
+        self._changed.update(dict.fromkeys(self))
+        super().clear()
+
+    def take_changed(self) -> Iterator[tuple[Timer, bool]]:
+        """Yield the timers that came or went since the last call, and whether they are there; then forget them."""
+        for timer in self._changed:
+            timestamp, key, namespace = timer
+            yield timer, (key, namespace) in self._slots.get(timestamp, ())
+        self.forget_changes()
+
+    def forget_changes(self) -> None:
+        """Start anew to note changes."""
+        self._changed = {}
+
+
 class InternalTimerService:
     """The timers of one operator subtask, in both domains.
 
     ``register_event_time_timer``, ``register_processing_time_timer`` and the two ``delete_...`` take ``(key, namespace,
     timestamp)``; they are attributes, so that operators may bind them. ``processing_time`` gives the time for
-    ``current_processing_time`` only.
+    ``current_processing_time`` only. ``tracked``: it knows what changed, for ``snapshot_changes``.
 
     >>> timers = InternalTimerService(processing_time=lambda: 0)
     >>> timers.register_event_time_timer("key", None, 10)
@@ -147,13 +200,14 @@ class InternalTimerService:
         processing_time: Callable[[], int],
         max_parallelism: int = DEFAULT_MAX_PARALLELISM,
         key_groups: range | None = None,
+        tracked: bool = False,
     ) -> None:
         self.current_processing_time = processing_time
         self.current_watermark: int = MIN_TIMESTAMP
         self.max_parallelism = max_parallelism
         self.key_groups = range(max_parallelism) if key_groups is None else key_groups
-        self._event = TimerQueue()
-        self._processing = TimerQueue()
+        make = TrackedTimerQueue if tracked else TimerQueue
+        self._event, self._processing = make(), make()
         self._group_of = KeyRouter(max_parallelism, max_parallelism, lambda group: group)
         self.register_event_time_timer = self._event.add
         self.register_processing_time_timer = self._processing.add
@@ -199,10 +253,31 @@ class InternalTimerService:
     def snapshot(self) -> dict[str, Any]:
         """Return all timers as plain data, by key group and domain."""
         groups: dict[int, dict[str, list[Timer]]] = {}
-        for domain, queue in (("event", self._event), ("processing", self._processing)):
+        self._forget_changes()
+        for domain, queue in self._domains():
             for timer in queue:
                 groups.setdefault(self._group_of[timer[1]], {}).setdefault(domain, []).append(timer)
         return {"max_parallelism": self.max_parallelism, "groups": groups}
+
+    def snapshot_changes(self) -> dict[str, Any]:
+        """Return the timers that are new, and in ``"deleted"`` those that are gone; all, if that is not tracked."""
+        groups: dict[int, dict[str, list[Timer]]] = {}
+        deleted: dict[int, dict[str, list[Timer]]] = {}
+        for domain, queue in self._domains():
+            if not isinstance(queue, TrackedTimerQueue):
+                return self.snapshot()
+            for timer, there in queue.take_changed():
+                kept = groups if there else deleted
+                kept.setdefault(self._group_of[timer[1]], {}).setdefault(domain, []).append(timer)
+        return {"max_parallelism": self.max_parallelism, "groups": groups, "deleted": deleted}
+
+    def _domains(self) -> tuple[tuple[str, TimerQueue], ...]:
+        return ("event", self._event), ("processing", self._processing)
+
+    def _forget_changes(self) -> None:
+        for _, queue in self._domains():
+            if isinstance(queue, TrackedTimerQueue):
+                queue.forget_changes()
 
     def restore(self, snapshots: Iterable[dict[str, Any]]) -> None:
         """Take from snapshots, of any parallelism, the timers of this subtask's key groups."""
@@ -218,3 +293,4 @@ class InternalTimerService:
                     self._event.add(key, namespace, timestamp)
                 for timestamp, key, namespace in timers.get("processing", ()):
                     self._processing.add(key, namespace, timestamp)
+        self._forget_changes()

@@ -112,8 +112,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         return CheckpointConfig(self._configuration)
 
     def enable_checkpointing(self, interval: int, mode: Any = None) -> StreamExecutionEnvironment:
-        """Ask for a checkpoint every ``interval`` ms; kept, and without effect so far."""
-        without_effect("enable_checkpointing()", "checkpoints are not written yet.")
+        """Take a checkpoint every ``interval`` ms."""
         super().enable_checkpointing(interval, mode)
         return self
 

@@ -9,7 +9,6 @@ from typing import Any
 from funken.api import job as native
 from funken.api.job import CloseableIterator, CompletableFuture
 from funken.compat.pyflink.adoption import adopt, adopting
-from funken.compat.pyflink.refusals import NotAvailableYet
 
 
 class JobID:
@@ -104,14 +103,6 @@ class JobClient(native.JobClient):
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
         """Return the accumulators: there are none."""
         return CompletableFuture.of({})
-
-    def stop_with_savepoint(self, *args: Any, **kwargs: Any) -> CompletableFuture[str]:
-        """Raise: there are no savepoints yet."""
-        raise NotAvailableYet("stop_with_savepoint() is not available yet: cancel() the job instead.")
-
-    def trigger_savepoint(self, *args: Any, **kwargs: Any) -> CompletableFuture[str]:
-        """Raise: there are no savepoints yet."""
-        raise NotAvailableYet("trigger_savepoint() is not available yet.")
 
 
 __all__ = ["CloseableIterator", "CompletableFuture", "JobClient", "JobExecutionResult", "JobID", "JobStatus"]

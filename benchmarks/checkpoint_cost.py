@@ -1,0 +1,157 @@
+"""What a checkpoint costs a task: the time that its thread stands still, the bytes written, and what tracking costs.
+
+Two operators, a running reduce and a ``KeyedProcessFunction`` with one ``ValueState``, get KEYS keys and are cut once,
+completely. Then some change, and they are cut again: that is every later checkpoint. The cost on the hot path is the
+operator's throughput with checkpoints on against off, in turn in one process, with a checkpoint per round. Times are
+those of the thread, so that others on the machine count less.
+
+usage: checkpoint_cost.py [KEYS] [--changed N] [--round RECORDS]; aims: 100 ms, ratio 0.95, 1,000,000/s for get and put.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import random
+import statistics
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from funken import KeyedProcessFunction, ValueStateDescriptor
+from funken.checkpoint.lineage import SnapshotOptions
+from funken.checkpoint.memory import MemoryStorage
+from funken.ids import CheckpointId
+from funken.operators.base import Operator, Output
+from funken.operators.calls import Call
+from funken.operators.context import OperatorContext
+from funken.operators.process import KeyedProcess
+from funken.operators.rolling import RollingReduce
+from funken.runtime.snapshots import CheckpointPlan, Snapshots
+from funken.state.backend import HashMapBackend
+from funken.state.keyed import KeyedStateStore
+from funken.timing.timers import InternalTimerService
+
+BLOCK = 1000
+GROUPS = 128
+
+
+class Sum(KeyedProcessFunction):
+    """One get and one put per record."""
+
+    def open(self, runtime_context: Any) -> None:
+        """Get the state."""
+        self._sum = runtime_context.get_state(ValueStateDescriptor("sum", default=0))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        """Add a record."""
+        self._sum.update(self._sum.value() + value[1])
+
+
+def key_of(pair: Any) -> Any:
+    """Return the key."""
+    return pair[0]
+
+
+def reduce() -> Operator:
+    """Make a running reduce."""
+    return RollingReduce(Call(key_of), Call(lambda a, b: (a[0], a[1] + b[1]))).build()
+
+
+def process() -> Operator:
+    """Make a process function."""
+    return KeyedProcess(Call(Sum(), None, rich=True), Call(key_of)).build()
+
+
+def opened(operator: Operator, checkpointing: bool) -> Operator:
+    """Open an operator as a task does."""
+    keyed = KeyedStateStore(GROUPS, range(GROUPS), lambda: 0, HashMapBackend(tracked=checkpointing))
+    timers = InternalTimerService(lambda: 0, GROUPS, range(GROUPS), checkpointing)
+    output = Output()
+    output.emit = lambda values, timestamps: None
+    operator.setup(
+        OperatorContext("op", 0, 1, GROUPS, lambda: 0, keyed=keyed, timers=timers, checkpointing=checkpointing), output
+    )
+    operator.open()
+    return operator
+
+
+def feed(operator: Operator, keys: range) -> None:
+    """Give an operator one record per key."""
+    for start in range(0, len(keys), BLOCK):
+        operator.process([(key, 1) for key in keys[start : start + BLOCK]], None)
+
+
+def checkpoints(make: Callable[[], Operator], keys: int, changed: int) -> None:
+    """Print what the first checkpoint and later ones cost."""
+    operator = opened(make(), checkpointing=True)
+    node = SimpleNamespace(id=0, name="op")
+    chain: Any = SimpleNamespace(vertex=SimpleNamespace(nodes=[node]), operators={0: operator}, head=operator)
+    snapshots = Snapshots(CheckpointPlan("", SnapshotOptions(inline_below=0)), {0: "op"}, 0)
+    snapshots.restore(chain)
+    storage = MemoryStorage()
+    feed(operator, range(keys))
+
+    def checkpoint(number: int) -> tuple[float, int]:
+        before = sum(map(len, storage.files.values()))
+        begin = time.thread_time()
+        snapshots.cut(chain, CheckpointId(number))
+        stood = (time.thread_time() - begin) * 1000
+        for lineage, cut in snapshots.take(CheckpointId(number)).cuts.values():
+            lineage.write(cut, storage)
+        return stood, sum(map(len, storage.files.values())) - before
+
+    stood, size = checkpoint(1)
+    print(f"  first, complete:        {stood:10,.1f} ms  {size:13,} bytes")
+    for count, number in ((changed // 10, 2), (changed, 3), (changed, 4), (0, 5)):
+        feed(operator, range(0, count * (keys // changed), keys // changed))
+        stood, size = checkpoint(number)
+        print(f"  {count:9,} changed:      {stood:10,.1f} ms  {size:13,} bytes")
+
+
+def seconds(operator: Operator, blocks: list[Any], rounds: int) -> float:
+    """Return how long an operator takes for blocks."""
+    begin = time.thread_time()
+    for _ in range(rounds):
+        for block in blocks:
+            operator.process(block, None)
+    return time.thread_time() - begin
+
+
+def hot_path(make: Callable[[], Operator], keys: int, records: int) -> None:
+    """Print the throughput with tracking and without; the first comes back to keys that changed since a checkpoint."""
+    tracked, plain = opened(make(), checkpointing=True), opened(make(), checkpointing=False)
+    shuffled = random.Random(1).choices(range(keys), k=max(keys, 100 * BLOCK))  # in order, the age of the heap counts
+    blocks = [[(key, 1) for key in shuffled[start : start + BLOCK]] for start in range(0, len(shuffled), BLOCK)]
+    rounds = max(1, records // (len(blocks) * BLOCK))
+    spent: dict[Operator, list[float]] = {tracked: [], plain: []}
+    for number in range(7):
+        for operator in (tracked, plain) if number % 2 else (plain, tracked):
+            spent[operator].append(seconds(operator, blocks, rounds))
+        for ask in tracked.context.before_snapshot:
+            ask()
+        assert tracked.context.keyed is not None
+        tracked.context.keyed.snapshot_changes()
+    ratio = statistics.median(b / a for a, b in zip(spent[tracked][1:], spent[plain][1:], strict=True))
+    speed = rounds * len(blocks) * BLOCK / min(spent[tracked][1:])
+    print(f"  {keys:9,} keys:         ratio {ratio:.3f}, with checkpoints {speed:,.0f} records/s", flush=True)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("keys", type=int, nargs="?", default=1_000_000)
+    parser.add_argument("--changed", type=int, default=10_000)
+    parser.add_argument("--round", type=int, default=3_000_000)
+    args = parser.parse_args()
+    for name, make in (("running reduce", reduce), ("ValueState, get and put", process)):
+        print(name)
+        for keys in (1000, 100_000):
+            hot_path(make, keys, args.round)
+        checkpoints(make, args.keys, args.changed)
+        gc.collect()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Run many simulated jobs with faults, one per seed; prints progress and the seeds that fail.
+
+``make simulate SEEDS=10000 FIRST_SEED=0``. One seed alone: ``make simulate SEEDS=1 FIRST_SEED=42``, which prints its traceback.
+"""
+
+import argparse
+import logging
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+
+from funken.testing.simulation import Outcomes, Simulation
+
+_PROGRESS_SECONDS = 10
+
+
+def run(seed: int) -> Outcomes:
+    """Run one seed, quietly: faults that are planned are logged as warnings."""
+    logging.disable(logging.WARNING)
+    return Simulation(seed).run()
+
+
+def results(seeds: range, workers: int) -> Iterator[Outcomes]:
+    """Run seeds in several processes."""
+    with ProcessPoolExecutor(workers) as pool:
+        yield from pool.map(run, seeds, chunksize=5)
+
+
+def main() -> int:
+    """Run; return how the shell is to see it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10_000, help="how many")
+    parser.add_argument("--first-seed", type=int, default=0, help="the first of them")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="how many processes")
+    arguments = parser.parse_args()
+    begin = told = time.monotonic()
+    failing: list[Outcomes] = []
+    counts = dict.fromkeys(("steps", "attempts", "drivers", "checkpoints"), 0)
+    seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+    for done, outcomes in enumerate(results(seeds, arguments.workers), 1):
+        for name in counts:
+            counts[name] += getattr(outcomes, name)
+        if outcomes.violation:
+            failing.append(outcomes)
+            print(f"seed {outcomes.seed} ({outcomes.conditions.program}): {outcomes.violation[:300]}", flush=True)
+        if time.monotonic() - told > _PROGRESS_SECONDS or done == len(seeds):
+            told = time.monotonic()
+            facts = ", ".join(f"{count} {name}" for name, count in counts.items())
+            print(f"{done} of {len(seeds)} seeds, {len(failing)} failing; {facts}; {told - begin:.0f} s", flush=True)
+    if failing and len(seeds) == 1:
+        simulation = Simulation(seeds[0])
+        print(simulation.run())
+        if simulation.error is not None:
+            traceback.print_exception(simulation.error)
+    if failing:
+        print("failing seeds:", *(outcomes.seed for outcomes in failing))
+    return 1 if failing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""``funken state``: look into a savepoint or checkpoint without running its job."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+import sys
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from funken.checkpoint.catalog import Found, open_checkpoint
+from funken.checkpoint.contents import Entry, entries_of, operator_of, states_of
+from funken.cli.failures import ending_well
+from funken.runtime.wire import shown
+
+_path = click.argument("savepoint", metavar="SAVEPOINT")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def state() -> None:
+    """Look into a savepoint or checkpoint.
+
+    \b
+    funken state ls savepoints/savepoint-5f2a91-0c7d
+    funken state show savepoints/savepoint-5f2a91-0c7d --operator count --key alice
+    """
+
+
+@state.command("ls")
+@_path
+@_json
+def list_states(savepoint: str, as_json: bool) -> None:
+    """List the operators of SAVEPOINT and what state they have."""
+    with ending_well():
+        found = open_checkpoint(savepoint)
+        if as_json:
+            click.echo(json.dumps(_summary(found), indent=2))
+        else:
+            _print_summary(found)
+
+
+@state.command("show")
+@_path
+@click.option("--operator", help="Only this operator: its id, or its name.")
+@click.option("--state", "name", help="Only the state of this name.")
+@click.option("--key", help="Only this key, written as Python prints it; quotes may be left out.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Print at most so many entries."
+)
+@_json
+def show_entries(
+    savepoint: str, operator: str | None, name: str | None, key: str | None, limit: int, as_json: bool
+) -> None:
+    """Print the keys and values in SAVEPOINT.
+
+    Values are Python objects: the modules of their classes are looked for in the current folder too. Reading them runs code
+    that the savepoint names, so read only savepoints that you trust.
+    """
+    with ending_well():
+        if "" not in sys.path:
+            sys.path.insert(0, "")
+        found = open_checkpoint(savepoint)
+        operators = found.manifest.operators if operator is None else (operator_of(found, operator),)
+        entries = (
+            entry
+            for each in operators
+            for entry in entries_of(found, each)
+            if (name is None or entry.state == name) and (key is None or key in (str(entry.key), repr(entry.key)))
+        )
+        some = list(itertools.islice(entries, limit + 1))
+        if as_json:
+            click.echo(json.dumps([_plain(entry) for entry in some[:limit]], indent=2, default=shown))
+        else:
+            _print_entries(some[:limit])
+            if len(some) > limit:
+                click.echo(f"... and more; --limit shows more than {limit}.")
+
+
+def _summary(found: Found) -> dict[str, Any]:
+    manifest = found.manifest
+    return {
+        "path": found.root.uri,
+        "job_id": manifest.job_id,
+        "job_name": manifest.job_name,
+        "kind": manifest.kind.value,
+        "checkpoint": manifest.checkpoint,
+        "time": _time(manifest.time),
+        "bytes": manifest.size,
+        "operators": [
+            {
+                "id": entry.id,
+                "uid": entry.uid,
+                "name": entry.name,
+                "parallelism": entry.parallelism,
+                "max_parallelism": entry.max_parallelism,
+                "bytes": sum(handle.size for handle in entry.subtasks),
+                "states": states_of(entry),
+            }
+            for entry in manifest.operators
+        ],
+    }
+
+
+def _time(millis: int) -> str:
+    return datetime.datetime.fromtimestamp(millis / 1000, datetime.UTC).isoformat(timespec="seconds")
+
+
+def _print_summary(found: Found) -> None:
+    about = _summary(found)
+    click.echo(
+        f"{about['kind']} {about['checkpoint']} of {about['job_name']!r} (job {about['job_id']}), {about['time']}"
+    )
+    table = _table("id", "operator", "parallelism", "bytes", "states")
+    for entry in about["operators"]:
+        states = ", ".join(f"{name} ({kind})" for name, kind in entry["states"].items())
+        label = entry["id"] if entry["uid"] else f"{entry['id']} (no uid)"
+        cells = (label, entry["name"], str(entry["parallelism"]), str(entry["bytes"]), states)
+        table.add_row(*map(Text, cells))
+    _print(table)
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    return {name: _json_of(getattr(entry, name)) for name in Entry.__slots__}
+
+
+def _json_of(value: Any) -> Any:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return shown(value)
+    return value
+
+
+def _print_entries(entries: list[Entry]) -> None:
+    table = _table("operator", "state", "kind", "key", "value")
+    for entry in entries:
+        key = "" if entry.key is None else shown(entry.key)
+        if entry.namespace is not None:
+            key = f"{key} in {shown(entry.namespace)}"
+        table.add_row(*map(Text, (entry.operator, entry.state, entry.kind, key, shown(entry.value))))
+    _print(table)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _print(table: Table) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 10_000  # whoever reads a pipe cuts lines as they like
+    console.print(table)
