@@ -67,7 +67,7 @@ check: lint types test-fast ## the fast part, for every save
 
 test-fast: setup ## the tests that need no Spark
 	@echo "tests without Spark"
-	@$(BIN)/python -m pytest -q -m "not spark"
+	@$(BIN)/python -m pytest -q -m "not spark" -n auto --dist loadfile
 
 test-spark: setup ## the tests that start Spark
 	@echo "tests on Spark"
