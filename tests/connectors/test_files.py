@@ -245,6 +245,7 @@ def test_a_file_that_went_away_is_named(tmp_path, context):
 @pytest.mark.parametrize(
     ("suffix", "content"),
     [(".gz", b"no gzip"), (".gz", gzip.compress(b"x" * 999)[:-9]), (".bz2", b"no"), (".xz", b"no")],
+    ids=["gz", "gz cut short", "bz2", "xz"],
 )
 def test_a_broken_archive_is_named(tmp_path, job, suffix, content):
     (tmp_path / f"in{suffix}").write_bytes(content)

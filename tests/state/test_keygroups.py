@@ -39,7 +39,7 @@ KEYS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("key", KEYS, ids=repr)
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: "set" if isinstance(key, frozenset) else repr(key))
 def test_a_hash_is_32_bits(key):
     assert 0 <= stable_hash(key) < 1 << 32
 
