@@ -52,6 +52,10 @@ try:
     job("continuous", block=True).execute()
 except KeyboardInterrupt:
     print("stopped again", flush=True)
+clients = [job(mode).execute_async() for mode in ("batch", "continuous")]
+while not all(client.metrics() for client in clients):
+    time.sleep(0.02)
+print("the end", flush=True)
 """
 )
 
@@ -62,8 +66,7 @@ clients = [job("continuous").execute_async(), job("batch").execute_async(), job(
 while len({path.name.split("-")[0] for path in folder.iterdir()}) < 3:
     time.sleep(0.02)
 print("running", flush=True)
-if os.environ.get("PROGRAM_STAYS"):
-    time.sleep(3600)
+time.sleep(3600)
 """
 )
 
@@ -136,7 +139,7 @@ def program(tmp_path, alive):
         one.process.communicate()
 
 
-def test_ctrl_c(program):
+def test_ctrl_c_stops_a_job_and_the_end_of_the_program_those_that_still_run(program):
     ran = program(INTERRUPTED)
     ran.wait_for_worker("batch")
     ran.process.send_signal(signal.SIGINT)
@@ -147,7 +150,8 @@ def test_ctrl_c(program):
 
     out, err = ran.end()
 
-    assert out == ["stopped batch", "stopped continuous", "usable [4]", "stopped again"], err
+    assert out == ["stopped batch", "stopped continuous", "usable [4]", "stopped again", "the end"], err
+    assert ran.process.returncode == 0
     ran.leaves_nothing()
 
 
@@ -166,18 +170,8 @@ def test_ctrl_c_while_spark_starts(program):
     ran.leaves_nothing()
 
 
-def test_a_program_that_ends_before_its_jobs(program):
-    ran = program(SEVERAL)
-
-    out, err = ran.end()
-
-    assert out == ["running"], err
-    assert ran.process.returncode == 0
-    ran.leaves_nothing()
-
-
 def test_a_driver_that_is_killed_takes_its_workers_along(program):
-    ran = program(SEVERAL, PROGRAM_STAYS="1")
+    ran = program(SEVERAL)
     assert ran.process.stdout.readline() == "running\n"
 
     ran.process.kill()
