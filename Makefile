@@ -19,7 +19,7 @@ unexport PYTHONPATH
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-fast test-spark check docs bench chaos simulate run clean
+.PHONY: help setup fmt lint types test test-fast test-simulation test-spark check docs bench chaos simulate run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,13 +61,17 @@ types: setup ## mypy, strict
 	@echo "types"
 	@$(BIN)/mypy --no-error-summary
 
-test: check test-spark ## everything, exactly as CI runs it
+test: check test-simulation test-spark ## everything, exactly as CI runs it
 
 check: lint types test-fast ## the fast part, for every save
 
 test-fast: setup ## the tests that need no Spark
 	@echo "tests without Spark"
-	@$(BIN)/python -m pytest -q -m "not spark" -n auto --dist loadfile
+	@$(BIN)/python -m pytest -q -m "not spark and not simulation" -n auto --dist loadfile
+
+test-simulation: setup ## whole jobs under 200 random schedules of faults
+	@echo "simulation"
+	@$(BIN)/python -m pytest -q -m simulation -n auto --dist worksteal
 
 test-spark: setup ## the tests that start Spark
 	@echo "tests on Spark"

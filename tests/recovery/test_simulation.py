@@ -18,6 +18,7 @@ def quiet():
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("first", range(0, SEEDS, 20))
 def test_every_result_comes_once_whatever_fails(first):
     violations = {seed: Simulation(seed).run().violation for seed in range(first, first + 20)}
