@@ -264,7 +264,7 @@ UNALIGNED = _option(
     _CHECKPOINTING + "unaligned.enabled",
     _boolean,
     False,
-    "Let barriers overtake records, which then become part of the checkpoint.",
+    "Let barriers overtake records, which then become part of the checkpoint. Not built yet: barriers are aligned.",
     ("execution.checkpointing.unaligned",),
 )
 ALIGNED_TIMEOUT = _option(
@@ -294,7 +294,7 @@ STATE_BACKEND = _option(
     "state.backend.type",
     _same(hashmap="hashmap, filesystem, jobmanager", rocksdb="rocksdb"),
     "hashmap",
-    "Where keyed state is while the job runs: in memory (hashmap) or in files (rocksdb).",
+    "Where keyed state is while the job runs. Only hashmap (in memory) is built; rocksdb falls back to it.",
     ("state.backend",),
 )
 

@@ -302,7 +302,7 @@ class DataStream:
         return self._change("force_non_parallel()", parallelism=1, max_parallelism=1)
 
     def set_buffer_timeout(self, timeout_millis: int) -> DataStream:
-        """Keep this operator's input blocks apart with a buffer timeout of their own (ms)."""
+        """Keep this operator out of chains with another timeout (ms); its blocks leave after the environment's so far."""
         return self._change("set_buffer_timeout()", buffer_timeout=timeout_millis)
 
     def start_new_chain(self) -> DataStream:

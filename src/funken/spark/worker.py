@@ -112,7 +112,6 @@ class TaskShell:
             self._credits.put(None)
         self._done = threading.Event()
         self._stop = False
-        self._input_over = False
         self._fillers = Fillers()
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -168,8 +167,8 @@ class TaskShell:
                 for block in blocks_of(batch) if self._id.level else ():  # what carries level 0 means nothing
                     self._credits.get()
                     self._mailbox.put(block)
-        except Exception:  # noqa: BLE001 - Arrow and socket errors alike
-            self._input_over = True  # stopped, or an upstream task is gone: the same as the end
+        except Exception:  # noqa: BLE001 - stopped, or an upstream task is gone: the same as the end
+            pass
         self._mailbox.put(_INPUT_ENDED)
         if self._continuous:
             self._end_if_stuck()
