@@ -1,0 +1,68 @@
+"""``make bench-against COMMIT=...``: is Funken slower than it was? This tree and an earlier commit take turns in one go.
+
+The earlier commit is checked out into a temporary folder; both run the same ``keyed.py`` of this tree, which checks its
+results first. What is printed are medians of the ratios of neighbouring runs, this tree over the earlier one.
+
+usage: against.py COMMIT [--runs N] [--seconds S] [--allowed FRACTION]; ends with 1 if a throughput fell by more
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from run import HERE, RATE, ratio
+
+PROGRAMS = {
+    "keyed, full load": ["keyed"],
+    f"keyed, {RATE:,}/s": ["keyed", "--rate", str(RATE)],
+    "grep, full load": ["grep"],
+}
+
+
+def run(source: Path, arguments: list[str]) -> dict[str, float]:
+    """Run ``keyed.py`` on the package below ``source``; return its figures."""
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(source)}
+    command = [sys.executable, "-W", "ignore", str(HERE / "keyed.py"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
+    if done.returncode:
+        raise SystemExit(f"keyed.py {' '.join(arguments)} with {source} failed:\n{done.stderr[-3000:]}")
+    figures: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
+    return figures
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("commit")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--allowed", type=float, default=0.05)
+    args = parser.parse_args()
+    root = HERE.parent
+    rows: list[tuple[str, float, float]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        archive = subprocess.run(["git", "archive", args.commit, "src"], cwd=root, capture_output=True, check=True)
+        subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+        for name, arguments in PROGRAMS.items():
+            now, then = [], []
+            for number in range(args.runs):
+                for which, source, found in (("then", Path(folder, "src"), then), ("now", root / "src", now)):
+                    found.append(run(source, [*arguments, "--seconds", str(args.seconds)]))
+                    shown = ", ".join(f"{key} {value:,.1f}" for key, value in found[-1].items())
+                    print(f"  {name} {number + 1}/{args.runs} {which:<5} {shown}", flush=True)
+            rows.append((name, ratio(now, then, "records_per_s"), ratio(now, then, "p99")))
+    print(f"\n{'now / ' + args.commit:<24}{'throughput':>12}{'p99':>8}")
+    for name, speed, p99 in rows:
+        print(f"{name:<24}{speed:>12.2f}{p99:>8.2f}")
+    if any(speed < 1 - args.allowed for _, speed, _ in rows):
+        raise SystemExit(f"a throughput fell by more than {args.allowed:.0%}")
+
+
+if __name__ == "__main__":
+    main()
