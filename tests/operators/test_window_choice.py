@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.windows import SUM, TEN, harness, one
 
 from funken.errors import InvalidProgram
 from funken.operators.calls import Call
@@ -10,13 +11,10 @@ from funken.operators.window import (
     Aggregated,
     Elements,
     Reduced,
-    Shape,
     Strategy,
     Window,
-    WindowFunction,
 )
 from funken.state.descriptors import ReducingStateDescriptor
-from funken.testing.harness import OperatorHarness
 from funken.windowing.assigners import (
     CountTumblingWindowAssigner,
     GlobalWindows,
@@ -35,21 +33,6 @@ from funken.windowing.triggers import (
     TriggerResult,
 )
 from funken.windowing.windows import TimeWindow
-
-TEN = TumblingEventTimeWindows.of(10)
-SUM = Reduced(Call(lambda a, b: a + b))
-SHOW = WindowFunction(Call(lambda key, window, elements: [(window, list(elements))]), Shape.APPLY)
-
-
-def one(value):
-    return "key"
-
-
-def harness(assigner, contents=None, function=None, key=one, now=0, **options):
-    """Windows of numbers; without contents, each firing shows the window and its elements."""
-    if contents is None:
-        contents, function = Elements(), function or SHOW
-    return OperatorHarness(Window(Call(key), assigner, contents, function, **options), keyed=True, now=now)
 
 
 class PerDigits(WindowAssigner[int, TimeWindow]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.windows import SHOW, SUM, TEN, Sum, both, harness, one, parity
 
 from funken.errors import StateError, StateNotKeyed
 from funken.operators.calls import Call
@@ -11,65 +12,17 @@ from funken.operators.window import (
     ONE_KEY,
     Aggregated,
     Elements,
-    Reduced,
     Shape,
     Window,
     WindowFunction,
 )
 from funken.state.descriptors import ListStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
 from funken.testing.harness import OperatorHarness
-from funken.windowing.assigners import (
-    TumblingEventTimeWindows,
-)
 from funken.windowing.sessions import EventTimeSessionWindows
 from funken.windowing.triggers import (
     CountTrigger,
 )
 from funken.windowing.windows import TimeWindow
-
-TEN = TumblingEventTimeWindows.of(10)
-SUM = Reduced(Call(lambda a, b: a + b))
-SHOW = WindowFunction(Call(lambda key, window, elements: [(window, list(elements))]), Shape.APPLY)
-
-both = pytest.mark.parametrize("general", [False, True], ids=["chosen", "general"])
-
-
-def one(value):
-    return "key"
-
-
-def parity(value):
-    return value % 2
-
-
-def harness(assigner, contents=None, function=None, key=one, now=0, **options):
-    """Windows of numbers; without contents, each firing shows the window and its elements."""
-    if contents is None:
-        contents, function = Elements(), function or SHOW
-    return OperatorHarness(Window(Call(key), assigner, contents, function, **options), keyed=True, now=now)
-
-
-class Sum:
-    def __init__(self):
-        self.life = []
-
-    def open(self, runtime_context):
-        self.life.append("open")
-
-    def close(self):
-        self.life.append("close")
-
-    def create_accumulator(self):
-        return 0
-
-    def add(self, value, accumulator):
-        return accumulator + value
-
-    def get_result(self, accumulator):
-        return accumulator
-
-    def merge(self, a, b):
-        return a + b
 
 
 class Counting:

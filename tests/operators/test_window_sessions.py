@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from support.windows import SUM, Sum, both, harness, parity
 
 from funken.errors import InvalidProgram
 from funken.operators.calls import Call
 from funken.operators.window import (
     Aggregated,
     Elements,
-    Reduced,
     Shape,
-    Window,
     WindowFunction,
 )
-from funken.testing.harness import OperatorHarness
 from funken.windowing.assigners import (
     MergingWindowAssigner,
-    TumblingEventTimeWindows,
 )
 from funken.windowing.sessions import EventTimeSessionWindows, ProcessingTimeSessionWindows
 from funken.windowing.triggers import (
@@ -27,50 +24,6 @@ from funken.windowing.triggers import (
     EventTimeTrigger,
 )
 from funken.windowing.windows import TimeWindow
-
-TEN = TumblingEventTimeWindows.of(10)
-SUM = Reduced(Call(lambda a, b: a + b))
-SHOW = WindowFunction(Call(lambda key, window, elements: [(window, list(elements))]), Shape.APPLY)
-
-both = pytest.mark.parametrize("general", [False, True], ids=["chosen", "general"])
-
-
-def one(value):
-    return "key"
-
-
-def parity(value):
-    return value % 2
-
-
-def harness(assigner, contents=None, function=None, key=one, now=0, **options):
-    """Windows of numbers; without contents, each firing shows the window and its elements."""
-    if contents is None:
-        contents, function = Elements(), function or SHOW
-    return OperatorHarness(Window(Call(key), assigner, contents, function, **options), keyed=True, now=now)
-
-
-class Sum:
-    def __init__(self):
-        self.life = []
-
-    def open(self, runtime_context):
-        self.life.append("open")
-
-    def close(self):
-        self.life.append("close")
-
-    def create_accumulator(self):
-        return 0
-
-    def add(self, value, accumulator):
-        return accumulator + value
-
-    def get_result(self, accumulator):
-        return accumulator
-
-    def merge(self, a, b):
-        return a + b
 
 
 @both

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from support.windows import SUM, TEN, both, harness, one, parity
 
 from funken.errors import InvalidProgram
 from funken.operators.calls import Call
 from funken.operators.window import (
     Elements,
-    Reduced,
     Shape,
     Window,
     WindowFunction,
@@ -17,7 +17,6 @@ from funken.testing.harness import OperatorHarness
 from funken.windowing.assigners import (
     GlobalWindows,
     SlidingEventTimeWindows,
-    TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
 from funken.windowing.triggers import (
@@ -30,26 +29,6 @@ from funken.windowing.triggers import (
 from funken.windowing.windows import TimeWindow
 
 END = 2**63 - 1
-TEN = TumblingEventTimeWindows.of(10)
-SUM = Reduced(Call(lambda a, b: a + b))
-SHOW = WindowFunction(Call(lambda key, window, elements: [(window, list(elements))]), Shape.APPLY)
-
-both = pytest.mark.parametrize("general", [False, True], ids=["chosen", "general"])
-
-
-def one(value):
-    return "key"
-
-
-def parity(value):
-    return value % 2
-
-
-def harness(assigner, contents=None, function=None, key=one, now=0, **options):
-    """Windows of numbers; without contents, each firing shows the window and its elements."""
-    if contents is None:
-        contents, function = Elements(), function or SHOW
-    return OperatorHarness(Window(Call(key), assigner, contents, function, **options), keyed=True, now=now)
 
 
 def late_dropped(h):

@@ -3,6 +3,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.windows import Sum
 
 from funken.state import ttl
 from funken.state.descriptors import (
@@ -14,20 +15,6 @@ from funken.state.descriptors import (
     ValueStateDescriptor,
 )
 from funken.state.keyed import KeyedStateStore
-
-
-class Sum:
-    def create_accumulator(self):
-        return 0
-
-    def add(self, value, accumulator):
-        return accumulator + value
-
-    def get_result(self, accumulator):
-        return accumulator
-
-    def merge(self, a, b):
-        return a + b
 
 
 class Clocked:

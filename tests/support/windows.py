@@ -1,0 +1,56 @@
+"""Windows of numbers under the operator harness, and what they hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from funken.operators.calls import Call
+from funken.operators.window import Elements, Reduced, Shape, Window, WindowFunction
+from funken.testing.harness import OperatorHarness
+from funken.windowing.assigners import TumblingEventTimeWindows
+
+TEN = TumblingEventTimeWindows.of(10)
+SUM = Reduced(Call(lambda a, b: a + b))
+SHOW = WindowFunction(Call(lambda key, window, elements: [(window, list(elements))]), Shape.APPLY)
+
+both = pytest.mark.parametrize("general", [False, True], ids=["chosen", "general"])
+
+
+def one(value):
+    return "key"
+
+
+def parity(value):
+    return value % 2
+
+
+def harness(assigner, contents=None, function=None, key=one, now=0, **options):
+    """Windows of numbers; without contents, each firing shows the window and its elements."""
+    if contents is None:
+        contents, function = Elements(), function or SHOW
+    return OperatorHarness(Window(Call(key), assigner, contents, function, **options), keyed=True, now=now)
+
+
+class Sum:
+    """An aggregate that notes its life."""
+
+    def __init__(self):
+        self.life = []
+
+    def open(self, runtime_context):
+        self.life.append("open")
+
+    def close(self):
+        self.life.append("close")
+
+    def create_accumulator(self):
+        return 0
+
+    def add(self, value, accumulator):
+        return accumulator + value
+
+    def get_result(self, accumulator):
+        return accumulator
+
+    def merge(self, a, b):
+        return a + b
