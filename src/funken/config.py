@@ -163,10 +163,23 @@ RUNTIME_MODE = _option(
 )
 TARGET = _option(
     "execution.target",
-    _one_of("auto", "local", "batch", "continuous"),
+    _one_of("auto", "local", "batch", "continuous", "micro-batch"),
     "auto",
     "Where the plan runs: in this process (local), as a Spark batch job (batch), in Spark's real-time mode "
-    "(continuous). auto: batch under BATCH, else continuous.",
+    "(continuous), as a Spark batch job per micro-batch of a streaming DataFrame (micro-batch). auto: what from_spark() "
+    "reads decides, else batch under BATCH, else continuous.",
+)
+MICRO_BATCH_INTERVAL = _option(
+    "execution.micro-batch.interval",
+    duration_ms,
+    0,
+    "How often a micro-batch begins (ms). 0: as soon as the one before it is done.",
+)
+AVAILABLE_NOW = _option(
+    "execution.micro-batch.available-now",
+    _boolean,
+    False,
+    "Read what a streaming DataFrame has at the start, and then end; the next start of the same job goes on from there.",
 )
 BUFFER_TIMEOUT = _option(
     "execution.buffer-timeout.interval",

@@ -17,6 +17,7 @@ from funken.api.stream import DataStream
 from funken.config import Configuration
 from funken.connectors.base import Source
 from funken.connectors.inline import CollectionSource
+from funken.connectors.rows import RowsSource
 from funken.errors import InvalidProgram
 from funken.operators.source import SourceSpec
 from funken.plan.explain import explain_json, explain_text
@@ -53,6 +54,7 @@ class StreamExecutionEnvironment:
     def __init__(self, configuration: Configuration | None = None, session: Any = None) -> None:
         self._configuration = configuration.copy() if configuration else Configuration()
         self._session = session
+        self._frame: Any = None
         self.graph = StreamGraph()
 
     @staticmethod
@@ -113,6 +115,36 @@ class StreamExecutionEnvironment:
             parallelism_limit=source.max_parallelism,
         )
         return DataStream(self, (Input(node.id),))
+
+    def from_spark(
+        self,
+        frame: Any,
+        watermark_strategy: WatermarkStrategy | None = None,
+        source_name: str = "spark",
+    ) -> DataStream:
+        """Read a Spark ``DataFrame`` as a stream of ``Row`` with its column names; one per program.
+
+        A static one is read by a Spark batch job. A *streaming* one runs in micro-batches (``foreachBatch``), for sources
+        and queries that real-time mode cannot run: the same program and the same state from batch to batch, exactly once
+        per batch. Its watermark rises at the end of a batch, because the rows of a batch come partition after partition.
+        Name ``execution.checkpointing.dir`` and ``execution.job-id`` to go on after the program was stopped or died;
+        ``execution.micro-batch.interval`` and ``.available-now`` say when batches begin and whether it ends by itself.
+
+        Raises ``InvalidProgram`` for what is no DataFrame of PySpark's classic (not Connect) kind, or for a second one.
+        """
+        if not (hasattr(frame, "isStreaming") and hasattr(frame, "mapInArrow")):
+            raise InvalidProgram(f"from_spark() needs a DataFrame of pyspark.sql, but got {frame!r}")
+        if not hasattr(frame, "_jdf"):
+            raise InvalidProgram(
+                "from_spark() cannot read a DataFrame of Spark Connect: it needs a SparkSession of its own."
+            )
+        if self._frame is not None:
+            raise InvalidProgram(
+                "the program reads a second DataFrame: from_spark() can be called once. Join or union them in Spark first."
+            )
+        stream = self.from_source(RowsSource(tuple(frame.columns), frame.isStreaming), watermark_strategy, source_name)
+        self._frame = frame
+        return stream
 
     # ---- configuration
 
@@ -205,11 +237,34 @@ class StreamExecutionEnvironment:
 
     def _target(self, batch: bool, plan: PhysicalPlan) -> str:
         target = self._configuration.get(config.TARGET)
+        if self._frame is not None:
+            return self._target_of_rows(target, plan)
+        if target == "micro-batch":
+            raise InvalidProgram(
+                "execution.target 'micro-batch' is for streaming DataFrames; there is no from_spark()."
+            )
         if target == "auto":
             return "batch" if batch else "continuous"
         if target == "batch" and not plan.bounded:
             raise InvalidProgram("execution.target 'batch' cannot run unbounded sources; use 'continuous' or 'local'.")
         return target
+
+    def _target_of_rows(self, target: str, plan: PhysicalPlan) -> str:
+        """Choose the one way in which a program that reads a DataFrame can run."""
+        needed = "micro-batch" if self._frame.isStreaming else "batch"
+        if target not in ("auto", needed):
+            kind = "streaming" if self._frame.isStreaming else "static"
+            raise InvalidProgram(
+                f"execution.target {target!r} cannot read a {kind} DataFrame; leave it 'auto', or set {needed!r}."
+            )
+        sources = [vertex.source for vertex in plan.vertices if vertex.source]
+        endless = [s.name for s in sources if not s.spec.bounded and not isinstance(s.spec.source, RowsSource)]  # type: ignore[attr-defined]
+        if endless:
+            raise InvalidProgram(
+                f"source {endless[0]!r} never ends, so it cannot be read beside a DataFrame. Read it with Spark and union "
+                "the two, or bound it."
+            )
+        return needed
 
     def compile(self, name: str | None = None) -> PhysicalPlan:
         """Compile the program as it stands, without running it."""
@@ -258,10 +313,11 @@ class StreamExecutionEnvironment:
         plan = self._compile(self.graph, name, runner)
         settings = TaskSettings.of(conf, conf.get(config.JOB_ID) or new_job_id(), self._batch(plan))
         checkpoints = None
-        if not settings.batch and not hold and JobCheckpoints.wanted(conf):
+        frame, self._frame = self._frame, None
+        if not settings.batch and not hold and frame is None and JobCheckpoints.wanted(conf):
             checkpoints = JobCheckpoints.of(plan, conf, settings.job_id)
         self.graph.take()
-        return Job(plan, settings, conf.copy(), JobMaster(plan, hold=hold), self._session, checkpoints)
+        return Job(plan, settings, conf.copy(), JobMaster(plan, hold=hold), self._session, checkpoints, frame)
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Run the program to its end; the environment is empty afterwards.

@@ -90,6 +90,9 @@ class Operator:
     def end_input(self, index: int) -> None:
         """Input ``index`` (0 or 1) has ended; the other may go on."""
 
+    def pause(self) -> None:
+        """A micro-batch has come to its end, and the job ends with a snapshot, to go on with the next."""
+
     def finish(self) -> None:
         """All inputs ended and ``MAX_WATERMARK`` was handled: emit what is held back."""
 

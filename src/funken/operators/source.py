@@ -116,6 +116,20 @@ class SourceOperator(Operator):
         if finished and self._stamper.progress.combine():
             self._stamper.advance()
 
+    @property
+    def pauses(self) -> bool:
+        """Whether there is more to come in another micro-batch, although this subtask has read all there is."""
+        return self.context.pausing and not self._spec.bounded
+
+    def pause(self) -> None:
+        """Say how far event time is."""
+        self._stamper.settle()
+
+    @property
+    def reader(self) -> SourceReader:
+        """Return what reads; there is one from ``open`` on."""
+        return self._reader
+
     def more_splits_came(self) -> None:
         """The driver found new splits: ask again."""
         self._asked = False

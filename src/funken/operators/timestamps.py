@@ -23,8 +23,9 @@ class Stamper:
         self.progress = WatermarkProgress(strategy)
         self.progress.watermark = operator.current_watermark  # of a snapshot, if the operator starts from one
         self._told_idle = False
+        self._pausing = operator.context.pausing
         self._due: int | None = None
-        if strategy.generator is not None and self._interval > 0:
+        if strategy.generator is not None and self._interval > 0 and not self._pausing:
             self._due = operator.context.processing_time() + self._interval
 
     def emit(self, split: str, values: Values, timestamps: Timestamps) -> None:
@@ -60,7 +61,9 @@ class Stamper:
             output.emit(values[start:], timestamps and timestamps[start:])
 
     def advance(self) -> None:
-        """Send the combined watermark on."""
+        """Send the combined watermark on; that of a micro-batch waits for its end."""
+        if self._pausing:
+            return
         self._operator.current_watermark = self.progress.watermark
         self._operator.output.watermark(self.progress.watermark)
 
@@ -71,6 +74,19 @@ class Stamper:
     def tick(self, now: int) -> None:
         """Ask the generators."""
         self._due = now + self._interval
+        self._ask(now)
+
+    def settle(self) -> None:
+        """The micro-batch has come to its end: say how far event time is, or that there was nothing to tell it from."""
+        self._pausing = False
+        before = self._operator.current_watermark
+        self._ask(self._operator.context.processing_time())
+        if self.progress.watermark > before == self._operator.current_watermark:
+            self.advance()  # of a generator that had told during the batch
+        elif self._strategy.generator is not None and self.progress.empty:
+            self._operator.output.idle(True)
+
+    def _ask(self, now: int) -> None:
         if self.progress.periodic(now):
             self.advance()
         if self.progress.idle != self._told_idle:
@@ -112,6 +128,10 @@ class TimestampsAndWatermarksLogic(Operator):
 
     def idle(self, idle: bool) -> None:
         """Idleness is this operator's own matter."""
+
+    def pause(self) -> None:
+        """Say how far event time is."""
+        self._stamper.settle()
 
     def next_tick(self) -> int | None:
         """When the generator is to be asked."""

@@ -29,7 +29,7 @@ class EdgeEnd:
         watermark: Callable[[int], None],
         idle: Callable[[bool], None],
         barrier: Callable[[int], None],
-        end: Callable[[], None],
+        end: Callable[[bool], None],
         flush: Callable[[], None],
     ) -> None:
         self.edge = edge
@@ -147,7 +147,14 @@ class Chain:
         """End the chain: every operator emits what it holds back, then the edges end."""
         self.drain(0)
         for end in self._ends:
-            end.end()
+            end.end(False)
+
+    def pause(self) -> None:
+        """End the edges as they are: there is more to come in another micro-batch."""
+        for operator in self._order:
+            operator.pause()
+        for end in self._ends:
+            end.end(True)
 
     def next_tick(self) -> int | None:
         """When the first of the operators wants a tick."""

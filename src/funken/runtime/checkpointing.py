@@ -104,6 +104,7 @@ class JobCheckpoints:
         self._runs = False
         self._ended = False
         self._warned: set[str] = set()
+        self._pausing = False
 
     @staticmethod
     def wanted(configuration: Configuration) -> bool:
@@ -128,6 +129,14 @@ class JobCheckpoints:
         made._folder = folder
         return made
 
+    @staticmethod
+    def of_micro_batch(plan: PhysicalPlan, settings: CheckpointSettings, job_id: str) -> JobCheckpoints:
+        """Make them for one micro-batch, which is to end with a checkpoint that is kept."""
+        policy = replace(settings.policy, interval=None, kept_after=frozenset(Outcome))
+        made = JobCheckpoints(plan, replace(settings, policy=policy), job_id, SystemClock())
+        made._pausing = True
+        return made
+
     # ---- attempts
 
     def restoration(self) -> Restoration | None:
@@ -146,6 +155,8 @@ class JobCheckpoints:
     def plan_for(self, restoration: Restoration | None) -> CheckpointPlan:
         """Return what the tasks of an attempt are told."""
         restores = {} if restoration is None else dict(restoration.subtasks)
+        if self._pausing:  # what has ended with its micro-batch goes on with the next
+            restores = {place: replace(restore, finished=False) for place, restore in restores.items()}
         return CheckpointPlan(self._storage.uri, self._settings.snapshots, self._settings.exactly_once, restores)
 
     def attach(self, master: JobMaster, attempt: int, restoration: Restoration | None) -> None:
@@ -166,6 +177,8 @@ class JobCheckpoints:
                         f"what the checkpoint prepared, from which job {self._plan.name!r} starts, cannot be committed: "
                         f"{type(error).__name__}: {error}"
                     ) from error
+        if self._pausing:
+            self._tell_started()  # Spark runs the levels one after the other, and the first may end before the last starts
 
     def failed(self, reason: str) -> bool:
         """The attempt failed; returns, when it is settled which checkpoint is the newest, whether there is to be another.
@@ -251,6 +264,10 @@ class JobCheckpoints:
 
     def all_started(self) -> None:
         """Every task of the attempt is open."""
+        if not self._pausing:
+            self._tell_started()
+
+    def _tell_started(self) -> None:
         assert self._master is not None
         tasks = tuple(self._master.tasks)
         self.tell(Started(self._attempt, tasks, tuple(task for task in tasks if task.level == 0)))

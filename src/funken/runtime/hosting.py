@@ -100,7 +100,7 @@ class Hosting:
             watermark=lambda watermark: writer.control(Kind.WATERMARK, watermark),
             idle=lambda idle: writer.control(Kind.IDLE, int(idle)),
             barrier=lambda checkpoint: writer.control(Kind.BARRIER, checkpoint, self._details(checkpoint)),
-            end=lambda: writer.control(Kind.END, 0),
+            end=lambda pauses: writer.control(Kind.END, int(pauses)),
             flush=writer.flush,
         )
 
@@ -129,7 +129,7 @@ class Hosting:
             watermark=lambda watermark: gate().watermark(channel, watermark),
             idle=lambda idle: gate().idle(channel, idle),
             barrier=lambda checkpoint: gate().barrier(channel, checkpoint),
-            end=lambda: gate().end(channel),
+            end=lambda pauses: gate().end(channel, pauses),
             flush=lambda: None,
         )
 

@@ -56,6 +56,9 @@ class Receiver(Protocol):
     def finish(self) -> None:
         """All inputs ended."""
 
+    def pause(self) -> None:
+        """All inputs ended for now: there is more to come in another micro-batch."""
+
 
 class Gate:
     """Turns what comes over the channels into what the operators are told."""
@@ -78,6 +81,7 @@ class Gate:
         self.combined: int = MIN_TIMESTAMP
         self._idle = False
         self.finished = False
+        self._pauses = False
 
     def data(self, key: tuple[int, int], values: Values, timestamps: Timestamps) -> None:
         """A block of records came."""
@@ -110,20 +114,25 @@ class Gate:
         channel.idle = idle
         self._advance(channel.input)
 
-    def end(self, key: tuple[int, int]) -> None:
-        """A channel ended."""
+    def end(self, key: tuple[int, int], pauses: bool = False) -> None:
+        """A channel ended; ``pauses``: only for this micro-batch, and its watermark stands where it is."""
         if key in self._blocked:
-            self._held.append((self.end, (key,)))
+            self._held.append((self.end, (key, pauses)))
             return
         channel = self.channels[key]
         channel.ended = True
-        channel.watermark = MAX_WATERMARK
-        self._advance(channel.input)
-        if all(c.ended for c in self._of_input[channel.input]):
-            self._receiver.end_input(channel.input)
+        self._pauses |= pauses
+        if not pauses:
+            channel.watermark = MAX_WATERMARK
+            self._advance(channel.input)
+            if all(c.ended for c in self._of_input[channel.input]):
+                self._receiver.end_input(channel.input)
         if all(c.ended for c in self.channels.values()):
             self.finished = True
-            self._receiver.finish()
+            if self._pauses:
+                self._receiver.pause()
+            else:
+                self._receiver.finish()
         elif self._aligning is not None:
             self._complete_if_all_came()
 

@@ -28,6 +28,8 @@ class Job:
     master: JobMaster
     session: Any = None
     checkpoints: JobCheckpoints | None = None
+    frame: Any = None
+    """The Spark DataFrame whose rows the program reads, if it reads one."""
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -72,6 +74,7 @@ class Runner(Protocol):
 RUNNERS = {
     "local": "funken.runtime.local:LocalRunner",
     "batch": "funken.spark.submit:BatchRunner",
+    "micro-batch": "funken.spark.microbatch:MicroBatchRunner",
     "continuous": "funken.spark.submit:ContinuousRunner",
 }
 

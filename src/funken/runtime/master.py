@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TextIO
 
 from funken.connectors.base import Sink, SplitEnumerator
+from funken.connectors.rows import RowsEnumerator
 from funken.errors import JobExecutionError, TaskLost
 from funken.ids import OperatorId
 from funken.operators.sink import CollectSink, WriterSink
@@ -210,6 +211,25 @@ class JobMaster:
         """Let readers of collected records see the end."""
         for collector in self.collectors.values():
             collector.end()
+
+    def begin_micro_batch(self, number: int, own: bool) -> bool:
+        """Say which rows are to be read; false if the checkpoint that the attempt starts from ends just that batch.
+
+        ``own``: it is a checkpoint of this very job, else the first batch begins. Raises if batches are missing.
+        """
+        for operator, enumerator in self._enumerators.items():
+            if isinstance(enumerator, RowsEnumerator):
+                enumerator.batch = number
+                before = self._restored.get(operator, -1) if own else -1
+                if before + 1 != number and before != number:
+                    raise JobExecutionError(
+                        f"job {self.plan.name!r} is given micro-batch {number}, but its newest checkpoint is of batch "
+                        f"{before}: Spark's log of offsets and the checkpoints do not belong together. Put the missing "
+                        "checkpoint back, or start with another execution.job-id (from a checkpoint, with "
+                        "execution.state-recovery.path)."
+                    )
+                return bool(before != number)
+        return True
 
     # ---- checkpoints
 

@@ -18,6 +18,8 @@ class TaskSettings:
     batch: bool = False
     together: bool = False
     """Whether all tasks run at the same time; then sources wait until all are open, and no record waits for a start-up."""
+    pausing: bool = False
+    """Whether this is one micro-batch of a job: unbounded sources end with it, and the job pauses instead of ending."""
     block_records: int = 2000
     block_bytes: int = 256 * 1024
     buffer_timeout: int = 10

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from funken.checkpoint.events import Stop
+from funken.connectors.rows import RowsReader
 from funken.ids import MAX_WATERMARK, CheckpointId
 from funken.metrics.latency import bucket_of
 from funken.metrics.registry import MetricGroup
@@ -118,6 +119,7 @@ class Task:
             processing_time=lambda: self._now,
             attempt=self._settings.attempt,
             batch=self._settings.batch,
+            pausing=self._settings.pausing,
             auto_watermark_interval=self._settings.auto_watermark_interval,
             job_parameters=self._settings.job_parameters,
             checkpointing=self._settings.checkpoints is not None,
@@ -221,7 +223,7 @@ class Task:
                 case Kind.BARRIER:
                     gate.barrier(channel, head.number)
                 case Kind.END:
-                    gate.end(channel)
+                    gate.end(channel, bool(head.number))
         self._check_finished()
 
     def _measure(self, hosted: Hosted, records: int, begin: float) -> None:
@@ -257,13 +259,28 @@ class Task:
                     self._measure_source(hosted, begin)
                 if found is None:
                     self._live_sources.remove(hosted)
-                    hosted.chain.watermark(MAX_WATERMARK)
-                    hosted.chain.finish()
+                    if hosted.source.pauses:
+                        hosted.chain.pause()
+                    else:
+                        hosted.chain.watermark(MAX_WATERMARK)
+                        hosted.chain.finish()
                     found = 0
             wait = found if wait is None else min(wait, found)
         self._queueing.saturated = wait == 0
         self._check_finished()
         return wait
+
+    def feed(self, columns: list[list[Any]] | None, done: Callable[[], None]) -> None:
+        """Spark brought rows for the source that reads a DataFrame; ``None``: there are no more."""
+        for hosted in self._live_sources:
+            reader = hosted.source and hosted.source.reader
+            if isinstance(reader, RowsReader):
+                if columns is None:
+                    reader.end()
+                else:
+                    reader.feed(columns, done)
+                return
+        done()
 
     def queued(self) -> Queued | None:
         """Return what the sources should know about how long records queue; ``None``: all is well."""

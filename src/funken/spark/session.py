@@ -105,6 +105,29 @@ def _start(configuration: Configuration, slots: int) -> SparkSession:
     return builder.getOrCreate()
 
 
+_OF_ROWS = {
+    **RUNTIME,
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",  # here a row is a row, until level 0 makes blocks of them
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 2**20),
+}
+
+
+@contextmanager
+def settings_of(spark: SparkSession) -> Iterator[None]:
+    """Let a session run a job over a DataFrame of its own, which no other session can; then be as it was."""
+    before: dict[str, str | None] = {key: spark.conf.get(key, None) for key in _OF_ROWS}
+    for key, value in _OF_ROWS.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, was in before.items():
+            if was is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, was)
+
+
 @contextmanager
 def this_python(spark: SparkSession) -> Iterator[None]:
     """Let what is planned here run on the driver's interpreter, as ``python3`` on the PATH may be another one.

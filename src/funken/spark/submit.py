@@ -24,11 +24,12 @@ from pyspark.sql import functions as sql
 
 from funken import config
 from funken.config import Configuration
+from funken.connectors.rows import RowsSource
 from funken.errors import InvalidProgram, JobExecutionError, TaskLost, TooFewTaskSlots
 from funken.runtime.job import Job
 from funken.runtime.master import JobMaster
 from funken.spark.control import ControlServer
-from funken.spark.session import control_host, existing, session_for, slots_of, this_python
+from funken.spark.session import control_host, existing, session_for, settings_of, slots_of, this_python
 from funken.spark.transport import SCHEMA
 from funken.spark.worker import Deployment, level_function, program_bytes
 from funken.timing.clock import SystemClock
@@ -51,6 +52,15 @@ def chain_of(carrier: DataFrame, widths: tuple[int, ...], deployment: Deployment
                 frame = frame.repartitionById(width, sql.col("target"))
             frame = frame.mapInArrow(level_function(deployment, level), SCHEMA)
     return frame
+
+
+def rows_over(job: Job) -> DataFrame:
+    """Return the rows of the job's DataFrame, over the tasks of level 0 that read them: a whole partition to one."""
+    spec = RowsSource
+    width = next(v.parallelism for v in job.plan.vertices if v.source and isinstance(v.source.spec.source, spec))  # type: ignore[attr-defined]
+    frame: DataFrame = job.frame
+    target = (sql.spark_partition_id() % width).cast("int")
+    return frame.withColumn("funken target", target).repartitionById(job.plan.widths[0], sql.col("funken target"))
 
 
 class SparkRunner:
@@ -86,10 +96,17 @@ class SparkRunner:
 
     def _run_and_clean_up(self, job: Job, given: Any) -> None:
         job.master.check()
-        program = _program(job)
-        spark = session_for(job.configuration, given, job.plan.slots if self.continuous else 0)
-        if job.cancelled.is_set():
+        program = program_bytes_of(job)
+        if job.frame is not None:
+            with settings_of(job.frame.sparkSession):
+                self.run_in(job.frame.sparkSession, job, program)
             return
+        spark = session_for(job.configuration, given, job.plan.slots if self.continuous else 0)
+        if not job.cancelled.is_set():
+            self.run_in(spark, job, program)
+
+    def run_in(self, spark: SparkSession, job: Job, program: bytes) -> None:
+        """Run the job in a session that has the settings it needs; raise if it failed."""
         server = ControlServer(job.master, control_host(spark))
         job.master.send = server.tell
         try:
@@ -100,6 +117,7 @@ class SparkRunner:
                 server.authkey,
                 tuple(sys.path),
                 self.continuous,
+                job.frame is not None,
             )
             self.run_on(spark, job, deployment, server)
         finally:
@@ -165,7 +183,7 @@ def _not_started(master: JobMaster, host: str) -> JobExecutionError:
     return JobExecutionError(f"{len(missing)} of {len(master.tasks)} tasks did not start in time ({places}). {why}")
 
 
-def _unless_gone(stop: Callable[[], Any]) -> None:
+def unless_gone(stop: Callable[[], Any]) -> None:
     """Stop something of Spark's; there is nothing to stop if the session was stopped or its JVM killed."""
     with contextlib.suppress(*_JVM_GONE):
         stop()
@@ -182,7 +200,8 @@ def _stop_running() -> None:
 atexit.register(_stop_running)
 
 
-def _program(job: Job) -> bytes:
+def program_bytes_of(job: Job) -> bytes:
+    """Pickle a job's plan; raise ``InvalidProgram`` if that is impossible."""
     try:
         return program_bytes(job.plan)
     except Exception as error:
@@ -218,7 +237,7 @@ class ContinuousRunner(SparkRunner):
             try:
                 self.watch(job, server, lambda: bool(query.isActive), lambda: str(query.exception()))
             finally:
-                _unless_gone(query.stop)
+                unless_gone(query.stop)
 
 
 class BatchRunner(SparkRunner):
@@ -235,7 +254,7 @@ class BatchRunner(SparkRunner):
 
         def run() -> None:
             context.setJobGroup(group, job.plan.name, interruptOnCancel=True)
-            carrier = spark.range(0, widths[0], 1, widths[0])
+            carrier = spark.range(0, widths[0], 1, widths[0]) if job.frame is None else rows_over(job)
             try:
                 chain_of(carrier, widths, deployment).write.format("noop").mode("overwrite").save()
             except Exception as error:  # noqa: BLE001 - raised by the watching thread
@@ -250,7 +269,7 @@ class BatchRunner(SparkRunner):
                 thread.join(0.2 if job.master.ended.is_set() and job.master.error is None else 0)
             while thread.is_alive():
                 if job.cancelled.is_set() or job.master.error is not None or not job.master.ended.is_set():
-                    _unless_gone(lambda: context.cancelJobGroup(group))
+                    unless_gone(lambda: context.cancelJobGroup(group))
                 thread.join(0.5)
 
 

@@ -17,7 +17,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from funken.checkpoint.storage import open_storage
-from funken.errors import TaskLost
+from funken.errors import JobExecutionError, TaskLost
 from funken.runtime.blame import failed
 from funken.runtime.messages import Opening, Order, Started, TaskId
 from funken.runtime.settings import TaskSettings
@@ -38,6 +38,7 @@ from funken.timing.clock import SystemClock
 
 _CREDITS = 4
 _MEASURE_SECONDS = 0.5
+_WRITE_SECONDS = 600.0
 _QUEUE_SECONDS = 0.005
 _INPUT_ENDED = object()
 _DRIVER_GONE = object()
@@ -54,6 +55,8 @@ class Deployment:
     authkey: bytes
     path: tuple[str, ...]
     continuous: bool
+    rows: bool = False
+    """Whether level 0 is carried by the rows of a DataFrame that the program reads."""
 
     def __repr__(self) -> str:
         return "Deployment(...)"  # the key must not reach a log
@@ -112,6 +115,7 @@ class TaskShell:
             self._credits.put(None)
         self._done = threading.Event()
         self._stop = False
+        self._finish_writing: Callable[[], None] = lambda: None
         self._fillers = Fillers()
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -133,6 +137,7 @@ class TaskShell:
             control.send(Started(self._id, pid=pid, host=host))
             yield from self._loop(task, control)
             if not self._continuous and not self._stop:
+                self._finish_writing()
                 reader.join()  # Spark reads on in the same stream
         except GeneratorExit:
             raise
@@ -148,15 +153,24 @@ class TaskShell:
         if settings.checkpoints is None:
             return None
         storage = open_storage(settings.checkpoints.folder)
-        cuts: queue.SimpleQueue[Cuts] = queue.SimpleQueue()
+        cuts: queue.SimpleQueue[Cuts | None] = queue.SimpleQueue()
 
         def write() -> None:
-            while True:
-                report = report_of(self._id, settings.attempt, cuts.get(), storage)
+            while (cut := cuts.get()) is not None:
+                report = report_of(self._id, settings.attempt, cut, storage)
                 with contextlib.suppress(OSError):
                     control.send(report)
 
-        threading.Thread(target=write, name="funken-snapshots", daemon=True).start()
+        writer = threading.Thread(target=write, name="funken-snapshots", daemon=True)
+        writer.start()
+
+        def finish() -> None:
+            cuts.put(None)
+            writer.join(_WRITE_SECONDS)
+            if writer.is_alive():
+                raise JobExecutionError(f"the final state of {self._id} was not saved within {_WRITE_SECONDS:.0f} s")
+
+        self._finish_writing = finish
         return cuts.put
 
     # ---- the threads that feed the mailbox
@@ -164,14 +178,19 @@ class TaskShell:
     def _read(self, batches: Iterator[pa.RecordBatch]) -> None:
         try:
             for batch in batches:
-                for block in blocks_of(batch) if self._id.level else ():  # what carries level 0 means nothing
+                for item in self._items(batch):
                     self._credits.get()
-                    self._mailbox.put(block)
+                    self._mailbox.put(item)
         except Exception:  # noqa: BLE001 - stopped, or an upstream task is gone: the same as the end
             pass
         self._mailbox.put(_INPUT_ENDED)
         if self._continuous:
             self._end_if_stuck()
+
+    def _items(self, batch: pa.RecordBatch) -> Iterable[Any]:
+        if self._id.level:
+            return blocks_of(batch)
+        return [batch] if self._deployment.rows else ()  # what carries level 0 means nothing by itself
 
     def _take_order(self, order: Order | None) -> None:
         if order is not None:
@@ -256,12 +275,17 @@ class TaskShell:
         if isinstance(item, bytes):
             self._credits.put(None)
             task.receive(item)
+        elif isinstance(item, pa.RecordBatch):
+            rows = [column.to_pylist() for column in item.columns[:-1]]  # the last one says to which task
+            task.feed(rows, lambda: self._credits.put(None))
         elif isinstance(item, Order):
             task.order(item)
         elif item is _WAKE:
             return
         elif item is _DRIVER_GONE or self._continuous:
             self._stop = True
+        elif self._id.level == 0:
+            task.feed(None, lambda: None)
         elif not task.has_sources and not task.work and not task.finished:
             raise TaskLost(f"the input of {self._id} ended before its data did: a task before it was lost.")
 
