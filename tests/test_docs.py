@@ -24,7 +24,7 @@ PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").r
 MODULES = sorted((ROOT / "src" / "funken").rglob("*.py"))
 
 FENCED = re.compile(
-    r"(?:^<!-- (?P<comment>.*) -->\n)?^(?P<fence>```+)(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=fence)$\n?",
+    r"(?:^<!-- (?P<comment>[^\n]*) -->\n)?^(?P<fence>```+)(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=fence)$\n?",
     re.MULTILINE | re.DOTALL,
 )
 
@@ -104,6 +104,11 @@ Prose.
 connect()
 ```
 Prose between, so the next block is not its output.
+<!-- spark -->
+```python
+start()
+```
+More prose.
 ```text
 2
 ```
@@ -119,6 +124,7 @@ def test_blocks_are_found_with_their_output_and_comment():
     assert examples(PAGE) == [
         Example(2, "", "print(1)\n", "1\n"),
         Example(11, "no-run: needs a broker", "connect()\n", None),
+        Example(16, "spark", "start()\n", None),
     ]
 
 

@@ -131,6 +131,10 @@ class StreamExecutionEnvironment:
         ``execution.micro-batch.interval`` and ``.available-now`` say when batches begin and whether it ends by itself.
 
         Raises ``InvalidProgram`` for what is no DataFrame of PySpark's classic (not Connect) kind, or for a second one.
+
+        >>> StreamExecutionEnvironment.get_execution_environment().from_spark("words")
+        Traceback (most recent call last):
+        funken.errors.InvalidProgram: from_spark() needs a DataFrame of pyspark.sql, but got 'words'
         """
         if not (hasattr(frame, "isStreaming") and hasattr(frame, "mapInArrow")):
             raise InvalidProgram(f"from_spark() needs a DataFrame of pyspark.sql, but got {frame!r}")
