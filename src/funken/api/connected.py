@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from funken.api.functions import (
+from funken.api.co_functions import (
     CoFlatMapFunction,
     CoMapFunction,
     CoProcessFunction,
     KeyedBroadcastProcessFunction,
-    as_call,
 )
+from funken.api.functions import as_call
 from funken.api.stream import DataStream
 from funken.api.typed import typed
 from funken.errors import InvalidProgram

@@ -9,8 +9,9 @@ import inspect
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
+from funken.api.co_functions import FlatJoinFunction
 from funken.api.connected import join_two, two_inputs
-from funken.api.functions import FlatJoinFunction, as_call
+from funken.api.functions import as_call
 from funken.api.typed import typed
 from funken.config import duration_ms
 from funken.errors import InvalidProgram
