@@ -226,7 +226,7 @@ class ProcessFunction(Function):
     ...             yield bad, value  # the same as ctx.output(bad, value)
     >>> parsed = local(["1", "2", "x"]).process(Parse())
     >>> refused = parsed.get_side_output(bad).map(lambda text: f"cannot read {text!r}")
-    >>> parsed.union(refused).execute_and_collect(limit=3)
+    >>> sorted(parsed.union(refused).execute_and_collect(limit=3), key=str)
     [1, 2, "cannot read 'x'"]
     """
 
