@@ -512,7 +512,7 @@ class DataStream(OperatorSettings):
             raise ValueError(f"limit must be more than 0, but is {limit}")
         sink = f"collect-{len(self._environment.graph)}"
         self._apply("collect", CollectSink(sink), **self._width())
-        iterator = self._environment.collect(sink, job_execution_name)
+        iterator = self._environment._collect(sink, job_execution_name)
         if limit is None:
             return iterator
         with iterator:
