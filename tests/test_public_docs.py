@@ -28,9 +28,9 @@ DOCUMENTED = sorted(name for name, thing in SURFACE.items() if callable(thing) o
 
 @cache
 def examples(docstring: str | None) -> str:
-    """Return the source of a docstring's examples; one that is skipped shows nothing."""
+    """Return the source of a docstring's examples; one that is skipped shows nothing, nor does a comment."""
     found = doctest.DocTestParser().get_examples(docstring or "")
-    return "".join(each.source for each in found if not each.options.get(doctest.SKIP))
+    return "".join(re.sub("#.*", "", each.source) for each in found if not each.options.get(doctest.SKIP))
 
 
 def shown(owner: type, name: str) -> bool:
@@ -89,7 +89,7 @@ class Tap:
 
     >>> tap = Tap()
     >>> tap.open()  # doctest: +SKIP
-    >>> tap.turn()
+    >>> tap.turn()  # and see the .flow
     """
 
     def open(self):

@@ -149,7 +149,7 @@ class JobClient:
     >>> from funken.runtime.local import LocalRunner
     >>> _ = env.from_collection(["a", "b"]).print()
     >>> client = JobClient(env.job("letters"), LocalRunner())
-    >>> result = client.run()  # client.start() would return at once
+    >>> result = client.run()
     a
     b
     >>> [vertex.records_in for task in client.metrics().values() for vertex in task.vertices.values()]
@@ -167,7 +167,17 @@ class JobClient:
         self._begun = threading.Event()
 
     def start(self) -> None:
-        """Run the job in a thread of its own, once; returns when its watchers know of it."""
+        """Run the job in a thread of its own, once; returns when its watchers know of it.
+
+        >>> from funken.runtime.local import LocalRunner
+        >>> from funken.testing import local
+        >>> words = local(["to", "be"])
+        >>> _ = words.for_each(len)
+        >>> client = JobClient(words.get_execution_environment().job("lengths"), LocalRunner())
+        >>> client.start()
+        >>> client.get_job_execution_result().result(timeout=30).get_job_id() == client.get_job_id()
+        True
+        """
         name = f"funken-job-{self._job.settings.job_id[:8]}"
         self._thread = threading.Thread(target=self._run_quietly, name=name, daemon=True)
         self._thread.start()

@@ -57,7 +57,7 @@ class DataStream(OperatorSettings):
 
     Between two operators it may be said which subtasks of the second get the records of the first:
 
-    >>> from funken import MapFunction
+    >>> from funken import MapFunction, NumberSequenceSource
     >>> from funken.testing import local
     >>> class Place(MapFunction):
     ...     def open(self, runtime_context):
@@ -76,6 +76,10 @@ class DataStream(OperatorSettings):
     [(0, 1), (0, 2), (1, 3), (1, 4)]
     >>> [number for subtask, number in sorted(placed(local([1, 2]).shuffle()), key=lambda place: place[1])]
     [1, 2]
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
+    >>> halves = env.from_source(NumberSequenceSource(1, 4))  # subtask 0 has 1 and 2, subtask 1 has 3 and 4
+    >>> sorted(halves.rescale().map(Place()).set_parallelism(4).execute_and_collect(limit=4))
+    [(0, 1), (1, 2), (2, 3), (3, 4)]
     """
 
     def __init__(self, environment: StreamExecutionEnvironment, inputs: tuple[Input, ...]) -> None:
@@ -313,22 +317,11 @@ class DataStream(OperatorSettings):
     # ---- partitioning
 
     def rebalance(self) -> DataStream:
-        """Deal records round robin to all subtasks of the next operator, so that each has as much to do.
-
-        The class's example shows this, and the other ways.
-        """
+        """Deal records round robin to all subtasks of the next operator, so that each has as much to do."""
         return self._spread(Rebalance())
 
     def rescale(self) -> DataStream:
-        """Deal records round robin to a share of the next operator's subtasks: fewer connections than ``rebalance`` makes.
-
-        >>> from funken import NumberSequenceSource, StreamExecutionEnvironment
-        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
-        >>> halves = env.from_source(NumberSequenceSource(1, 8))  # subtask 0 has 1 to 4, subtask 1 the rest
-        >>> smallest = halves.rescale().map_block(lambda block: [min(block)]).set_parallelism(4)
-        >>> sorted(smallest.execute_and_collect(limit=4))
-        [1, 2, 5, 6]
-        """
+        """Deal records round robin to a share of the next operator's subtasks: fewer connections than ``rebalance`` makes."""
         return self._spread(Rescale())
 
     def shuffle(self) -> DataStream:
