@@ -55,6 +55,12 @@ class DataStream(OperatorSettings):
     >>> words.map(str.upper).execute_and_collect(limit=3)
     ['TO', 'BE', 'OR']
 
+    How an operator is called and how it runs is said right after it:
+
+    >>> upper = env.from_collection(["to be"]).map(str.upper).name("capitals").set_buffer_timeout(5)
+    >>> upper.get_name(), upper.execute_and_collect(limit=1)
+    ('capitals', ['TO BE'])
+
     Between two operators it may be said which subtasks of the second get the records of the first:
 
     >>> from funken import MapFunction, NumberSequenceSource
@@ -392,13 +398,7 @@ class DataStream(OperatorSettings):
         return self._change("force_non_parallel()", parallelism=1, max_parallelism=1)
 
     def set_buffer_timeout(self, timeout_millis: int) -> DataStream:
-        """Keep this operator out of chains with another timeout (ms); its blocks leave after the environment's so far.
-
-        >>> from funken.testing import local
-        >>> stream = local([1]).map(abs).map(str).set_buffer_timeout(0)
-        >>> [vertex.name for vertex in stream.get_execution_environment().compile().vertices]
-        ['collection -> map', 'map']
-        """
+        """Keep this operator out of chains with another timeout (ms); its blocks leave after the environment's so far."""
         return self._change("set_buffer_timeout()", buffer_timeout=timeout_millis)
 
     def start_new_chain(self) -> DataStream:
