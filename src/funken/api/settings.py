@@ -29,16 +29,8 @@ class OperatorSettings:
     >>> stream = local(["to", "be"]).map(str.upper).name("capitals").set_parallelism(2)
     >>> longest = stream.key_by(len).reduce(max).name("longest").uid("longest-word").set_description("one per length")
     >>> env = longest.get_execution_environment()
-    >>> print(env.explain())
-    Flink Streaming Job: 3 levels, 4 task slots
-    level 0 (width 1)
-      [0] collection
-          -> [1] by REBALANCE
-    level 1 (width 2)
-      [1] capitals  x2
-          -> [2] by HASH
-    level 2 (width 1)
-      [2] longest
+    >>> [(vertex.name, vertex.parallelism) for vertex in env.compile().vertices]
+    [('collection', 1), ('capitals', 2), ('longest', 1)]
     >>> operator = json.loads(env.explain("json"))["vertices"][2]["operators"][0]
     >>> operator["name"], operator["state_id"], operator["description"]
     ('longest', 'longest-word', 'one per length')

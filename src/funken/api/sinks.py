@@ -17,13 +17,8 @@ class DataStreamSink(OperatorSettings):
     >>> from funken.testing import local
     >>> numbers = local([1, 2])
     >>> sink = numbers.print().name("to the terminal").uid("printed").set_parallelism(2).disable_chaining()
-    >>> print(numbers.get_execution_environment().explain())
-    Flink Streaming Job: 2 levels, 3 task slots
-    level 0 (width 1)
-      [0] collection
-          -> [1] by REBALANCE
-    level 1 (width 2)
-      [1] to the terminal  x2
+    >>> [(vertex.name, vertex.parallelism) for vertex in numbers.get_execution_environment().compile().vertices]
+    [('collection', 1), ('to the terminal', 2)]
     """
 
     def __init__(self, environment: StreamExecutionEnvironment, node: Node) -> None:

@@ -338,10 +338,9 @@ class DataStream(OperatorSettings):
         """Send records to the subtask of the same index; raises ``InvalidProgram`` (at ``execute``) if parallelisms differ.
 
         >>> from funken.testing import local
-        >>> print(local([1]).forward().map(str).get_execution_environment().explain())
-        Flink Streaming Job: 1 level, 1 task slot
-        level 0 (width 1)
-          [0] collection -> map
+        >>> stream = local([1]).map(abs).forward().map(str).rebalance().map(len)
+        >>> [vertex.name for vertex in stream.get_execution_environment().compile().vertices]
+        ['collection -> map -> map', 'map']
         """
         return self._spread(Forward())
 
