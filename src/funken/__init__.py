@@ -8,34 +8,32 @@
 
 from funken.api import async_retry_predicates
 from funken.api.async_io import AsyncDataStream, AsyncFunction, blocking, cached
-from funken.api.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
-from funken.api.environment import RuntimeExecutionMode, StreamExecutionEnvironment
-from funken.api.functions import (
-    AggregateFunction,
-    AllWindowFunction,
+from funken.api.co_functions import (
     BroadcastProcessFunction,
-    CheckpointedFunction,
     CoFlatMapFunction,
     CoGroupFunction,
     CoMapFunction,
     CoProcessFunction,
-    FilterFunction,
     FlatJoinFunction,
-    FlatMapFunction,
-    Function,
     JoinFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
+    ProcessJoinFunction,
+)
+from funken.api.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
+from funken.api.environment import RuntimeExecutionMode, StreamExecutionEnvironment
+from funken.api.functions import (
+    AggregateFunction,
+    CheckpointedFunction,
+    FilterFunction,
+    FlatMapFunction,
+    Function,
     KeyedProcessFunction,
     KeySelector,
     MapFunction,
     Partitioner,
-    ProcessAllWindowFunction,
     ProcessFunction,
-    ProcessJoinFunction,
-    ProcessWindowFunction,
     ReduceFunction,
-    WindowFunction,
 )
 from funken.api.job import CloseableIterator, JobClient, JobExecutionResult, JobStatus
 from funken.api.joins import CoGroupedStreams, IntervalJoin, IntervalJoined, JoinedStreams
@@ -43,6 +41,12 @@ from funken.api.keyed import KeyedStream
 from funken.api.options import CheckpointConfig, CheckpointingMode, ExecutionConfig, ExternalizedCheckpointRetention
 from funken.api.sinks import DataStreamSink
 from funken.api.stream import DataStream
+from funken.api.window_functions import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
 from funken.api.windowed import AllWindowedStream, WindowedStream
 from funken.config import Configuration
 from funken.connectors.base import Boundedness, Sink, SinkWriter, Source, SourceReader, SplitEnumerator

@@ -80,6 +80,14 @@ def test_checkpoint_settings_are_kept(env):
     assert config.get_aligned_checkpoint_timeout() == Duration.of_millis(3000)
 
 
+@pytest.mark.parametrize("spelling", ["RETAIN_ON_CANCELLATION", "retain_on_cancellation"])
+def test_a_retention_is_read_however_it_is_spelt(env, spelling):
+    env.get_configuration().set("execution.checkpointing.externalized-checkpoint-retention", spelling)
+
+    retention = env.get_checkpoint_config().get_externalized_checkpoint_retention()
+    assert retention is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
+
+
 def test_execution_settings_without_effect_are_remembered(env):
     config = env.get_config()
 

@@ -30,14 +30,30 @@ class AsyncFunction(Function):
     """Asks for something, record by record; ``open`` and ``close`` may be coroutines too.
 
     All coroutines run in one event loop, which has a thread of its own in each subtask.
+
+    >>> import asyncio
+    >>> from funken.testing import local
+    >>> class Lookup(AsyncFunction):
+    ...     async def open(self, runtime_context):
+    ...         self.answers = {"a": "quick"}  # a session of a client, in earnest
+    ...     async def async_invoke(self, value):
+    ...         if value not in self.answers:
+    ...             await asyncio.sleep(60)
+    ...         return [(value, self.answers[value])]
+    ...     def timeout(self, value):
+    ...         return [(value, "too slow")]
+    >>> AsyncDataStream.ordered_wait(local(["a"]), Lookup(), timeout="5 s").execute_and_collect(limit=1)
+    [('a', 'quick')]
+    >>> AsyncDataStream.ordered_wait(local(["b"]), Lookup(), timeout="5 ms").execute_and_collect(limit=1)
+    [('b', 'too slow')]
     """
 
     async def async_invoke(self, value: Any) -> list[Any]:
-        """Return the list of results for a record."""
+        """Return the list of results for a record; what it raises fails the job, or is tried again."""
         raise NotImplementedError
 
     def timeout(self, value: Any) -> list[Any]:
-        """Return the results for a record whose request took too long; by default the job fails."""
+        """Return the results for a record whose request took too long; by default raises ``TimeoutError``."""
         raise TimeoutError(f"Async function call has timed out for input: {value}")
 
 
@@ -180,17 +196,36 @@ class AsyncDataStream:
     ``capacity`` records per subtask wait at once; then the stream waits. Watermarks are never overtaken, and results
     carry the timestamps of their records.
 
+    Raises ``TypeError`` for a function that is not asynchronous, ``InvalidProgram`` for settings that contradict.
+
     >>> import asyncio
+    >>> from funken import AsyncRetryStrategy, async_retry_predicates
     >>> from funken.testing import local
-    >>> class Lookup(AsyncFunction):
+    >>> async def twice(value):
+    ...     await asyncio.sleep(0.002 if value == 1 else 0)
+    ...     return [value * 2]
+    >>> AsyncDataStream.ordered_wait(local([1, 2]), twice, timeout="5 s", capacity=10).execute_and_collect(limit=2)
+    [2, 4]
+    >>> sorted(AsyncDataStream.unordered_wait(local([1, 2]), twice, timeout="5 s").execute_and_collect(limit=2))
+    [2, 4]
+
+    A request may be made again, if it failed or its result is not good enough:
+
+    >>> class Flaky(AsyncFunction):
+    ...     def open(self, runtime_context):
+    ...         self.attempts = 0
     ...     async def async_invoke(self, value):
-    ...         await asyncio.sleep(0.001)
-    ...         return [(value, "found")]
-    ...     def timeout(self, value):
-    ...         return [(value, "unknown")]
-    >>> stream = AsyncDataStream.ordered_wait(local([1, 2]), Lookup(), timeout="5 s", capacity=10)
-    >>> stream.execute_and_collect(limit=2)
-    [(1, 'found'), (2, 'found')]
+    ...         self.attempts += 1
+    ...         if self.attempts < 3:
+    ...             raise ConnectionError("not yet")
+    ...         return [f"{value}: attempt {self.attempts}"]
+    >>> strategy = AsyncRetryStrategy.fixed_delay(
+    ...     max_attempts=5, backoff_time_millis=1, exception_predicate=async_retry_predicates.has_exception_predicate
+    ... )
+    >>> for wait in AsyncDataStream.ordered_wait_with_retry, AsyncDataStream.unordered_wait_with_retry:
+    ...     wait(local(["a"]), Flaky(), timeout="5 s", async_retry_strategy=strategy).execute_and_collect(limit=1)
+    ['a: attempt 3']
+    ['a: attempt 3']
     """
 
     @staticmethod
@@ -209,7 +244,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: Any = None,
     ) -> DataStream:
-        """Emit results as they come, and make requests again as the strategy says."""
+        """Emit results as they come, and make requests again as the strategy says; needs a timeout (all attempts)."""
         return _add(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, ordered=False)
 
     @staticmethod
@@ -228,7 +263,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: Any = None,
     ) -> DataStream:
-        """Emit results in the order of the records, and make requests again as the strategy says."""
+        """Emit results in the order of the records, and make requests again as the strategy says; needs a timeout."""
         return _add(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, ordered=True)
 
 

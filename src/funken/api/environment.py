@@ -34,7 +34,15 @@ from funken.types.info import declared
 
 
 class RuntimeExecutionMode(enum.Enum):
-    """Whether results come as they develop, or once."""
+    """Whether results come as they develop (STREAMING), or once; AUTOMATIC is BATCH if every source is bounded.
+
+    >>> def totals(mode):
+    ...     env = StreamExecutionEnvironment.create_local_environment(parallelism=1).set_runtime_mode(mode)
+    ...     with env.from_collection([1, 2, 3]).key_by(lambda n: "all").sum().execute_and_collect() as results:
+    ...         return list(results)
+    >>> totals(RuntimeExecutionMode.STREAMING), totals(RuntimeExecutionMode.BATCH)
+    ([1, 3, 6], [6])
+    """
 
     STREAMING = 0
     BATCH = 1
@@ -49,6 +57,17 @@ class StreamExecutionEnvironment:
     >>> result = env.execute("letters")
     B
     A
+
+    Most of what can be said about how a program runs is an option of its configuration, and has a method too:
+
+    >>> env = env.set_parallelism(2).set_max_parallelism(64).set_buffer_timeout(5).disable_operator_chaining()
+    >>> env.get_parallelism(), env.get_max_parallelism(), env.get_buffer_timeout(), env.is_chaining_enabled()
+    (2, 64, 5, False)
+    >>> env.get_configuration().to_dict()["execution.buffer-timeout.interval"]
+    5
+    >>> env = env.configure(Configuration({"execution.checkpointing.interval": "10 s"}))
+    >>> env.get_checkpoint_config().get_checkpoint_interval()
+    10000
     """
 
     def __init__(self, configuration: Configuration | None = None, session: Any = None) -> None:
@@ -64,7 +83,13 @@ class StreamExecutionEnvironment:
         """Return an environment that runs on Spark: in the ``SparkSession`` given, the active one, or a new local one.
 
         The option ``execution.target`` chooses another way to run; see ``funken.config``. Options of the command line
-        (``funken run -D``) count where neither ``configuration`` nor the program sets them.
+        (``funken run -D``) count where neither ``configuration`` nor the program sets them. Nothing starts before
+        ``execute``.
+
+        >>> configuration = Configuration({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(configuration)
+        >>> env.from_collection(["on", "Spark", "without", "it"]).filter(str.islower).execute_and_collect(limit=3)
+        ['on', 'without', 'it']
         """
         environment = StreamExecutionEnvironment(config.default_configuration(), spark)
         return environment.configure(configuration) if configuration else environment
@@ -73,7 +98,10 @@ class StreamExecutionEnvironment:
     def create_local_environment(
         parallelism: int | None = None, configuration: Configuration | None = None
     ) -> StreamExecutionEnvironment:
-        """Return an environment that runs in this process, without Spark: for tests, notebooks and debuggers."""
+        """Return an environment that runs in this process, without Spark: for tests, notebooks and debuggers.
+
+        Without a parallelism there is one subtask per core; all of them run in one thread.
+        """
         environment = StreamExecutionEnvironment(configuration)
         environment._configuration.set(config.TARGET, "local")
         return environment if parallelism is None else environment.set_parallelism(parallelism)
@@ -81,7 +109,15 @@ class StreamExecutionEnvironment:
     # ---- sources
 
     def from_collection(self, collection: Iterable[Any], type_info: Any = None) -> DataStream:
-        """Read a collection; bounded, in one subtask. A declared type is applied to the elements at once."""
+        """Read a collection; bounded, in one subtask. A declared type is applied to the elements at once.
+
+        >>> from funken import Row, Types
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> type_info = Types.ROW_NAMED(["name", "age"], [Types.STRING(), Types.INT()])
+        >>> people = env.from_collection([("ann", 33), Row(name="bob", age=29)], type_info)
+        >>> people.map(lambda person: person.name).execute_and_collect(limit=2)
+        ['ann', 'bob']
+        """
         of = declared(type_info)
         elements = collection if of is None else [*map(converter(of), collection)]
         return self.from_source(
@@ -98,13 +134,16 @@ class StreamExecutionEnvironment:
         source_name: str = "source",
         type_info: Any = None,
     ) -> DataStream:
-        """Read a source, with timestamps and watermarks by a strategy, per split.
+        """Read a source, with timestamps and watermarks by a strategy, per split; none by default.
+
+        ``type_info`` declares the type of the records. Raises ``TypeError`` for what is no ``Source``.
 
         >>> from funken import NumberSequenceSource
         >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
-        >>> numbers = env.from_source(NumberSequenceSource(1, 3), WatermarkStrategy.no_watermarks(), "numbers")
-        >>> numbers.execute_and_collect(limit=3)
-        [1, 2, 3]
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda n, _: n * 1000)
+        >>> numbers = env.from_source(NumberSequenceSource(1, 3), strategy, "numbers")
+        >>> numbers.process(lambda n, ctx: [(n, ctx.timestamp())]).execute_and_collect(limit=3)
+        [(1, 1000), (2, 2000), (3, 3000)]
         """
         if not isinstance(source, Source):
             raise TypeError(f"from_source() needs a Source, but got {source!r}")
@@ -153,7 +192,7 @@ class StreamExecutionEnvironment:
     # ---- configuration
 
     def configure(self, configuration: Configuration) -> StreamExecutionEnvironment:
-        """Take over options."""
+        """Take over all options that are set in ``configuration``."""
         self._configuration.add_all(configuration)
         return self
 
@@ -162,7 +201,13 @@ class StreamExecutionEnvironment:
         return self._configuration
 
     def get_config(self) -> ExecutionConfig:
-        """Return the part of the configuration that Flink keeps in an ``ExecutionConfig``."""
+        """Return the part of the configuration that Flink keeps in an ``ExecutionConfig``.
+
+        >>> env = StreamExecutionEnvironment.create_local_environment()
+        >>> _ = env.get_config().set_auto_watermark_interval(50)
+        >>> env.get_configuration().get(config.AUTO_WATERMARK_INTERVAL)
+        50
+        """
         return ExecutionConfig(self._configuration)
 
     def get_checkpoint_config(self) -> CheckpointConfig:
@@ -170,7 +215,7 @@ class StreamExecutionEnvironment:
         return CheckpointConfig(self._configuration)
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
-        """Set how many subtasks an operator has unless it says otherwise."""
+        """Set how many subtasks an operator has unless it says otherwise; raises ``InvalidProgram`` below 1."""
         if parallelism < 1:
             raise InvalidProgram(f"parallelism must be at least 1, but is {parallelism}")
         self._configuration.set(config.PARALLELISM, parallelism)
@@ -181,7 +226,7 @@ class StreamExecutionEnvironment:
         return self._configuration.get(config.PARALLELISM)
 
     def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
-        """Set the number of key groups."""
+        """Set the number of key groups, which no operator can have more subtasks than; kept state depends on it."""
         self._configuration.set(config.MAX_PARALLELISM, max_parallelism)
         return self
 
@@ -190,7 +235,16 @@ class StreamExecutionEnvironment:
         return self._configuration.get(config.MAX_PARALLELISM)
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
-        """Choose between STREAMING, BATCH and AUTOMATIC."""
+        """Choose between STREAMING, BATCH and AUTOMATIC; BATCH raises ``InvalidProgram`` at ``execute`` if a source is unbounded.
+
+        >>> from funken import DataGeneratorSource
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> _ = env.set_runtime_mode(RuntimeExecutionMode.BATCH).from_source(DataGeneratorSource(str), None, "endless").print()
+        >>> env.execute()
+        Traceback (most recent call last):
+        ...
+        funken.errors.InvalidProgram: runtime mode BATCH cannot run unbounded sources, but 'endless' never ends. Use ...
+        """
         self._configuration.set(config.RUNTIME_MODE, execution_mode.name)
         return self
 
@@ -271,7 +325,16 @@ class StreamExecutionEnvironment:
         return needed
 
     def compile(self, name: str | None = None) -> PhysicalPlan:
-        """Compile the program as it stands, without running it."""
+        """Compile the program as it stands, without running it.
+
+        Raises ``InvalidProgram`` for an empty program, and for settings of operators that contradict each other.
+
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
+        >>> _ = env.from_collection([1]).key_by(lambda x: x).sum().print()
+        >>> plan = env.compile()
+        >>> [(vertex.name, vertex.parallelism) for vertex in plan.vertices], plan.slots
+        ([('collection', 1), ('sum -> print', 2)], 3)
+        """
         return self._compile(self.graph, name, None)
 
     def _compile(self, graph: StreamGraph, name: str | None, runner: Runner | None) -> PhysicalPlan:
@@ -299,7 +362,14 @@ class StreamExecutionEnvironment:
         return explain_json(plan) if format == "json" else explain_text(plan)
 
     def get_execution_plan(self) -> str:
-        """Return the plan as JSON."""
+        """Return the plan as JSON.
+
+        >>> import json
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
+        >>> _ = env.from_collection([1]).key_by(lambda x: x).sum().print()
+        >>> [(edge["from"], edge["to"], edge["partitioning"]) for edge in json.loads(env.get_execution_plan())["edges"]]
+        [(0, 1, 'HASH')]
+        """
         return self.explain("json")
 
     def _submit(self, name: str | None) -> JobClient:
@@ -311,7 +381,15 @@ class StreamExecutionEnvironment:
     def job(self, name: str | None = None, runner: Runner | None = None, hold: bool = False) -> Job:
         """Take the program as a job that a runner can run; the environment is empty afterwards.
 
-        ``hold`` keeps a task's output back until the task has finished, for runners that repeat tasks.
+        ``hold`` keeps a task's output back until the task has finished, for runners that repeat tasks. ``execute`` does
+        all this by itself.
+
+        >>> from funken.runtime.local import LocalRunner
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> _ = env.from_collection(["by", "hand"]).print()
+        >>> LocalRunner().run(env.job("my job"))
+        by
+        hand
         """
         conf = self._configuration
         plan = self._compile(self.graph, name, runner)
@@ -328,21 +406,43 @@ class StreamExecutionEnvironment:
 
         Raises ``InvalidProgram`` for a program that cannot be planned, and ``JobExecutionError`` for a job that failed.
         Ctrl-C stops the job and leaves nothing of it behind.
+
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> _ = env.from_collection([2, 0]).map(lambda x: 1 // x).name("invert").print()
+        >>> env.execute("fractions")
+        Traceback (most recent call last):
+        ...
+        funken.errors.OperatorFailed: operator 'invert' (subtask 0) failed at the record 0: ZeroDivisionError: ...
         """
         return self._submit(job_name).run()
 
     def execute_async(self, job_name: str | None = None) -> JobClient:
-        """Start the program and return at once, with a client to watch and cancel it."""
+        """Start the program and return at once, with a client to watch and cancel it.
+
+        What makes the job fail is raised where its result is asked for.
+
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> _ = env.from_collection(["b", "a"]).print()
+        >>> result = env.execute_async("letters").get_job_execution_result().result()
+        b
+        a
+        """
         client = self._submit(job_name)
         client.start()
         return client
 
-    def collect(self, sink: str, job_name: str | None = None) -> CloseableIterator[Any]:
+    def _collect(self, sink: str, job_name: str | None) -> CloseableIterator[Any]:
         """Start the program and return the records of a ``CollectSink`` of it."""
         client = self._submit(job_name)
-        collector = client.collector(sink)
+        collector = client._collector(sink)
         client.start()
         return CloseableIterator(collector, client)
 
     def close(self) -> None:
-        """Release the environment; a Spark session that Funken made is kept for the next job."""
+        """Release the environment; a Spark session that Funken made is kept for the next job.
+
+        >>> from contextlib import closing
+        >>> with closing(StreamExecutionEnvironment.create_local_environment(parallelism=1)) as env:
+        ...     env.from_collection([1]).execute_and_collect(limit=1)
+        [1]
+        """

@@ -33,7 +33,11 @@ logger = logging.getLogger(__name__)
 
 
 class JobStatus(enum.Enum):
-    """Where a job stands (Flink's names)."""
+    """Where a job stands (Flink's names).
+
+    >>> [status.name for status in JobStatus if status.is_globally_terminal_state()]
+    ['FAILED', 'CANCELED', 'FINISHED']
+    """
 
     CREATED = 0
     RUNNING = 1
@@ -47,14 +51,23 @@ class JobStatus(enum.Enum):
 
 
 class JobExecutionResult:
-    """What a finished job tells: its id, how long it ran, and its accumulators."""
+    """What a finished job tells: its id, how long it ran, and its accumulators.
+
+    >>> from funken import StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> _ = env.from_collection([1]).print()
+    >>> result = env.execute()
+    1
+    >>> len(result.get_job_id()), result.get_net_runtime() < 60_000, result.get_all_accumulator_results()
+    (32, True, {})
+    """
 
     def __init__(self, job_id: str, net_runtime: int) -> None:
         self._job_id = job_id
         self._net_runtime = net_runtime
 
     def get_job_id(self) -> str:
-        """Return the job's id."""
+        """Return the job's id: 32 hexadecimal digits."""
         return self._job_id
 
     def get_net_runtime(self) -> int:
@@ -62,11 +75,17 @@ class JobExecutionResult:
         return self._net_runtime
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:
-        """Return an accumulator's value; there are none yet."""
+        """Raise ``KeyError``: functions have metrics (``get_metrics_group()``) rather than accumulators.
+
+        >>> JobExecutionResult("0" * 32, 5).get_accumulator_result("lines")
+        Traceback (most recent call last):
+        ...
+        KeyError: 'lines'
+        """
         return self.get_all_accumulator_results()[accumulator_name]
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
-        """Return all accumulators."""
+        """Return all accumulators; there are none."""
         return {}
 
     def __repr__(self) -> str:
@@ -74,7 +93,12 @@ class JobExecutionResult:
 
 
 class CompletableFuture(Generic[T]):
-    """PyFlink's future: ``result()`` waits."""
+    """PyFlink's future: ``result()`` waits.
+
+    >>> future = CompletableFuture.of("savepoints/savepoint-1")
+    >>> future.done(), future.cancelled(), future.exception(), future.result(timeout=5)
+    (True, False, None, 'savepoints/savepoint-1')
+    """
 
     def __init__(self, future: Future[T]) -> None:
         self._future = future
@@ -87,7 +111,7 @@ class CompletableFuture(Generic[T]):
         return CompletableFuture(future)
 
     def result(self, timeout: float | None = None) -> T:
-        """Wait (at most ``timeout`` s) and return the value, or raise what went wrong."""
+        """Wait (at most ``timeout`` s, then ``TimeoutError``) and return the value, or raise what went wrong."""
         return self._future.result(timeout)
 
     def done(self) -> bool:
@@ -108,7 +132,29 @@ class CompletableFuture(Generic[T]):
 
 
 class JobClient:
-    """A running job."""
+    """A running job, as ``execute_async`` returns it.
+
+    >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> _ = env.from_source(DataGeneratorSource(str, None, 1000), None, "endless").for_each(len)
+    >>> client = env.execute_async("count for ever")
+    >>> client.plan.name, len(client.get_job_id()), client.get_job_status().result().name
+    ('count for ever', 32, 'RUNNING')
+    >>> client.cancel().result(timeout=30)
+    >>> client.get_job_status().result().name, client.get_job_execution_result().exception()
+    ('CANCELED', JobCancelled("job 'count for ever' was cancelled"))
+
+    A job can also be run by hand, with a runner of one's own choice:
+
+    >>> from funken.runtime.local import LocalRunner
+    >>> _ = env.from_collection(["a", "b"]).print()
+    >>> client = JobClient(env.job("letters"), LocalRunner())
+    >>> result = client.run()
+    a
+    b
+    >>> [vertex.records_in for task in client.metrics().values() for vertex in task.vertices.values()]
+    [2]
+    """
 
     def __init__(self, job: Job, runner: Runner) -> None:
         self._job = job
@@ -121,7 +167,17 @@ class JobClient:
         self._begun = threading.Event()
 
     def start(self) -> None:
-        """Run the job in a thread of its own; returns when its watchers know of it."""
+        """Run the job in a thread of its own, once; returns when its watchers know of it.
+
+        >>> from funken.runtime.local import LocalRunner
+        >>> from funken.testing import local
+        >>> words = local(["to", "be"])
+        >>> _ = words.for_each(len)
+        >>> client = JobClient(words.get_execution_environment().job("lengths"), LocalRunner())
+        >>> client.start()
+        >>> client.get_job_execution_result().result(timeout=30).get_job_id() == client.get_job_id()
+        True
+        """
         name = f"funken-job-{self._job.settings.job_id[:8]}"
         self._thread = threading.Thread(target=self._run_quietly, name=name, daemon=True)
         self._thread.start()
@@ -134,7 +190,10 @@ class JobClient:
             return
 
     def run(self) -> JobExecutionResult:
-        """Run the job here, to its end; what is prepared is committed only if it succeeds."""
+        """Run the job here, once and to its end; what is prepared is committed only if it succeeds.
+
+        Raises ``JobExecutionError`` if it fails, ``JobCancelled`` if it is cancelled.
+        """
         clock = SystemClock()
         begin = clock.monotonic()
         self._status = JobStatus.RUNNING
@@ -223,7 +282,7 @@ class JobClient:
         return CompletableFuture.of(self._status)
 
     def cancel(self) -> CompletableFuture[None]:
-        """Stop the job; the future is done when nothing of it is left."""
+        """Stop the job; the future is done when nothing of it is left. A job that is over stays as it is."""
         if not self._result.done():
             self._job.cancel()
         done: Future[None] = Future()
@@ -234,6 +293,18 @@ class JobClient:
         """Save the state of the running job, which goes on; the future has the savepoint's path.
 
         Without a directory it goes where ``execution.checkpointing.savepoint-dir`` says, else beside the checkpoints.
+        Raises ``InvalidProgram`` for a job without checkpoints; a savepoint that fails is raised by the future.
+
+        >>> import tempfile
+        >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1).enable_checkpointing(1000)
+        >>> _ = env.from_source(DataGeneratorSource(str, None, 1000)).uid("numbers").for_each(len)
+        >>> client = env.execute_async()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = client.trigger_savepoint(folder).result(timeout=30)
+        ...     path.startswith(folder), client.get_job_status().result().name
+        ...     client.cancel().result(timeout=30)
+        (True, 'RUNNING')
         """
         return CompletableFuture(self._savepoint(savepoint_directory, None))
 
@@ -251,7 +322,7 @@ class JobClient:
         >>> _ = env.from_source(DataGeneratorSource(str, None, 1000)).uid("numbers").for_each(len)
         >>> client = env.execute_async()
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = client.stop_with_savepoint(False, folder).result()
+        ...     path = client.stop_with_savepoint(False, folder).result(timeout=30)
         ...     path.startswith(folder), client.get_job_status().result()
         (True, <JobStatus.FINISHED: 4>)
         """
@@ -285,23 +356,33 @@ class JobClient:
         return self._job.checkpoints.savepoint(directory, stop)
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """Return a future of the result; it raises what made the job fail."""
+        """Return a future of the result; it raises what made the job fail, or ``JobCancelled``."""
         return CompletableFuture(self._result)
 
-    def collector(self, sink: str) -> Collector:
+    def _collector(self, sink: str) -> Collector:
         """Return where the records of a collecting sink arrive."""
         self._wanted.add(sink)
         return self._job.master.collectors[sink]
 
     def metrics(self) -> dict[Any, Any]:
-        """Return the newest metrics of each task."""
+        """Return the newest metrics of each task: counts and the watermark per vertex; tasks report twice a second."""
         return dict(self._job.master.metrics)
 
 
 class CloseableIterator(Generic[T]):
     """The records of ``execute_and_collect``, as they come; closing it stops the job.
 
-    Iterate, call ``next()``, or use it in a ``with`` block.
+    Iterate, call ``next()``, or use it in a ``with`` block, which closes it. What makes the job fail is raised by it.
+
+    >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> squares = env.from_source(DataGeneratorSource(lambda index: index * index))
+    >>> records = squares.execute_and_collect("squares")  # there is no end of them
+    >>> records.next(), records.next(), next(records)
+    (0, 1, 4)
+    >>> records.close()
+    >>> records.get_job_client().get_job_status().result().name
+    'CANCELED'
     """
 
     def __init__(self, collector: Collector, client: JobClient) -> None:
@@ -327,7 +408,7 @@ class CloseableIterator(Generic[T]):
             self._block = iter(block)
 
     def next(self) -> T:
-        """Return the next record."""
+        """Return the next record, waiting for it; raises ``StopIteration`` after the last."""
         return self.__next__()
 
     def get_job_client(self) -> JobClient:

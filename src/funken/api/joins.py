@@ -9,8 +9,9 @@ import inspect
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
+from funken.api.co_functions import FlatJoinFunction
 from funken.api.connected import join_two, two_inputs
-from funken.api.functions import FlatJoinFunction, as_call
+from funken.api.functions import as_call
 from funken.api.typed import typed
 from funken.config import duration_ms
 from funken.errors import InvalidProgram
@@ -30,20 +31,20 @@ class CoGroupedStreams:
 
     Every key of a window counts, also one that occurs in one stream only.
 
-    >>> from funken import TumblingEventTimeWindows, WatermarkStrategy
-    >>> from funken.testing import local
+    >>> from funken import StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
     >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e[1])
-    >>> one = local([("a", 1), ("b", 2)]).assign_timestamps_and_watermarks(strategy)
-    >>> two = one.filter(lambda e: e[0] == "a").map(str)
+    >>> orders = env.from_collection([("ann", 1), ("bob", 2)]).assign_timestamps_and_watermarks(strategy)
+    >>> payments = env.from_collection([("ann", 4), ("ann", 12)]).assign_timestamps_and_watermarks(strategy)
     >>> grouped = (
-    ...     one.co_group(two)
-    ...     .where(lambda e: e[0])
-    ...     .equal_to(lambda text: text[2])
+    ...     orders.co_group(payments)
+    ...     .where(lambda order: order[0])
+    ...     .equal_to(lambda payment: payment[0])
     ...     .window(TumblingEventTimeWindows.of(10))
-    ...     .apply(lambda first, second: [(first, second)])
+    ...     .apply(lambda orders, payments: [(orders, payments)])
     ... )
-    >>> grouped.execute_and_collect(limit=2)
-    [([('a', 1)], ["('a', 1)"]), ([('b', 2)], [])]
+    >>> sorted(grouped.execute_and_collect(limit=3))
+    [([], [('ann', 12)]), ([('ann', 1)], [('ann', 4)]), ([('bob', 2)], [])]
     """
 
     _name = "co_group"
@@ -65,14 +66,17 @@ class CoGroupedStreams:
 class JoinedStreams(CoGroupedStreams):
     """Two streams that are to be joined, by key and window; see ``DataStream.join``.
 
-    >>> from funken import TumblingEventTimeWindows, WatermarkStrategy
-    >>> from funken.testing import local
+    Only pairs of one key and window count; what has no partner there is left out.
+
+    >>> from funken import StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
     >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e[1])
-    >>> one = local([("a", 1), ("b", 2), ("a", 11)]).assign_timestamps_and_watermarks(strategy)
-    >>> two = one.filter(lambda e: e[0] == "a")
-    >>> joined = one.join(two).where(lambda e: e[0]).equal_to(lambda e: e[0]).window(TumblingEventTimeWindows.of(10))
-    >>> joined.apply(lambda left, right: (left, right)).execute_and_collect(limit=2)
-    [(('a', 1), ('a', 1)), (('a', 11), ('a', 11))]
+    >>> orders = env.from_collection([("ann", 1), ("bob", 2), ("ann", 11)]).assign_timestamps_and_watermarks(strategy)
+    >>> payments = env.from_collection([("ann", 4), ("ann", 12)]).assign_timestamps_and_watermarks(strategy)
+    >>> keyed = orders.join(payments).where(lambda order: order[0]).equal_to(lambda payment: payment[0])
+    >>> pairs = keyed.window(TumblingEventTimeWindows.of(10)).apply(lambda order, payment: (order, payment))
+    >>> pairs.execute_and_collect(limit=2)
+    [(('ann', 1), ('ann', 4)), (('ann', 11), ('ann', 12))]
     """
 
     _name = "join"
@@ -88,7 +92,7 @@ def _window_function(function: CoGroup) -> WindowFunction:
 
 
 class Where:
-    """Two streams, the first with its key."""
+    """Two streams, the first with its key; ``CoGroupedStreams`` and ``JoinedStreams`` show all clauses together."""
 
     def __init__(self, streams: CoGroupedStreams, key1: Call) -> None:
         self._streams = streams
@@ -115,6 +119,14 @@ class WithWindow:
     """Two streams with their keys and windows.
 
     Assigners, triggers and evictors of your own see each record as a ``TaggedUnion``.
+
+    >>> from funken import CountEvictor, CountTrigger, GlobalWindows
+    >>> from funken.testing import local
+    >>> numbers = local([1, 2, 3])
+    >>> keyed = numbers.co_group(numbers.map(lambda n: n * 10)).where(lambda n: "all").equal_to(lambda n: "all")
+    >>> windows = keyed.window(GlobalWindows.create()).trigger(CountTrigger.of(6)).evictor(CountEvictor.of(6))
+    >>> windows.allowed_lateness(0).apply(lambda ones, tens: [(sum(ones), sum(tens))]).execute_and_collect(limit=1)
+    [(6, 60)]
     """
 
     def __init__(self, streams: CoGroupedStreams, key1: Call, key2: Call, assigner: Any) -> None:
@@ -139,7 +151,10 @@ class WithWindow:
         return self._with(_evictor=evictor)
 
     def allowed_lateness(self, time_ms: Any) -> WithWindow:
-        """Keep windows this much longer (ms or ``timedelta``), and compute them again for each late record."""
+        """Keep windows this much longer (ms or ``timedelta``), and compute them again for each late record.
+
+        Raises ``InvalidProgram`` for a negative time.
+        """
         lateness = duration_ms(time_ms)
         if lateness < 0:
             raise InvalidProgram(f"allowed lateness must not be negative, but is {lateness} ms")
@@ -169,7 +184,18 @@ class WithWindow:
 
 
 class IntervalJoin:
-    """Two keyed streams that are to be joined by the distance of timestamps; see ``KeyedStream.interval_join``."""
+    """Two keyed streams that are to be joined by the distance of timestamps; see ``KeyedStream.interval_join``.
+
+    >>> from datetime import timedelta
+    >>> from funken import WatermarkStrategy
+    >>> from funken.testing import local
+    >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda at, _: at)
+    >>> times = local([1000, 1500, 2600]).assign_timestamps_and_watermarks(strategy).key_by(lambda at: "all")
+    >>> within_a_second = times.interval_join(times).between(timedelta(0), timedelta(seconds=1))
+    >>> gaps = within_a_second.process(lambda left, right, ctx: [right - left] if left < right else [])
+    >>> gaps.execute_and_collect(limit=1)
+    [500]
+    """
 
     def __init__(self, left: KeyedStream, right: Any) -> None:
         if getattr(right, "key", None) is None:
@@ -180,7 +206,8 @@ class IntervalJoin:
     def between(self, lower_bound: Any, upper_bound: Any) -> IntervalJoined:
         """Join a left record with the right ones from ``lower_bound`` to ``upper_bound`` after it, both included.
 
-        Bounds are durations (ms or ``timedelta``); a negative one is before the left record.
+        Bounds are durations (ms or ``timedelta``); a negative one is before the left record. Raises ``InvalidProgram`` if
+        the lower one is above the upper one.
         """
         lower, upper = duration_ms(lower_bound), duration_ms(upper_bound)
         if lower > upper:
@@ -194,10 +221,29 @@ class IntervalJoined:
     >>> from funken import WatermarkStrategy
     >>> from funken.testing import local
     >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda at, _: at)
-    >>> times = local([1, 4, 5, 9]).assign_timestamps_and_watermarks(strategy).key_by(lambda at: "all")
-    >>> pairs = times.interval_join(times).between(0, 4).lower_bound_exclusive()
-    >>> sorted(pairs.process(lambda left, right, ctx: [(left, right)]).execute_and_collect(limit=4))
-    [(1, 4), (1, 5), (4, 5), (5, 9)]
+    >>> def joined(*times):
+    ...     stamped = local(times).assign_timestamps_and_watermarks(strategy).key_by(lambda at: "all")
+    ...     return stamped.interval_join(stamped).between(0, 4)
+    >>> def pairs(interval, count):
+    ...     found = interval.process(lambda left, right, ctx: [(left, right)])
+    ...     return sorted(found.execute_and_collect(limit=count))
+    >>> pairs(joined(1, 4, 5), 6)
+    [(1, 1), (1, 4), (1, 5), (4, 4), (4, 5), (5, 5)]
+    >>> pairs(joined(1, 4, 5).lower_bound_exclusive().upper_bound_exclusive(), 2)
+    [(1, 4), (4, 5)]
+
+    Records behind the watermark can be had from a side output of what ``process`` returns:
+
+    >>> from funken import OutputTag, WatermarkGenerator
+    >>> class AtOnce(WatermarkGenerator):  # event time is where the newest record is
+    ...     def on_event(self, event, event_timestamp, output):
+    ...         output.emit_watermark(event_timestamp)
+    >>> strategy = WatermarkStrategy.for_generator(AtOnce).with_timestamp_assigner(lambda at, _: at)
+    >>> left, right = OutputTag("late on the left"), OutputTag("late on the right")
+    >>> late = joined(10, 2).side_output_left_late_data(left).side_output_right_late_data(right)
+    >>> processed = late.process(lambda left, right, ctx: [])
+    >>> processed.get_side_output(left).union(processed.get_side_output(right)).execute_and_collect(limit=2)
+    [2, 2]
     """
 
     def __init__(self, left: KeyedStream, right: KeyedStream, lower: int, upper: int) -> None:

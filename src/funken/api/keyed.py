@@ -23,12 +23,19 @@ if TYPE_CHECKING:
 
 
 class KeyedStream(DataStream):
-    """A stream partitioned by key.
+    """A stream partitioned by key: what follows has its state, timers and windows per key.
 
     >>> from funken.testing import local
-    >>> keyed = local([3, 1, 4, 1]).key_by(lambda number: number % 2)
-    >>> sorted(keyed.max().execute_and_collect(limit=4))
-    [3, 3, 3, 4]
+    >>> sales = [("tea", 3, "mon"), ("jam", 5, "mon"), ("tea", 1, "tue"), ("tea", 4, "wed")]
+    >>> def last(aggregate):  # the first field is the key
+    ...     rolling = aggregate(local(sales).key_by(lambda sale: sale[0])).execute_and_collect(limit=4)
+    ...     return [result for result in rolling if result[0] == "tea"][-1]
+    >>> last(lambda keyed: keyed.sum(1))
+    ('tea', 8, 'mon')
+    >>> last(lambda keyed: keyed.min(1)), last(lambda keyed: keyed.min_by(1))
+    (('tea', 1, 'mon'), ('tea', 1, 'tue'))
+    >>> last(lambda keyed: keyed.max(1)), last(lambda keyed: keyed.max_by(1))
+    (('tea', 4, 'mon'), ('tea', 4, 'wed'))
     """
 
     def __init__(self, origin: DataStream, key: Call) -> None:
@@ -38,7 +45,12 @@ class KeyedStream(DataStream):
         self.key = key
 
     def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
-        """Key the original records anew."""
+        """Key the original records anew: the former key is forgotten.
+
+        >>> from funken.testing import local
+        >>> local(["to", "be"]).key_by(len).key_by(lambda word: word[0]).reduce(max).execute_and_collect(limit=2)
+        ['to', 'be']
+        """
         return self._origin.key_by(key_selector, key_type)
 
     def _keyed(self, name: str, spec: Any) -> DataStream:
@@ -50,17 +62,57 @@ class KeyedStream(DataStream):
         return self._keyed(shape.value, KeyedCalls(call, self.key, shape)) if call.rich else None
 
     def map(self, func: Any, output_type: Any = None) -> DataStream:
-        """Turn each record into one; a ``MapFunction`` may use keyed state."""
+        """Turn each record into one; a ``MapFunction`` may use keyed state.
+
+        >>> from funken import MapFunction, ValueStateDescriptor
+        >>> from funken.testing import local
+        >>> class Number(MapFunction):
+        ...     def open(self, runtime_context):
+        ...         self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+        ...     def map(self, value):
+        ...         self.count.update((self.count.value() or 0) + 1)
+        ...         return f"{value} {self.count.value()}"
+        >>> local(["a", "b", "a"]).key_by(lambda letter: letter).map(Number()).execute_and_collect(limit=3)
+        ['a 1', 'b 1', 'a 2']
+        """
         keyed = self._calls(func, Shape.MAP)
         return super().map(func, output_type) if keyed is None else typed(keyed, output_type)
 
     def flat_map(self, func: Any, output_type: Any = None) -> DataStream:
-        """Turn each record into any number; a ``FlatMapFunction`` may use keyed state."""
+        """Turn each record into any number; a ``FlatMapFunction`` may use keyed state.
+
+        >>> from funken import FlatMapFunction, ListStateDescriptor
+        >>> from funken.testing import local
+        >>> class Pairs(FlatMapFunction):
+        ...     def open(self, runtime_context):
+        ...         self.waiting = runtime_context.get_list_state(ListStateDescriptor("waiting"))
+        ...     def flat_map(self, value):
+        ...         self.waiting.add(value)
+        ...         if len(pair := list(self.waiting.get())) == 2:
+        ...             self.waiting.clear()
+        ...             yield pair
+        >>> local([1, 2, 3, 4]).key_by(lambda number: number % 2).flat_map(Pairs()).execute_and_collect(limit=2)
+        [[1, 3], [2, 4]]
+        """
         keyed = self._calls(func, Shape.FLAT_MAP)
         return super().flat_map(func, output_type) if keyed is None else typed(keyed, output_type)
 
     def filter(self, func: Any) -> DataStream:
-        """Keep some records; a ``FilterFunction`` may use keyed state."""
+        """Keep some records; a ``FilterFunction`` may use keyed state. The result has no key.
+
+        >>> from funken import FilterFunction, ValueStateDescriptor
+        >>> from funken.testing import local
+        >>> class Rising(FilterFunction):
+        ...     def open(self, runtime_context):
+        ...         self.highest = runtime_context.get_state(ValueStateDescriptor("highest"))
+        ...     def filter(self, value):
+        ...         rises = value > (self.highest.value() or 0)
+        ...         if rises:
+        ...             self.highest.update(value)
+        ...         return rises
+        >>> local([1, 3, 2, 4]).key_by(lambda _: "all").filter(Rising()).execute_and_collect(limit=3)
+        [1, 3, 4]
+        """
         return self._calls(func, Shape.FILTER) or super().filter(func)
 
     def reduce(self, func: Any) -> DataStream:
@@ -80,7 +132,7 @@ class KeyedStream(DataStream):
         return self._keyed(name, RollingReduce(self.key, converted_reduce(Call(function), type_of(self))))
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
-        """Add up a field; the others are those of the key's first record."""
+        """Add up a field (by position or name); the others are those of the key's first record."""
         return self._rolling("sum", SumField(position_to_sum))
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
@@ -153,7 +205,20 @@ class KeyedStream(DataStream):
         return counted
 
     def interval_join(self, other: KeyedStream) -> IntervalJoin:
-        """Join with another keyed stream by distance in time: ``.between(lower, upper).process(function)``."""
+        """Join with another keyed stream by distance in time: ``.between(lower, upper).process(function)``.
+
+        Raises ``TypeError`` if the other stream has no key.
+
+        >>> from funken import StreamExecutionEnvironment, WatermarkStrategy
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e["at"])
+        >>> views = env.from_collection([{"ad": 1, "at": 2}, {"ad": 2, "at": 3}]).assign_timestamps_and_watermarks(strategy)
+        >>> clicks = env.from_collection([{"ad": 1, "at": 5}, {"ad": 2, "at": 50}]).assign_timestamps_and_watermarks(strategy)
+        >>> by_ad = views.key_by(lambda view: view["ad"]).interval_join(clicks.key_by(lambda click: click["ad"]))
+        >>> soon = by_ad.between(0, 10).process(lambda view, click, ctx: [(view["ad"], click["at"] - view["at"])])
+        >>> soon.execute_and_collect(limit=1)
+        [(1, 3)]
+        """
         from funken.api.joins import IntervalJoin
 
         return IntervalJoin(self, other)

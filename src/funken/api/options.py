@@ -10,14 +10,29 @@ from funken.config import Configuration, duration_ms
 
 
 class CheckpointingMode(enum.Enum):
-    """How often a record may count in the state after a failure."""
+    """How often a record may count in the state after a failure.
+
+    >>> from funken import StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment()
+    >>> _ = env.enable_checkpointing(10_000, CheckpointingMode.AT_LEAST_ONCE)
+    >>> env.get_checkpoint_config().get_checkpointing_mode()
+    <CheckpointingMode.AT_LEAST_ONCE: 1>
+    """
 
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1
 
 
 class ExternalizedCheckpointRetention(enum.Enum):
-    """What becomes of checkpoints when the job is cancelled."""
+    """When the checkpoints of a job that is over are kept: if it failed for good, if it was cancelled too, or never.
+
+    It is the value of an option:
+
+    >>> retention = "execution.checkpointing.externalized-checkpoint-retention"
+    >>> conf = Configuration().set(retention, ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)
+    >>> conf.get(config.CHECKPOINT_RETENTION)
+    'retain_on_cancellation'
+    """
 
     DELETE_ON_CANCELLATION = 0
     RETAIN_ON_CANCELLATION = 1
@@ -25,7 +40,31 @@ class ExternalizedCheckpointRetention(enum.Enum):
 
 
 class ExecutionConfig:
-    """PyFlink's ``ExecutionConfig``."""
+    """PyFlink's ``ExecutionConfig``: the values are kept in the configuration of the environment.
+
+    >>> from funken import MapFunction, StreamExecutionEnvironment
+    >>> class Greet(MapFunction):
+    ...     def open(self, runtime_context):
+    ...         self.greeting = runtime_context.get_job_parameter("greeting", "hello")
+    ...     def map(self, value):
+    ...         return f"{self.greeting} {value}"
+    >>> env = StreamExecutionEnvironment.create_local_environment()
+    >>> conf = env.get_config().set_parallelism(1).set_max_parallelism(64).set_auto_watermark_interval(100)
+    >>> conf.get_parallelism(), conf.get_max_parallelism(), conf.get_auto_watermark_interval()
+    (1, 64, 100)
+    >>> conf.set_global_job_parameters({"greeting": "hej"}).get_global_job_parameters()
+    {'greeting': 'hej'}
+    >>> env.from_collection(["ann"]).map(Greet()).execute_and_collect(limit=1)
+    ['hej ann']
+
+    Between operators that are chained, a record is the same object, whatever is said of that:
+
+    >>> _ = env.get_config().enable_object_reuse().disable_object_reuse()
+    >>> env.from_collection([[]]).map(lambda record: (record, id(record))).map(
+    ...     lambda pair: id(pair[0]) == pair[1]
+    ... ).execute_and_collect(limit=1)
+    [True]
+    """
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
@@ -76,7 +115,23 @@ class ExecutionConfig:
 
 
 class CheckpointConfig:
-    """PyFlink's ``CheckpointConfig``: the values are kept in the configuration."""
+    """PyFlink's ``CheckpointConfig``: the values are kept in the configuration, times are in ms.
+
+    >>> from funken import StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment()
+    >>> checkpoints = env.get_checkpoint_config()
+    >>> checkpoints.is_checkpointing_enabled(), checkpoints.get_checkpoint_interval()
+    (False, -1)
+    >>> checkpoints = checkpoints.set_checkpoint_interval(10_000).set_min_pause_between_checkpoints(2000)
+    >>> checkpoints.is_checkpointing_enabled(), checkpoints.get_checkpoint_interval()
+    (True, 10000)
+    >>> checkpoints.get_min_pause_between_checkpoints(), checkpoints.set_checkpoint_timeout(60_000).get_checkpoint_timeout()
+    (2000, 60000)
+    >>> checkpoints.set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE).get_checkpointing_mode().name
+    'AT_LEAST_ONCE'
+    >>> env.get_configuration().to_dict()["execution.checkpointing.min-pause"]
+    2000
+    """
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
@@ -106,8 +161,7 @@ class CheckpointConfig:
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
         """Return the mode."""
-        name = self._configuration.get_string("execution.checkpointing.mode", "EXACTLY_ONCE")
-        return CheckpointingMode[name]
+        return CheckpointingMode[self._configuration.get(config.CHECKPOINT_MODE).upper()]
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
         """Set how long a checkpoint may take (ms)."""

@@ -2,53 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from funken.errors import InvalidProgram
-from funken.plan.nodes import Chaining, Node
+from funken.api.settings import OperatorSettings
+from funken.plan.nodes import Node
 
 if TYPE_CHECKING:
     from funken.api.environment import StreamExecutionEnvironment
 
 
-def positive(number: int, what: str) -> int:
-    """Return a whole number from 1 on; raise ``InvalidProgram`` for anything else."""
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise InvalidProgram(f"{what} must be a whole number from 1 on, but is {number!r}")
-    return number
+class DataStreamSink(OperatorSettings):
+    """A sink of the program, to be named and configured; it runs when the environment's ``execute`` is called.
 
-
-class DataStreamSink:
-    """A sink of the program."""
+    >>> from funken.testing import local
+    >>> numbers = local([1, 2])
+    >>> sink = numbers.print().name("to the terminal").uid("printed").set_parallelism(2).disable_chaining()
+    >>> [(vertex.name, vertex.parallelism) for vertex in numbers.get_execution_environment().compile().vertices]
+    [('collection', 1), ('to the terminal', 2)]
+    """
 
     def __init__(self, environment: StreamExecutionEnvironment, node: Node) -> None:
         self._environment = environment
-        self._node = node
+        self._sink = node
 
-    def _change(self, **fields: Any) -> DataStreamSink:
-        self._environment.graph.change(self._node.id, **fields)
-        return self
-
-    def name(self, name: str) -> DataStreamSink:
-        """Name the sink."""
-        return self._change(name=name)
-
-    def uid(self, uid: str) -> DataStreamSink:
-        """Give the sink the id its state is kept under."""
-        return self._change(uid=uid)
-
-    def set_description(self, description: str) -> DataStreamSink:
-        """Describe the sink."""
-        return self._change(description=description)
-
-    def set_parallelism(self, parallelism: int) -> DataStreamSink:
-        """Run the sink with this many subtasks."""
-        return self._change(parallelism=positive(parallelism, "parallelism"))
-
-    def disable_chaining(self) -> DataStreamSink:
-        """Keep the sink out of every chain."""
-        return self._change(chaining=Chaining.NEVER)
-
-    def slot_sharing_group(self, slot_sharing_group: Any) -> DataStreamSink:
-        """Name the sink's slot sharing group."""
-        return self._change(slot_sharing_group=str(slot_sharing_group))
+    def _node(self, what: str) -> Node:
+        return self._sink

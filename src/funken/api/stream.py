@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from funken.api.functions import as_call
-from funken.api.sinks import DataStreamSink, positive
+from funken.api.settings import OperatorSettings, positive
+from funken.api.sinks import DataStreamSink
 from funken.api.typed import type_of, typed, typed_side
 from funken.connectors.base import Sink
 from funken.errors import InvalidProgram
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from funken.api.windowed import AllWindowedStream
 
 
-class DataStream:
+class DataStream(OperatorSettings):
     """A stream of records.
 
     >>> from funken import StreamExecutionEnvironment
@@ -53,6 +54,38 @@ class DataStream:
     >>> words = env.from_collection(["to be", "or not"]).flat_map(str.split)
     >>> words.map(str.upper).execute_and_collect(limit=3)
     ['TO', 'BE', 'OR']
+
+    How an operator is called and how it runs is said right after it:
+
+    >>> upper = env.from_collection(["to be"]).map(str.upper).name("capitals").set_buffer_timeout(5)
+    >>> upper.get_name(), upper.execute_and_collect(limit=1)
+    ('capitals', ['TO BE'])
+
+    Between two operators it may be said which subtasks of the second get the records of the first:
+
+    >>> from funken import MapFunction, NumberSequenceSource
+    >>> from funken.testing import local
+    >>> class Place(MapFunction):
+    ...     def open(self, runtime_context):
+    ...         self.subtask = runtime_context.get_index_of_this_subtask()
+    ...     def map(self, value):
+    ...         return self.subtask, value
+    >>> def placed(stream):
+    ...     return sorted(stream.map(Place()).set_parallelism(2).execute_and_collect(limit=4))
+    >>> placed(local([1, 2, 3, 4]).rebalance())
+    [(0, 1), (0, 3), (1, 2), (1, 4)]
+    >>> placed(local([1, 2, 3, 4]).global_())
+    [(0, 1), (0, 2), (0, 3), (0, 4)]
+    >>> placed(local([1, 2]).broadcast())
+    [(0, 1), (0, 2), (1, 1), (1, 2)]
+    >>> placed(local([1, 2, 3, 4]).partition_custom(lambda key, subtasks: key * subtasks // 5, lambda number: number))
+    [(0, 1), (0, 2), (1, 3), (1, 4)]
+    >>> [number for subtask, number in sorted(placed(local([1, 2]).shuffle()), key=lambda place: place[1])]
+    [1, 2]
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
+    >>> halves = env.from_source(NumberSequenceSource(1, 4))  # subtask 0 has 1 and 2, subtask 1 has 3 and 4
+    >>> sorted(halves.rescale().map(Place()).set_parallelism(4).execute_and_collect(limit=4))
+    [(0, 1), (1, 2), (2, 3), (3, 4)]
     """
 
     def __init__(self, environment: StreamExecutionEnvironment, inputs: tuple[Input, ...]) -> None:
@@ -78,10 +111,6 @@ class DataStream:
                 "right after the operator it is meant for."
             )
         return self._environment.graph[self._inputs[0].upstream]
-
-    def _change(self, what: str, **fields: Any) -> DataStream:
-        self._environment.graph.change(self._node(what).id, **fields)
-        return self
 
     # ---- transformations
 
@@ -167,7 +196,7 @@ class DataStream:
         return KeyedStream(self, as_call(key_selector, "get_key", "key_by()"))
 
     def union(self, *streams: DataStream) -> DataStream:
-        """Put streams together; records of the inputs interleave in no fixed order.
+        """Put streams of one environment together; records of the inputs interleave in no fixed order.
 
         >>> from funken.testing import local
         >>> one = local([1, 2])
@@ -183,7 +212,21 @@ class DataStream:
         return DataStream(self._environment, inputs)
 
     def connect(self, ds: Any) -> Any:
-        """Connect two streams of different types, to handle both with shared state; see ``ConnectedStreams``."""
+        """Connect two streams of different types, to handle both with shared state; see ``ConnectedStreams``.
+
+        A ``BroadcastStream`` gives a ``BroadcastConnectedStream``. Raises ``InvalidProgram`` for another environment's.
+
+        >>> from funken import CoMapFunction, StreamExecutionEnvironment
+        >>> class AsText(CoMapFunction):
+        ...     def map1(self, value):
+        ...         return f"number {value}"
+        ...     def map2(self, value):
+        ...         return f"word {value}"
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> connected = env.from_collection([1, 2]).connect(env.from_collection(["to"]))
+        >>> sorted(connected.map(AsText()).execute_and_collect(limit=3))
+        ['number 1', 'number 2', 'word to']
+        """
         from funken.api.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 
         if isinstance(ds, BroadcastStream):
@@ -191,7 +234,15 @@ class DataStream:
         return ConnectedStreams(self, ds)
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
-        """Return what the operator before emitted as ``(output_tag, record)``."""
+        """Return what the operator before emitted as ``(output_tag, record)``.
+
+        >>> from funken import OutputTag
+        >>> from funken.testing import local
+        >>> short = OutputTag("short")
+        >>> longer = local(["to", "question"]).process(lambda word, ctx: [word if len(word) > 2 else (short, word)])
+        >>> longer.get_side_output(short).execute_and_collect(limit=1)
+        ['to']
+        """
         node = self._node("get_side_output()")
         typed_side(self, output_tag)
         return DataStream(self._environment, (Input(node.id, side=output_tag.tag_id),))
@@ -202,31 +253,63 @@ class DataStream:
         >>> from funken import WatermarkStrategy
         >>> from funken.testing import local
         >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e[1])
-        >>> local([("a", 5)]).assign_timestamps_and_watermarks(strategy).execute_and_collect(limit=1)
-        [('a', 5)]
+        >>> stamped = local([("a", 5), ("b", 7)]).assign_timestamps_and_watermarks(strategy)
+        >>> stamped.process(lambda e, ctx: [(e[0], ctx.timestamp())]).execute_and_collect(limit=2)
+        [('a', 5), ('b', 7)]
         """
         return self._then("timestamps", TimestampsAndWatermarks(watermark_strategy))
 
     def window_all(self, window_assigner: Any) -> AllWindowedStream:
-        """Window the whole stream, in one subtask."""
+        """Window the whole stream, in one subtask.
+
+        >>> from funken import TumblingEventTimeWindows, WatermarkStrategy
+        >>> from funken.testing import local
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda at, _: at)
+        >>> times = local([1, 2, 11]).assign_timestamps_and_watermarks(strategy)
+        >>> counts = times.window_all(TumblingEventTimeWindows.of(10)).apply(lambda window, at: [(window.end, len(at))])
+        >>> counts.execute_and_collect(limit=2)
+        [(10, 2), (20, 1)]
+        """
         from funken.api.windowed import AllWindowedStream
 
         return AllWindowedStream(self, window_assigner)
 
     def join(self, other: DataStream) -> JoinedStreams:
-        """Join by key and window: ``.where(key).equal_to(key).window(assigner).apply(function)``."""
+        """Join by key and window: ``.where(key).equal_to(key).window(assigner).apply(function)``.
+
+        >>> from funken import StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e["at"])
+        >>> views = env.from_collection([{"ad": 1, "at": 2}, {"ad": 2, "at": 3}]).assign_timestamps_and_watermarks(strategy)
+        >>> clicks = env.from_collection([{"ad": 1, "at": 5}]).assign_timestamps_and_watermarks(strategy)
+        >>> keyed = views.join(clicks).where(lambda view: view["ad"]).equal_to(lambda click: click["ad"])
+        >>> delays = keyed.window(TumblingEventTimeWindows.of(10)).apply(lambda view, click: click["at"] - view["at"])
+        >>> delays.execute_and_collect(limit=1)
+        [3]
+        """
         from funken.api.joins import JoinedStreams
 
         return JoinedStreams(self, other)
 
     def co_group(self, other: DataStream) -> CoGroupedStreams:
-        """Group together by key and window: ``.where(key).equal_to(key).window(assigner).apply(function)``."""
+        """Group together by key and window: ``.where(key).equal_to(key).window(assigner).apply(function)``.
+
+        >>> from funken import StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e["at"])
+        >>> views = env.from_collection([{"ad": 1, "at": 2}, {"ad": 2, "at": 3}]).assign_timestamps_and_watermarks(strategy)
+        >>> clicks = env.from_collection([{"ad": 1, "at": 5}]).assign_timestamps_and_watermarks(strategy)
+        >>> keyed = views.co_group(clicks).where(lambda view: view["ad"]).equal_to(lambda click: click["ad"])
+        >>> windows = keyed.window(TumblingEventTimeWindows.of(10))
+        >>> windows.apply(lambda views, clicks: [(len(views), len(clicks))]).execute_and_collect(limit=2)
+        [(1, 1), (1, 0)]
+        """
         from funken.api.joins import CoGroupedStreams
 
         return CoGroupedStreams(self, other)
 
     def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
-        """Window the whole stream by count, in one subtask.
+        """Window the whole stream by count, in one subtask; ``slide`` as for ``KeyedStream.count_window``.
 
         >>> from funken.testing import local
         >>> local([1, 2, 3]).count_window_all(3).reduce(lambda x, y: x + y).execute_and_collect(limit=1)
@@ -240,11 +323,11 @@ class DataStream:
     # ---- partitioning
 
     def rebalance(self) -> DataStream:
-        """Deal records round robin to the next operator's subtasks."""
+        """Deal records round robin to all subtasks of the next operator, so that each has as much to do."""
         return self._spread(Rebalance())
 
     def rescale(self) -> DataStream:
-        """Deal records round robin to a share of the next operator's subtasks."""
+        """Deal records round robin to a share of the next operator's subtasks: fewer connections than ``rebalance`` makes."""
         return self._spread(Rescale())
 
     def shuffle(self) -> DataStream:
@@ -252,7 +335,13 @@ class DataStream:
         return self._spread(Shuffle())
 
     def forward(self) -> DataStream:
-        """Send records to the subtask of the same index; both sides need the same parallelism."""
+        """Send records to the subtask of the same index; raises ``InvalidProgram`` (at ``execute``) if parallelisms differ.
+
+        >>> from funken.testing import local
+        >>> stream = local([1]).map(abs).forward().map(str).rebalance().map(len)
+        >>> [vertex.name for vertex in stream.get_execution_environment().compile().vertices]
+        ['collection -> map -> map', 'map']
+        """
         return self._spread(Forward())
 
     def global_(self) -> DataStream:
@@ -271,34 +360,40 @@ class DataStream:
         partition = as_call(partitioner, "partition", "partition_custom()")
         return self._spread(Custom(partition, as_call(key_selector, "get_key", "partition_custom()")))
 
-    # ---- what an operator is called and how it runs
-
-    def name(self, name: str) -> DataStream:
-        """Name the operator, for logs, errors, ``explain()`` and the web UI."""
-        return self._change("name()", name=name)
+    # ---- what an operator is called and how it runs, beyond ``OperatorSettings``
 
     def get_name(self) -> str:
-        """Return the operator's name."""
+        """Return the operator's name.
+
+        >>> from funken.testing import local
+        >>> stream = local([1]).map(str)
+        >>> stream.get_name(), stream.name("as text").get_name()
+        ('map', 'as text')
+        """
         return self._node("get_name()").name
 
-    def uid(self, uid: str) -> DataStream:
-        """Give the operator the id its state is kept under: set it on everything with state."""
-        return self._change("uid()", uid=uid)
-
-    def set_description(self, description: str) -> DataStream:
-        """Describe the operator, for ``explain()`` and the web UI."""
-        return self._change("set_description()", description=description)
-
-    def set_parallelism(self, parallelism: int) -> DataStream:
-        """Run the operator with this many subtasks."""
-        return self._change("set_parallelism()", parallelism=positive(parallelism, "parallelism"))
-
     def set_max_parallelism(self, max_parallelism: int) -> DataStream:
-        """Set the number of key groups, the most subtasks the operator can ever be rescaled to."""
+        """Set the number of key groups, the most subtasks the operator can ever be rescaled to.
+
+        It cannot change once there is state. Raises ``InvalidProgram`` for less than 1, and if the parallelism is higher:
+
+        >>> from funken.testing import local
+        >>> local([1]).map(str).set_parallelism(3).set_max_parallelism(2).get_execution_environment().execute()
+        Traceback (most recent call last):
+        ...
+        funken.errors.InvalidProgram: operator 'map' has parallelism 3, more than its maximum 2. Lower the one, or ...
+        """
         return self._change("set_max_parallelism()", max_parallelism=positive(max_parallelism, "max parallelism"))
 
     def force_non_parallel(self) -> DataStream:
-        """Run the operator with one subtask, whatever else is said."""
+        """Run the operator with one subtask, for good: its maximum parallelism is 1 too.
+
+        >>> from funken import NumberSequenceSource, StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
+        >>> _ = env.from_source(NumberSequenceSource(1, 9)).map(str).force_non_parallel()
+        >>> [(vertex.name, vertex.parallelism) for vertex in env.compile().vertices]
+        [('source', 2), ('map', 1)]
+        """
         return self._change("force_non_parallel()", parallelism=1, max_parallelism=1)
 
     def set_buffer_timeout(self, timeout_millis: int) -> DataStream:
@@ -306,34 +401,61 @@ class DataStream:
         return self._change("set_buffer_timeout()", buffer_timeout=timeout_millis)
 
     def start_new_chain(self) -> DataStream:
-        """Begin a new chain with this operator."""
+        """Begin a new chain with this operator; what follows may join it.
+
+        >>> from funken.testing import local
+        >>> stream = local([1]).map(abs).map(str).start_new_chain().map(len)
+        >>> [vertex.name for vertex in stream.get_execution_environment().compile().vertices]
+        ['collection -> map', 'map -> map']
+        """
         return self._change("start_new_chain()", chaining=Chaining.HEAD)
 
-    def disable_chaining(self) -> DataStream:
-        """Keep this operator out of every chain."""
-        return self._change("disable_chaining()", chaining=Chaining.NEVER)
-
-    def slot_sharing_group(self, slot_sharing_group: Any) -> DataStream:
-        """Name the operator's slot sharing group; operators of different groups are not chained."""
-        name = getattr(slot_sharing_group, "name", slot_sharing_group)
-        return self._change("slot_sharing_group()", slot_sharing_group=str(name() if callable(name) else name))
-
     def get_type(self) -> TypeInformation:
-        """Return the declared type of the records; that of any Python object if none was declared."""
+        """Return the declared type of the records; that of any Python object if none was declared.
+
+        >>> from funken.testing import local
+        >>> local([1]).map(str, output_type=Types.STRING()).get_type(), local([1]).get_type()
+        (String, PickledByteArrayTypeInfo)
+        """
         return type_of(self) or Types.PICKLED_BYTE_ARRAY()
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
-        """Return the environment."""
+        """Return the environment the stream belongs to.
+
+        >>> from funken.testing import local
+        >>> local([1]).get_execution_environment().get_parallelism()
+        1
+        """
         return self._environment
 
     # ---- sinks
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
-        """Print records where the program runs, as ``N> record`` if the sink is parallel."""
+        """Print records where the program runs, as ``N> record`` if the sink is parallel.
+
+        >>> from funken.testing import local
+        >>> words = local(["to", "be"])
+        >>> _ = words.print("word")
+        >>> _ = words.get_execution_environment().execute()
+        word> to
+        word> be
+        """
         return self._sink("print", PrintSink(sink_identifier, type_of(self)))
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
-        """Write records with a connector, such as ``FileSink``."""
+        """Write records with a connector, such as ``FileSink``; raises ``TypeError`` for what is none.
+
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from funken import Encoder, FileSink
+        >>> from funken.testing import local
+        >>> words = local(["to", "be"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = words.sink_to(FileSink.for_row_format(folder, Encoder.simple_string_encoder()).build())
+        ...     _ = words.get_execution_environment().execute()
+        ...     [path.read_text().split() for path in Path(folder).rglob("part-*")]
+        [['to', 'be']]
+        """
         if not isinstance(sink, Sink):
             raise TypeError(f"sink_to() needs a Sink, but got {sink!r}; for a function use for_each()")
         return self._sink("sink", WriterSink(sink.of_type(type_of(self))))
@@ -341,7 +463,15 @@ class DataStream:
     add_sink = sink_to
 
     def for_each(self, func: Any) -> DataStreamSink:
-        """Call ``func(record)`` in the workers, for its effect; at least once per record if the job restarts."""
+        """Call ``func(record)`` in the workers, for its effect; at least once per record if the job restarts.
+
+        >>> from funken.testing import local
+        >>> words = local(["to", "be"])
+        >>> _ = words.for_each(lambda word: print("sent", word))
+        >>> _ = words.get_execution_environment().execute()
+        sent to
+        sent be
+        """
         return self._sink("for_each", ForEach(as_call(func, "for_each", "for_each()")))
 
     def _sink(self, name: str, spec: Any) -> DataStreamSink:
@@ -363,7 +493,7 @@ class DataStream:
     ) -> CloseableIterator[Any] | list[Any]:
         """Run the program and return this stream's records: an iterator to be closed, or a list of ``limit`` records.
 
-        What one subtask emitted keeps its order.
+        What one subtask emitted keeps its order. Raises ``ValueError`` for a limit below 1, and what makes the job fail.
 
         >>> from funken.testing import local
         >>> with local([1, 2, 3]).execute_and_collect() as records:
@@ -374,7 +504,7 @@ class DataStream:
             raise ValueError(f"limit must be more than 0, but is {limit}")
         sink = f"collect-{len(self._environment.graph)}"
         self._apply("collect", CollectSink(sink), **self._width())
-        iterator = self._environment.collect(sink, job_execution_name)
+        iterator = self._environment._collect(sink, job_execution_name)
         if limit is None:
             return iterator
         with iterator:

@@ -32,23 +32,29 @@ class WindowedStream:
     """The windows of a keyed stream.
 
     >>> from datetime import timedelta
-    >>> from funken import AggregateFunction, TumblingEventTimeWindows, WatermarkStrategy
+    >>> from funken import TumblingEventTimeWindows, WatermarkStrategy
     >>> from funken.testing import local
-    >>> class Count(AggregateFunction):
-    ...     def create_accumulator(self):
-    ...         return 0
-    ...     def add(self, value, accumulator):
-    ...         return accumulator + 1
-    ...     def get_result(self, accumulator):
-    ...         return accumulator
-    ...     def merge(self, a, b):
-    ...         return a + b
-    >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda at, _: at)
-    >>> times = local([1, 2, 11]).assign_timestamps_and_watermarks(strategy).key_by(lambda at: "all")
-    >>> times.window(TumblingEventTimeWindows.of(timedelta(milliseconds=10))).aggregate(
-    ...     Count(), lambda key, window, counts: [(window.start, n) for n in counts]
-    ... ).execute_and_collect(limit=2)
-    [(0, 2), (10, 1)]
+    >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e[1])
+    >>> def windows(*events):
+    ...     keyed = local(events).assign_timestamps_and_watermarks(strategy).key_by(lambda e: e[0])
+    ...     return keyed.window(TumblingEventTimeWindows.of(timedelta(milliseconds=10)))
+    >>> counts = windows(("a", 1), ("b", 2), ("a", 3), ("a", 12)).apply(lambda key, window, events: [(key, len(events))])
+    >>> counts.execute_and_collect(limit=3)
+    [('a', 2), ('b', 1), ('a', 1)]
+
+    A window that has fired can wait for late records, and those that are later still are not lost:
+
+    >>> from funken import OutputTag, WatermarkGenerator
+    >>> class AtOnce(WatermarkGenerator):  # event time is where the newest record is
+    ...     def on_event(self, event, event_timestamp, output):
+    ...         output.emit_watermark(event_timestamp)
+    >>> strategy = WatermarkStrategy.for_generator(AtOnce).with_timestamp_assigner(lambda e, _: e[1])
+    >>> late = OutputTag("late")
+    >>> waiting = windows(("a", 1), ("a", 12), ("a", 2), ("a", 30), ("a", 3)).allowed_lateness(5)
+    >>> counts = waiting.side_output_late_data(late).apply(lambda key, window, events: [(window.start, len(events))])
+    >>> too_late = counts.get_side_output(late).map(lambda event: f"too late: {event}")
+    >>> sorted(counts.union(too_late).execute_and_collect(limit=5), key=str)
+    [(0, 1), (0, 2), (10, 1), (30, 1), "too late: ('a', 3)"]
     """
 
     _all = False
@@ -68,15 +74,34 @@ class WindowedStream:
         return changed
 
     def trigger(self, trigger: Any) -> Any:
-        """Compute windows when ``trigger`` says so, instead of the assigner's own trigger."""
+        """Compute windows when ``trigger`` says so, instead of the assigner's own trigger.
+
+        >>> from funken import CountTrigger, GlobalWindows
+        >>> from funken.testing import local
+        >>> everything = local([1, 2, 3, 4]).key_by(lambda _: "all").window(GlobalWindows.create())
+        >>> everything.trigger(CountTrigger.of(2)).reduce(lambda x, y: x + y).execute_and_collect(limit=2)
+        [3, 10]
+        """
         return self._with(_trigger=trigger)
 
     def evictor(self, evictor: Any) -> Any:
-        """Drop elements before or after the function runs; every element is kept until then."""
+        """Drop elements before or after the function runs; every element is kept until then.
+
+        >>> from funken import CountEvictor, CountTrigger, GlobalWindows
+        >>> from funken.testing import local
+        >>> everything = local([1, 2, 3, 4]).key_by(lambda _: "all").window(GlobalWindows.create())
+        >>> last_three = everything.trigger(CountTrigger.of(2)).evictor(CountEvictor.of(3))
+        >>> last_three.apply(lambda key, window, numbers: [list(numbers)]).execute_and_collect(limit=2)
+        [[1, 2], [2, 3, 4]]
+        """
         return self._with(_evictor=evictor)
 
     def allowed_lateness(self, time_ms: Any) -> Any:
-        """Keep windows this much longer (ms or ``timedelta``), and compute them again for each late record."""
+        """Keep windows this much longer (ms or ``timedelta``), and compute them again for each late record.
+
+        What comes later still is dropped, or goes to the side output of ``side_output_late_data``; the class's example
+        shows both. Raises ``InvalidProgram`` for a negative time.
+        """
         lateness = duration_ms(time_ms)
         if lateness < 0:
             raise InvalidProgram(f"allowed lateness must not be negative, but is {lateness} ms")
@@ -91,6 +116,14 @@ class WindowedStream:
 
         With a ``window_function``, that sees the one result: a ``ProcessWindowFunction``, a ``WindowFunction``, or
         ``f(key, window, results)``.
+
+        >>> from funken import TumblingEventTimeWindows, WatermarkStrategy
+        >>> from funken.testing import local
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e[1])
+        >>> events = local([("a", 1), ("a", 7), ("a", 12)]).assign_timestamps_and_watermarks(strategy)
+        >>> windows = events.key_by(lambda e: e[0]).window(TumblingEventTimeWindows.of(10))
+        >>> windows.reduce(max, lambda key, window, last: [(window.start, *last)]).execute_and_collect(limit=2)
+        [(0, ('a', 7)), (10, ('a', 12))]
         """
         contents = Reduced(converted_reduce(as_call(reduce_function, "reduce", "reduce()"), type_of(self._stream)))
         return typed(self._add("window reduce", contents, window_function), output_type)
@@ -102,7 +135,29 @@ class WindowedStream:
         accumulator_type: Any = None,
         output_type: Any = None,
     ) -> DataStream:
-        """Aggregate the records of a window in an accumulator, with an ``AggregateFunction``."""
+        """Aggregate the records of a window in an accumulator, with an ``AggregateFunction``; keeps only that.
+
+        The ``window_function`` is as for ``reduce``. Raises ``TypeError`` for what is no ``AggregateFunction`` object.
+
+        >>> from funken import AggregateFunction, TumblingEventTimeWindows, WatermarkStrategy
+        >>> from funken.testing import local
+        >>> class Count(AggregateFunction):
+        ...     def create_accumulator(self):
+        ...         return 0
+        ...     def add(self, value, accumulator):
+        ...         return accumulator + 1
+        ...     def get_result(self, accumulator):
+        ...         return accumulator
+        ...     def merge(self, a, b):
+        ...         return a + b
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda at, _: at)
+        >>> times = local([1, 2, 11]).assign_timestamps_and_watermarks(strategy).key_by(lambda at: "all")
+        >>> counts = times.window(TumblingEventTimeWindows.of(10)).aggregate(
+        ...     Count(), lambda key, window, counts: [(window.start, count) for count in counts]
+        ... )
+        >>> counts.execute_and_collect(limit=2)
+        [(0, 2), (10, 1)]
+        """
         methods = ("create_accumulator", "add", "get_result")
         if isinstance(aggregate_function, type) or not all(hasattr(aggregate_function, name) for name in methods):
             raise TypeError(f"aggregate() needs an AggregateFunction object, but got {aggregate_function!r}")
@@ -111,11 +166,26 @@ class WindowedStream:
         return typed(self._add("window aggregate", contents, window_function), output_type)
 
     def apply(self, window_function: Any, output_type: Any = None) -> DataStream:
-        """Hand all records of a window to ``window_function(key, window, records)``, or a ``WindowFunction``."""
+        """Hand all records of a window to ``window_function(key, window, records)``, or a ``WindowFunction``.
+
+        It returns an iterable or ``None``. ``AllWindowedStream`` leaves out the key. The class's example shows it.
+        """
         return typed(self._add("window apply", Elements(), window_function), output_type)
 
     def process(self, process_window_function: Any, output_type: Any = None) -> DataStream:
-        """Hand all records of a window to a ``ProcessWindowFunction``."""
+        """Hand all records of a window to a ``ProcessWindowFunction``; raises ``TypeError`` for anything else.
+
+        >>> from funken import ProcessWindowFunction, TumblingEventTimeWindows, WatermarkStrategy
+        >>> from funken.testing import local
+        >>> class Middle(ProcessWindowFunction):
+        ...     def process(self, key, context, elements):
+        ...         yield key, context.window().end, sorted(value for _, value, _ in elements)[len(elements) // 2]
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e[2])
+        >>> readings = local([("a", 20, 0), ("a", 99, 3), ("a", 21, 7)]).assign_timestamps_and_watermarks(strategy)
+        >>> windows = readings.key_by(lambda e: e[0]).window(TumblingEventTimeWindows.of(10))
+        >>> windows.process(Middle()).execute_and_collect(limit=1)
+        [('a', 10, 21)]
+        """
         if not hasattr(process_window_function, "process"):
             raise TypeError(f"process() needs a ProcessWindowFunction, but got {process_window_function!r}")
         return typed(self._add("window process", Elements(), process_window_function), output_type)

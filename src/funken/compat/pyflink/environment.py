@@ -10,7 +10,6 @@ from typing import Any
 from funken import config
 from funken.api import environment as native
 from funken.api.environment import RuntimeExecutionMode
-from funken.api.job import CloseableIterator
 from funken.compat.pyflink.adoption import adopt, adopting
 from funken.compat.pyflink.dependencies import ComesBack, Dependencies, shipped
 from funken.compat.pyflink.jobs import JobClient, JobExecutionResult
@@ -276,10 +275,6 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         """Start the program and return at once."""
         client: JobClient = adopt(super().execute_async(job_name))
         return client
-
-    def collect(self, sink: str, job_name: str | None = None) -> CloseableIterator[Any]:
-        """Start the program and return the records of a ``CollectSink`` of it."""
-        return super().collect(sink, job_name)
 
 
 __all__ = ["RuntimeExecutionMode", "StreamExecutionEnvironment"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+import funken as native
 from funken.api import async_io
-from funken.api import functions as native
 from funken.compat.pyflink.refusals import refuse
 from funken.operators.async_retry import AsyncRetryPredicate, AsyncRetryStrategy
 from funken.operators.broadcast import BroadcastContext, KeyedReadOnlyContext, ReadOnlyContext, ReadOnlyOnTimerContext

@@ -273,9 +273,7 @@ class CheckpointConfig(native.CheckpointConfig):
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
         """Return what becomes of checkpoints when the job is cancelled."""
-        name = "NO_EXTERNALIZED_CHECKPOINTS"
-        value = self._configuration.to_dict().get("execution.checkpointing.externalized-checkpoint-retention", name)
-        return ExternalizedCheckpointRetention[str(value)]
+        return ExternalizedCheckpointRetention[self._configuration.get(options.CHECKPOINT_RETENTION).upper()]
 
     def is_externalized_checkpoints_enabled(self) -> bool:
         """Whether checkpoints are kept or deleted on purpose."""
