@@ -17,7 +17,18 @@ from funken.operators.tags import OutputTag
 
 
 class TimeDomain(Enum):
-    """Which time a timer waits for."""
+    """Which time a timer waits for.
+
+    >>> from funken import KeyedProcessFunction
+    >>> from funken.testing import local
+    >>> class Remind(KeyedProcessFunction):
+    ...     def process_element(self, value, ctx):
+    ...         ctx.timer_service().register_event_time_timer(1000)
+    ...     def on_timer(self, timestamp, ctx):
+    ...         yield timestamp, ctx.time_domain().name
+    >>> local(["milk"]).key_by(lambda word: word).process(Remind()).execute_and_collect(limit=9)
+    [(1000, 'EVENT_TIME')]
+    """
 
     EVENT_TIME = 0
     PROCESSING_TIME = 1
