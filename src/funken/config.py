@@ -115,7 +115,11 @@ def _same(**spellings: str) -> Callable[[Any], str]:
 
 @dataclass(frozen=True)
 class Option(Generic[T]):
-    """One option: how it is called, what it means, how a value of it is read; ``older`` are names it had before."""
+    """One option: how it is called, what it means, how a value of it is read; ``older`` are names it had before.
+
+    >>> BUFFER_TIMEOUT.key, BUFFER_TIMEOUT.default, BUFFER_TIMEOUT.parse("1 s")
+    ('execution.buffer-timeout.interval', 10, 1000)
+    """
 
     key: str
     parse: Callable[[Any], T]
@@ -371,13 +375,18 @@ _KeySet = set[str]
 class Configuration:
     """A set of option values (PyFlink's ``Configuration``); values are checked when they are set.
 
-    >>> conf = Configuration().set_string("execution.buffer-timeout.interval", "5 ms")
-    >>> conf.get(BUFFER_TIMEOUT)
-    5
-    >>> conf.set_integer("paralelism.default", 2)
-    Traceback (most recent call last):
-    ...
-    funken.errors.InvalidConfiguration: option 'paralelism.default' is unknown. Did you mean 'parallelism.default'?
+    >>> conf = Configuration({"parallelism.default": 2}).set_string("execution.buffer-timeout.interval", "5 ms")
+    >>> conf.get(BUFFER_TIMEOUT), conf.get(BLOCK_RECORDS)
+    (5, 2000)
+    >>> conf.contains_key("parallelism.default"), sorted(conf.key_set()), conf.to_dict()["parallelism.default"]
+    (True, ['execution.buffer-timeout.interval', 'parallelism.default'], 2)
+
+    The getters of PyFlink read what was set, or the default that they are given:
+
+    >>> conf.get_integer("parallelism.default", 1), conf.get_string("pipeline.name", "a job")
+    (2, 'a job')
+    >>> conf.get_boolean("pipeline.operator-chaining.enabled", True), conf.get_float("user.share", 0.5)
+    (True, 0.5)
     """
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
@@ -387,11 +396,26 @@ class Configuration:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Configuration:
-        """Make a configuration of a mapping from key to value."""
+        """Make a configuration of a mapping from key to value.
+
+        >>> Configuration.from_dict({"parallelism.default": 2})
+        Configuration({"parallelism.default": 2})
+        """
         return cls(values)
 
     def set(self, key: str | Option[Any], value: Any) -> Configuration:
-        """Set an option; raises ``InvalidConfiguration`` for an unknown key or an unfit value."""
+        """Set an option, by key or as declared; raises ``InvalidConfiguration`` for an unknown key or an unfit value.
+
+        >>> Configuration().set(BUFFER_TIMEOUT, "5 ms").set("paralelism.default", 2)
+        Traceback (most recent call last):
+        ...
+        funken.errors.InvalidConfiguration: option 'paralelism.default' is unknown. Did you mean 'parallelism.default'?
+        >>> Configuration().set("parallelism.default", "two")
+        Traceback (most recent call last):
+        ...
+        funken.errors.InvalidConfiguration: option 'parallelism.default': 'two' is no whole number. It means: Subtasks per
+        operator. -1: one per core, or what the session's slots allow.
+        """
         name = key.key if isinstance(key, Option) else key
         option = _OPTIONS.get(name) or _OLDER.get(name)
         if option is None and not name.startswith(FOREIGN):
@@ -414,7 +438,11 @@ class Configuration:
         return option.default
 
     def set_string(self, key: str, value: str) -> Configuration:
-        """Set an option from text."""
+        """Set an option from text, or from what the other setters of PyFlink take; returns the configuration.
+
+        >>> Configuration().set_string("pipeline.name", "words").set_integer("parallelism.default", 2)
+        Configuration({"pipeline.name": "words", "parallelism.default": 2})
+        """
         return self.set(key, value)
 
     set_integer = set_boolean = set_float = set_bytearray = set_string
@@ -444,11 +472,20 @@ class Configuration:
         return set(self._values)
 
     def remove_config(self, key: str) -> bool:
-        """Forget a value; tell whether there was one."""
+        """Forget a value; tell whether there was one.
+
+        >>> conf = Configuration({"pipeline.name": "words"})
+        >>> conf.remove_config("pipeline.name"), conf.remove_config("pipeline.name"), conf
+        (True, False, Configuration({}))
+        """
         return self._values.pop(key, None) is not None
 
     def add_all(self, other: Configuration, prefix: str = "") -> Configuration:
-        """Take over all values of another configuration."""
+        """Take over all values of another configuration; ``prefix`` is put before its keys.
+
+        >>> Configuration({"pipeline.name": "words"}).add_all(Configuration({"parallelism.default": 2}))
+        Configuration({"pipeline.name": "words", "parallelism.default": 2})
+        """
         for key, value in other.to_dict().items():
             self.set(prefix + key, value)
         return self
@@ -458,7 +495,13 @@ class Configuration:
         return dict(self._values)
 
     def copy(self) -> Configuration:
-        """Return an independent copy."""
+        """Return an independent copy.
+
+        >>> conf = Configuration({"pipeline.name": "words"})
+        >>> _ = conf.copy().set("pipeline.name", "counts")
+        >>> conf
+        Configuration({"pipeline.name": "words"})
+        """
         return Configuration(self._values)
 
     def __iter__(self) -> Iterator[str]:
@@ -492,10 +535,18 @@ def set_default_configuration(configuration: Configuration) -> Configuration:
 
 
 def default_configuration() -> Configuration:
-    """Return a copy of what ``set_default_configuration`` set; empty if it was not called."""
+    """Return a copy of what ``set_default_configuration`` set; empty if it was not called.
+
+    >>> default_configuration()
+    Configuration({})
+    """
     return _defaults.copy()
 
 
 def options() -> list[Option[Any]]:
-    """Return every declared option, by key."""
+    """Return every declared option, by key.
+
+    >>> [(option.key, option.default) for option in options() if option.key.startswith("execution.block.")]
+    [('execution.block.bytes', 262144), ('execution.block.records', 2000)]
+    """
     return [_OPTIONS[key] for key in sorted(_OPTIONS)]
