@@ -32,7 +32,11 @@ class Boundedness(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReaderContext:
-    """Where a reader or writer runs: the operator's name, the subtask, and how many there are of them."""
+    """Where a reader or writer runs: the operator's name, the subtask, and how many there are of them.
+
+    >>> ReaderContext("orders", subtask=1, parallelism=4)
+    ReaderContext(operator='orders', subtask=1, parallelism=4, job_id='local', attempt=0)
+    """
 
     operator: str
     subtask: int
@@ -189,6 +193,14 @@ class StaticSplits(SplitEnumerator):
     """Splits known beforehand: subtask ``i`` gets ``splits[i::parallelism]`` at its first request, and then no more.
 
     The snapshot is what was not handed out, so that it can be restored at another parallelism.
+
+    >>> splits = StaticSplits(["a", "b", "c"], parallelism=2)
+    >>> splits.next_splits(subtask=0), splits.next_splits(subtask=0), splits.snapshot()
+    (['a', 'c'], None, [(1, 'b')])
+    >>> again = StaticSplits(["a", "b", "c"], parallelism=1)
+    >>> again.restore(splits.snapshot())
+    >>> again.next_splits(subtask=0)
+    ['b']
     """
 
     def __init__(self, splits: Sequence[Any], parallelism: int) -> None:

@@ -50,7 +50,14 @@ _OFFSET = re.compile(r"(?:GMT|UTC|UT)?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<m
 
 
 class BucketContext:
-    """What an assigner knows of a record besides the record."""
+    """What an assigner knows of a record besides the record; times in ms.
+
+    >>> context = BucketContext(now=5000)
+    >>> context.current_processing_time(), context.timestamp()
+    (5000, None)
+    >>> [(record, context.timestamp()) for record in context.each(["a", "b"], [10, 20])]
+    [('a', 10), ('b', 20)]
+    """
 
     __slots__ = ("_now", "_timestamp")
 

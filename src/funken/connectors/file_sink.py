@@ -147,7 +147,16 @@ class FileSink(Sink):
 
 @dataclass(frozen=True)
 class RowFormatBuilder:
-    """PyFlink's way to describe a file sink; each call returns a new builder."""
+    """PyFlink's way to describe a file sink; each call returns a new builder.
+
+    >>> builder = FileSink.for_row_format("/data/out", Encoder.simple_string_encoder())
+    >>> builder = builder.with_bucket_assigner(BucketAssigner.date_time_bucket_assigner("yyyy/MM/dd", "UTC"))
+    >>> builder = builder.with_output_file_config(OutputFileConfig(part_prefix="words", part_suffix=".txt"))
+    >>> builder = builder.with_rolling_policy(RollingPolicy.default_rolling_policy(part_size=1 << 20))
+    >>> sink = builder.with_bucket_check_interval(1000).build()
+    >>> sink.output_file_config.part_prefix, sink.rolling_policy.part_size, sink.bucket_check_interval
+    ('words', 1048576, 1000)
+    """
 
     sink: FileSink
 

@@ -169,7 +169,14 @@ class FileSource(Source):
 
 @dataclass(frozen=True)
 class FileSourceBuilder:
-    """PyFlink's way to describe a file source; each call returns a new builder."""
+    """PyFlink's way to describe a file source; each call returns a new builder.
+
+    >>> lines = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in")
+    >>> lines.monitor_continuously(10_000).set_split_bytes(1 << 20).build().discovery_interval
+    10000
+    >>> lines.process_static_file_set().build().boundedness.name
+    'BOUNDED'
+    """
 
     source: FileSource
 

@@ -14,7 +14,11 @@ from funken.windowing.durations import DurationLike, millis
 
 
 class TimestampedValue(NamedTuple):
-    """An element of a window with its timestamp (``-2**63``: it has none)."""
+    """An element of a window with its timestamp in ms (``-2**63``: it has none).
+
+    >>> TimestampedValue("a", 10).has_timestamp(), TimestampedValue("b", MIN_TIMESTAMP).has_timestamp()
+    (True, False)
+    """
 
     value: Any
     timestamp: int
