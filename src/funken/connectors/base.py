@@ -47,7 +47,11 @@ class ReaderContext:
 
 @dataclass(slots=True)
 class Batch:
-    """Records of one split, in order; ``timestamps`` (ms) only if the source itself knows them."""
+    """Records of one split, in order; ``timestamps`` (ms) only if the source itself knows them.
+
+    >>> Batch(["to", "be"], timestamps=[10, 20], split="hamlet.txt")
+    Batch(values=['to', 'be'], timestamps=[10, 20], split='hamlet.txt')
+    """
 
     values: list[Any]
     timestamps: list[int] | None = None

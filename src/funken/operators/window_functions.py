@@ -53,7 +53,19 @@ class Host(Protocol):
 
 
 class WindowState:
-    """The state of one window, or that of all windows of the key (PyFlink's ``KeyedStateStore``)."""
+    """The state of one window, or that of all windows of the key (PyFlink's ``KeyedStateStore``).
+
+    >>> from funken import CountTrigger, GlobalWindows, ListStateDescriptor, ProcessWindowFunction
+    >>> from funken.testing import local
+    >>> class Sums(ProcessWindowFunction):
+    ...     def process(self, key, context, elements):
+    ...         sums = context.window_state().get_list_state(ListStateDescriptor("sums"))
+    ...         sums.add(sum(elements))
+    ...         yield list(sums.get())
+    >>> everything = local([1, 2, 3, 4]).key_by(lambda n: "all").window(GlobalWindows.create())
+    >>> everything.trigger(CountTrigger.of(2)).process(Sums()).execute_and_collect(limit=9)
+    [[3], [3, 10]]
+    """
 
     __slots__ = ("_find",)
 
