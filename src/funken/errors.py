@@ -33,11 +33,26 @@ from __future__ import annotations
 
 
 class FunkenError(Exception):
-    """The root of all errors raised by Funken itself."""
+    """The root of all errors raised by Funken itself.
+
+    >>> from funken import Configuration
+    >>> try:
+    ...     Configuration().set("paralelism.default", 2)
+    ... except FunkenError as error:
+    ...     print(f"{type(error).__name__}: {error}")
+    InvalidConfiguration: option 'paralelism.default' is unknown. Did you mean 'parallelism.default'?
+    """
 
 
 class InvalidProgram(FunkenError, ValueError):
-    """The program cannot be planned."""
+    """The program cannot be planned; raised where the mistake is, or by ``execute``, before anything runs.
+
+    >>> from funken import CountTrigger
+    >>> CountTrigger.of(0)
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidProgram: CountTrigger needs a count above 0, but got 0.
+    """
 
 
 class InvalidConfiguration(InvalidProgram):
@@ -72,7 +87,19 @@ class JobExecutionError(FunkenError):
     """A job failed while it ran.
 
     ``operator`` and ``subtask`` name the place, ``traceback_text`` is the traceback of the failing code
-    as it was printed in the process that ran it.
+    as it was printed in the process that ran it. An exception of a user's function is also the ``__cause__``.
+
+    >>> from funken.testing import local
+    >>> try:
+    ...     local([1, 0]).map(lambda n: 1 // n).name("invert").execute_and_collect(limit=2)
+    ... except JobExecutionError as error:
+    ...     print(error.args[0])
+    ...     print(error.operator, error.subtask, type(error.__cause__))
+    ...     print(error.traceback_text.splitlines()[-1])
+    operator 'invert' (subtask 0) failed at the record 0: ZeroDivisionError: integer division or modulo by zero.
+    The traceback of the function follows.
+    invert 0 <class 'ZeroDivisionError'>
+    ZeroDivisionError: integer division or modulo by zero
     """
 
     def __init__(
@@ -112,7 +139,18 @@ class TaskLost(JobExecutionError):
 
 
 class JobCancelled(FunkenError):
-    """The job was cancelled before it had a result."""
+    """The job was cancelled before it had a result.
+
+    >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> _ = env.from_source(DataGeneratorSource(lambda index: index, rate_per_second=10)).for_each(lambda n: None)
+    >>> client = env.execute_async("endless")
+    >>> _ = client.cancel().result(timeout=10)
+    >>> client.get_job_execution_result().result(timeout=10)
+    Traceback (most recent call last):
+    ...
+    funken.errors.JobCancelled: job 'endless' was cancelled
+    """
 
 
 class StateError(FunkenError):

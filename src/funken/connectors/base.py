@@ -19,7 +19,12 @@ from funken.types.info import TypeInformation
 
 
 class Boundedness(enum.Enum):
-    """Whether a source ends by itself."""
+    """Whether a source ends by itself; with ``AUTOMATIC`` mode a job of bounded sources runs as ``BATCH``.
+
+    >>> from funken import DataGeneratorSource, NumberSequenceSource
+    >>> NumberSequenceSource(1, 3).boundedness, DataGeneratorSource(lambda index: index).boundedness.name
+    (<Boundedness.BOUNDED: 'bounded'>, 'CONTINUOUS_UNBOUNDED')
+    """
 
     BOUNDED = "bounded"
     CONTINUOUS_UNBOUNDED = "unbounded"
@@ -27,7 +32,11 @@ class Boundedness(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReaderContext:
-    """Where a reader or writer runs: the operator's name, the subtask, and how many there are of them."""
+    """Where a reader or writer runs: the operator's name, the subtask, and how many there are of them.
+
+    >>> ReaderContext("orders", subtask=1, parallelism=4)
+    ReaderContext(operator='orders', subtask=1, parallelism=4, job_id='local', attempt=0)
+    """
 
     operator: str
     subtask: int
@@ -38,7 +47,11 @@ class ReaderContext:
 
 @dataclass(slots=True)
 class Batch:
-    """Records of one split, in order; ``timestamps`` (ms) only if the source itself knows them."""
+    """Records of one split, in order; ``timestamps`` (ms) only if the source itself knows them.
+
+    >>> Batch(["to", "be"], timestamps=[10, 20], split="hamlet.txt")
+    Batch(values=['to', 'be'], timestamps=[10, 20], split='hamlet.txt')
+    """
 
     values: list[Any]
     timestamps: list[int] | None = None
@@ -60,7 +73,45 @@ NEED_SPLITS = NeedSplits()
 
 
 class SourceReader:
-    """Reads splits inside a task. One instance per subtask; never blocks longer than a few ms."""
+    """Reads splits inside a task. One instance per subtask; never blocks longer than a few ms.
+
+    A split is plain data; one with an ``id`` has a watermark of its own until ``split_finished`` names it. (A reader that
+    works through its splits one by one needs only ``poll``: ``QueuedReader`` in ``splits.py`` has the rest.)
+
+    >>> SHELVES = {"poems": ["Ode", "Sonnet", "Haiku"], "plays": ["Hamlet"]}  # stands for a service
+    >>> class ShelfReader(SourceReader):  # a split is (shelf, position)
+    ...     def open(self):
+    ...         self.splits, self.ended = [], []
+    ...     def add_splits(self, splits):
+    ...         self.splits.extend(splits)
+    ...     def poll(self, limit, now):
+    ...         if not self.splits:
+    ...             return NEED_SPLITS
+    ...         shelf, position = self.splits.pop(0)
+    ...         titles = SHELVES[shelf][position : position + limit]
+    ...         if not titles:
+    ...             self.ended.append(shelf)
+    ...             return self.poll(limit, now)
+    ...         self.splits.insert(0, (shelf, position + len(titles)))
+    ...         return Batch(titles, split=shelf)
+    ...     def split_finished(self):
+    ...         ended, self.ended = self.ended, []
+    ...         return ended
+    ...     def snapshot(self):
+    ...         return list(self.splits)
+    ...     def close(self):
+    ...         self.splits.clear()
+
+    From a snapshot another reader goes on:
+
+    >>> first, second = ShelfReader(), ShelfReader()
+    >>> first.open(); first.add_splits([("poems", 0)])
+    >>> first.poll(2, now=0).values
+    ['Ode', 'Sonnet']
+    >>> second.open(); second.add_splits(first.snapshot())
+    >>> second.poll(2, now=0).values, second.poll(2, now=0) is NEED_SPLITS, second.split_finished()
+    (['Haiku'], True, ['poems'])
+    """
 
     def open(self) -> None:
         """Connect to whatever is read; raise ``SourceNotReadable`` if that fails."""
@@ -70,7 +121,11 @@ class SourceReader:
         raise NotImplementedError
 
     def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
-        """Return up to about ``limit`` records of one split, or say why there are none."""
+        """Return up to about ``limit`` records of one split, or say why there are none.
+
+        ``now`` is processing time (ms). ``Wait`` means that there may be some later, ``NEED_SPLITS`` that all splits are
+        read; what is raised fails the job.
+        """
         raise NotImplementedError
 
     def split_finished(self) -> list[str]:
@@ -86,7 +141,35 @@ class SourceReader:
 
 
 class SplitEnumerator:
-    """Knows the splits of a source; lives on the driver."""
+    """Knows the splits of a source; lives on the driver.
+
+    ``StaticSplits`` is one for splits that are known beforehand. This one finds new ones as they come:
+
+    >>> SHELVES = ["poems"]  # stands for a service
+    >>> class Shelves(SplitEnumerator):
+    ...     discovery_interval = 1000
+    ...     def start(self):
+    ...         self.seen = 0
+    ...     def discover(self, now):
+    ...         return self.seen < len(SHELVES)
+    ...     def next_splits(self, subtask):
+    ...         new = SHELVES[self.seen : self.seen + 1]
+    ...         self.seen += len(new)
+    ...         return new
+    ...     def snapshot(self):
+    ...         return self.seen
+    ...     def restore(self, snapshot):
+    ...         self.seen = snapshot
+    >>> shelves = Shelves()
+    >>> shelves.start()
+    >>> shelves.next_splits(subtask=0), shelves.next_splits(subtask=1), shelves.discover(now=1000)
+    (['poems'], [], False)
+    >>> SHELVES.append("plays")
+    >>> again = Shelves()
+    >>> again.restore(shelves.snapshot())
+    >>> again.discover(now=2000), again.next_splits(subtask=1)
+    (True, ['plays'])
+    """
 
     discovery_interval: int | None = None
     """Call ``discover`` this often (ms); ``None``: never."""
@@ -99,7 +182,7 @@ class SplitEnumerator:
         raise NotImplementedError
 
     def discover(self, now: int) -> bool:
-        """Look for new splits; true if there are any to hand out."""
+        """Look for new splits (``now``: processing time, ms); true if there are any to hand out."""
         return False
 
     def snapshot(self) -> Any:
@@ -114,6 +197,14 @@ class StaticSplits(SplitEnumerator):
     """Splits known beforehand: subtask ``i`` gets ``splits[i::parallelism]`` at its first request, and then no more.
 
     The snapshot is what was not handed out, so that it can be restored at another parallelism.
+
+    >>> splits = StaticSplits(["a", "b", "c"], parallelism=2)
+    >>> splits.next_splits(subtask=0), splits.next_splits(subtask=0), splits.snapshot()
+    (['a', 'c'], None, [(1, 'b')])
+    >>> again = StaticSplits(["a", "b", "c"], parallelism=1)
+    >>> again.restore(splits.snapshot())
+    >>> again.next_splits(subtask=0)
+    ['b']
     """
 
     def __init__(self, splits: Sequence[Any], parallelism: int) -> None:
@@ -136,7 +227,33 @@ class StaticSplits(SplitEnumerator):
 
 
 class Source:
-    """A declared source; subclasses are frozen dataclasses."""
+    """A declared source; subclasses are frozen dataclasses.
+
+    >>> class CountdownReader(SourceReader):  # a split is the next number
+    ...     number = 0
+    ...     def add_splits(self, splits):
+    ...         [self.number] = splits
+    ...     def poll(self, limit, now):
+    ...         if self.number == 0:
+    ...             return NEED_SPLITS
+    ...         numbers = list(range(self.number, max(0, self.number - limit), -1))
+    ...         self.number -= len(numbers)
+    ...         return Batch(numbers)
+    ...     def snapshot(self):
+    ...         return [self.number] if self.number else []
+    >>> @dataclass(frozen=True)
+    ... class Countdown(Source):
+    ...     start: int
+    ...     max_parallelism = 1
+    ...     def enumerator(self, parallelism):
+    ...         return StaticSplits([self.start], parallelism)
+    ...     def reader(self, context):
+    ...         return CountdownReader()
+    >>> from funken import StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> env.from_source(Countdown(3)).execute_and_collect(limit=9)
+    [3, 2, 1]
+    """
 
     boundedness: Boundedness = Boundedness.BOUNDED
     max_parallelism: int | None = None
@@ -152,13 +269,33 @@ class Source:
 
 
 class SinkWriter:
-    """Writes the records of one subtask."""
+    """Writes the records of one subtask.
+
+    >>> from uuid import uuid4
+    >>> class Staged(SinkWriter):  # a committable is an id and rows
+    ...     def open(self):
+    ...         self.rows = []
+    ...     def write(self, values, timestamps, now):
+    ...         self.rows += values
+    ...     def flush(self):
+    ...         pass  # nothing lies in between
+    ...     def prepare_commit(self, end_of_input):
+    ...         rows, self.rows = self.rows, []
+    ...         return [(str(uuid4()), rows)] if rows else []
+    ...     def close(self):
+    ...         self.rows.clear()
+    >>> writer = Staged()
+    >>> writer.open()
+    >>> writer.write(["a", "b"], timestamps=None, now=0)
+    >>> [rows for _, rows in writer.prepare_commit(end_of_input=False)], writer.prepare_commit(end_of_input=True)
+    ([['a', 'b']], [])
+    """
 
     def open(self) -> None:
         """Connect; raise ``SinkNotWritable`` if that fails."""
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
-        """Write a block."""
+        """Write a block; ``timestamps`` (ms) are the records', ``now`` is processing time (ms)."""
         raise NotImplementedError
 
     def flush(self) -> None:
@@ -173,10 +310,58 @@ class SinkWriter:
 
 
 class Sink:
-    """A declared sink; subclasses are frozen dataclasses."""
+    """A declared sink; subclasses are frozen dataclasses.
+
+    What its writers prepare is committed when the job has succeeded and, with checkpoints, at each of them. A commit may
+    be repeated after a failure, so what is committed carries an id:
+
+    >>> import sqlite3, tempfile
+    >>> from contextlib import closing
+    >>> from uuid import uuid4
+    >>> class Rows(SinkWriter):
+    ...     def open(self):
+    ...         self.rows = []
+    ...     def write(self, values, timestamps, now):
+    ...         self.rows += [(str(uuid4()), value) for value in values]
+    ...     def prepare_commit(self, end_of_input):
+    ...         rows, self.rows = self.rows, []
+    ...         return rows
+    >>> @dataclass(frozen=True)
+    ... class Table(Sink):
+    ...     path: str
+    ...     def check(self):
+    ...         with closing(sqlite3.connect(self.path)) as db:
+    ...             db.execute("CREATE TABLE IF NOT EXISTS words (id PRIMARY KEY, word)")
+    ...     def writer(self, context):
+    ...         return Rows()
+    ...     def commit(self, committables):
+    ...         with closing(sqlite3.connect(self.path)) as db, db:
+    ...             db.executemany("INSERT OR IGNORE INTO words VALUES (?, ?)", committables)
+    ...     def abort(self, committables):
+    ...         pass  # nothing was written before
+    >>> from funken.testing import local
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     words = local(["to", "be"])
+    ...     _ = words.sink_to(Table(folder + "/words.db"))
+    ...     _ = words.get_execution_environment().execute()
+    ...     with closing(sqlite3.connect(folder + "/words.db")) as db:
+    ...         db.execute("SELECT word FROM words").fetchall()
+    [('to',), ('be',)]
+    """
 
     def of_type(self, type_info: TypeInformation | None) -> Sink:
-        """Return the sink for records of a declared type (``None``: any); it matters to those that write text."""
+        """Return the sink for records of a declared type (``None``: any); it matters to those that write text.
+
+        >>> from dataclasses import replace
+        >>> from funken import Types
+        >>> @dataclass(frozen=True)
+        ... class Csv(Sink):
+        ...     columns: tuple[str, ...] = ()
+        ...     def of_type(self, type_info):
+        ...         return replace(self, columns=tuple(type_info.get_field_names()))
+        >>> Csv().of_type(Types.ROW_NAMED(["word", "n"], [Types.STRING(), Types.INT()]))
+        Csv(columns=('word', 'n'))
+        """
         return self
 
     def check(self) -> None:

@@ -50,7 +50,14 @@ _OFFSET = re.compile(r"(?:GMT|UTC|UT)?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<m
 
 
 class BucketContext:
-    """What an assigner knows of a record besides the record."""
+    """What an assigner knows of a record besides the record; times in ms.
+
+    >>> context = BucketContext(now=5000)
+    >>> context.current_processing_time(), context.timestamp()
+    (5000, None)
+    >>> [(record, context.timestamp()) for record in context.each(["a", "b"], [10, 20])]
+    [('a', 10), ('b', 20)]
+    """
 
     __slots__ = ("_now", "_timestamp")
 
@@ -88,17 +95,34 @@ class BucketAssigner:
         raise NotImplementedError
 
     def bucket_of_block(self, context: BucketContext) -> str | None:
-        """Return the one folder of all records of this moment, or ``None`` if it depends on the record."""
+        """Return the one folder of all records of this moment, or ``None`` if it depends on the record.
+
+        >>> hourly = BucketAssigner.date_time_bucket_assigner(timezone_id="UTC")
+        >>> hourly.bucket_of_block(BucketContext(now=1_700_000_000_000))
+        '2023-11-14--22'
+        """
         return None
 
     @staticmethod
     def base_path_bucket_assigner() -> BucketAssigner:
-        """Put all files into the base path itself."""
+        """Put all files into the base path itself.
+
+        >>> BucketAssigner.base_path_bucket_assigner().get_bucket_id("any record", BucketContext(now=0))
+        ''
+        """
         return BasePathBucketAssigner()
 
     @staticmethod
     def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> BucketAssigner:
-        """Name folders after the time of day at which records are written; by default in the machine's time zone."""
+        """Name folders after the time of day at which records are written; by default in the machine's time zone.
+
+        ``format_str`` is a pattern of Java's ``DateTimeFormatter``. Raises ``InvalidConfiguration`` for a letter or a time
+        zone that is not known.
+
+        >>> daily = BucketAssigner.date_time_bucket_assigner("'day='yyyyMMdd", "Asia/Tokyo")
+        >>> daily.get_bucket_id("any record", BucketContext(now=1_700_000_000_000))
+        'day=20231115'
+        """
         return DateTimeBucketAssigner(format_str, timezone_id)
 
 

@@ -56,9 +56,20 @@ class IndexSplit:
 class NumberSequenceSource(Source):
     """The integers from ``start`` to ``end``, both included; each subtask reads a range of its own, in order.
 
-    >>> enumerator = NumberSequenceSource(1, 10).enumerator(2)
-    >>> [list(split.take(99)) for subtask in (0, 1) for split in enumerator.next_splits(subtask)]
-    [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10]]
+    Raises ``InvalidProgram`` if ``start`` is above ``end``.
+
+    >>> from funken import StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> env.from_source(NumberSequenceSource(1, 5)).execute_and_collect(limit=9)
+    [1, 2, 3, 4, 5]
+
+    Its readers ask for the ranges:
+
+    >>> source = NumberSequenceSource(1, 10)
+    >>> enumerator, reader = source.enumerator(parallelism=2), source.reader(ReaderContext("numbers", 1, 2))
+    >>> reader.add_splits(enumerator.next_splits(subtask=1))
+    >>> reader.poll(100, now=0).values
+    [6, 7, 8, 9, 10]
     """
 
     start: int

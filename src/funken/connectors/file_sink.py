@@ -41,11 +41,35 @@ class PendingFile(NamedTuple):
 
 @dataclass(frozen=True)
 class FileSink(Sink):
-    """Part files in folders below ``base_path``, a local path or URI; made by ``for_row_format``.
+    r"""Part files in folders below ``base_path``, a local path or URI; made by ``for_row_format``.
 
-    >>> sink = FileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).build()
-    >>> sink.base_path, sink.bucket_assigner
-    ('/data/out', DateTimeBucketAssigner(format_str='yyyy-MM-dd--HH', timezone_id=None))
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from funken.testing import local
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sink = FileSink.for_row_format(folder, Encoder.simple_string_encoder())
+    ...     words = local(["to", "be"])
+    ...     _ = words.sink_to(sink.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build())
+    ...     _ = words.get_execution_environment().execute()
+    ...     [file.read_text() for file in Path(folder).glob("part-*")]
+    ['to\nbe\n']
+
+    What the job does with it: files are written hidden, and get their names when they are committed.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sink = FileSink(folder, Encoder.simple_string_encoder(), BucketAssigner.base_path_bucket_assigner())
+    ...     sink.check()
+    ...     writer = sink.writer(ReaderContext("sink", subtask=0, parallelism=1))
+    ...     writer.write(["to"], None, now=0)
+    ...     pending = writer.prepare_commit(end_of_input=False)
+    ...     before = len(list(Path(folder).glob("part-*")))
+    ...     sink.commit(pending)
+    ...     before, len(list(Path(folder).glob("part-*")))
+    ...     writer.write(["be"], None, now=1)
+    ...     sink.abort(writer.prepare_commit(end_of_input=True))
+    ...     len(list(Path(folder).iterdir()))
+    (0, 1)
+    1
     """
 
     base_path: str
@@ -64,17 +88,31 @@ class FileSink(Sink):
 
     @staticmethod
     def for_row_format(base_path: str | os.PathLike[str], encoder: Encoder) -> RowFormatBuilder:
-        """Start to describe a sink that writes record by record."""
+        """Start to describe a sink that writes record by record.
+
+        >>> sink = FileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).build()
+        >>> sink.base_path, sink.bucket_assigner
+        ('/data/out', DateTimeBucketAssigner(format_str='yyyy-MM-dd--HH', timezone_id=None))
+        """
         return RowFormatBuilder(FileSink(os.fspath(base_path), encoder))
 
     def check(self) -> None:
-        """Find out whether files can be created below the base path, without creating any."""
+        """Find out whether files can be created below the base path, without creating any.
+
+        Raises ``SinkNotWritable`` if not: the message names the path and what the system said.
+        """
         with self._explained(self.base_path):
             files, base = locate(self.base_path)
             files.check_writable(base)
 
     def of_type(self, type_info: TypeInformation | None) -> FileSink:
-        """Return the sink for records of a declared type."""
+        r"""Return the sink for records of a declared type: a text encoder then writes them as Flink does.
+
+        >>> from funken import Types
+        >>> sink = FileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).build()
+        >>> sink.of_type(Types.TUPLE([Types.STRING(), Types.INT()])).encoder.encode([("to", 2)])
+        b'(to,2)\n'
+        """
         return replace(self, encoder=self.encoder.of_type(type_info))
 
     def writer(self, context: ReaderContext) -> FileWriter:
@@ -109,7 +147,16 @@ class FileSink(Sink):
 
 @dataclass(frozen=True)
 class RowFormatBuilder:
-    """PyFlink's way to describe a file sink; each call returns a new builder."""
+    """PyFlink's way to describe a file sink; each call returns a new builder.
+
+    >>> builder = FileSink.for_row_format("/data/out", Encoder.simple_string_encoder())
+    >>> builder = builder.with_bucket_assigner(BucketAssigner.date_time_bucket_assigner("yyyy/MM/dd", "UTC"))
+    >>> builder = builder.with_output_file_config(OutputFileConfig(part_prefix="words", part_suffix=".txt"))
+    >>> builder = builder.with_rolling_policy(RollingPolicy.default_rolling_policy(part_size=1 << 20))
+    >>> sink = builder.with_bucket_check_interval(1000).build()
+    >>> sink.output_file_config.part_prefix, sink.rolling_policy.part_size, sink.bucket_check_interval
+    ('words', 1048576, 1000)
+    """
 
     sink: FileSink
 

@@ -45,7 +45,18 @@ _DECOMPRESSORS = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 
 @dataclass(frozen=True)
 class StreamFormat(Charset):
-    """How a file becomes records: its lines as ``str``, without their ends."""
+    """How a file becomes records: its lines as ``str``, without their ends.
+
+    Raises ``InvalidConfiguration`` for a charset or a way with errors that Python does not know.
+
+    >>> StreamFormat.text_line_format(errors="replace")
+    StreamFormat(name='UTF-8', errors='replace')
+    >>> StreamFormat.text_line_format("utf-9")
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidConfiguration: unknown encoding: utf-9; give a text charset of Python, e.g. 'UTF-8',
+    'ISO-8859-1'.
+    """
 
     def __post_init__(self) -> None:
         """Refuse names that Python does not know, before the job runs."""
@@ -86,15 +97,37 @@ class FileSplit:
 
 @dataclass(frozen=True)
 class FileSource(Source):
-    """The lines of files; made by ``for_record_stream_format``.
+    r"""The lines of files; made by ``for_record_stream_format``.
 
     Paths are local, ``file:`` URIs, or URIs that ``pyarrow.fs`` knows. A folder is read with all folders below it, but
     for names that begin with ``.`` or ``_``; ``.gz``, ``.bz2`` and ``.xz`` files are decompressed.
 
+    >>> import gzip, tempfile
+    >>> from pathlib import Path
+    >>> from funken import StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
     >>> lines = StreamFormat.text_line_format()
-    >>> source = FileSource.for_record_stream_format(lines, "/data/in", "/data/more.gz").build()
-    >>> source.paths, source.boundedness.value
-    (('/data/in', '/data/more.gz'), 'bounded')
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "a.txt").write_text("to be\nor not\n")
+    ...     _ = Path(folder, "b.txt.gz").write_bytes(gzip.compress(b"to be"))
+    ...     source = FileSource.for_record_stream_format(lines, folder).build()
+    ...     env.from_source(source).execute_and_collect(limit=9)
+    ['to be', 'or not', 'to be']
+    >>> source.boundedness.name
+    'BOUNDED'
+
+    The driver cuts large files into splits, and readers read them:
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "a.txt").write_text("to be\nor not\n")
+    ...     source = FileSource.for_record_stream_format(lines, folder).set_split_bytes(3).build()
+    ...     splits = source.enumerator(parallelism=2)
+    ...     splits.start()
+    ...     reader = source.reader(ReaderContext("lines", subtask=0, parallelism=2))
+    ...     reader.add_splits(splits.next_splits(subtask=0))
+    ...     reader.poll(10, now=0).values
+    ...     reader.close()
+    ['to be']
     """
 
     paths: tuple[str, ...]
@@ -116,7 +149,13 @@ class FileSource(Source):
 
     @staticmethod
     def for_record_stream_format(stream_format: StreamFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
-        """Start to describe a source of these files and folders."""
+        """Start to describe a source of these files and folders.
+
+        >>> lines = StreamFormat.text_line_format()
+        >>> builder = FileSource.for_record_stream_format(lines, "/data/in", "/data/more.gz")
+        >>> builder.monitor_continuously(10_000).build().boundedness.name
+        'CONTINUOUS_UNBOUNDED'
+        """
         return FileSourceBuilder(FileSource(tuple(os.fspath(path) for path in paths), stream_format))
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
@@ -130,7 +169,14 @@ class FileSource(Source):
 
 @dataclass(frozen=True)
 class FileSourceBuilder:
-    """PyFlink's way to describe a file source; each call returns a new builder."""
+    """PyFlink's way to describe a file source; each call returns a new builder.
+
+    >>> lines = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in")
+    >>> lines.monitor_continuously(10_000).set_split_bytes(1 << 20).build().discovery_interval
+    10000
+    >>> lines.process_static_file_set().build().boundedness.name
+    'BOUNDED'
+    """
 
     source: FileSource
 

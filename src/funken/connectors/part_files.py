@@ -14,23 +14,52 @@ from funken.windowing.durations import DurationLike, millis
 
 
 class Encoder:
-    """How records become bytes; subclass it and define ``encode``."""
+    r"""How records become bytes; subclass it and define ``encode``.
+
+    >>> import json
+    >>> class JsonLines(Encoder):
+    ...     def encode(self, values):
+    ...         return b"".join(json.dumps(value).encode() + b"\n" for value in values)
+    >>> JsonLines().encode([{"word": "to"}, {"word": "be"}])
+    b'{"word": "to"}\n{"word": "be"}\n'
+    """
 
     def encode(self, values: list[Any]) -> bytes:
         """Return the bytes of a block of records; blocks are written one after the other."""
         raise NotImplementedError
 
     def header(self) -> bytes:
-        """Return what every file begins with."""
+        r"""Return what every file begins with; nothing unless overridden.
+
+        >>> class Csv(Encoder):
+        ...     def header(self):
+        ...         return b"word,count\n"
+        ...     def encode(self, values):
+        ...         return b"".join(b"%s,%d\n" % (word.encode(), count) for word, count in values)
+        >>> Csv().header() + Csv().encode([("to", 2)])
+        b'word,count\nto,2\n'
+        """
         return b""
 
     def of_type(self, type_info: TypeInformation | None) -> Encoder:
-        """Return the encoder for records of a declared type (``None``: any)."""
+        r"""Return the encoder for records of a declared type (``None``: any).
+
+        >>> from funken import Types
+        >>> plain = Encoder.simple_string_encoder()
+        >>> plain.encode([True]), plain.of_type(Types.BOOLEAN()).encode([True])
+        (b'True\n', b'true\n')
+        """
         return self
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """Write a line per record: ``str(record)``, or as Flink writes records of the declared type."""
+        r"""Write a line per record: ``str(record)``, or as Flink writes records of the declared type.
+
+        Raises ``InvalidConfiguration`` for a charset that Python does not know.
+
+        >>> Encoder.simple_string_encoder("ISO-8859-1").encode(["café"])
+        b'caf\xe9\n'
+        """
         return SimpleStringEncoder(charset_name)
 
 
@@ -84,7 +113,7 @@ class RollingPolicy:
         rollover_interval: DurationLike = 60_000,
         inactivity_interval: DurationLike = 60_000,
     ) -> RollingPolicy:
-        """Close a file that has ``part_size`` bytes, is this old, or was not written to for so long."""
+        """Close a file that has ``part_size`` bytes, is this old (ms), or was not written to for so long (ms)."""
         return RollingPolicy(part_size, millis(rollover_interval), millis(inactivity_interval))
 
     @staticmethod
@@ -93,11 +122,21 @@ class RollingPolicy:
         return RollingPolicy()
 
     def is_full(self, size: int) -> bool:
-        """Tell whether a file of this size is to be closed."""
+        """Tell whether a file of this size (bytes) is to be closed.
+
+        >>> policy = RollingPolicy.default_rolling_policy(part_size=1 << 20)
+        >>> policy.is_full((1 << 20) - 1), policy.is_full(1 << 20)
+        (False, True)
+        """
         return self.part_size is not None and size >= self.part_size
 
     def is_old(self, age: int, inactivity: int) -> bool:
-        """Tell whether a file of this age, and this long not written to (ms), is to be closed."""
+        """Tell whether a file of this age, and this long not written to (ms), is to be closed.
+
+        >>> policy = RollingPolicy.default_rolling_policy(rollover_interval=60_000, inactivity_interval=5_000)
+        >>> policy.is_old(age=10_000, inactivity=100), policy.is_old(age=10_000, inactivity=5_000)
+        (False, True)
+        """
         return (self.rollover_interval is not None and age >= self.rollover_interval) or (
             self.inactivity_interval is not None and inactivity >= self.inactivity_interval
         )

@@ -42,10 +42,30 @@ class SocketSource(Source):
     r"""The text that a server sends, cut at a delimiter; UTF-8, and what is not becomes U+FFFD.
 
     Connecting is tried again ``max_retries`` times (-1: without end), every 500 ms, also after the peer closed;
-    whatever arrives sets the count back. With the default ``"\n"`` a ``\r`` before it is removed.
+    whatever arrives sets the count back. After that the job fails with ``SourceNotReadable``, or the source ends if it was
+    the peer that closed. With the default ``"\n"`` a ``\r`` before it is removed.
 
-    >>> SocketSource("localhost", 9999)
-    SocketSource(host='localhost', port=9999, delimiter='\n', max_retries=0)
+    >>> from funken import StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> with socket.create_server(("localhost", 0)) as server:
+    ...     server.settimeout(10)
+    ...     lines = env.from_source(SocketSource("localhost", server.getsockname()[1]))
+    ...     with lines.execute_and_collect() as results:
+    ...         connection, _ = server.accept()
+    ...         with connection:
+    ...             connection.sendall(b"to be\r\nor not")
+    ...         list(results)
+    ['to be', 'or not']
+
+    Connecting takes a thread, so that a poll never waits for it:
+
+    >>> with socket.create_server(("localhost", 0)) as server:
+    ...     source = SocketSource("localhost", server.getsockname()[1])
+    ...     reader = source.reader(ReaderContext("lines", subtask=0, parallelism=1))
+    ...     reader.add_splits(source.enumerator(parallelism=1).next_splits(subtask=0))
+    ...     reader.poll(100, now=0)
+    ...     reader.close()
+    Wait(millis=1)
     """
 
     host: str

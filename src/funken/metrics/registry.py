@@ -17,7 +17,14 @@ M = TypeVar("M", bound="Counter | Gauge | Meter | Distribution")
 
 
 class Counter:
-    """A number that goes up and down."""
+    """A number that goes up and down.
+
+    >>> late = MetricGroup().counter("late")
+    >>> late.inc(3)
+    >>> late.dec()
+    >>> late.get_count()
+    2
+    """
 
     __slots__ = ("count",)
 
@@ -42,7 +49,11 @@ class Counter:
 
 
 class Gauge:
-    """A number asked for when a snapshot is taken; an error of the function is shown in its place."""
+    """A number asked for when a snapshot is taken; an error of the function is shown in its place.
+
+    >>> Gauge(lambda: 7).snapshot(None), Gauge(lambda: 1 / 0).snapshot(None)
+    (7, {'error': 'ZeroDivisionError: division by zero'})
+    """
 
     __slots__ = ("_read",)
 
@@ -59,7 +70,17 @@ class Gauge:
 
 
 class Meter:
-    """Counts events, and their rate over about the last ``time_span_in_seconds``."""
+    """Counts events, and their rate over about the last ``time_span_in_seconds``.
+
+    >>> seconds = iter([0.0, 10.0])
+    >>> orders = MetricGroup(clock=lambda: next(seconds))
+    >>> meter = orders.meter("orders")
+    >>> orders.snapshot()
+    {'orders': {'count': 0, 'rate': 0.0}}
+    >>> meter.mark_event(20)
+    >>> meter.get_count(), orders.snapshot()
+    (20, {'orders': {'count': 20, 'rate': 2.0}})
+    """
 
     __slots__ = ("_samples", "_span", "count")
 
@@ -89,7 +110,14 @@ class Meter:
 
 
 class Distribution:
-    """The count, sum, minimum and maximum of numbers."""
+    """The count, sum, minimum and maximum of numbers.
+
+    >>> sizes = MetricGroup().distribution("sizes")
+    >>> for size in (2, 4):
+    ...     sizes.update(size)
+    >>> sizes.snapshot(None)
+    {'count': 2, 'sum': 6, 'min': 2, 'max': 4, 'mean': 3.0}
+    """
 
     __slots__ = ("count", "max", "min", "sum")
 

@@ -1,7 +1,8 @@
 """Whether and when an asynchronous request is made again: strategies and the predicates they ask.
 
 A strategy is a value that travels in the plan and keeps no count: it is told the number of attempts made so far, so
-one serves all requests at once. A request that times out is not made again, whatever its strategy says.
+one serves all requests at once. A request that times out is not made again, whatever its strategy says. The delays are
+those of Flink's ``AsyncRetryStrategies``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,17 @@ ExceptionPredicate = Callable[[Exception], bool]
 
 
 class AsyncRetryPredicate:
-    """What is worth another attempt: a result, an exception, or both; ``None`` means never."""
+    """What is worth another attempt: a result, an exception, or both; ``None`` means never.
+
+    >>> class Overloaded(AsyncRetryPredicate):
+    ...     def result_predicate(self):
+    ...         return None
+    ...     def exception_predicate(self):
+    ...         return lambda error: isinstance(error, ConnectionError)
+    >>> worth_another = Overloaded().exception_predicate()
+    >>> worth_another(ConnectionResetError()), worth_another(KeyError("no such user"))
+    (True, False)
+    """
 
     def result_predicate(self) -> ResultPredicate | None:
         """Return the function that is asked about results."""
@@ -47,7 +58,18 @@ class RetryPredicate(AsyncRetryPredicate):
 class AsyncRetryStrategy:
     """When to make a request again; subclass it for a strategy of your own.
 
-    >>> from funken import async_retry_predicates
+    >>> from funken import AsyncDataStream, async_retry_predicates
+    >>> from funken.testing import local
+    >>> answers = iter([[], ["now"]])
+    >>> async def ask(value):
+    ...     return next(answers)
+    >>> again = AsyncRetryStrategy.fixed_delay(3, 1, result_predicate=async_retry_predicates.empty_result_predicate)
+    >>> asked = AsyncDataStream.ordered_wait_with_retry(local(["?"]), ask, "5 s", async_retry_strategy=again)
+    >>> asked.execute_and_collect(limit=1)
+    ['now']
+
+    Delays (ms) that grow:
+
     >>> strategy = AsyncRetryStrategy.exponential_backoff(
     ...     max_attempts=5, initial_delay=100, max_retry_delay=1000, multiplier=2.0,
     ...     exception_predicate=async_retry_predicates.has_exception_predicate,
@@ -57,7 +79,18 @@ class AsyncRetryStrategy:
     """
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Tell whether there may be another attempt after so many."""
+        """Tell whether there may be another attempt after so many.
+
+        >>> class Once(AsyncRetryStrategy):
+        ...     def can_retry(self, current_attempts):
+        ...         return current_attempts <= 1
+        ...     def get_backoff_time_millis(self, current_attempts):
+        ...         return 100
+        ...     def get_retry_predicate(self):
+        ...         return RetryPredicate(on_exception=lambda error: True)
+        >>> Once().can_retry(1), Once().can_retry(2)
+        (True, False)
+        """
         raise NotImplementedError
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
@@ -65,12 +98,21 @@ class AsyncRetryStrategy:
         raise NotImplementedError
 
     def get_retry_predicate(self) -> AsyncRetryPredicate:
-        """Return what is worth another attempt."""
+        """Return what is worth another attempt.
+
+        >>> strategy = AsyncRetryStrategy.fixed_delay(3, 100, exception_predicate=lambda error: True)
+        >>> strategy.get_retry_predicate().result_predicate() is None
+        True
+        """
         raise NotImplementedError
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy:
-        """Make every request once."""
+        """Make every request once.
+
+        >>> AsyncRetryStrategy.no_restart().can_retry(1)
+        False
+        """
         return NO_RETRY_STRATEGY
 
     @staticmethod
@@ -80,7 +122,14 @@ class AsyncRetryStrategy:
         result_predicate: ResultPredicate | None = None,
         exception_predicate: ExceptionPredicate | None = None,
     ) -> AsyncRetryStrategy:
-        """Make a request again up to ``max_attempts`` times, each after the same delay (ms)."""
+        """Make a request again up to ``max_attempts`` times, each after the same delay (ms).
+
+        Raises ``InvalidProgram`` for a number that is not above zero.
+
+        >>> strategy = AsyncRetryStrategy.fixed_delay(max_attempts=3, backoff_time_millis=100)
+        >>> [strategy.can_retry(attempts) for attempts in (1, 3, 4)], strategy.get_backoff_time_millis(3)
+        ([True, True, False], 100)
+        """
         return FixedDelayRetryStrategy(
             max_attempts, backoff_time_millis, RetryPredicate(result_predicate, exception_predicate)
         )
@@ -94,7 +143,10 @@ class AsyncRetryStrategy:
         result_predicate: ResultPredicate | None = None,
         exception_predicate: ExceptionPredicate | None = None,
     ) -> AsyncRetryStrategy:
-        """Make a request again up to ``max_attempts`` times, after a delay (ms) that grows up to a limit."""
+        """Make a request again up to ``max_attempts`` times, after a delay (ms) that grows up to a limit.
+
+        Raises ``InvalidProgram`` for a number that is not above zero.
+        """
         predicate = RetryPredicate(result_predicate, exception_predicate)
         return ExponentialBackoffDelayRetryStrategy(max_attempts, initial_delay, max_retry_delay, multiplier, predicate)
 

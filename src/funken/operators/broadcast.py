@@ -30,7 +30,27 @@ from funken.state.maps import MapState
 
 
 class ReadOnlyBroadcastState:
-    """The reading half of a ``MapState``: what the main side sees of broadcast state."""
+    """The reading half of a ``MapState``: what the main side sees of broadcast state.
+
+    >>> from funken import BroadcastProcessFunction
+    >>> from funken.testing import OperatorHarness
+    >>> PRICES = MapStateDescriptor("prices")
+    >>> class Priced(BroadcastProcessFunction):
+    ...     def process_broadcast_element(self, value, ctx):
+    ...         ctx.get_broadcast_state(PRICES).put(*value)
+    ...     def process_element(self, value, ctx):
+    ...         prices = ctx.get_broadcast_state(PRICES)
+    ...         if prices.is_empty() or not prices.contains(value):
+    ...             yield f"no price for {value} among {list(prices.items())}"
+    ...         else:
+    ...             yield value, prices.get(value), list(prices.keys()), sum(prices.values())
+    >>> harness = OperatorHarness(BroadcastProcess(Call(Priced(), rich=True), (PRICES,)))
+    >>> harness.feed_second(("tea", 3))
+    >>> harness.feed("tea")
+    >>> harness.feed("milk")
+    >>> harness.output
+    [('tea', 3, ['tea'], 3), "no price for milk among [('tea', 3)]"]
+    """
 
     __slots__ = ("_state",)
 

@@ -55,7 +55,35 @@ class OperatorContext:
 
 
 class RuntimeContext:
-    """A function's view of the subtask it runs in (PyFlink's ``RuntimeContext``)."""
+    """A function's view of the subtask it runs in (PyFlink's ``RuntimeContext``), given to its ``open``.
+
+    >>> from funken import MapFunction
+    >>> from funken.testing import local
+    >>> class Greet(MapFunction):
+    ...     def open(self, runtime_context):
+    ...         self.greeting = runtime_context.get_job_parameter("greeting", "Hello")
+    ...         self.place = runtime_context.get_task_name_with_subtasks()
+    ...         self.greeted = runtime_context.get_metrics_group().counter("greeted")
+    ...     def map(self, name):
+    ...         self.greeted.inc()
+    ...         return f"{self.greeting}, {name}, from {self.place}!"
+    >>> names = local(["Ann"])
+    >>> _ = names.get_execution_environment().get_config().set_global_job_parameters({"greeting": "Good morning"})
+    >>> names.map(Greet()).name("greet").execute_and_collect(limit=1)
+    ['Good morning, Ann, from greet (1/1)!']
+
+    What it says of the place and the attempt:
+
+    >>> class Place(MapFunction):
+    ...     def open(self, context):
+    ...         self.subtask = context.get_index_of_this_subtask(), context.get_number_of_parallel_subtasks()
+    ...         self.task = context.get_task_name(), context.get_max_number_of_parallel_subtasks()
+    ...         self.attempt = context.get_attempt_number()
+    ...     def map(self, value):
+    ...         return self.subtask, self.task, self.attempt
+    >>> local(["any"]).map(Place()).execute_and_collect(limit=1)
+    [((0, 1), ('map', 128), 0)]
+    """
 
     def __init__(self, context: OperatorContext) -> None:
         self._context = context
@@ -101,21 +129,73 @@ class RuntimeContext:
         return self._context.keyed.state(descriptor)
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> Any:
-        """Return the ``ValueState`` of the current key; raises ``StateNotKeyed`` outside a keyed stream."""
+        """Return the ``ValueState`` of the current key; like all of these raises ``StateNotKeyed`` without ``key_by``.
+
+        >>> from funken import MapFunction
+        >>> from funken.testing import local
+        >>> class Running(MapFunction):
+        ...     def open(self, runtime_context):
+        ...         self.sum = runtime_context.get_state(ValueStateDescriptor("sum", default=0))
+        ...     def map(self, value):
+        ...         self.sum.update(self.sum.value() + value)
+        ...         return self.sum.value()
+        >>> local([1, 2, 3]).key_by(lambda n: n % 2).map(Running()).execute_and_collect(limit=3)
+        [1, 2, 4]
+        """
         return self._state(state_descriptor)
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> Any:
-        """Return the ``ListState`` of the current key."""
+        """Return the ``ListState`` of the current key.
+
+        >>> from funken.testing import WindowContext  # has the context of a key
+        >>> state = WindowContext().get_runtime_context().get_list_state(ListStateDescriptor("seen"))
+        >>> state.add("a")
+        >>> state.add_all(["b", "c"])
+        >>> list(state.get())
+        ['a', 'b', 'c']
+        """
         return self._state(state_descriptor)
 
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> Any:
-        """Return the ``MapState`` of the current key."""
+        """Return the ``MapState`` of the current key.
+
+        >>> from funken.testing import WindowContext  # has the context of a key
+        >>> state = WindowContext().get_runtime_context().get_map_state(MapStateDescriptor("counts"))
+        >>> state.put("a", 1)
+        >>> state.get("a"), state.get("b"), list(state.items())
+        (1, None, [('a', 1)])
+        """
         return self._state(state_descriptor)
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> Any:
-        """Return the ``ReducingState`` of the current key."""
+        """Return the ``ReducingState`` of the current key.
+
+        >>> from funken.testing import WindowContext  # has the context of a key
+        >>> state = WindowContext().get_runtime_context().get_reducing_state(ReducingStateDescriptor("highest", max))
+        >>> state.add(3)
+        >>> state.add(2)
+        >>> state.get()
+        3
+        """
         return self._state(state_descriptor)
 
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> Any:
-        """Return the ``AggregatingState`` of the current key."""
+        """Return the ``AggregatingState`` of the current key.
+
+        >>> from funken import AggregateFunction
+        >>> from funken.testing import WindowContext  # has the context of a key
+        >>> class Distinct(AggregateFunction):
+        ...     def create_accumulator(self):
+        ...         return frozenset()
+        ...     def add(self, value, accumulator):
+        ...         return accumulator | {value}
+        ...     def get_result(self, accumulator):
+        ...         return len(accumulator)
+        >>> context = WindowContext().get_runtime_context()
+        >>> state = context.get_aggregating_state(AggregatingStateDescriptor("distinct", Distinct()))
+        >>> for word in ("to", "be", "to"):
+        ...     state.add(word)
+        >>> state.get()
+        2
+        """
         return self._state(state_descriptor)

@@ -16,12 +16,19 @@ from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor
 
 
 class OperatorListState:
-    """A list of elements of one subtask.
+    """A list of elements of one subtask; made by ``OperatorStateStore``.
 
     >>> state = OperatorListState([1, 2])
     >>> state.add(3)
-    >>> state.get(), list(state)
-    ([1, 2, 3], [1, 2, 3])
+    >>> state.add_all([4, 5])
+    >>> state.get(), sum(state)
+    ([1, 2, 3, 4, 5], 15)
+    >>> state.update([6])
+    >>> state.get()
+    [6]
+    >>> state.clear()
+    >>> state.get()
+    []
     """
 
     __slots__ = ("_elements",)
@@ -54,7 +61,34 @@ class OperatorListState:
 
 
 class OperatorStateStore:
-    """Where operator state is found, by name; the same name with another kind raises ``StateError``."""
+    """Where operator state is found, by name; the same name with another kind raises ``StateError``.
+
+    Two subtasks have counted; of their snapshots two others are made:
+
+    >>> from funken import FlatMapFunction
+    >>> from funken.operators.calls import Call
+    >>> from funken.operators.stateless import FlatMap
+    >>> from funken.testing import OperatorHarness
+    >>> class Words(FlatMapFunction):
+    ...     def initialize_state(self, context):
+    ...         store = context.get_operator_state_store()
+    ...         self.mine = store.get_list_state(ListStateDescriptor("mine"))
+    ...         self.of_all = store.get_union_list_state(ListStateDescriptor("of all"))
+    ...     def flat_map(self, value):
+    ...         self.mine.add(value)
+    ...         self.of_all.add(value)
+    ...         yield self.mine.get(), self.of_all.get()
+    >>> def subtask(index, *snapshots):
+    ...     spec = FlatMap(Call(Words(), "flat_map", rich=True))
+    ...     return OperatorHarness(spec, subtask=index, parallelism=2, snapshots=snapshots)
+    >>> first, second = subtask(0), subtask(1)
+    >>> first.feed("to")
+    >>> second.feed("be")
+    >>> again = subtask(0, first.snapshot(), second.snapshot())
+    >>> again.feed("or")
+    >>> again.output
+    [(['to', 'or'], ['to', 'be', 'or'])]
+    """
 
     def __init__(self, context: OperatorContext) -> None:
         self._context = context
@@ -78,13 +112,47 @@ class OperatorStateStore:
         return OperatorListState(self._find("union/", descriptor.name, list))
 
     def get_broadcast_state(self, descriptor: MapStateDescriptor) -> dict[Any, Any]:
-        """Return a dict that the function keeps equal in all subtasks."""
+        """Return a dict that the function keeps equal in all subtasks.
+
+        >>> from funken import MapFunction
+        >>> from funken.testing import local
+        >>> class Countries(MapFunction):
+        ...     def initialize_state(self, context):
+        ...         store = context.get_operator_state_store()
+        ...         self.names = store.get_broadcast_state(MapStateDescriptor("names"))
+        ...         self.names.setdefault("pt", "Portugal")
+        ...     def map(self, value):
+        ...         return self.names.get(value, "elsewhere")
+        >>> local(["pt", "?"]).map(Countries()).execute_and_collect(limit=2)
+        ['Portugal', 'elsewhere']
+        """
         found: dict[Any, Any] = self._find("broadcast/", descriptor.name, dict)
         return found
 
 
 class FunctionSnapshotContext:
-    """What ``initialize_state`` and ``snapshot_state`` are given."""
+    """What ``initialize_state`` and ``snapshot_state`` are given.
+
+    >>> from funken import CheckpointedFunction, MapFunction
+    >>> from funken.operators.calls import Call
+    >>> from funken.operators.stateless import Map
+    >>> from funken.testing import OperatorHarness
+    >>> class Numbered(MapFunction, CheckpointedFunction):
+    ...     def initialize_state(self, context):
+    ...         self.state = context.get_operator_state_store().get_list_state(ListStateDescriptor("number"))
+    ...         self.number = sum(self.state.get()) if context.is_restored() else 100
+    ...     def snapshot_state(self, context):
+    ...         self.state.update([self.number])
+    ...     def map(self, value):
+    ...         self.number += 1
+    ...         return self.number, value
+    >>> before = OperatorHarness(Map(Call(Numbered(), "map", rich=True)))
+    >>> before.feed("to")
+    >>> after = OperatorHarness.restored(Map(Call(Numbered(), "map", rich=True)), before.snapshot())
+    >>> after.feed("be")
+    >>> before.output, after.output
+    ([(101, 'to')], [(102, 'be')])
+    """
 
     def __init__(self, context: OperatorContext) -> None:
         self._store = OperatorStateStore(context)

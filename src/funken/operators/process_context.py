@@ -17,14 +17,68 @@ from funken.operators.tags import OutputTag
 
 
 class TimeDomain(Enum):
-    """Which time a timer waits for."""
+    """Which time a timer waits for.
+
+    >>> from funken import KeyedProcessFunction
+    >>> from funken.testing import local
+    >>> class Remind(KeyedProcessFunction):
+    ...     def process_element(self, value, ctx):
+    ...         ctx.timer_service().register_event_time_timer(1000)
+    ...     def on_timer(self, timestamp, ctx):
+    ...         yield timestamp, ctx.time_domain().name
+    >>> local(["milk"]).key_by(lambda word: word).process(Remind()).execute_and_collect(limit=9)
+    [(1000, 'EVENT_TIME')]
+    """
 
     EVENT_TIME = 0
     PROCESSING_TIME = 1
 
 
 class TimerService:
-    """Time, and timers for the current key."""
+    """Time, and timers for the current key; all times in ms.
+
+    >>> from funken import KeyedProcessFunction, ValueStateDescriptor
+    >>> from funken.operators.calls import Call
+    >>> from funken.operators.process import KeyedProcess
+    >>> from funken.testing import OperatorHarness
+    >>> class Silence(KeyedProcessFunction):  # tells who has not been heard of for 100 ms
+    ...     def open(self, runtime_context):
+    ...         self.due = runtime_context.get_state(ValueStateDescriptor("due"))
+    ...     def process_element(self, value, ctx):
+    ...         timers = ctx.timer_service()
+    ...         if self.due.value() is not None:
+    ...             timers.delete_event_time_timer(self.due.value())
+    ...         self.due.update(ctx.timestamp() + 100)
+    ...         timers.register_event_time_timer(self.due.value())
+    ...     def on_timer(self, timestamp, ctx):
+    ...         yield ctx.get_current_key(), timestamp, ctx.timer_service().current_watermark()
+    >>> harness = OperatorHarness(KeyedProcess(Call(Silence(), rich=True), key=Call(str)), keyed=True)
+    >>> harness.feed("ann", 10)
+    >>> harness.feed("ann", 60)
+    >>> harness.watermark(150)
+    >>> harness.output
+    []
+    >>> harness.watermark(170)
+    >>> harness.output
+    [('ann', 160, 170)]
+
+    The same by the clock:
+
+    >>> class SilenceByTheClock(Silence):
+    ...     def process_element(self, value, ctx):
+    ...         timers = ctx.timer_service()
+    ...         if self.due.value() is not None:
+    ...             timers.delete_processing_time_timer(self.due.value())
+    ...         self.due.update(timers.current_processing_time() + 100)
+    ...         timers.register_processing_time_timer(self.due.value())
+    >>> harness = OperatorHarness(KeyedProcess(Call(SilenceByTheClock(), rich=True), key=Call(str)), keyed=True)
+    >>> harness.feed("ann")
+    >>> harness.processing_time(60)
+    >>> harness.feed("ann")
+    >>> harness.processing_time(170)
+    >>> harness.output == [("ann", 160, MIN_TIMESTAMP)]
+    True
+    """
 
     __slots__ = ("_store", "_timers")
 
@@ -99,7 +153,20 @@ class UnkeyedTimerService:
 
 
 class ProcessContext:
-    """What a process function may ask about the record it was given."""
+    """What a process function may ask about the record it was given.
+
+    >>> from funken import ProcessFunction
+    >>> from funken.testing import local
+    >>> class Split(ProcessFunction):
+    ...     def process_element(self, value, ctx):
+    ...         if value < 0:
+    ...             ctx.output(OutputTag("negative"), value)
+    ...         else:
+    ...             yield value, ctx.timestamp(), ctx.timer_service().current_watermark() == MIN_TIMESTAMP
+    >>> split = local([1, -2]).process(Split())
+    >>> split.execute_and_collect(limit=2), split.get_side_output(OutputTag("negative")).execute_and_collect(limit=2)
+    ([(1, None, True)], [-2])
+    """
 
     __slots__ = ("_results", "_timer_service", "at")
 
@@ -123,7 +190,16 @@ class ProcessContext:
 
 
 class KeyedContext(ProcessContext):
-    """The same on a keyed stream, where there is a current key."""
+    """The same on a keyed stream, where there is a current key.
+
+    >>> from funken import KeyedProcessFunction
+    >>> from funken.testing import local
+    >>> class WithKey(KeyedProcessFunction):
+    ...     def process_element(self, value, ctx):
+    ...         yield ctx.get_current_key(), value
+    >>> local(["to", "be"]).key_by(lambda word: word[0]).process(WithKey()).execute_and_collect(limit=2)
+    [('t', 'to'), ('b', 'be')]
+    """
 
     __slots__ = ("_store",)
 
@@ -138,7 +214,22 @@ class KeyedContext(ProcessContext):
 
 
 class OnTimerContext(KeyedContext):
-    """What ``on_timer`` may ask."""
+    """What ``on_timer`` may ask: what was true of a record is true of the timer.
+
+    >>> from funken import KeyedProcessFunction
+    >>> from funken.testing import local
+    >>> class Remind(KeyedProcessFunction):
+    ...     def process_element(self, value, ctx):
+    ...         ctx.timer_service().register_event_time_timer(1000)
+    ...     def on_timer(self, timestamp, ctx):
+    ...         yield ctx.get_current_key(), ctx.timestamp(), ctx.time_domain().name
+    ...         ctx.output(OutputTag("log"), f"reminded of {ctx.get_current_key()}")
+    >>> reminded = local(["milk"]).key_by(lambda word: word).process(Remind())
+    >>> reminded.execute_and_collect(limit=9)
+    [('milk', 1000, 'EVENT_TIME')]
+    >>> reminded.get_side_output(OutputTag("log")).execute_and_collect(limit=9)
+    ['reminded of milk']
+    """
 
     __slots__ = ("domain",)
 

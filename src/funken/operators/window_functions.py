@@ -53,7 +53,19 @@ class Host(Protocol):
 
 
 class WindowState:
-    """The state of one window, or that of all windows of the key (PyFlink's ``KeyedStateStore``)."""
+    """The state of one window, or that of all windows of the key (PyFlink's ``KeyedStateStore``).
+
+    >>> from funken import CountTrigger, GlobalWindows, ListStateDescriptor, ProcessWindowFunction
+    >>> from funken.testing import local
+    >>> class Sums(ProcessWindowFunction):
+    ...     def process(self, key, context, elements):
+    ...         sums = context.window_state().get_list_state(ListStateDescriptor("sums"))
+    ...         sums.add(sum(elements))
+    ...         yield list(sums.get())
+    >>> everything = local([1, 2, 3, 4]).key_by(lambda n: "all").window(GlobalWindows.create())
+    >>> everything.trigger(CountTrigger.of(2)).process(Sums()).execute_and_collect(limit=9)
+    [[3], [3, 10]]
+    """
 
     __slots__ = ("_find",)
 
@@ -82,7 +94,22 @@ class WindowState:
 
 
 class WindowContext:
-    """What a ``ProcessWindowFunction`` may ask and do, for the window at hand."""
+    """What a ``ProcessWindowFunction`` may ask and do, for the window at hand.
+
+    >>> from funken import ProcessWindowFunction, TumblingEventTimeWindows, ValueStateDescriptor, WatermarkStrategy
+    >>> from funken.testing import local
+    >>> class Numbered(ProcessWindowFunction):
+    ...     def process(self, key, context, elements):
+    ...         windows = context.global_state().get_state(ValueStateDescriptor("windows", default=0))
+    ...         windows.update(windows.value() + 1)
+    ...         yield windows.value(), tuple(context.window()), len(list(elements))
+    ...         context.output(OutputTag("log"), f"fired at {context.current_watermark()}")
+    >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda at, _: at)
+    >>> stamped = local([1, 3, 12]).assign_timestamps_and_watermarks(strategy)
+    >>> numbered = stamped.key_by(lambda at: "all").window(TumblingEventTimeWindows.of(10)).process(Numbered())
+    >>> numbered.execute_and_collect(limit=9)
+    [(1, (0, 10), 2), (2, (10, 20), 1)]
+    """
 
     __slots__ = ("_firing", "_global_state", "_window_state", "current")
 

@@ -36,9 +36,15 @@ class StateTtlConfig:
     A duration is a ``timedelta``, an ``int`` of milliseconds, or an object with ``to_milliseconds()`` or
     ``to_millis()``.
 
-    >>> config = StateTtlConfig.new_builder(timedelta(seconds=1)).update_ttl_on_read_and_write().build()
-    >>> config.ttl_millis, config.get_update_type().name, config.get_state_visibility().name
-    (1000, 'OnReadAndWrite', 'NeverReturnExpired')
+    ``build`` raises ``InvalidProgram`` if the time is not longer than zero.
+
+    >>> config = StateTtlConfig.new_builder(timedelta(hours=1)).update_ttl_on_read_and_write().build()
+    >>> config.get_ttl(), config.ttl_millis, config.is_enabled()
+    (datetime.timedelta(seconds=3600), 3600000, True)
+    >>> config.get_update_type().name, config.get_state_visibility().name, config.get_ttl_time_characteristic().name
+    ('OnReadAndWrite', 'NeverReturnExpired', 'ProcessingTime')
+    >>> config.get_cleanup_strategies()
+    {'incremental_cleanup_size': 5}
     """
 
     class UpdateType(Enum):
@@ -78,7 +84,12 @@ class StateTtlConfig:
 
     @staticmethod
     def new_builder(ttl: Any) -> StateTtlConfigBuilder:
-        """Return a builder whose ``build()`` gives the configuration."""
+        """Return a builder whose ``build()`` gives the configuration.
+
+        >>> builder = StateTtlConfig.new_builder(60_000).return_expired_if_not_cleaned_up().cleanup_incrementally(100)
+        >>> builder.build()
+        StateTtlConfig(60000 ms, OnCreateAndWrite, ReturnExpiredIfNotCleanedUp)
+        """
         return StateTtlConfigBuilder(ttl)
 
     def get_update_type(self) -> UpdateType:
@@ -189,7 +200,7 @@ class StateTtlConfigBuilder:
 
 
 class StateDescriptor:
-    """The name and kind of a state, and optionally how long its values live."""
+    """The name and kind of a state, and optionally how long its values live; raises ``StateError`` without a name."""
 
     kind: ClassVar[StateKind]
 
@@ -201,11 +212,28 @@ class StateDescriptor:
         self.ttl: StateTtlConfig | None = None
 
     def get_name(self) -> str:
-        """Return the state's name."""
+        """Return the state's name, by which checkpoints and savepoints know it.
+
+        >>> ValueStateDescriptor("count").get_name()
+        'count'
+        """
         return self.name
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
-        """Let the values of the state expire."""
+        """Let the values of the state expire, in processing time.
+
+        >>> from funken.testing import WindowContext  # for a clock that is turned by hand
+        >>> seen = ValueStateDescriptor("seen")
+        >>> seen.enable_time_to_live(StateTtlConfig.new_builder(timedelta(seconds=1)).build())
+        >>> ctx = WindowContext(now=0)
+        >>> state = ctx.get_runtime_context().get_state(seen)
+        >>> state.update("yes")
+        >>> ctx.now = 999
+        >>> state.value()
+        'yes'
+        >>> ctx.now = 1000
+        >>> state.value()
+        """
         self.ttl = ttl_config if ttl_config.is_enabled() else None
 
     def __eq__(self, other: object) -> bool:
@@ -219,7 +247,19 @@ class StateDescriptor:
 
 
 class ValueStateDescriptor(StateDescriptor):
-    """Describes one value per key; ``default`` is what a key without a value reads as (a copy of it)."""
+    """Describes one value per key; ``default`` is what a key without a value reads as (a copy of it).
+
+    >>> from funken import KeyedProcessFunction
+    >>> from funken.testing import local
+    >>> class Count(KeyedProcessFunction):
+    ...     def open(self, runtime_context):
+    ...         self.count = runtime_context.get_state(ValueStateDescriptor("count", default=0))
+    ...     def process_element(self, value, ctx):
+    ...         self.count.update(self.count.value() + 1)
+    ...         yield value, self.count.value()
+    >>> local(["a", "b", "a"]).key_by(lambda word: word).process(Count()).execute_and_collect(limit=9)
+    [('a', 1), ('b', 1), ('a', 2)]
+    """
 
     kind = StateKind.VALUE
 
@@ -229,7 +269,21 @@ class ValueStateDescriptor(StateDescriptor):
 
 
 class ListStateDescriptor(StateDescriptor):
-    """Describes a list per key."""
+    """Describes a list per key.
+
+    >>> from funken import KeyedProcessFunction
+    >>> from funken.testing import local
+    >>> class Pairs(KeyedProcessFunction):
+    ...     def open(self, runtime_context):
+    ...         self.waiting = runtime_context.get_list_state(ListStateDescriptor("waiting"))
+    ...     def process_element(self, value, ctx):
+    ...         self.waiting.add(value)
+    ...         if len(list(self.waiting.get())) == 2:
+    ...             yield tuple(self.waiting.get())
+    ...             self.waiting.clear()
+    >>> local([1, 2, 3, 4, 5]).key_by(lambda n: n % 2).process(Pairs()).execute_and_collect(limit=9)
+    [(1, 3), (2, 4)]
+    """
 
     kind = StateKind.LIST
 
@@ -238,7 +292,22 @@ class ListStateDescriptor(StateDescriptor):
 
 
 class MapStateDescriptor(StateDescriptor):
-    """Describes a map per key."""
+    """Describes a map per key.
+
+    >>> from funken import KeyedProcessFunction
+    >>> from funken.testing import local
+    >>> class FirstVisits(KeyedProcessFunction):
+    ...     def open(self, runtime_context):
+    ...         self.visited = runtime_context.get_map_state(MapStateDescriptor("visited"))
+    ...     def process_element(self, value, ctx):
+    ...         user, page = value
+    ...         if not self.visited.contains(page):
+    ...             self.visited.put(page, True)
+    ...             yield value
+    >>> visits = local([("ann", "/"), ("bob", "/"), ("ann", "/")]).key_by(lambda visit: visit[0])
+    >>> visits.process(FirstVisits()).execute_and_collect(limit=9)
+    [('ann', '/'), ('bob', '/')]
+    """
 
     kind = StateKind.MAP
 
@@ -249,7 +318,21 @@ class MapStateDescriptor(StateDescriptor):
 class ReducingStateDescriptor(StateDescriptor):
     """Describes one value per key that combines all values added.
 
-    ``reduce_function`` is a callable of two values, or an object with a method ``reduce(a, b)``.
+    ``reduce_function`` is a callable of two values, or an object with a method ``reduce(a, b)``; raises ``StateError`` for
+    anything else.
+
+    >>> from funken import KeyedProcessFunction
+    >>> from funken.testing import local
+    >>> class Record(KeyedProcessFunction):
+    ...     def open(self, runtime_context):
+    ...         self.highest = runtime_context.get_reducing_state(ReducingStateDescriptor("highest", max))
+    ...     def process_element(self, value, ctx):
+    ...         before = self.highest.get()
+    ...         self.highest.add(value)
+    ...         if before is not None and value > before:
+    ...             yield f"{value} is a record"
+    >>> local([3, 5, 4, 7]).key_by(lambda n: "all").process(Record()).execute_and_collect(limit=9)
+    ['5 is a record', '7 is a record']
     """
 
     kind = StateKind.REDUCING
@@ -268,7 +351,25 @@ class AggregatingStateDescriptor(StateDescriptor):
     """Describes one accumulator per key, fed with values and read as a result.
 
     ``agg_function`` has the methods ``create_accumulator()``, ``add(value, accumulator)``,
-    ``get_result(accumulator)`` and, for merging windows, ``merge(a, b)``.
+    ``get_result(accumulator)`` and, for merging windows, ``merge(a, b)``; without the first three it raises ``StateError``.
+
+    >>> from funken import AggregateFunction, KeyedProcessFunction
+    >>> from funken.testing import local
+    >>> class Mean(AggregateFunction):
+    ...     def create_accumulator(self):
+    ...         return 0, 0
+    ...     def add(self, value, accumulator):
+    ...         return accumulator[0] + value, accumulator[1] + 1
+    ...     def get_result(self, accumulator):
+    ...         return accumulator[0] / accumulator[1]
+    >>> class Running(KeyedProcessFunction):
+    ...     def open(self, runtime_context):
+    ...         self.mean = runtime_context.get_aggregating_state(AggregatingStateDescriptor("mean", Mean()))
+    ...     def process_element(self, value, ctx):
+    ...         self.mean.add(value)
+    ...         yield self.mean.get()
+    >>> local([1, 2, 6]).key_by(lambda n: "all").process(Running()).execute_and_collect(limit=9)
+    [1.0, 1.5, 3.0]
     """
 
     kind = StateKind.AGGREGATING

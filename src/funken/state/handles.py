@@ -76,7 +76,18 @@ class State:
 
 
 class ValueState(State):
-    """One value of the current key."""
+    """One value of the current key.
+
+    >>> from funken.testing import WindowContext  # has the context of a key
+    >>> context = WindowContext().get_runtime_context()
+    >>> count = context.get_state(ValueStateDescriptor("count", default=0))
+    >>> count.update(count.value() + 1)
+    >>> count.value()
+    1
+    >>> count.clear()
+    >>> count.value()
+    0
+    """
 
     __slots__ = ("_default",)
 
@@ -103,7 +114,22 @@ class ValueState(State):
 
 
 class ListState(State):
-    """A list of the current key."""
+    """A list of the current key.
+
+    >>> from funken import ListStateDescriptor
+    >>> from funken.testing import WindowContext  # has the context of a key
+    >>> words = WindowContext().get_runtime_context().get_list_state(ListStateDescriptor("words"))
+    >>> words.add("to")
+    >>> words.add_all(["be", "or"])
+    >>> words.get(), len(list(words))
+    (['to', 'be', 'or'], 3)
+    >>> words.update(["not"])
+    >>> words.get()
+    ['not']
+    >>> words.clear()
+    >>> words.get()
+    []
+    """
 
     __slots__ = ()
 
@@ -146,7 +172,15 @@ class ListState(State):
 
 
 class ReducingState(State):
-    """One value of the current key: all values added, reduced."""
+    """One value of the current key: all values added, reduced.
+
+    >>> from funken.testing import WindowContext  # has the context of a key
+    >>> highest = WindowContext().get_runtime_context().get_reducing_state(ReducingStateDescriptor("highest", max))
+    >>> for n in (2, 3, 1):
+    ...     highest.add(n)
+    >>> highest.get()
+    3
+    """
 
     __slots__ = ("_reduce",)
 
@@ -171,7 +205,24 @@ class ReducingState(State):
 
 
 class AggregatingState(State):
-    """One accumulator of the current key: fed with values, read as a result."""
+    """One accumulator of the current key: fed with values, read as a result.
+
+    >>> from funken import AggregateFunction
+    >>> from funken.testing import WindowContext  # has the context of a key
+    >>> class Mean(AggregateFunction):
+    ...     def create_accumulator(self):
+    ...         return 0, 0
+    ...     def add(self, value, accumulator):
+    ...         return accumulator[0] + value, accumulator[1] + 1
+    ...     def get_result(self, accumulator):
+    ...         return accumulator[0] / accumulator[1]
+    >>> context = WindowContext().get_runtime_context()
+    >>> mean = context.get_aggregating_state(AggregatingStateDescriptor("mean", Mean()))
+    >>> mean.add(1)
+    >>> mean.add(2)
+    >>> mean.get()
+    1.5
+    """
 
     __slots__ = ("_function",)
 

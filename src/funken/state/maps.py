@@ -51,6 +51,20 @@ class MapState(State):
     """A map of the current key, with the methods of Flink and those of a dict.
 
     Reading a key that is not there gives ``None``, also with ``state[key]``; removing it does nothing.
+
+    >>> from funken import MapStateDescriptor
+    >>> from funken.testing import WindowContext  # has the context of a key
+    >>> counts = WindowContext().get_runtime_context().get_map_state(MapStateDescriptor("counts"))
+    >>> counts.put("to", 1)
+    >>> counts.put_all({"be": 2, "or": 3})
+    >>> counts.get("be"), counts["not"], counts.contains("or"), "or" in counts
+    (2, None, True, True)
+    >>> counts.remove("or")
+    >>> list(counts.items()), list(counts.keys()), sum(counts.values())
+    ([('to', 1), ('be', 2)], ['to', 'be'], 3)
+    >>> counts.clear()
+    >>> counts.is_empty()
+    True
     """
 
     __slots__ = ("changes",)

@@ -1,7 +1,8 @@
-"""Tools for testing programs: one operator by hand, or a whole program in this process."""
+"""Tools for testing programs: one window rule or one operator by hand, or a whole program in this process."""
 
 from funken.testing.harness import OperatorHarness
 from funken.testing.programs import local
 from funken.testing.simulated import SimulatedJob
+from funken.testing.windows import WindowContext
 
-__all__ = ["OperatorHarness", "SimulatedJob", "local"]
+__all__ = ["OperatorHarness", "SimulatedJob", "WindowContext", "local"]

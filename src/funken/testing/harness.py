@@ -141,15 +141,52 @@ class OperatorHarness:
         self.feed_block([value], None if timestamp is None else [timestamp])
 
     def feed_block(self, values: Values, timestamps: Timestamps = None) -> None:
-        """Give the operator a block of records."""
+        """Give the operator a block of records, as a job does.
+
+        >>> from funken.operators.calls import Call
+        >>> from funken.operators.stateless import Map
+        >>> harness = OperatorHarness(Map(Call(str.upper)))
+        >>> harness.feed_block(["a", "b"], [1, 2])
+        >>> harness.output_with_timestamps
+        [('A', 1), ('B', 2)]
+        """
         self._give(self.operator.process, values, timestamps)
 
     def feed_second(self, value: Any, timestamp: int | None = None) -> None:
-        """Give the operator one record on its second input."""
+        """Give the operator one record on its second input.
+
+        >>> from funken import CoMapFunction
+        >>> from funken.operators.calls import Call
+        >>> from funken.operators.coprocess import CoMap
+        >>> class Sides(CoMapFunction):
+        ...     def map1(self, value):
+        ...         return f"left {value}"
+        ...     def map2(self, value):
+        ...         return f"right {value}"
+        >>> harness = OperatorHarness(CoMap(Call(Sides())))
+        >>> harness.feed("a")
+        >>> harness.feed_second("b")
+        >>> harness.output
+        ['left a', 'right b']
+        """
         self.feed_second_block([value], None if timestamp is None else [timestamp])
 
     def feed_second_block(self, values: Values, timestamps: Timestamps = None) -> None:
-        """Give the operator a block of records on its second input."""
+        """Give the operator a block of records on its second input.
+
+        >>> from funken import CoFlatMapFunction
+        >>> from funken.operators.calls import Call
+        >>> from funken.operators.coprocess import CoFlatMap
+        >>> class OnlySecond(CoFlatMapFunction):
+        ...     def flat_map1(self, value):
+        ...         return []
+        ...     def flat_map2(self, value):
+        ...         return value.split()
+        >>> harness = OperatorHarness(CoFlatMap(Call(OnlySecond())))
+        >>> harness.feed_second_block(["to be", "or not"], [1, 2])
+        >>> harness.output_with_timestamps
+        [('to', 1), ('be', 1), ('or', 2), ('not', 2)]
+        """
         self._give(self.operator.process_second, values, timestamps)
 
     @staticmethod
@@ -166,7 +203,26 @@ class OperatorHarness:
         self.operator.watermark(watermark)
 
     def processing_time(self, now: int) -> None:
-        """Let processing time reach ``now`` (ms)."""
+        """Let processing time reach ``now`` (ms), and the operator do what is due by then.
+
+        >>> from funken import KeyedProcessFunction
+        >>> from funken.operators.calls import Call
+        >>> from funken.operators.process import KeyedProcess
+        >>> class Reminder(KeyedProcessFunction):
+        ...     def process_element(self, value, ctx):
+        ...         timers = ctx.timer_service()
+        ...         timers.register_processing_time_timer(timers.current_processing_time() + 100)
+        ...     def on_timer(self, timestamp, ctx):
+        ...         yield f"remember {ctx.get_current_key()}"
+        >>> harness = OperatorHarness(KeyedProcess(Call(Reminder(), rich=True), key=Call(str)), keyed=True, now=500)
+        >>> harness.feed("milk")
+        >>> harness.processing_time(599)
+        >>> harness.output
+        []
+        >>> harness.processing_time(600)
+        >>> harness.output
+        ['remember milk']
+        """
         self.now = now
         for _ in range(_MAX_TICKS):
             due = self.operator.next_tick()
@@ -176,7 +232,15 @@ class OperatorHarness:
         raise AssertionError(f"at {now} the operator still asks for a tick at {due}, after {_MAX_TICKS} of them")
 
     def idle(self, idle: bool = True) -> None:
-        """Let all inputs go idle, or come back."""
+        """Let all inputs go idle, or come back.
+
+        >>> from funken.operators.calls import Call
+        >>> from funken.operators.stateless import Map
+        >>> harness = OperatorHarness(Map(Call(str.upper)))
+        >>> harness.idle()
+        >>> harness.is_idle  # it told those after it
+        True
+        """
         self.operator.idle(idle)
 
     def end_input(self, index: int | None = None) -> None:
@@ -207,15 +271,50 @@ class OperatorHarness:
         return [value for value, _ in self.output_with_timestamps]
 
     def side_output(self, tag: OutputTag | str) -> list[Any]:
-        """Return the values emitted so far to a side output."""
+        """Return the values emitted so far to a side output.
+
+        >>> from funken import OutputTag, ProcessFunction
+        >>> from funken.operators.calls import Call
+        >>> from funken.operators.process import Process
+        >>> class Split(ProcessFunction):
+        ...     def process_element(self, value, ctx):
+        ...         yield value if value >= 0 else (OutputTag("negative"), value)
+        >>> harness = OperatorHarness(Process(Call(Split(), rich=True)))
+        >>> harness.feed_block([1, -2, 3])
+        >>> harness.output, harness.side_output("negative"), harness.side_output(OutputTag("zero"))
+        ([1, 3], [-2], [])
+        """
         return [value for value, _ in self.side_output_with_timestamps(tag)]
 
     def side_output_with_timestamps(self, tag: OutputTag | str) -> list[Stamped]:
-        """Return the values emitted so far to a side output, and their timestamps."""
+        """Return the values emitted so far to a side output, and their timestamps (ms; ``None``: it has none).
+
+        >>> from funken import OutputTag, ProcessFunction
+        >>> from funken.operators.calls import Call
+        >>> from funken.operators.process import Process
+        >>> class Aside(ProcessFunction):
+        ...     def process_element(self, value, ctx):
+        ...         yield OutputTag("aside"), value
+        >>> harness = OperatorHarness(Process(Call(Aside(), rich=True)))
+        >>> harness.feed("a", 10)
+        >>> harness.feed("b")
+        >>> harness.side_output_with_timestamps("aside")
+        [('a', 10), ('b', None)]
+        """
         return self._sides.get(tag if isinstance(tag, str) else tag.tag_id, [])
 
     def clear_output(self) -> None:
-        """Forget what was emitted so far, watermarks too."""
+        """Forget what was emitted so far, watermarks and side outputs too.
+
+        >>> from funken.operators.calls import Call
+        >>> from funken.operators.stateless import Map
+        >>> harness = OperatorHarness(Map(Call(str.upper)))
+        >>> harness.feed("a")
+        >>> harness.clear_output()
+        >>> harness.feed("b")
+        >>> harness.output
+        ['B']
+        """
         self.output_with_timestamps.clear()
         self.watermarks.clear()
         self._sides.clear()

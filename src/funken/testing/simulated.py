@@ -41,8 +41,10 @@ class SimulatedJob:
     >>> with SimulatedJob(sums.reduce(lambda a, b: a + b)) as job:
     ...     job.advance(timedelta(seconds=2))
     ...     job.advance("2 s")
+    ...     job.now, job.finished
     [6]
     [22]
+    (4000, False)
     """
 
     def __init__(self, stream: DataStream, start: int = 0) -> None:
@@ -94,7 +96,16 @@ class SimulatedJob:
         return self.output
 
     def close(self) -> None:
-        """End the job; operators are closed."""
+        """End the job, as leaving the ``with`` block does; operators are closed.
+
+        >>> from funken.testing import local
+        >>> job = SimulatedJob(local([1, 2]).map(lambda n: -n))
+        >>> job.advance("1 s")
+        [-1, -2]
+        >>> job.finished
+        True
+        >>> job.close()
+        """
         self._job.cancel()
         self._loop.close()
 

@@ -15,7 +15,17 @@ from funken.ids import MIN_TIMESTAMP
 
 
 class WatermarkOutput:
-    """Where a generator says how far event time is; ``watermark`` holds the highest it said."""
+    """Where a generator says how far event time is (ms); ``watermark`` holds the highest it said.
+
+    >>> output = WatermarkOutput()
+    >>> output.emit_watermark(99)
+    >>> output.emit_watermark(50)  # a watermark never goes back
+    >>> output.watermark, output.idle
+    (99, False)
+    >>> output.mark_idle()
+    >>> output.idle
+    True
+    """
 
     __slots__ = ("idle", "watermark")
 
@@ -29,21 +39,35 @@ class WatermarkOutput:
         self.watermark = max(self.watermark, watermark)
 
     def mark_idle(self) -> None:
-        """Say that nothing is to be expected for now."""
+        """Say that nothing is to be expected for now, so that others need not wait for this one."""
         self.idle = True
 
 
 class WatermarkGenerator:
     """Base of generators: periodic ones emit in ``on_periodic_emit``, punctuated ones in ``on_event``.
 
-    A subclass written by a user overrides the two methods of Flink's interface.
+    A subclass written by a user overrides the two methods of Flink's interface. This one trusts a marker in the stream:
+
+    >>> class UntilMarker(WatermarkGenerator):
+    ...     def on_event(self, event, event_timestamp, output):
+    ...         if event == "complete":
+    ...             output.emit_watermark(event_timestamp)
+    ...     def on_periodic_emit(self, output):
+    ...         pass  # only markers count
+    >>> strategy, output = WatermarkStrategy.for_generator(UntilMarker), WatermarkOutput()
+    >>> generator = strategy.generator()
+    >>> generator.on_event("record", 7, output)
+    >>> generator.on_periodic_emit(output)
+    >>> generator.on_event("complete", 5, output)
+    >>> output.watermark
+    5
     """
 
     def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
         """See one record; may emit a watermark at once."""
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Say how far event time is; called every ``pipeline.auto-watermark-interval``."""
+        """Say how far event time is; called every ``pipeline.auto-watermark-interval`` (200 ms unless set)."""
 
 
 class BoundedOutOfOrderness(WatermarkGenerator):
@@ -89,7 +113,19 @@ class BoundedOutOfOrdernessSpec:
 
 
 class TimestampAssigner:
-    """Extracts a record's event time; subclass it, or give a function ``(value, record_timestamp) -> ms``."""
+    """Extracts a record's event time; subclass it, or give a function ``(value, record_timestamp) -> ms``.
+
+    >>> class Created(TimestampAssigner):
+    ...     def extract_timestamp(self, value, record_timestamp):
+    ...         return value["created"]
+    >>> from funken import TumblingEventTimeWindows
+    >>> from funken.testing import local
+    >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Created())
+    >>> orders = local([{"created": 400}, {"created": 1200}]).assign_timestamps_and_watermarks(strategy)
+    >>> seconds = orders.window_all(TumblingEventTimeWindows.of(1000))
+    >>> seconds.reduce(lambda a, b: b).execute_and_collect(limit=9)
+    [{'created': 400}, {'created': 1200}]
+    """
 
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
         """Return the record's event time (ms); ``record_timestamp`` is ``MIN_TIMESTAMP`` if it had none."""
@@ -114,33 +150,76 @@ class WatermarkStrategy:
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
-        """Timestamps never go down within a split: the watermark is the highest one less 1 ms."""
+        """Timestamps never go down within a split: the watermark is the highest one less 1 ms.
+
+        >>> output, generator = WatermarkOutput(), WatermarkStrategy.for_monotonous_timestamps().generator()
+        >>> generator.on_event("record", 100, output)
+        >>> generator.on_periodic_emit(output)
+        >>> output.watermark
+        99
+        """
         return WatermarkStrategy(BoundedOutOfOrdernessSpec(0))
 
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: Any) -> WatermarkStrategy:
-        """Records come at most this late (``timedelta``, ``Duration``, or ms)."""
+        """Records come at most this late (``timedelta``, ``Duration``, ``"5 s"``, or ms); raises ``ValueError`` if negative.
+
+        >>> generator = WatermarkStrategy.for_bounded_out_of_orderness("5 s").generator()
+        >>> output = WatermarkOutput()
+        >>> generator.on_event("record", 20_000, output)
+        >>> generator.on_periodic_emit(output)
+        >>> output.watermark
+        14999
+        """
         return WatermarkStrategy(BoundedOutOfOrdernessSpec(duration_ms(max_out_of_orderness)))
 
     @staticmethod
     def for_generator(generator: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
-        """Use a generator of your own; ``generator()`` makes one per split or subtask."""
+        """Use a generator of your own; ``generator()`` makes one per split or subtask.
+
+        >>> class EveryRecord(WatermarkGenerator):
+        ...     def on_event(self, event, event_timestamp, output):
+        ...         output.emit_watermark(event_timestamp)
+        >>> strategy = WatermarkStrategy.for_generator(EveryRecord)
+        >>> from funken import ProcessFunction
+        >>> from funken.testing import local
+        >>> class Watch(ProcessFunction):
+        ...     def process_element(self, value, ctx):
+        ...         yield ctx.timer_service().current_watermark()
+        >>> stamped = strategy.with_timestamp_assigner(lambda value, _: value)
+        >>> watermarks = local([10, 30, 20]).assign_timestamps_and_watermarks(stamped).process(Watch())
+        >>> watermarks.execute_and_collect(limit=3) == [MIN_TIMESTAMP, 10, 30]  # a record comes before its watermark
+        True
+        """
         return WatermarkStrategy(generator)
 
     @staticmethod
     def no_watermarks() -> WatermarkStrategy:
-        """No event time, until the end of a bounded input."""
+        """No event time, until the end of a bounded input.
+
+        >>> from funken import NumberSequenceSource, StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> numbers = env.from_source(NumberSequenceSource(1, 3), WatermarkStrategy.no_watermarks(), "numbers")
+        >>> numbers.execute_and_collect(limit=3)
+        [1, 2, 3]
+        """
         return WatermarkStrategy()
 
     def with_timestamp_assigner(self, timestamp_assigner: Any) -> WatermarkStrategy:
-        """Take timestamps (ms) from ``timestamp_assigner(value, record_timestamp)`` or a ``TimestampAssigner``."""
+        """Take timestamps (ms) from ``timestamp_assigner(value, record_timestamp)`` or a ``TimestampAssigner``.
+
+        Raises ``TypeError`` for anything else.
+        """
         extract = getattr(timestamp_assigner, "extract_timestamp", timestamp_assigner)
         if not callable(extract):
             raise TypeError(f"{timestamp_assigner!r} is neither a TimestampAssigner nor a function")
         return replace(self, assigner=extract)
 
     def with_idleness(self, idle_timeout: Any) -> WatermarkStrategy:
-        """Leave a split out of the watermark after this long without a record."""
+        """Leave a split out of the watermark after this long (any duration, or ms) without a record.
+
+        Raises ``ValueError`` unless it is more than 0.
+        """
         timeout = duration_ms(idle_timeout)
         if timeout <= 0:
             raise ValueError(f"idle timeout must be more than 0, but is {timeout} ms")
@@ -149,7 +228,16 @@ class WatermarkStrategy:
     def with_watermark_alignment(
         self, watermark_group: str, max_allowed_watermark_drift: Any, update_interval: Any = 1000
     ) -> WatermarkStrategy:
-        """Hold back splits that are further ahead of the slowest of the group than this."""
+        """Hold back sources whose watermark is further ahead of the slowest of the group than this.
+
+        Drift and interval are durations, or ms. All sources with the same group, of whatever operator, wait for each other:
+
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps()
+        >>> orders = strategy.with_watermark_alignment("shop", "20 s")
+        >>> returns = strategy.with_watermark_alignment("shop", "20 s", update_interval="500 ms")
+        >>> orders.alignment, returns.alignment
+        (('shop', 20000, 1000), ('shop', 20000, 500))
+        """
         drift, update = duration_ms(max_allowed_watermark_drift), duration_ms(update_interval)
         return replace(self, alignment=(watermark_group, drift, update))
 

@@ -15,10 +15,20 @@ from funken.errors import InvalidProgram
 
 
 class TypeInformation:
-    """Base of all declarations."""
+    """Base of all declarations; ``Types`` makes them.
+
+    >>> isinstance(Types.INT(), TypeInformation), Types.INT() == Types.INT(), Types.LIST(Types.INT())
+    (True, True, ListTypeInfo<Integer>)
+    """
 
     def get_java_type_info(self) -> NoReturn:
-        """Raise: there is no Java behind a type here."""
+        """Raise ``InvalidProgram``: there is no Java behind a type here.
+
+        >>> Types.INT().get_java_type_info()
+        Traceback (most recent call last):
+        ...
+        funken.errors.InvalidProgram: Integer has no Java counterpart: Funken runs no JVM of Flink's. Pass the type itself.
+        """
         raise InvalidProgram(f"{self!r} has no Java counterpart: Funken runs no JVM of Flink's. Pass the type itself.")
 
 
@@ -166,10 +176,50 @@ def _checked(kind: str, types: Sequence[Any]) -> tuple[TypeInformation, ...]:
 class Types:
     """Where declarations come from (PyFlink's ``Types``).
 
-    >>> Types.ROW_NAMED(["word", "n"], [Types.STRING(), Types.INT()])
-    RowTypeInfo(word: String, n: Integer)
-    >>> Types.TUPLE([Types.INT()]) == Types.TUPLE([Types.INT()])
+    A function's declared output makes of its values what Flink's serializers would: numbers wrap and round, tuples become
+    rows, and what does not fit fails the job with ``ValueDoesNotFit``.
+
+    >>> from funken.testing import local
+    >>> def declared_as(type_info, *values):
+    ...     return local(values).map(lambda value: value, output_type=type_info).execute_and_collect(limit=len(values))
+    >>> for numbers in (Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG(), Types.BIG_INT()):
+    ...     numbers, declared_as(numbers, 1, 2**7, 2**63)
+    (Byte, [1, -128, 0])
+    (Short, [1, 128, 0])
+    (Integer, [1, 128, 0])
+    (Long, [1, 128, -9223372036854775808])
+    (BigInteger, [1, 128, 9223372036854775808])
+    >>> declared_as(Types.FLOAT(), 0.1), declared_as(Types.DOUBLE(), 0.1, 1), declared_as(Types.BOOLEAN(), True, 0)
+    ([0.10000000149011612], [0.1, 1.0], [True, False])
+
+    Text, decimals and points in time stay what they are; a ``datetime`` becomes the date of its day:
+
+    >>> from datetime import date, datetime, time
+    >>> from decimal import Decimal
+    >>> from funken.types import Instant
+    >>> declared_as(Types.STRING(), "to be", None), declared_as(Types.CHAR(), "t"), declared_as(Types.BIG_DEC(), Decimal("0.1"))
+    (['to be', None], ['t'], [Decimal('0.1')])
+    >>> declared_as(Types.SQL_DATE(), datetime(2026, 5, 1, 12)), declared_as(Types.SQL_TIME(), time(12, 30))
+    ([datetime.date(2026, 5, 1)], [datetime.time(12, 30)])
+    >>> declared_as(Types.SQL_TIMESTAMP(), datetime(2026, 5, 1)), declared_as(Types.INSTANT(), Instant(1))
+    ([datetime.datetime(2026, 5, 1, 0, 0)], [Instant<1, 0>])
+    >>> declared_as(Types.PICKLED_BYTE_ARRAY(), {"any", "object"}) == [{"any", "object"}]
     True
+
+    Of several values, those within are declared too:
+
+    >>> declared_as(Types.TUPLE([Types.STRING(), Types.BYTE()]), ("to", 200)), declared_as(Types.LIST(Types.BYTE()), [200])
+    ([('to', -56)], [[-56]])
+    >>> declared_as(Types.ROW([Types.STRING(), Types.INT()]), ("to", 2))
+    [Row(f0='to', f1=2)]
+    >>> declared_as(Types.ROW_NAMED(["word", "n"], [Types.STRING(), Types.INT()]), ("to", 2))
+    [Row(word='to', n=2)]
+    >>> declared_as(Types.MAP(Types.STRING(), Types.BYTE()), {"to": 200})
+    [{'to': -56}]
+    >>> declared_as(Types.PRIMITIVE_ARRAY(Types.INT()), [1, 2]), declared_as(Types.BASIC_ARRAY(Types.INT()), [1, None])
+    ([[1, 2]], [[1, None]])
+    >>> declared_as(Types.OBJECT_ARRAY(Types.TUPLE([Types.INT()])), [(1,), None])
+    [[(1,), None]]
     """
 
     @staticmethod
@@ -254,12 +304,12 @@ class Types:
 
     @staticmethod
     def ROW(field_types: Sequence[TypeInformation]) -> RowTypeInfo:
-        """Return the type of rows with the fields ``f0``, ``f1`` and so on."""
+        """Return the type of rows with the fields ``f0``, ``f1`` and so on; raises ``TypeError`` for what is no type."""
         return RowTypeInfo(_checked("ROW", field_types))
 
     @staticmethod
     def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[TypeInformation]) -> RowTypeInfo:
-        """Return the type of rows with named fields."""
+        """Return the type of rows with named fields; raises ``ValueError`` unless there is a name for each type."""
         types = _checked("ROW_NAMED", field_types)
         if len(field_names) != len(types):
             raise ValueError(f"{len(field_names)} names {list(field_names)} were given for {len(types)} types")

@@ -44,6 +44,8 @@ class _Parts:
 class Row(_Parts):
     """A record of values by position, and by name where names were given.
 
+    An unknown name raises ``KeyError`` as an item and ``AttributeError`` as an attribute.
+
     >>> row = Row(name="Ada", age=36)
     >>> row, row.name, row["age"], row[0], "age" in row
     (Row(name='Ada', age=36), 'Ada', 36, 'Ada', True)
@@ -77,19 +79,37 @@ class Row(_Parts):
     # ---- names and kind
 
     def get_row_kind(self) -> RowKind:
-        """Return which change the row stands for."""
+        """Return which change the row stands for; an insertion unless said otherwise.
+
+        >>> Row("Ada", 36).get_row_kind()
+        <RowKind.INSERT: 0>
+        """
         return self._kind
 
     def set_row_kind(self, row_kind: RowKind) -> None:
-        """Set which change the row stands for."""
+        """Set which change the row stands for; rows of different kinds are not equal.
+
+        >>> row = Row("Ada", 36)
+        >>> row.set_row_kind(RowKind.DELETE)
+        >>> str(row.get_row_kind()), row == Row("Ada", 36)
+        ('-D', False)
+        """
         self._kind = row_kind
 
     def set_field_names(self, field_names: Sequence[str]) -> None:
-        """Name the values."""
+        """Name the values.
+
+        >>> row = Row("Ada", 36)
+        >>> row.set_field_names(["name", "age"])
+        >>> row, row.age
+        (Row(name='Ada', age=36), 36)
+        """
         self._fields = list(field_names)
 
     def get_fields_by_names(self, names: Sequence[str]) -> list[Any]:
         """Return the values of these fields; all values, in order, if the row has no names.
+
+        Raises ``KeyError`` for a name that is none of the row's.
 
         >>> Row(a=1, b=2).get_fields_by_names(["b", "a"]), Row(1, 2).get_fields_by_names(["b", "a"])
         ([2, 1], [1, 2])
@@ -103,6 +123,8 @@ class Row(_Parts):
 
     def as_dict(self, recursive: bool = False) -> dict[str, Any]:
         """Return the values by name; ``recursive`` turns rows within, also in lists and dicts, into dicts too.
+
+        Raises ``TypeError`` for a row without names.
 
         >>> Row(a=Row(b=1)).as_dict(), Row(a=Row(b=1)).as_dict(recursive=True)
         ({'a': Row(b=1)}, {'a': {'b': 1}})
@@ -161,7 +183,13 @@ class Row(_Parts):
     # ---- a value
 
     def comparable(self) -> tuple[Any, ...]:
-        """Return the same for equal rows: for hashing, and for the hash that is equal in every process."""
+        """Return the same for equal rows: for hashing, and for the hash that is equal in every process.
+
+        >>> Row(name="Ada", age=36).comparable()
+        (0, ('age', 36), ('name', 'Ada'))
+        >>> Row(name="Ada", age=36).comparable() == Row(age=36, name="Ada").comparable()
+        True
+        """
         if self._fields is None:
             return (self._kind.value, *self._values)
         return (self._kind.value, *(pair for pair in sorted(zip(self._fields, self._values, strict=False), key=_name)))

@@ -2,7 +2,8 @@
 
 An assigner is a declaration: it travels in the plan and holds no data. What it needs to know about the moment
 (processing time, and the key's state for those that count) comes through its context. Users may subclass
-``WindowAssigner`` and ``MergingWindowAssigner``; sessions are in ``sessions.py``.
+``WindowAssigner`` and ``MergingWindowAssigner``; sessions are in ``sessions.py``. Sizes, slides and offsets are in
+milliseconds, or any duration (``durations.py``); windows are aligned to the epoch as Flink's are.
 """
 
 from __future__ import annotations
@@ -49,14 +50,13 @@ class MergeCallback(Protocol):
 class WindowAssigner:
     """Assigns zero or more windows to each record; subclass it for windows of your own.
 
-    >>> class Even(WindowAssigner):
+    >>> class Shifts(WindowAssigner):  # a record knows its window
     ...     def assign_windows(self, element, timestamp, context):
-    ...         return [TimeWindow(timestamp, timestamp + 10)] if element % 2 == 0 else []
-    ...
+    ...         return [TimeWindow(element["from"], element["to"])]
     ...     def is_event_time(self):
     ...         return True
-    >>> Even().assign_windows(4, 7, None), Even().get_default_trigger()
-    ([TimeWindow(start=7, end=17)], EventTimeTrigger())
+    >>> Shifts().assign_windows({"from": 0, "to": 28_800_000}, 7, None), Shifts().get_default_trigger()
+    ([TimeWindow(start=0, end=28800000)], EventTimeTrigger())
     """
 
     WindowAssignerContext: ClassVar[type] = WindowAssignerContext
@@ -66,7 +66,7 @@ class WindowAssigner:
         return cls
 
     def assign_windows(self, element: Any, timestamp: int, context: Any) -> Collection[Any]:
-        """Return the windows that the record belongs to."""
+        """Return the windows that the record belongs to, in any number; of ``[]``, the record goes to no window."""
         raise NotImplementedError
 
     def get_default_trigger(self, env: Any = None) -> Trigger:
@@ -74,7 +74,10 @@ class WindowAssigner:
         return EventTimeTrigger() if self.is_event_time() else ProcessingTimeTrigger()
 
     def get_window_serializer(self) -> Any:
-        """Return nothing: windows travel by pickle; PyFlink programs override this, Funken does not call it."""
+        """Return nothing: windows travel by pickle; PyFlink programs override this, Funken does not call it.
+
+        >>> TumblingEventTimeWindows.of(1000).get_window_serializer()
+        """
         return None
 
     def is_event_time(self) -> bool:
@@ -83,7 +86,27 @@ class WindowAssigner:
 
 
 class MergingWindowAssigner(WindowAssigner):
-    """An assigner whose windows may grow together, such as sessions."""
+    """An assigner whose windows may grow together, such as sessions.
+
+    Sessions that end with the day, here one of 100 ms:
+
+    >>> from itertools import groupby
+    >>> class Visits(MergingWindowAssigner):
+    ...     def assign_windows(self, element, timestamp, context):
+    ...         return [TimeWindow(timestamp, min(timestamp + 30, timestamp - timestamp % 100 + 100))]
+    ...     def merge_windows(self, windows, callback):
+    ...         for _, of_one_day in groupby(sorted(windows), lambda window: window.start // 100):
+    ...             TimeWindow.merge_windows(of_one_day, callback)
+    ...     def is_event_time(self):
+    ...         return True
+    >>> from funken import WatermarkStrategy
+    >>> from funken.testing import local
+    >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda click, _: click[0])
+    >>> clicks = local([(80,), (95,), (110,)]).assign_timestamps_and_watermarks(strategy)
+    >>> visits = clicks.key_by(lambda click: "ann").window(Visits())
+    >>> visits.reduce(lambda visit, click: visit + click).execute_and_collect(limit=9)
+    [(80, 95), (110,)]
+    """
 
     MergeCallback: ClassVar[type] = MergeCallback
 
@@ -123,20 +146,34 @@ class _Tumbling(WindowAssigner):
 
     @classmethod
     def of(cls, size: DurationLike, offset: DurationLike | None = None) -> Any:
-        """Return windows of a length, from multiples of it on, shifted by ``offset``."""
+        """Return windows of a length, from multiples of it on, shifted by ``offset``.
+
+        Raises ``InvalidProgram`` unless ``abs(offset) < size``. A day that begins at midnight in Shanghai:
+
+        >>> from datetime import timedelta
+        >>> TumblingEventTimeWindows.of(timedelta(days=1), offset=timedelta(hours=-8))
+        TumblingEventTimeWindows(size=86400000, offset=-28800000)
+        """
         return cls(millis(size), 0 if offset is None else millis(offset))
 
 
 class TumblingEventTimeWindows(_Tumbling):
     """Windows of one length, side by side, in event time.
 
+    >>> from funken import WatermarkStrategy
+    >>> from funken.testing import local
+    >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda sale, _: sale[1])
+    >>> sales = local([("tea", 1), ("tea", 4), ("tea", 5)]).assign_timestamps_and_watermarks(strategy)
+    >>> windows = sales.key_by(lambda sale: sale[0]).window(TumblingEventTimeWindows.of(5))
+    >>> windows.reduce(lambda a, b: (*a, b[1])).execute_and_collect(limit=9)
+    [('tea', 1, 4), ('tea', 5)]
     >>> hours = TumblingEventTimeWindows.of(3_600_000, offset=900_000)
-    >>> hours, hours.assign_windows("record", 0, None)
-    (TumblingEventTimeWindows(size=3600000, offset=900000), [TimeWindow(start=-2700000, end=900000)])
+    >>> hours.assign_windows("record", 0, None), hours.is_event_time()
+    ([TimeWindow(start=-2700000, end=900000)], True)
     """
 
     def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[TimeWindow]:
-        """Return the one window around the timestamp."""
+        """Return the one window around the timestamp; raises ``InvalidProgram`` for a record that has none."""
         if timestamp <= MIN_TIMESTAMP:
             raise no_timestamp(self)
         return [_window(timestamp - (timestamp - self.offset) % self.size, self.size)]
@@ -147,7 +184,13 @@ class TumblingEventTimeWindows(_Tumbling):
 
 
 class TumblingProcessingTimeWindows(_Tumbling):
-    """Windows of one length, side by side, in processing time."""
+    """Windows of one length, side by side, in processing time: the record's timestamp plays no part.
+
+    >>> from funken.testing import WindowContext
+    >>> windows = TumblingProcessingTimeWindows.of(5_000)
+    >>> windows.assign_windows("record", 0, WindowContext(now=7_500)), windows.is_event_time()
+    ([TimeWindow(start=5000, end=10000)], False)
+    """
 
     def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[TimeWindow]:
         """Return the window around the present moment."""
@@ -176,7 +219,14 @@ class _Sliding(WindowAssigner):
 
     @classmethod
     def of(cls, size: DurationLike, slide: DurationLike, offset: DurationLike | None = None) -> Any:
-        """Return windows of a length, one beginning every ``slide``, shifted by ``offset``."""
+        """Return windows of a length, one beginning every ``slide``, shifted by ``offset``.
+
+        Raises ``InvalidProgram`` unless ``abs(offset) < slide`` and ``size > 0``.
+
+        >>> from datetime import timedelta
+        >>> SlidingEventTimeWindows.of(timedelta(minutes=10), timedelta(minutes=1))
+        SlidingEventTimeWindows(size=600000, slide=60000, offset=0)
+        """
         return cls(millis(size), millis(slide), 0 if offset is None else millis(offset))
 
     def _assign(self, at: int) -> list[TimeWindow]:
@@ -191,12 +241,13 @@ class SlidingEventTimeWindows(_Sliding):
 
     >>> SlidingEventTimeWindows.of(5, 2).assign_windows("record", 1, None)
     [TimeWindow(start=0, end=5), TimeWindow(start=-2, end=3)]
-    >>> SlidingEventTimeWindows.of(2, 5).assign_windows("record", 4, None)
-    []
+    >>> gaps = SlidingEventTimeWindows.of(2, 5)
+    >>> gaps.assign_windows("record", 4, None), gaps.is_event_time()
+    ([], True)
     """
 
     def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[TimeWindow]:
-        """Return all windows around the timestamp."""
+        """Return all windows around the timestamp; raises ``InvalidProgram`` for a record that has none."""
         if timestamp <= MIN_TIMESTAMP:
             raise no_timestamp(self)
         return self._assign(timestamp)
@@ -207,7 +258,13 @@ class SlidingEventTimeWindows(_Sliding):
 
 
 class SlidingProcessingTimeWindows(_Sliding):
-    """Windows of one length, one beginning every ``slide``, in processing time."""
+    """Windows of one length, one beginning every ``slide``, in processing time; newest first.
+
+    >>> from funken.testing import WindowContext
+    >>> windows = SlidingProcessingTimeWindows.of(10_000, 5_000)
+    >>> windows.assign_windows("record", 0, WindowContext(now=7_500)), windows.is_event_time()
+    ([TimeWindow(start=5000, end=15000), TimeWindow(start=0, end=10000)], False)
+    """
 
     def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[TimeWindow]:
         """Return all windows around the present moment."""
@@ -222,8 +279,13 @@ class SlidingProcessingTimeWindows(_Sliding):
 class GlobalWindows(WindowAssigner):
     """All records of a key in one window without end; it fires only through a trigger of yours.
 
-    >>> GlobalWindows.create().assign_windows("record", 0, None), GlobalWindows.create().get_default_trigger()
-    ([GlobalWindow()], NeverTrigger())
+    >>> from funken.testing import local
+    >>> everything = local([1, 2, 3, 4]).key_by(lambda n: "all").window(GlobalWindows.create())
+    >>> everything.trigger(CountTrigger.of(2)).reduce(lambda a, b: a + b).execute_and_collect(limit=9)
+    [3, 10]
+    >>> windows = GlobalWindows.create()
+    >>> windows.assign_windows("record", 0, None), windows.get_default_trigger(), windows.is_event_time()
+    ([GlobalWindow()], NeverTrigger(), False)
     """
 
     @staticmethod
@@ -257,7 +319,20 @@ _SLIDING_COUNT = ValueStateDescriptor("_window.sliding-count")
 
 @dataclass(frozen=True)
 class CountTumblingWindowAssigner(WindowAssigner):
-    """Each key's records in groups of ``size``, in the order of arrival; an incomplete last group never fires."""
+    """Each key's records in groups of ``size``, in the order of arrival; an incomplete last group never fires.
+
+    Raises ``InvalidProgram`` if the size is not above 0. ``count_window(size)`` gives the same results.
+
+    >>> from funken.testing import WindowContext, local
+    >>> pairs = local([1, 2, 3, 4, 5]).key_by(lambda n: "all").window(CountTumblingWindowAssigner.of(2))
+    >>> pairs.reduce(lambda a, b: a + b).execute_and_collect(limit=9)
+    [3, 7]
+    >>> assigner, ctx = CountTumblingWindowAssigner.of(2), WindowContext()
+    >>> [assigner.assign_windows(n, 0, ctx) for n in (1, 2, 3)]
+    [[CountWindow(id=0)], [CountWindow(id=0)], [CountWindow(id=1)]]
+    >>> assigner.get_default_trigger(), assigner.is_event_time()
+    (PurgingTrigger(CountTrigger(2)), False)
+    """
 
     size: int
 
@@ -288,7 +363,17 @@ class CountSlidingWindowAssigner(WindowAssigner):
     """Groups of ``size`` records of a key, one beginning every ``slide`` records, that fire when full (PyFlink's way).
 
     Flink itself, and so ``count_window(size, slide)`` here, fires after every ``slide`` records with the last ``size``
-    or fewer instead.
+    or fewer instead. Raises ``InvalidProgram`` if size or slide is not above 0.
+
+    >>> from funken.testing import WindowContext, local
+    >>> threes = local([1, 2, 3, 4, 5]).key_by(lambda n: "all").window(CountSlidingWindowAssigner.of(3, 1))
+    >>> threes.reduce(lambda a, b: a + b).execute_and_collect(limit=9)
+    [6, 9, 12]
+    >>> assigner, ctx = CountSlidingWindowAssigner.of(3, 2), WindowContext()
+    >>> [[window.id for window in assigner.assign_windows(n, 0, ctx)] for n in range(5)]
+    [[0], [0], [1, 0], [1], [2, 1]]
+    >>> assigner.get_default_trigger(), assigner.is_event_time()
+    (PurgingTrigger(CountTrigger(3)), False)
     """
 
     size: int

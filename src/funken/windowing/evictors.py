@@ -14,7 +14,11 @@ from funken.windowing.durations import DurationLike, millis
 
 
 class TimestampedValue(NamedTuple):
-    """An element of a window with its timestamp (``-2**63``: it has none)."""
+    """An element of a window with its timestamp in ms (``-2**63``: it has none).
+
+    >>> TimestampedValue("a", 10).has_timestamp(), TimestampedValue("b", MIN_TIMESTAMP).has_timestamp()
+    (True, False)
+    """
 
     value: Any
     timestamp: int
@@ -48,11 +52,17 @@ class Evictor:
 
     Either change the list of ``TimestampedValue`` in place and return ``None``, or return the elements to keep.
 
-    >>> class KeepPositive(Evictor):
+    >>> class Positive(Evictor):
     ...     def evict_before(self, elements, size, window, ctx):
     ...         return [element for element in elements if element.value > 0]
-    >>> KeepPositive().evict_before([TimestampedValue(-1, 0), TimestampedValue(4, 0)], 2, None, None)
-    [TimestampedValue(value=4, timestamp=0)]
+    ...     def evict_after(self, elements, size, window, ctx):
+    ...         elements.clear()  # the next firing starts from nothing
+    >>> from funken import CountTrigger, GlobalWindows
+    >>> from funken.testing import local
+    >>> everything = local([1, -2, 3, 4]).key_by(lambda n: "all").window(GlobalWindows.create())
+    >>> evicted = everything.trigger(CountTrigger.of(2)).evictor(Positive())
+    >>> evicted.reduce(lambda a, b: a + b).execute_and_collect(limit=9)
+    [1, 7]
     """
 
     def evict_before(self, elements: Elements, size: int, window: Any, ctx: Any) -> Elements | None:
@@ -74,23 +84,45 @@ class _OneSided(Evictor):
         self.do_evict_after = do_evict_after
 
     def keep(self, elements: Elements) -> Elements:
-        """Return the elements that stay."""
+        """Return the elements that stay; the one rule that a subclass states.
+
+        >>> CountEvictor.of(1).keep([TimestampedValue("a", 0), TimestampedValue("b", 0)])
+        [TimestampedValue(value='b', timestamp=0)]
+        """
         raise NotImplementedError
 
     def evict_before(self, elements: Elements, size: int, window: Any, ctx: Any) -> Elements | None:
-        """Apply the rule, unless it is for afterwards."""
+        """Apply the rule, unless it is for afterwards.
+
+        >>> elements = [TimestampedValue("a", 0), TimestampedValue("b", 0)]
+        >>> [e.value for e in CountEvictor.of(1).evict_before(elements, 2, window=None, ctx=None)]
+        ['b']
+        """
         return elements if self.do_evict_after else self.keep(elements)
 
     def evict_after(self, elements: Elements, size: int, window: Any, ctx: Any) -> Elements | None:
-        """Apply the rule, if it is for afterwards."""
+        """Apply the rule, if it is for afterwards.
+
+        >>> elements = [TimestampedValue("a", 0), TimestampedValue("b", 0)]
+        >>> [e.value for e in CountEvictor.of(1, do_evict_after=True).evict_after(elements, 2, window=None, ctx=None)]
+        ['b']
+        """
         return self.keep(elements) if self.do_evict_after else elements
 
 
 class CountEvictor(_OneSided):
     """Keeps the last ``max_count`` elements.
 
-    >>> CountEvictor.of(1).keep([TimestampedValue("a", 0), TimestampedValue("b", 0)])
-    [TimestampedValue(value='b', timestamp=0)]
+    Raises ``InvalidProgram`` for a negative count.
+
+    >>> from funken import CountTrigger, GlobalWindows
+    >>> from funken.testing import local
+    >>> everything = local([1, 2, 3, 4]).key_by(lambda n: "all").window(GlobalWindows.create())
+    >>> last_two = everything.trigger(CountTrigger.of(1)).evictor(CountEvictor.of(2))
+    >>> last_two.reduce(lambda a, b: a + b).execute_and_collect(limit=9)
+    [1, 3, 5, 7]
+    >>> CountEvictor.of(2).keep(["a", "b", "c"])
+    ['b', 'c']
     """
 
     def __init__(self, max_count: int, do_evict_after: bool = False) -> None:
@@ -115,7 +147,12 @@ class CountEvictor(_OneSided):
 class DeltaEvictor(_OneSided):
     """Keeps the elements that are nearer than ``threshold`` to the newest one.
 
-    ``delta_function`` is a callable ``(element, newest) -> number``, or an object with a method ``get_delta``.
+    ``delta_function`` is a callable ``(element, newest) -> number``, or an object with a method ``get_delta``. With
+    numbers below zero for older elements nothing is ever far, as in Flink: take ``abs``.
+
+    >>> near = DeltaEvictor.of(3, lambda element, newest: abs(newest - element))
+    >>> [e.value for e in near.keep([TimestampedValue(degrees, 0) for degrees in (20, 27, 24, 25)])]
+    [27, 24, 25]
     """
 
     def __init__(self, threshold: float, delta_function: Any, do_evict_after: bool = False) -> None:
@@ -140,7 +177,7 @@ class DeltaEvictor(_OneSided):
 
 
 class TimeEvictor(_OneSided):
-    """Keeps the elements of the last ``window_size`` before the largest timestamp in the window.
+    """Keeps the elements of the last ``window_size`` (ms, or any duration) before the largest timestamp in the window.
 
     >>> TimeEvictor.of(5).keep([TimestampedValue("a", 1), TimestampedValue("b", 6), TimestampedValue("c", 2)])
     [TimestampedValue(value='b', timestamp=6), TimestampedValue(value='c', timestamp=2)]

@@ -17,8 +17,10 @@ from funken.state.descriptors import StateDescriptor
 class TriggerResult(enum.Enum):
     """What to do with a window now: its name says whether to fire, to purge, or both.
 
-    >>> TriggerResult.FIRE_AND_PURGE.is_fire(), TriggerResult.PURGE.is_fire()
-    (True, False)
+    >>> [result.name for result in TriggerResult if result.is_fire()]
+    ['FIRE', 'FIRE_AND_PURGE']
+    >>> [result.name for result in TriggerResult if result.is_purge()]
+    ['PURGE', 'FIRE_AND_PURGE']
     """
 
     CONTINUE = (False, False)
@@ -82,11 +84,36 @@ class OnMergeContext(TriggerContext, Protocol):
 class Trigger:
     """Decides when a window fires; subclass it for a rule of your own, most simply from ``on_element`` alone.
 
-    >>> class OnMarker(Trigger):
+    This one fires at the first record of a window, for an early result, and again at its end:
+
+    >>> from funken import ReducingStateDescriptor, TimeWindow
+    >>> SEEN = ReducingStateDescriptor("seen", max)
+    >>> class FirstAndLast(Trigger):
     ...     def on_element(self, element, timestamp, window, ctx):
-    ...         return TriggerResult.FIRE if element == "now" else TriggerResult.CONTINUE
-    >>> OnMarker().on_element("now", 0, None, None)
-    <TriggerResult.FIRE: (True, False)>
+    ...         ctx.register_event_time_timer(window.max_timestamp())
+    ...         seen = ctx.get_partitioned_state(SEEN)
+    ...         if seen.get():
+    ...             return TriggerResult.CONTINUE
+    ...         seen.add(True)
+    ...         return TriggerResult.FIRE
+    ...     def on_event_time(self, time, window, ctx):
+    ...         return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
+    ...     def can_merge(self):  # sessions may use it
+    ...         return True
+    ...     def on_merge(self, window, ctx):
+    ...         ctx.merge_partitioned_state(SEEN)
+    ...         ctx.register_event_time_timer(window.max_timestamp())
+    ...     def clear(self, window, ctx):
+    ...         ctx.get_partitioned_state(SEEN).clear()
+    ...         ctx.delete_event_time_timer(window.max_timestamp())
+
+    ``funken.testing.WindowContext`` is a window to try it on:
+
+    >>> from funken.testing import WindowContext
+    >>> trigger, window = FirstAndLast(), TimeWindow(0, 10)
+    >>> ctx = WindowContext(window)
+    >>> [trigger.on_element(word, 5, window, ctx).name for word in ("to", "be")], ctx.event_time_timers
+    (['FIRE', 'CONTINUE'], [9])
     """
 
     TriggerContext: ClassVar[type] = TriggerContext
@@ -101,11 +128,25 @@ class Trigger:
         raise NotImplementedError
 
     def on_processing_time(self, time: int, window: Any, ctx: Any) -> TriggerResult:
-        """Decide when a processing-time timer of this window is due."""
+        """Decide when a processing-time timer of this window is due; goes on unless overridden.
+
+        >>> from funken.testing import WindowContext
+        >>> class AfterOneSecond(Trigger):
+        ...     def on_element(self, element, timestamp, window, ctx):
+        ...         ctx.register_processing_time_timer(ctx.get_current_processing_time() + 1000)
+        ...         return TriggerResult.CONTINUE
+        ...     def on_processing_time(self, time, window, ctx):
+        ...         return TriggerResult.FIRE_AND_PURGE
+        >>> trigger, ctx = AfterOneSecond(), WindowContext(now=500)
+        >>> trigger.on_element("record", 0, ctx.window, ctx).name, ctx.processing_time_timers
+        ('CONTINUE', [1500])
+        >>> trigger.on_processing_time(1500, ctx.window, ctx).name
+        'FIRE_AND_PURGE'
+        """
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: Any, ctx: Any) -> TriggerResult:
-        """Decide when an event-time timer of this window is due."""
+        """Decide when an event-time timer of this window is due; goes on unless overridden."""
         return TriggerResult.CONTINUE
 
     def can_merge(self) -> bool:

@@ -1,7 +1,8 @@
 """Triggers: when a window's contents are computed on, and when they are thrown away.
 
-The rules that come with Funken, each over the contract in ``firing.py``. Names of trigger states begin with
-``_trigger.``, so that they never meet a user's.
+The rules that come with Funken, each over the contract in ``firing.py`` and with the behaviour of the Flink class of its
+name; those that fire early are in ``continuous.py``. Names of trigger states begin with ``_trigger.``, so that they never
+meet a user's. ``funken.testing.WindowContext`` is what their examples run in.
 """
 
 from __future__ import annotations
@@ -9,14 +10,34 @@ from __future__ import annotations
 from typing import Any
 
 from funken.errors import InvalidProgram
-from funken.ids import MAX_WATERMARK
 from funken.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
-from funken.windowing.durations import DurationLike, millis
+from funken.windowing.continuous import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
 from funken.windowing.firing import OnMergeContext, Trigger, TriggerContext, TriggerResult
 
 
 class EventTimeTrigger(Trigger):
-    """Fires when the watermark passes the end of the window, and at once for each record after that."""
+    """Fires when the watermark passes the end of the window, and at once for each record after that.
+
+    The default of windows in event time.
+
+    >>> from funken import TimeWindow
+    >>> from funken.testing import WindowContext
+    >>> trigger, window = EventTimeTrigger.create(), TimeWindow(0, 10)
+    >>> ctx = WindowContext(window, watermark=5)
+    >>> trigger.on_element("record", 7, window, ctx).name, ctx.event_time_timers
+    ('CONTINUE', [9])
+    >>> trigger.on_event_time(9, window, ctx).name
+    'FIRE'
+
+    Sessions may use it: a merged one waits for its own end. A window that is done waits for nothing.
+
+    >>> session = TimeWindow(0, 30)
+    >>> trigger.can_merge(), trigger.on_merge(session, ctx.of(session)), ctx.of(session).event_time_timers
+    (True, None, [29])
+    >>> trigger.clear(session, ctx.of(session))
+    >>> ctx.of(session).event_time_timers
+    []
+    """
 
     @staticmethod
     def create() -> EventTimeTrigger:
@@ -51,7 +72,28 @@ class EventTimeTrigger(Trigger):
 
 
 class ProcessingTimeTrigger(Trigger):
-    """Fires when the clock passes the end of the window."""
+    """Fires when the clock passes the end of the window.
+
+    The default of windows in processing time.
+
+    >>> from funken import TimeWindow
+    >>> from funken.testing import WindowContext
+    >>> trigger, window = ProcessingTimeTrigger.create(), TimeWindow(0, 10)
+    >>> ctx = WindowContext(window, now=5)
+    >>> trigger.on_element("record", 0, window, ctx).name, ctx.processing_time_timers
+    ('CONTINUE', [9])
+    >>> trigger.on_processing_time(9, window, ctx).name
+    'FIRE'
+
+    Sessions may use it: a merged one waits for its own end. A window that is done waits for nothing.
+
+    >>> session = TimeWindow(0, 30)
+    >>> trigger.can_merge(), trigger.on_merge(session, ctx.of(session)), ctx.of(session).processing_time_timers
+    (True, None, [29])
+    >>> trigger.clear(session, ctx.of(session))
+    >>> ctx.of(session).processing_time_timers
+    []
+    """
 
     @staticmethod
     def create() -> ProcessingTimeTrigger:
@@ -82,132 +124,6 @@ class ProcessingTimeTrigger(Trigger):
         ctx.delete_processing_time_timer(window.max_timestamp())
 
 
-_FIRE_TIME = ReducingStateDescriptor("_trigger.fire-time", min)
-
-
-class _Continuous(Trigger):
-    """A trigger that fires every ``interval`` milliseconds, in step with the multiples of it."""
-
-    def __init__(self, interval: DurationLike) -> None:
-        self.interval = int(millis(interval))
-        if self.interval <= 0:
-            raise InvalidProgram(f"{type(self).__name__} needs an interval above 0 ms, but got {self.interval}.")
-
-    def can_merge(self) -> bool:
-        """Return True."""
-        return True
-
-    def _next(self, time: int, window: Any) -> int:
-        """Return when to fire after ``time``: at the end of the window, if that is ahead and comes first."""
-        at, end = time + self.interval, window.max_timestamp()
-        return int(end if time < end < at else at)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.interval})"
-
-
-class ContinuousEventTimeTrigger(_Continuous):
-    """Fires each time the watermark passes another multiple of the interval, and at the end of the window.
-
-    >>> ContinuousEventTimeTrigger.of(1000)
-    ContinuousEventTimeTrigger(1000)
-    """
-
-    @staticmethod
-    def of(interval: DurationLike) -> ContinuousEventTimeTrigger:
-        """Return the trigger for an interval."""
-        return ContinuousEventTimeTrigger(interval)
-
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
-        """Fire if the end has passed, else wait for the next multiple and for the end."""
-        end = window.max_timestamp()
-        if end <= ctx.get_current_watermark():
-            return TriggerResult.FIRE
-        ctx.register_event_time_timer(end)
-        fire_time = ctx.get_partitioned_state(_FIRE_TIME)
-        if fire_time.get() is None:
-            at = self._next(timestamp - timestamp % self.interval, window)
-            fire_time.add(at)
-            ctx.register_event_time_timer(at)
-        return TriggerResult.CONTINUE
-
-    def on_event_time(self, time: int, window: Any, ctx: Any) -> TriggerResult:
-        """Fire, and wait for the next multiple."""
-        if time == window.max_timestamp():
-            return TriggerResult.FIRE
-        fire_time = ctx.get_partitioned_state(_FIRE_TIME)
-        if fire_time.get() != time:
-            return TriggerResult.CONTINUE
-        fire_time.clear()
-        if window.max_timestamp() == MAX_WATERMARK <= ctx.get_current_watermark():
-            return TriggerResult.CONTINUE  # the end of time has come for an endless window: its own timer is next
-        at = self._next(time, window)
-        fire_time.add(at)
-        ctx.register_event_time_timer(at)
-        return TriggerResult.FIRE
-
-    def on_merge(self, window: Any, ctx: Any) -> None:
-        """Keep the earliest of the times that the merged windows waited for."""
-        ctx.merge_partitioned_state(_FIRE_TIME)
-        at = ctx.get_partitioned_state(_FIRE_TIME).get()
-        if at is not None:
-            ctx.register_event_time_timer(at)
-
-    def clear(self, window: Any, ctx: Any) -> None:
-        """Stop waiting."""
-        ctx.delete_event_time_timer(window.max_timestamp())
-        fire_time = ctx.get_partitioned_state(_FIRE_TIME)
-        at = fire_time.get()
-        if at is not None:
-            ctx.delete_event_time_timer(at)
-            fire_time.clear()
-
-
-class ContinuousProcessingTimeTrigger(_Continuous):
-    """Fires every ``interval`` of the clock while the window has contents, and at the end of the window."""
-
-    @staticmethod
-    def of(interval: DurationLike) -> ContinuousProcessingTimeTrigger:
-        """Return the trigger for an interval."""
-        return ContinuousProcessingTimeTrigger(interval)
-
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
-        """Wait for the next multiple of the interval."""
-        fire_time = ctx.get_partitioned_state(_FIRE_TIME)
-        if fire_time.get() is None:
-            now = ctx.get_current_processing_time()
-            at = self._next(now - now % self.interval, window)
-            fire_time.add(at)
-            ctx.register_processing_time_timer(at)
-        return TriggerResult.CONTINUE
-
-    def on_processing_time(self, time: int, window: Any, ctx: Any) -> TriggerResult:
-        """Fire, and wait for the next multiple."""
-        fire_time = ctx.get_partitioned_state(_FIRE_TIME)
-        if fire_time.get() != time:
-            return TriggerResult.CONTINUE
-        fire_time.clear()
-        at = self._next(time, window)
-        fire_time.add(at)
-        ctx.register_processing_time_timer(at)
-        return TriggerResult.FIRE
-
-    def on_merge(self, window: Any, ctx: Any) -> None:
-        """Keep the earliest of the times that the merged windows waited for."""
-        ctx.merge_partitioned_state(_FIRE_TIME)
-        at = ctx.get_partitioned_state(_FIRE_TIME).get()
-        if at is not None:
-            ctx.register_processing_time_timer(at)
-
-    def clear(self, window: Any, ctx: Any) -> None:
-        """Stop waiting."""
-        fire_time = ctx.get_partitioned_state(_FIRE_TIME)
-        at = fire_time.get()
-        if at is not None:
-            ctx.delete_processing_time_timer(at)
-            fire_time.clear()
-
-
 def _add(a: int, b: int) -> int:
     return a + b
 
@@ -218,8 +134,24 @@ _COUNT = ReducingStateDescriptor("_trigger.count", _add)
 class CountTrigger(Trigger):
     """Fires at every ``max_count``-th record of the window; the contents stay (see ``PurgingTrigger``).
 
-    >>> PurgingTrigger.of(CountTrigger.of(3))
-    PurgingTrigger(CountTrigger(3))
+    Raises ``InvalidProgram`` if the count is not above 0.
+
+    >>> from funken import GlobalWindows
+    >>> from funken.testing import WindowContext, local
+    >>> everything = local([1, 2, 3, 4, 5]).key_by(lambda n: "all").window(GlobalWindows.create())
+    >>> everything.trigger(CountTrigger.of(2)).reduce(lambda a, b: a + b).execute_and_collect(limit=9)
+    [3, 10]
+
+    Counts of windows that become one are added, and forgotten when the window goes:
+
+    >>> trigger, ctx = CountTrigger.of(3), WindowContext("first")
+    >>> [trigger.on_element(n, 0, "first", ctx).name for n in (1, 2)]
+    ['CONTINUE', 'CONTINUE']
+    >>> trigger.can_merge(), trigger.on_merge("merged", ctx.of("merged", "first"))
+    (True, None)
+    >>> trigger.on_element(3, 0, "merged", ctx.of("merged")).name
+    'FIRE'
+    >>> trigger.clear("merged", ctx.of("merged"))
     """
 
     def __init__(self, max_count: int) -> None:
@@ -263,10 +195,16 @@ _LAST = ValueStateDescriptor("_trigger.last-element")
 class DeltaTrigger(Trigger):
     """Fires when a record is further than ``threshold`` from the one that fired last (at first: from the first one).
 
-    ``delta_function`` is a callable ``(old, new) -> number``, or an object with a method ``get_delta(old, new)``.
+    ``delta_function`` is a callable ``(old, new) -> number``, or an object with a method ``get_delta(old, new)``. It
+    cannot be used with sessions, as in Flink: there is no telling which of two last records counts.
 
-    >>> DeltaTrigger.of(2.5, lambda old, new: abs(new - old))
-    DeltaTrigger(2.5)
+    >>> from funken.testing import WindowContext
+    >>> trigger, ctx = DeltaTrigger.of(2.5, lambda old, new: abs(new - old)), WindowContext("window")
+    >>> [trigger.on_element(degrees, 0, "window", ctx).name for degrees in (20, 22, 23, 24)]
+    ['CONTINUE', 'CONTINUE', 'FIRE', 'CONTINUE']
+    >>> trigger.clear("window", ctx)
+    >>> trigger.on_element(30, 0, "window", ctx).name  # the first again
+    'CONTINUE'
     """
 
     def __init__(self, threshold: float, delta_function: Any) -> None:
@@ -307,7 +245,25 @@ _PURGING = {
 
 
 class PurgingTrigger(Trigger):
-    """Fires when another trigger does, and then drops the contents."""
+    """Fires when another trigger does, and then drops the contents.
+
+    >>> from funken import GlobalWindows, TimeWindow
+    >>> from funken.testing import WindowContext, local
+    >>> everything = local([1, 2, 3, 4, 5]).key_by(lambda n: "all").window(GlobalWindows.create())
+    >>> pairs = everything.trigger(PurgingTrigger.of(CountTrigger.of(2)))
+    >>> pairs.reduce(lambda a, b: a + b).execute_and_collect(limit=9)
+    [3, 7]
+
+    All questions go to the other trigger; only ``FIRE`` becomes ``FIRE_AND_PURGE``:
+
+    >>> trigger, window, ctx = PurgingTrigger.of(EventTimeTrigger.create()), TimeWindow(0, 10), WindowContext()
+    >>> trigger.on_element("record", 5, window, ctx).name, trigger.on_event_time(9, window, ctx).name
+    ('CONTINUE', 'FIRE_AND_PURGE')
+    >>> trigger.on_processing_time(9, window, ctx).name, trigger.can_merge()
+    ('CONTINUE', True)
+    >>> trigger.on_merge(window, ctx), trigger.clear(window, ctx), ctx.event_time_timers
+    (None, None, [])
+    """
 
     def __init__(self, nested_trigger: Trigger) -> None:
         self.nested_trigger = nested_trigger
@@ -346,7 +302,17 @@ class PurgingTrigger(Trigger):
 
 
 class NeverTrigger(Trigger):
-    """Never fires, not even at the end of the input."""
+    """Never fires, not even at the end of the input; the default of ``GlobalWindows``.
+
+    >>> from funken import GlobalWindows
+    >>> from funken.testing import WindowContext, local
+    >>> everything = local([1, 2, 3]).key_by(lambda n: "all").window(GlobalWindows.create())
+    >>> everything.reduce(lambda a, b: a + b).execute_and_collect(limit=9)
+    []
+    >>> trigger, ctx = NeverTrigger(), WindowContext()
+    >>> trigger.on_element("record", 0, ctx.window, ctx).name, trigger.can_merge(), trigger.on_merge(ctx.window, ctx)
+    ('CONTINUE', True, None)
+    """
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
         """Go on."""

@@ -13,7 +13,18 @@ from funken.ids import MAX_WATERMARK
 
 
 class Window:
-    """A finite piece of a stream; subclasses must be hashable, picklable and compare by value."""
+    """A finite piece of a stream; subclasses must be hashable, picklable and compare by value.
+
+    >>> from dataclasses import dataclass
+    >>> from datetime import UTC, datetime
+    >>> @dataclass(frozen=True, order=True)
+    ... class Year(Window):
+    ...     year: int
+    ...     def max_timestamp(self):
+    ...         return int(datetime(self.year + 1, 1, 1, tzinfo=UTC).timestamp()) * 1000 - 1
+    >>> Year(1970).max_timestamp()
+    31535999999
+    """
 
     __slots__ = ()
 
@@ -63,7 +74,9 @@ class TimeWindow(_Bounds, Window):
 
     @staticmethod
     def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
-        """Return the start of the aligned window that a timestamp falls in, negative timestamps included.
+        """Return the start of the aligned window that a timestamp falls in, negative timestamps included; all in ms.
+
+        Flink's formula, with Python's remainder, which needs no correction below zero.
 
         >>> TimeWindow.get_window_start_with_offset(-1, 0, 5), TimeWindow.get_window_start_with_offset(-6, 2, 5)
         (-5, -8)
@@ -75,6 +88,7 @@ class TimeWindow(_Bounds, Window):
         """Call ``callback.merge(windows, result)`` for every group of windows that overlap or touch.
 
         Groups come in the order of time, and so do the windows of a group; a window that stands alone is not reported.
+        The sweep over the sorted windows is that of Flink's ``TimeWindow.mergeWindows``.
 
         >>> from types import SimpleNamespace
         >>> show = SimpleNamespace(merge=lambda windows, result: print(len(windows), "->", result))
@@ -120,8 +134,8 @@ class CountWindow(_Id, Window):
 class GlobalWindow(Window):
     """The one window that holds everything; only a trigger can make it fire.
 
-    >>> GlobalWindow.get() is GlobalWindow.get(), GlobalWindow() == GlobalWindow.get()
-    (True, True)
+    >>> GlobalWindow.get(), GlobalWindow.get().max_timestamp() == MAX_WATERMARK
+    (GlobalWindow(), True)
     """
 
     __slots__ = ()

@@ -15,7 +15,13 @@ from funken.connectors.part_files import RollingPolicy
 
 
 class InPlace:
-    """A builder that may be used without its results: every step changes it, as PyFlink's builders do."""
+    """A builder that may be used without its results: every step changes it, as PyFlink's builders do.
+
+    >>> builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in")
+    >>> _ = builder.monitor_continuously(1000)  # the result is not needed
+    >>> builder.build().discovery_interval
+    1000
+    """
 
     def __init__(self, builder: Any) -> None:
         self._builder = builder
@@ -93,7 +99,12 @@ class StreamingFileSink(FileSink):
 
 
 class OutputFileConfig(part_files.OutputFileConfig):
-    """How part files are named."""
+    """How part files are named.
+
+    >>> config = OutputFileConfig.builder().with_part_prefix("clicks").with_part_suffix(".txt").build()
+    >>> config.get_part_prefix(), config.get_part_suffix()
+    ('clicks', '.txt')
+    """
 
     @staticmethod
     def builder() -> Any:

@@ -45,7 +45,19 @@ class PyFlinkFinder(MetaPathFinder, Loader):
 
 
 def install() -> None:
-    """Make ``import pyflink`` mean Funken, from now on; a second call does nothing."""
+    """Make ``import pyflink`` mean Funken, from now on; a second call does nothing.
+
+    Raises ``ImportError`` if PyFlink itself was imported before.
+
+    >>> install()
+    >>> from pyflink.common import Types
+    >>> from pyflink.datastream import StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment(1)
+    >>> words = env.from_collection(["to", "be"], Types.STRING())
+    >>> with words.map(str.upper, Types.STRING()).execute_and_collect() as results:
+    ...     list(results)
+    ['TO', 'BE']
+    """
     if any(isinstance(finder, PyFlinkFinder) for finder in sys.meta_path):
         return
     real = sys.modules.get("pyflink")

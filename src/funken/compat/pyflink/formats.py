@@ -9,7 +9,14 @@ from funken.connectors.part_files import Encoder
 
 
 class SerializationSchema:
-    """Makes bytes of a record."""
+    """Makes bytes of a record.
+
+    >>> class Comma(SerializationSchema):
+    ...     def serialize(self, element):
+    ...         return ",".join(map(str, element)).encode()
+    >>> Comma().serialize(("to", 2))
+    b'to,2'
+    """
 
     def serialize(self, element: Any) -> bytes:
         """Return the bytes of a record."""
@@ -17,7 +24,15 @@ class SerializationSchema:
 
 
 class DeserializationSchema:
-    """Makes a record of bytes."""
+    """Makes a record of bytes.
+
+    >>> import json
+    >>> class Json(DeserializationSchema):
+    ...     def deserialize(self, message):
+    ...         return json.loads(message)
+    >>> Json().deserialize(b'{"word": "to"}')
+    {'word': 'to'}
+    """
 
     def deserialize(self, message: bytes) -> Any:
         """Return the record of a message."""
@@ -44,7 +59,11 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
 
 
 class ByteArraySchema(SerializationSchema, DeserializationSchema):
-    """Bytes as they are."""
+    """Bytes as they are.
+
+    >>> ByteArraySchema().serialize(bytearray(b"to")), ByteArraySchema().deserialize(b"be")
+    (b'to', b'be')
+    """
 
     def serialize(self, element: Any) -> bytes:
         """Return the bytes."""
@@ -56,7 +75,12 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
 
 
 class RowFieldExtractorSchema(SerializationSchema):
-    """The bytes in one field of a row."""
+    """The bytes in one field of a row; raises ``ValueError`` for an index below 0.
+
+    >>> from funken import Row
+    >>> RowFieldExtractorSchema(1).serialize(Row("key", b"value"))
+    b'value'
+    """
 
     def __init__(self, field_index: int) -> None:
         if not isinstance(field_index, int) or field_index < 0:

@@ -19,7 +19,15 @@ from funken.operators.window_functions import WindowContext, WindowState
 
 
 class Subscriptable:
-    """A class that may be written with type parameters, which say nothing."""
+    """A class that may be written with type parameters, which say nothing.
+
+    >>> class Length(KeyedProcessFunction[str, str, int]):
+    ...     def process_element(self, value: str, ctx: KeyedProcessFunction.Context):
+    ...         yield len(value)
+    >>> from funken.testing import local
+    >>> local(["to", "bee"]).key_by(lambda word: word).process(Length()).execute_and_collect(limit=2)
+    [2, 3]
+    """
 
     __slots__ = ()
 
@@ -68,7 +76,12 @@ class KeySelector(Subscriptable, native.KeySelector):
 
 
 class NullByteKeySelector(KeySelector):
-    """Gives all records the same key."""
+    """Gives all records the same key.
+
+    >>> from funken.testing import local
+    >>> local([1, 2, 3]).key_by(NullByteKeySelector()).reduce(lambda a, b: a + b).execute_and_collect(limit=3)
+    [1, 3, 6]
+    """
 
     def get_key(self, value: Any) -> int:
         """Return 0."""
@@ -130,7 +143,13 @@ class ProcessAllWindowFunction(Subscriptable, native.ProcessAllWindowFunction):
 
 
 class PassThroughWindowFunction(WindowFunction):
-    """Emits the elements of a window as they are."""
+    """Emits the elements of a window as they are.
+
+    >>> from funken.testing import local
+    >>> pairs = local([1, 2, 3, 4, 5]).key_by(lambda n: "all").count_window(2)
+    >>> pairs.apply(PassThroughWindowFunction()).execute_and_collect(limit=9)
+    [1, 2, 3, 4]
+    """
 
     def apply(self, key: Any, window: Any, inputs: Any) -> Any:
         """Return the elements."""
@@ -138,7 +157,13 @@ class PassThroughWindowFunction(WindowFunction):
 
 
 class PassThroughAllWindowFunction(AllWindowFunction):
-    """Emits the elements of a window as they are."""
+    """Emits the elements of a window as they are.
+
+    >>> from funken.testing import local
+    >>> pairs = local([1, 2, 3]).count_window_all(2)
+    >>> pairs.apply(PassThroughAllWindowFunction()).execute_and_collect(limit=9)
+    [1, 2]
+    """
 
     def apply(self, window: Any, inputs: Any) -> Any:
         """Return the elements."""
@@ -168,7 +193,14 @@ class AsyncFunction(Subscriptable, async_io.AsyncFunction):
 
 
 class JavaFunctionWrapper:
-    """Base of what PyFlink makes of Java functions: none can be made."""
+    """Base of what PyFlink makes of Java functions: none can be made, each raises ``NotInFunken``.
+
+    >>> SinkFunction("org.example.MySink")
+    Traceback (most recent call last):
+    ...
+    funken.compat.pyflink.refusals.NotInFunken: SinkFunction('org.example.MySink') cannot work: There is no JVM of Flink's
+    behind a Funken program. Use FileSink, a subclass of funken.Sink, or for_each(function).
+    """
 
     def __init__(self, j_function: Any) -> None:
         refuse(f"{type(self).__name__}({j_function!r})", self._instead)

@@ -31,7 +31,13 @@ class JobID:
 
 
 class JobStatus(enum.Enum):
-    """Where a job stands."""
+    """Where a job stands.
+
+    >>> [status.name for status in JobStatus if status.is_terminal_state()]
+    ['FAILED', 'CANCELED', 'FINISHED', 'SUSPENDED']
+    >>> [status.name for status in JobStatus if status.is_globally_terminal_state()]
+    ['FAILED', 'CANCELED', 'FINISHED']
+    """
 
     CREATED = 0
     RUNNING = 1

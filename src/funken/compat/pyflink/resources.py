@@ -12,7 +12,12 @@ from funken.compat.pyflink.refusals import refuse
 
 @dataclass(frozen=True, order=True)
 class MemorySize:
-    """A number of bytes."""
+    """A number of bytes.
+
+    >>> size = MemorySize.of_mebi_bytes(2048)
+    >>> size.get_bytes(), size.get_kibi_bytes(), size.get_mebi_bytes(), size.get_gibi_bytes(), size.get_tebi_bytes()
+    (2147483648, 2097152, 2048, 2, 0)
+    """
 
     bytes_size: int = 0
 
@@ -49,8 +54,12 @@ class MemorySize:
 class SlotSharingGroup:
     """A name for operators that share slots, and what they need; the name keeps operators of others out of a chain.
 
-    >>> SlotSharingGroup.builder("heavy").set_cpu_cores(2.0).set_task_heap_memory_mb(64).build().get_cpu_cores()
-    2.0
+    >>> builder = SlotSharingGroup.builder("heavy").set_cpu_cores(2.0).set_task_heap_memory_mb(64)
+    >>> group = builder.set_managed_memory(MemorySize.of_mebi_bytes(8)).set_external_resource("gpu", 1.0).build()
+    >>> group.get_name(), group.get_cpu_cores(), group.get_external_resources()
+    ('heavy', 2.0, {'gpu': 1.0})
+    >>> str(group.get_task_heap_memory()), str(group.get_managed_memory()), group.get_task_off_heap_memory()
+    ('67108864 bytes', '8388608 bytes', None)
     """
 
     name: str
@@ -222,7 +231,11 @@ class CheckpointStorage:
 
 
 class JobManagerCheckpointStorage(CheckpointStorage):
-    """In the memory of the driver."""
+    """In the memory of the driver.
+
+    >>> JobManagerCheckpointStorage().get_max_state_size(), JobManagerCheckpointStorage().get_checkpoint_path()
+    (5242880, None)
+    """
 
     def __init__(self, checkpoint_path: str | None = None, max_state_size: int | None = None, **kwargs: Any) -> None:
         self._path = checkpoint_path
@@ -242,7 +255,11 @@ class JobManagerCheckpointStorage(CheckpointStorage):
 
 
 class FileSystemCheckpointStorage(CheckpointStorage):
-    """In files below a path."""
+    """In files below a path.
+
+    >>> FileSystemCheckpointStorage("file:///data/checkpoints").get_checkpoint_path()
+    'file:///data/checkpoints'
+    """
 
     def __init__(self, checkpoint_path: str, *args: Any, **kwargs: Any) -> None:
         self._path = checkpoint_path
@@ -278,7 +295,16 @@ class RestartStrategyConfiguration:
 
 
 class RestartStrategies:
-    """Makes restart strategies."""
+    """Makes restart strategies, with times in ms.
+
+    >>> RestartStrategies.fixed_delay_restart(3, 10_000).get_description()
+    'Restart strategy fixed-delay'
+    >>> strategy = RestartStrategies.failure_rate_restart(2, failure_interval=60_000, delay_interval=1000)
+    >>> strategy.attempts, strategy.interval, strategy.delay
+    (2, datetime.timedelta(seconds=60), datetime.timedelta(seconds=1))
+    >>> RestartStrategies.no_restart().kind, RestartStrategies.fall_back_restart().kind
+    ('none', 'fallback')
+    """
 
     @staticmethod
     def no_restart() -> RestartStrategyConfiguration:

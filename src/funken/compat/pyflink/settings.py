@@ -52,7 +52,15 @@ class Configuration(NativeConfiguration):
         return configuration
 
     def set(self, key: str | Option[Any], value: Any) -> Configuration:
-        """Set an option; raises ``InvalidConfiguration`` only for an unfit value of an option that Funken has."""
+        """Set an option; raises ``InvalidConfiguration`` only for an unfit value of an option that Funken has.
+
+        >>> Configuration().set("state.checkpoints.dir", "/data").to_dict()  # an older name of Flink's
+        {'execution.checkpointing.dir': '/data'}
+        >>> Configuration().set("parallelism.default", "two")
+        Traceback (most recent call last):
+        ...
+        funken.errors.InvalidConfiguration: option 'parallelism.default': 'two' is no whole number. ...
+        """
         name = _newer(key.key if isinstance(key, Option) else key)
         try:
             super().set(name, value)
@@ -86,7 +94,11 @@ class Configuration(NativeConfiguration):
         return super().get_float(_newer(key), default_value)
 
     def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
-        """Return a value as bytes."""
+        """Return a value as bytes.
+
+        >>> Configuration().set_bytearray("my.key", bytearray(b"secret")).get_bytearray("my.key", bytearray())
+        bytearray(b'secret')
+        """
         return bytearray(self._values.get(_newer(key), default_value))
 
     def contains_key(self, key: str) -> bool:
@@ -117,7 +129,13 @@ class Configuration(NativeConfiguration):
         return self
 
     def add_all_to_dict(self, target_dict: dict[str, Any]) -> None:
-        """Add all values to a dict."""
+        """Add all values to a dict.
+
+        >>> values = {"my.key": 1}
+        >>> Configuration.from_dict({"my.other": 2}).add_all_to_dict(values)
+        >>> values
+        {'my.key': 1, 'my.other': 2}
+        """
         target_dict.update(self._values)
 
     def copy(self) -> Configuration:
@@ -132,7 +150,12 @@ def _newer(key: str) -> str:
 
 
 class ConfigOption(Generic[T]):
-    """An option: a key and what it is unless set."""
+    """An option: a key and what it is unless set; made by ``ConfigOptions``.
+
+    >>> timeout = ConfigOptions.key("my.timeout").int_type().default_value(5)
+    >>> timeout.key, timeout.default
+    ('my.timeout', 5)
+    """
 
     def __init__(self, key: str, default: T | None) -> None:
         self.key = key
@@ -140,7 +163,13 @@ class ConfigOption(Generic[T]):
 
 
 class ConfigOptions:
-    """Builds options: ``ConfigOptions.key("a").int_type().default_value(1)``."""
+    """Builds options.
+
+    >>> ConfigOptions.key("my.retries").int_type().default_value(3).default
+    3
+    >>> ConfigOptions.key("my.name").string_type().no_default_value().default is None
+    True
+    """
 
     def __init__(self, key: str) -> None:
         self._key = key

@@ -72,7 +72,15 @@ class DataStream(stream.DataStream):
         return ExecutionConfig(self._environment.get_configuration())
 
     def cache(self) -> CachedDataStream:
-        """Return the stream; it is computed again where it is used again."""
+        """Return the stream; it is computed again where it is used again.
+
+        >>> from funken.compat.pyflink.environment import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(1)
+        >>> cached = env.from_collection([1, 2]).map(lambda n: -n).cache()
+        >>> [cached.execute_and_collect(limit=2) for _ in range(2)]
+        [[-1, -2], [-1, -2]]
+        >>> cached.invalidate()
+        """
         self.__class__ = CachedDataStream
         return self  # type: ignore[return-value]
 
@@ -138,7 +146,16 @@ class KeyAndValue:
 
 @adopting(keyed.KeyedStream)
 class KeyedStream(keyed.KeyedStream, DataStream):
-    """A stream partitioned by key."""
+    """A stream partitioned by key; collected as it is, it gives rows of key and value, as PyFlink's does.
+
+    >>> from funken.compat.pyflink.environment import StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment(1)
+    >>> words = env.from_collection(["to", "be"]).key_by(lambda word: word[0])
+    >>> words.execute_and_collect(limit=2)
+    [Row(f0='t', f1='to'), Row(f0='b', f1='be')]
+    >>> [str(each) for each in words.map(str.upper).execute_and_collect(limit=2)]
+    ['TO', 'BE']
+    """
 
     key_type: TypeInformation | None = None
 
@@ -147,7 +164,16 @@ class KeyedStream(keyed.KeyedStream, DataStream):
         return DataStream.key_by(self._origin, key_selector, key_type)  # type: ignore[arg-type]
 
     def count_window(self, size: int, slide: int = 0) -> Any:
-        """Group the records of each key; with ``slide``, a window opens every ``slide`` records and fires when full."""
+        """Group the records of each key; with ``slide``, a window opens every ``slide`` records and fires when full.
+
+        Funken's own ``count_window(size, slide)`` fires every ``slide`` records instead, as Flink's Java API does.
+
+        >>> from funken.compat.pyflink.environment import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(1)
+        >>> threes = env.from_collection([1, 2, 3, 4, 5]).key_by(lambda n: "all").count_window(3, 2)
+        >>> threes.reduce(lambda a, b: a + b).execute_and_collect(limit=9)
+        [6, 12]
+        """
         if slide:
             return self.window(CountSlidingWindowAssigner.of(size, slide))
         return self.window(CountTumblingWindowAssigner.of(size))

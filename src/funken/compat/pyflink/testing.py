@@ -22,7 +22,16 @@ _COLLECTED: dict[str, list[tuple[str, str]]] = {}
 
 @dataclass(frozen=True)
 class DataStreamTestSinkFunction(Sink):
-    """Collects what a stream emits, as text: for ``add_sink``, and ``get_results`` after ``execute``."""
+    """Collects what a stream emits, as text: for ``add_sink``, and ``get_results`` after ``execute``.
+
+    >>> from funken import Types
+    >>> env, sink = StreamExecutionEnvironment.create_local_environment(1), DataStreamTestSinkFunction()
+    >>> pair = Types.TUPLE([Types.STRING(), Types.INT()])
+    >>> _ = env.from_collection([("to", 1), ("be", 2)], pair).add_sink(sink)
+    >>> _ = env.execute()
+    >>> sink.get_results()
+    ['(to,1)', '(be,2)']
+    """
 
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     type_info: TypeInformation | None = None

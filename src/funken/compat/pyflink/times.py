@@ -15,8 +15,11 @@ MIN_LONG_VALUE = MIN_TIMESTAMP
 class Time:
     """A length of time in milliseconds.
 
-    >>> Time.seconds(2).to_milliseconds(), Time.days(1) == Time.hours(24)
-    (2000, True)
+    >>> Time.seconds(2).to_milliseconds(), Time.minutes(1) == Time.milliseconds(60_000), Time.days(1) == Time.hours(24)
+    (2000, True, True)
+    >>> from funken import TumblingEventTimeWindows
+    >>> TumblingEventTimeWindows.of(Time.minutes(5))
+    TumblingEventTimeWindows(size=300000, offset=0)
     """
 
     _milliseconds: int
@@ -57,6 +60,11 @@ class Duration:
 
     >>> Duration.of_nanos(1_500_000).to_millis(), Duration.of_minutes(1) == Duration.of_seconds(60)
     (1, True)
+    >>> Duration.of_days(1) == Duration.of_hours(24), Duration.of_millis(20) < Duration.of_seconds(1)
+    (True, True)
+    >>> from funken import WatermarkStrategy
+    >>> WatermarkStrategy.no_watermarks().with_idleness(Duration.of_seconds(20)).idleness
+    20000
     """
 
     _nanos: int

@@ -61,7 +61,12 @@ class MergingWindowAssigner(Subscriptable, assigners.MergingWindowAssigner):
 
 
 class Min(ReduceFunction):
-    """The smaller of two values."""
+    """The smaller of two values.
+
+    >>> from funken.testing import local
+    >>> local([3, 5, 1]).key_by(lambda n: "all").reduce(Min()).execute_and_collect(limit=3)
+    [3, 3, 1]
+    """
 
     def reduce(self, value1: Any, value2: Any) -> Any:
         """Return it."""

@@ -6,45 +6,14 @@ sense to Flink's own runtime (``FOREIGN``) are kept, so that a ported job runs, 
 
 from __future__ import annotations
 
-import difflib
-import json
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-from funken.errors import InvalidConfiguration
+from funken.config.values import boolean as _boolean
+from funken.config.values import duration_ms, memory_bytes
 
 T = TypeVar("T")
-
-_UNITS = {
-    **dict.fromkeys(("", "ms", "milli", "millis", "millisecond", "milliseconds"), 1),
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1000),
-    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60_000),
-    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
-    **dict.fromkeys(("d", "day", "days"), 86_400_000),
-}
-
-
-def duration_ms(value: Any) -> int:
-    """Turn a duration into ms: ``timedelta``, ``"5 s"``, PyFlink's ``Time``/``Duration``, or a plain number of ms.
-
-    >>> duration_ms("1.5 s"), duration_ms(timedelta(minutes=1)), duration_ms(20), duration_ms("-1")
-    (1500, 60000, 20, -1)
-    """
-    if isinstance(value, timedelta):
-        return round(value.total_seconds() * 1000)
-    for method in ("to_milliseconds", "to_millis"):
-        if hasattr(value, method):
-            return int(getattr(value, method)())
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return int(value)
-    if isinstance(value, str):
-        found = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([a-z]*)\s*", value.lower())
-        if found and found[2] in _UNITS:
-            return int(float(found[1]) * _UNITS[found[2]])
-    raise ValueError(f"{value!r} is no duration; write e.g. '10 ms', '5 s', timedelta(seconds=5), or a number of ms")
 
 
 def _integer(value: Any) -> int:
@@ -54,34 +23,11 @@ def _integer(value: Any) -> int:
         raise ValueError(f"{value!r} is no whole number") from None
 
 
-def _boolean(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    if str(value).lower() in ("true", "false"):
-        return str(value).lower() == "true"
-    raise ValueError(f"{value!r} is neither true nor false")
-
-
 def _decimal(value: Any) -> float:
     try:
         return float("" if isinstance(value, bool) else value)
     except ValueError:
         raise ValueError(f"{value!r} is no number") from None
-
-
-_SIZES = {"": 1, "b": 1, "bytes": 1, "k": 2**10, "kb": 2**10, "m": 2**20, "mb": 2**20, "g": 2**30, "gb": 2**30}
-
-
-def memory_bytes(value: Any) -> int:
-    """Turn a size into bytes: ``"20 kb"``, ``"64mb"``, ``"1g"``, or a plain number of bytes.
-
-    >>> memory_bytes("20 kb"), memory_bytes("1g"), memory_bytes(512)
-    (20480, 1073741824, 512)
-    """
-    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", str(value).lower())
-    if found is None or found[2] not in _SIZES:
-        raise ValueError(f"{value!r} is no size; write e.g. '20 kb', '64 mb', '1 g', or a number of bytes")
-    return int(found[1]) * _SIZES[found[2]]
 
 
 def _string_map(value: Any) -> dict[str, str]:
@@ -115,7 +61,11 @@ def _same(**spellings: str) -> Callable[[Any], str]:
 
 @dataclass(frozen=True)
 class Option(Generic[T]):
-    """One option: how it is called, what it means, how a value of it is read; ``older`` are names it had before."""
+    """One option: how it is called, what it means, how a value of it is read; ``older`` are names it had before.
+
+    >>> BUFFER_TIMEOUT.key, BUFFER_TIMEOUT.default, BUFFER_TIMEOUT.parse("1 s")
+    ('execution.buffer-timeout.interval', 10, 1000)
+    """
 
     key: str
     parse: Callable[[Any], T]
@@ -378,137 +328,24 @@ FOREIGN = (
 )  # fmt: skip
 
 
-_KeySet = set[str]
-
-
-class Configuration:
-    """A set of option values (PyFlink's ``Configuration``); values are checked when they are set.
-
-    >>> conf = Configuration().set_string("execution.buffer-timeout.interval", "5 ms")
-    >>> conf.get(BUFFER_TIMEOUT)
-    5
-    >>> conf.set_integer("paralelism.default", 2)
-    Traceback (most recent call last):
-    ...
-    funken.errors.InvalidConfiguration: option 'paralelism.default' is unknown. Did you mean 'parallelism.default'?
-    """
-
-    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
-        self._values: dict[str, Any] = {}
-        for key, value in (values or {}).items():
-            self.set(key, value)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Configuration:
-        """Make a configuration of a mapping from key to value."""
-        return cls(values)
-
-    def set(self, key: str | Option[Any], value: Any) -> Configuration:
-        """Set an option; raises ``InvalidConfiguration`` for an unknown key or an unfit value."""
-        name = key.key if isinstance(key, Option) else key
-        option = _OPTIONS.get(name) or _OLDER.get(name)
-        if option is None and not name.startswith(FOREIGN):
-            near = difflib.get_close_matches(name, _OPTIONS, 1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"Known options: {', '.join(sorted(_OPTIONS))}."
-            raise InvalidConfiguration(f"option {name!r} is unknown. {hint}")
-        if option is not None:
-            try:
-                option.parse(value)
-            except (ValueError, TypeError) as error:
-                raise InvalidConfiguration(f"option {name!r}: {error}. It means: {option.doc}") from None
-        self._values[name] = value
-        return self
-
-    def get(self, option: Option[T]) -> T:
-        """Return an option's value, or its default; the newest of its names that was set counts."""
-        for name in (option.key, *option.older):
-            if name in self._values:
-                return option.parse(self._values[name])
-        return option.default
-
-    def set_string(self, key: str, value: str) -> Configuration:
-        """Set an option from text."""
-        return self.set(key, value)
-
-    set_integer = set_boolean = set_float = set_bytearray = set_string
-
-    def get_string(self, key: str, default_value: str) -> str:
-        """Return a value as text."""
-        return str(self._values.get(key, default_value))
-
-    def get_integer(self, key: str, default_value: int) -> int:
-        """Return a value as a whole number."""
-        return int(self._values.get(key, default_value))
-
-    def get_boolean(self, key: str, default_value: bool) -> bool:
-        """Return a value as a truth value."""
-        return _boolean(self._values.get(key, default_value))
-
-    def get_float(self, key: str, default_value: float) -> float:
-        """Return a value as a number."""
-        return float(self._values.get(key, default_value))
-
-    def contains_key(self, key: str) -> bool:
-        """Tell whether a value was set."""
-        return key in self._values
-
-    def key_set(self) -> _KeySet:
-        """Return the keys that were set."""
-        return set(self._values)
-
-    def remove_config(self, key: str) -> bool:
-        """Forget a value; tell whether there was one."""
-        return self._values.pop(key, None) is not None
-
-    def add_all(self, other: Configuration, prefix: str = "") -> Configuration:
-        """Take over all values of another configuration."""
-        for key, value in other.to_dict().items():
-            self.set(prefix + key, value)
-        return self
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the values that were set."""
-        return dict(self._values)
-
-    def copy(self) -> Configuration:
-        """Return an independent copy."""
-        return Configuration(self._values)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Configuration) and self._values == other._values
-
-    __hash__ = None  # type: ignore[assignment]  # mutable
-
-    def __repr__(self) -> str:
-        return f"Configuration({json.dumps(self._values, default=str)})"
-
-
-_defaults = Configuration()
-
-
-def set_default_configuration(configuration: Configuration) -> Configuration:
-    """Set what ``get_execution_environment()`` starts from in this process, and return what was set before.
-
-    This is how the options of the command line reach a program; what the program sets itself wins, as in Flink.
-
-    >>> before = set_default_configuration(Configuration({"parallelism.default": 3}))
-    >>> default_configuration().get(PARALLELISM)
-    3
-    >>> _ = set_default_configuration(before)
-    """
-    global _defaults
-    before, _defaults = _defaults, configuration.copy()
-    return before
-
-
-def default_configuration() -> Configuration:
-    """Return a copy of what ``set_default_configuration`` set; empty if it was not called."""
-    return _defaults.copy()
-
-
 def options() -> list[Option[Any]]:
-    """Return every declared option, by key."""
+    """Return every declared option, by key.
+
+    >>> [(option.key, option.default) for option in options() if option.key.startswith("execution.block.")]
+    [('execution.block.bytes', 262144), ('execution.block.records', 2000)]
+    """
     return [_OPTIONS[key] for key in sorted(_OPTIONS)]
+
+
+def declared(name: str) -> Option[Any] | None:
+    """Return the option of a key, also of one it had before; ``None`` if there is none.
+
+    >>> declared("state.checkpoints.dir").key, declared("paralelism.default")
+    ('execution.checkpointing.dir', None)
+    """
+    return _OPTIONS.get(name) or _OLDER.get(name)
+
+
+def keys() -> list[str]:
+    """Return the keys of all options, in order."""
+    return sorted(_OPTIONS)

@@ -1,0 +1,10 @@
+"""Every option, once, and the configurations that set them.
+
+>>> from funken import config
+>>> config.Configuration().set(config.BUFFER_TIMEOUT, "5 ms").get(config.BUFFER_TIMEOUT)
+5
+"""
+
+from funken.config.configuration import *
+from funken.config.options import *
+from funken.config.values import *

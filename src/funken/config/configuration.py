@@ -1,0 +1,195 @@
+"""``Configuration``: which options a program, an environment or the command line has set.
+
+A value is checked when it is set and read when it is asked for. An unknown key is refused with the nearest known one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from funken.config.options import FOREIGN, Option, declared, keys
+from funken.config.values import boolean
+from funken.errors import InvalidConfiguration
+
+T = TypeVar("T")
+
+_KeySet = set[str]
+
+
+class Configuration:
+    """A set of option values (PyFlink's ``Configuration``); values are checked when they are set.
+
+    >>> from funken import config
+    >>> conf = Configuration({"parallelism.default": 2}).set_string("execution.buffer-timeout.interval", "5 ms")
+    >>> conf.get(config.BUFFER_TIMEOUT), conf.get(config.BLOCK_RECORDS)
+    (5, 2000)
+    >>> conf.contains_key("parallelism.default"), sorted(conf.key_set()), conf.to_dict()["parallelism.default"]
+    (True, ['execution.buffer-timeout.interval', 'parallelism.default'], 2)
+
+    The getters of PyFlink read what was set, or the default that they are given:
+
+    >>> conf.get_integer("parallelism.default", 1), conf.get_string("pipeline.name", "a job")
+    (2, 'a job')
+    >>> conf.get_boolean("pipeline.operator-chaining.enabled", True), conf.get_float("user.share", 0.5)
+    (True, 0.5)
+    """
+
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
+        self._values: dict[str, Any] = {}
+        for key, value in (values or {}).items():
+            self.set(key, value)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Configuration:
+        """Make a configuration of a mapping from key to value.
+
+        >>> Configuration.from_dict({"parallelism.default": 2})
+        Configuration({"parallelism.default": 2})
+        """
+        return cls(values)
+
+    def set(self, key: str | Option[Any], value: Any) -> Configuration:
+        """Set an option, by key or as declared; raises ``InvalidConfiguration`` for an unknown key or an unfit value.
+
+        >>> from funken import config
+        >>> Configuration().set(config.BUFFER_TIMEOUT, "5 ms").set("paralelism.default", 2)
+        Traceback (most recent call last):
+        ...
+        funken.errors.InvalidConfiguration: option 'paralelism.default' is unknown. Did you mean 'parallelism.default'?
+        >>> Configuration().set("parallelism.default", "two")
+        Traceback (most recent call last):
+        ...
+        funken.errors.InvalidConfiguration: option 'parallelism.default': 'two' is no whole number. It means: Subtasks per
+        operator. -1: one per core, or what the session's slots allow.
+        """
+        name = key.key if isinstance(key, Option) else key
+        option = declared(name)
+        if option is None and not name.startswith(FOREIGN):
+            near = difflib.get_close_matches(name, keys(), 1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"Known options: {', '.join(keys())}."
+            raise InvalidConfiguration(f"option {name!r} is unknown. {hint}")
+        if option is not None:
+            try:
+                option.parse(value)
+            except (ValueError, TypeError) as error:
+                raise InvalidConfiguration(f"option {name!r}: {error}. It means: {option.doc}") from None
+        self._values[name] = value
+        return self
+
+    def get(self, option: Option[T]) -> T:
+        """Return an option's value, or its default; the newest of its names that was set counts."""
+        for name in (option.key, *option.older):
+            if name in self._values:
+                return option.parse(self._values[name])
+        return option.default
+
+    def set_string(self, key: str, value: str) -> Configuration:
+        """Set an option from text, or from what the other setters of PyFlink take; returns the configuration.
+
+        >>> Configuration().set_string("pipeline.name", "words").set_integer("parallelism.default", 2)
+        Configuration({"pipeline.name": "words", "parallelism.default": 2})
+        """
+        return self.set(key, value)
+
+    set_integer = set_boolean = set_float = set_bytearray = set_string
+
+    def get_string(self, key: str, default_value: str) -> str:
+        """Return a value as text."""
+        return str(self._values.get(key, default_value))
+
+    def get_integer(self, key: str, default_value: int) -> int:
+        """Return a value as a whole number."""
+        return int(self._values.get(key, default_value))
+
+    def get_boolean(self, key: str, default_value: bool) -> bool:
+        """Return a value as a truth value."""
+        return boolean(self._values.get(key, default_value))
+
+    def get_float(self, key: str, default_value: float) -> float:
+        """Return a value as a number."""
+        return float(self._values.get(key, default_value))
+
+    def contains_key(self, key: str) -> bool:
+        """Tell whether a value was set."""
+        return key in self._values
+
+    def key_set(self) -> _KeySet:
+        """Return the keys that were set."""
+        return set(self._values)
+
+    def remove_config(self, key: str) -> bool:
+        """Forget a value; tell whether there was one.
+
+        >>> conf = Configuration({"pipeline.name": "words"})
+        >>> conf.remove_config("pipeline.name"), conf.remove_config("pipeline.name"), conf
+        (True, False, Configuration({}))
+        """
+        return self._values.pop(key, None) is not None
+
+    def add_all(self, other: Configuration, prefix: str = "") -> Configuration:
+        """Take over all values of another configuration; ``prefix`` is put before its keys.
+
+        >>> Configuration({"pipeline.name": "words"}).add_all(Configuration({"parallelism.default": 2}))
+        Configuration({"pipeline.name": "words", "parallelism.default": 2})
+        """
+        for key, value in other.to_dict().items():
+            self.set(prefix + key, value)
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the values that were set."""
+        return dict(self._values)
+
+    def copy(self) -> Configuration:
+        """Return an independent copy.
+
+        >>> conf = Configuration({"pipeline.name": "words"})
+        >>> _ = conf.copy().set("pipeline.name", "counts")
+        >>> conf
+        Configuration({"pipeline.name": "words"})
+        """
+        return Configuration(self._values)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Configuration) and self._values == other._values
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+    def __repr__(self) -> str:
+        return f"Configuration({json.dumps(self._values, default=str)})"
+
+
+_defaults = Configuration()
+
+
+def set_default_configuration(configuration: Configuration) -> Configuration:
+    """Set what ``get_execution_environment()`` starts from in this process, and return what was set before.
+
+    This is how the options of the command line reach a program; what the program sets itself wins, as in Flink.
+
+    >>> before = set_default_configuration(Configuration({"parallelism.default": 3}))
+    >>> default_configuration()
+    Configuration({"parallelism.default": 3})
+    >>> _ = set_default_configuration(before)
+    """
+    global _defaults
+    before, _defaults = _defaults, configuration.copy()
+    return before
+
+
+def default_configuration() -> Configuration:
+    """Return a copy of what ``set_default_configuration`` set; empty if it was not called.
+
+    >>> default_configuration()
+    Configuration({})
+    """
+    return _defaults.copy()
+
+
+__all__ = ["Configuration", "default_configuration", "set_default_configuration"]
