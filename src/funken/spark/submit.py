@@ -28,7 +28,7 @@ from funken.errors import InvalidProgram, JobExecutionError, TaskLost, TooFewTas
 from funken.runtime.job import Job
 from funken.runtime.master import JobMaster
 from funken.spark.control import ControlServer
-from funken.spark.session import control_host, existing, session_for, slots_of, this_python
+from funken.spark.session import control_host, existing, repeats_tasks, session_for, slots_of, this_python
 from funken.spark.transport import SCHEMA
 from funken.spark.worker import Deployment, level_function, program_bytes
 from funken.timing.clock import SystemClock
@@ -90,7 +90,7 @@ class SparkRunner:
         spark = session_for(job.configuration, given, job.plan.slots if self.continuous else 0)
         if job.cancelled.is_set():
             return
-        server = ControlServer(job.master, control_host(spark))
+        server = ControlServer(job.master, *control_host(spark))
         job.master.send = server.tell
         try:
             deployment = Deployment(
@@ -124,6 +124,8 @@ class SparkRunner:
                 server.tell(task, order)
             if not self._lives(alive):
                 master.ended.wait(_ROOT_CAUSE_SECONDS)  # the task's own report may still be on its way
+                if not master.ended.is_set():
+                    master.gave_up()
                 break
             if clock.monotonic() > limit and not master.all_started.is_set() and self.continuous:
                 raise _not_started(master, server.address[0])
@@ -229,6 +231,7 @@ class BatchRunner(SparkRunner):
     def run_on(self, spark: SparkSession, job: Job, deployment: Deployment, server: ControlServer) -> None:
         """Run the job in a thread, so that it can be watched and cancelled."""
         widths = job.plan.widths
+        job.master.repeats = repeats_tasks(spark)
         group = f"funken-{job.settings.job_id}"
         context = spark.sparkContext
         failure: list[BaseException] = []
