@@ -16,6 +16,8 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 unexport SPARK_HOME
 unexport PYTHONHOME
 unexport PYTHONPATH
+# Without compiled modules, every process of the tests and every worker of Spark compiles all it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -67,7 +69,7 @@ check: lint types test-fast ## the fast part, for every save
 
 test-fast: setup ## the tests that need no Spark
 	@echo "tests without Spark"
-	@$(BIN)/python -m pytest -q -m "not spark and not simulation" -n auto --dist loadfile
+	@$(BIN)/python -m pytest -q -m "not spark and not simulation" -n auto --dist worksteal
 
 test-simulation: setup ## whole jobs under 200 random schedules of faults
 	@echo "simulation"

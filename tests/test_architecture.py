@@ -8,7 +8,7 @@ import ast
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -53,10 +53,14 @@ class Module:
         """The folder or module right under funken; empty for funken itself."""
         return part_of(self.name)
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.tree))
+
     def imports(self) -> Iterator[str]:
         """Every imported name, dotted and absolute: ``from a.b import c`` counts as ``a.b.c``."""
         package = self.name.split(".") if self.is_package else self.name.split(".")[:-1]
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 yield from (alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
@@ -98,9 +102,9 @@ def one_clock(module: Module) -> Iterator[str]:
     if module.name == "funken.timing.clock" or module.part in {"spark", "cli"}:
         return
     yield from (f"imports {name}" for name in module.imports() if name in {f"time.{clock}" for clock in CLOCKS})
-    imports = (node for node in ast.walk(module.tree) if isinstance(node, ast.Import))
+    imports = (node for node in module.nodes if isinstance(node, ast.Import))
     names = {alias.asname or alias.name for node in imports for alias in node.names if alias.name == "time"}
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         match node:  # naming the function is enough: a clock passed on is read as well
             case ast.Attribute(ast.Name(name), clock) if name in names and clock in CLOCKS:
                 yield f"uses time.{clock}"
@@ -156,6 +160,7 @@ def package() -> list[Module]:
 PACKAGE = package()
 
 
+@cache
 def breaches(rule: Callable[[Module], Iterator[str]]) -> set[str]:
     return {f"{rule.__name__}: {module.name}: {fact}" for module in PACKAGE for fact in rule(module)}
 

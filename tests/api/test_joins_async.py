@@ -206,26 +206,6 @@ def test_joins_of_two_environments_are_refused():
         local([1]).join(local([2]))
 
 
-def test_joins_behind_asynchronous_functions_give_the_same_in_every_way(env):
-    async def jitter(record):
-        await asyncio.sleep(record[1] % 5 / 2000)
-        return [record]
-
-    left = [("abcd"[n % 4], n, 0) for n in range(200)]
-    right = [("abcd"[n % 3], n, 1) for n in range(200)]
-    # The watermarks say next to nothing before the end: records change order on their way through parallel subtasks.
-    one = AsyncDataStream.unordered_wait(timed(env, left, 1000), jitter, "20 s", 20)
-    two = AsyncDataStream.ordered_wait(timed(env, right, 1000), cached(jitter, "1 s"), "20 s", 20)
-    window = TumblingEventTimeWindows.of(20)
-    joined = one.join(two).where(key_of).equal_to(key_of).window(window).apply(lambda a, b: ("join", a, b))
-    near = one.key_by(key_of).interval_join(two.key_by(key_of)).between(-3, 5)
-    found = collect(joined.union(near.process(lambda a, b, ctx: [("near", a, b)])))
-    pairs = [(a, b) for a in left for b in right if a[0] == b[0]]
-    expected = [("join", a, b) for a, b in pairs if a[1] // 20 == b[1] // 20]
-    expected += [("near", a, b) for a, b in pairs if -3 <= b[1] - a[1] <= 5]
-    assert sorted(found) == sorted(expected)
-
-
 # ---- interval joins
 
 

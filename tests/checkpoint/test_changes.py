@@ -3,7 +3,7 @@
 import pickle
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from funken.checkpoint.blobs import SubtaskState
@@ -150,7 +150,6 @@ Phase = st.tuples(
 )
 
 
-@settings(max_examples=150)
 @given(st.lists(Phase, min_size=1, max_size=12))
 def test_what_is_restored_is_what_was_there_whatever_became_of_the_cuts_and_the_parallelism(phases):
     kinds = {"fail": Fault.ERROR, "torn": Fault.TORN}
@@ -179,7 +178,6 @@ def test_what_is_restored_is_what_was_there_whatever_became_of_the_cuts_and_the_
                 subtasks = found
 
 
-@settings(max_examples=100)
 @given(st.lists(st.lists(Step, max_size=12), min_size=1, max_size=6))
 def test_changes_after_changes_come_to_the_complete_snapshot(phases):
     subtask, copied = Subtask(), Subtask()

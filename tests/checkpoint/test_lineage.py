@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from funken.checkpoint import blobs
@@ -386,7 +386,6 @@ def apply(model, change):
 
 
 @given(steps, st.booleans(), st.sampled_from([0, 60, 10**6]), st.integers(2, 4))
-@settings(max_examples=100)
 def test_whatever_happens_what_is_read_is_what_was_cut(steps, incremental, inline_below, max_parts):
     storage = MemoryStorage()
     wanted = options(incremental=incremental, inline_below=inline_below, max_parts=max_parts)

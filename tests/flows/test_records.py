@@ -2,7 +2,7 @@
 
 import dataclasses
 import enum
-from collections import Counter, namedtuple
+from collections import namedtuple
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -50,40 +50,6 @@ def test_classes_of_the_program_survive_an_exchange_and_come_back(env, collect):
         assert record in records
         assert type(record).__name__ == name
         assert any(type(record) is type(one) for one in records)
-
-
-def test_a_dataclass_as_record_and_as_key(env, collect):
-    orders = [Order("ann", 1.0), Order("bob", 2.0), Order("ann", 3.0)]
-    totals = env.from_collection(orders).key_by(lambda order: order.customer).sum("amount")
-    counts = env.from_collection([*orders, *orders]).map(lambda o: (o, 1)).key_by(lambda pair: pair[0]).sum(1)
-
-    found = collect(totals.map(lambda order: (order, 0)).union(counts))
-
-    assert Counter(found) == Counter(
-        [
-            *((order, n) for order in orders for n in (1, 2)),
-            (Order("ann", 1.0), 0),
-            (Order("bob", 2.0), 0),
-            (Order("ann", 4.0), 0),
-        ]
-    )
-
-
-@pytest.mark.ways("local", "batch")
-def test_a_named_tuple_keeps_its_type_in_rolling_aggregates(env, collect):
-    stream = env.from_collection([Point(1, 2), Point(1, 5)]).key_by(lambda point: point.x).sum("y")
-
-    found = collect(stream)
-
-    assert found == [Point(1, 2), Point(1, 7)]
-    assert {type(point) for point in found} == {Point}
-
-
-@pytest.mark.ways("local", "batch")
-def test_numbers_that_are_equal_are_one_key(env, collect):
-    ones = env.from_collection([1, 1.0, True, Decimal(1)]).map(lambda one: (one, 1)).key_by(lambda pair: pair[0]).sum(1)
-
-    assert sorted(count for _, count in collect(ones)) == [1, 2, 3, 4]
 
 
 SCRIPT = """

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from funken import Encoder, FileSink, FileSource, NumberSequenceSource, StreamFormat, WatermarkStrategy
+from funken import Encoder, FileSink, NumberSequenceSource, WatermarkStrategy
 
 
 def lines_of(folder):
@@ -33,22 +33,6 @@ def test_printed_text(env, capsys):
     assert printed == {"word", "('a', 1)", "null", "True", "1.5", "[1]"}
 
 
-@pytest.mark.parametrize("parallelism", [3])
-def test_text_goes_to_files_and_comes_back(env, environment, collect, tmp_path):
-    lines = [f"line {number} äöü" for number in range(500)]
-    sink = FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder()).build()
-    env.from_collection(lines).rebalance().map(lambda line: line).sink_to(sink)
-
-    env.execute()
-
-    assert lines_of(tmp_path) == Counter(lines)
-    assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".")]
-
-    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(tmp_path)).build()
-    back = environment().from_source(source, WatermarkStrategy.no_watermarks(), "files")
-    assert Counter(collect(back)) == Counter(lines)
-
-
 @pytest.mark.ways("local", "batch")
 def test_a_failed_job_leaves_no_visible_file(env, tmp_path):
     sink = FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder()).build()
@@ -58,18 +42,3 @@ def test_a_failed_job_leaves_no_visible_file(env, tmp_path):
         env.execute()
 
     assert lines_of(tmp_path) == Counter()
-
-
-@pytest.mark.ways("local", "batch")
-def test_for_each_runs_in_the_workers(env, tmp_path):
-    folder = str(tmp_path)
-
-    def touch(number):
-        from pathlib import Path
-
-        Path(folder, str(number)).touch()
-
-    env.from_source(NumberSequenceSource(1, 5), WatermarkStrategy.no_watermarks(), "n").for_each(touch)
-    env.execute()
-
-    assert {path.name for path in tmp_path.iterdir()} == {"1", "2", "3", "4", "5"}

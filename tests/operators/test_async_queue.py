@@ -1,15 +1,13 @@
 """The order in which results leave an asynchronous operator."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.async_queue import Entry, OrderedQueue, UnorderedQueue
 from funken.operators.base import Output
 from funken.operators.tags import OutputTag
-
-few = settings(max_examples=150, deadline=None)
 
 
 class Out(Output):
@@ -57,14 +55,12 @@ def play(queue, events):
     return came, out.left, completed
 
 
-@few
 @given(events)
 def test_s84_an_ordered_queue_keeps_the_order(events):
     came, left, _ = play(OrderedQueue(), events)
     assert left == came
 
 
-@few
 @given(events)
 def test_s84_an_unordered_queue_keeps_the_order_of_marks_and_between_them_that_of_the_results(events):
     came, left, completed = play(UnorderedQueue(), events)

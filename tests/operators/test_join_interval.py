@@ -1,7 +1,7 @@
 """Interval joins: pairs of one key whose timestamps are at most so far apart."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from funken.errors import InvalidProgram
@@ -11,7 +11,6 @@ from funken.operators.tags import OutputTag
 from funken.state.keygroups import key_group_of, subtask_of
 from funken.testing import OperatorHarness
 
-few = settings(max_examples=150, deadline=None)
 KEY = Call(lambda record: record[0])
 
 
@@ -80,7 +79,6 @@ def oracle(timeline, lower, upper):
     return pairs, late, live
 
 
-@few
 @given(bounds, timeline)
 def test_an_interval_join_gives_the_pairs_that_are_close_enough(bounds, timeline):
     pairs, late, live = oracle(timeline, *bounds)
@@ -93,7 +91,6 @@ def test_an_interval_join_gives_the_pairs_that_are_close_enough(bounds, timeline
     assert kept(op) == 0
 
 
-@few
 @given(bounds, timeline, st.integers(0, 15))
 def test_an_interval_join_goes_on_after_a_restore(bounds, timeline, cut):
     """Without watermarks before the cut: a restored operator knows none until the next one."""
@@ -225,7 +222,6 @@ def test_in_batch_nothing_is_late_and_all_is_kept_to_the_end():
     assert kept(op) == 0
 
 
-@few
 @given(st.dictionaries(st.integers(-50, 50), st.just([0]), max_size=20), st.integers(-60, 60), st.integers(0, 60))
 def test_within_finds_the_same_by_asking_and_by_looking(buckets, low, width):
     assert list(within(buckets, low, low + width)) == sorted(at for at in buckets if low <= at <= low + width)

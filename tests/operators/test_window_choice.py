@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from support.windows import SUM, TEN, harness, one
 
 from funken.errors import InvalidProgram
 from funken.operators.calls import Call
@@ -33,6 +32,7 @@ from funken.windowing.triggers import (
     TriggerResult,
 )
 from funken.windowing.windows import TimeWindow
+from tests.support.windows import SUM, TEN, harness, one
 
 
 class PerDigits(WindowAssigner[int, TimeWindow]):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from support.windows import SUM, TEN, Sum, both, harness, parity
-
 from funken.operators.calls import Call
 from funken.operators.window import (
     Aggregated,
@@ -23,6 +21,7 @@ from funken.windowing.triggers import (
     PurgingTrigger,
 )
 from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow
+from tests.support.windows import SUM, TEN, Sum, both, harness, parity
 
 TWO = {"assigner": GlobalWindows.create(), "trigger": PurgingTrigger.of(CountTrigger.of(2))}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from support.windows import SHOW, SUM, TEN, Sum, both, harness, one, parity
 
 from funken.errors import StateError, StateNotKeyed
 from funken.operators.calls import Call
@@ -23,6 +22,7 @@ from funken.windowing.triggers import (
     CountTrigger,
 )
 from funken.windowing.windows import TimeWindow
+from tests.support.windows import SHOW, SUM, TEN, Sum, both, harness, one, parity
 
 
 class Counting:

@@ -22,8 +22,6 @@ from funken.windowing.evictors import CountEvictor
 from funken.windowing.sessions import EventTimeSessionWindows
 from funken.windowing.triggers import CountTrigger, EventTimeTrigger, PurgingTrigger
 
-few = settings(max_examples=150, deadline=None)
-
 
 class Collect:
     """An aggregate function that keeps everything, so that no difference goes unseen."""
@@ -132,7 +130,6 @@ def spec_of(assigner, kind="apply", **options):
     return Window(Call(key_of), assigner, held, function, **options)
 
 
-@few
 @given(st.one_of(tumbling, sliding), timeline, st.integers(0, 9))
 def test_s32_s34_s35_windows_hold_what_came_in_time_and_fire_again_within_lateness(assigner, timeline, lateness):
     on_time, within, expected, dropped = {}, {}, [], 0
@@ -154,7 +151,6 @@ def test_s32_s34_s35_windows_hold_what_came_in_time_and_fire_again_within_latene
     assert all(at == result[1].max_timestamp() for result, at in h.output_with_timestamps)
 
 
-@few
 @given(st.one_of(tumbling, sliding), timeline, contents, st.booleans(), st.booleans())
 def test_the_aligned_logic_equals_the_general_one(assigner, timeline, kind, side, purging):
     options = {
@@ -166,7 +162,6 @@ def test_the_aligned_logic_equals_the_general_one(assigner, timeline, kind, side
     assert observed(play(fast, timeline)) == observed(play(general, timeline))
 
 
-@few
 @given(sliding, timeline)
 def test_the_sliced_logic_equals_the_general_one_for_what_can_be_combined(assigner, timeline):
     fast = Window(Call(key_of), assigner, Aggregated(Call(Total()), combinable=True))
@@ -175,7 +170,6 @@ def test_the_sliced_logic_equals_the_general_one_for_what_can_be_combined(assign
     assert observed(play(fast, timeline), ordered=False) == observed(play(general, timeline), ordered=False)
 
 
-@few
 @given(st.integers(1, 8), timeline, contents, st.booleans())
 def test_the_session_logic_equals_the_general_one(gap, timeline, kind, dynamic):
     assigner = (
@@ -189,7 +183,6 @@ def test_the_session_logic_equals_the_general_one(gap, timeline, kind, dynamic):
     assert observed(play(fast, timeline), ordered=False) == observed(play(general, timeline), ordered=False)
 
 
-@few
 @given(st.integers(1, 8), st.lists(block, max_size=8), st.booleans(), st.integers(0, 20))
 def test_s37_s42_sessions_are_the_runs_without_a_gap(gap, blocks, general, lateness):
     """No watermark comes before the end, so nothing is late and the order of arrival does not matter."""
@@ -210,7 +203,6 @@ def test_s37_s42_sessions_are_the_runs_without_a_gap(gap, blocks, general, laten
         assert sorted(found) == sorted(expected)
 
 
-@few
 @given(st.integers(1, 5), st.integers(1, 5), st.lists(block, max_size=8), contents, st.booleans())
 def test_the_count_logics_equal_the_general_one(size, slide, blocks, kind, numbered):
     tumbling = {
@@ -228,7 +220,6 @@ def test_the_count_logics_equal_the_general_one(size, slide, blocks, kind, numbe
         assert observed(play(fast, blocks)) == observed(play(general, blocks))
 
 
-@few
 @given(
     st.lists(st.tuples(block, st.integers(0, 9)), max_size=10),
     st.tuples(st.integers(1, 15), st.integers(1, 8)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from support.windows import SUM, Sum, both, harness, parity
 
 from funken.errors import InvalidProgram
 from funken.operators.calls import Call
@@ -24,6 +23,7 @@ from funken.windowing.triggers import (
     EventTimeTrigger,
 )
 from funken.windowing.windows import TimeWindow
+from tests.support.windows import SUM, Sum, both, harness, parity
 
 
 @both

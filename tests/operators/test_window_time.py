@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from support.windows import SUM, TEN, both, harness, one, parity
 
 from funken.errors import InvalidProgram
 from funken.operators.calls import Call
@@ -27,6 +26,7 @@ from funken.windowing.triggers import (
     TriggerResult,
 )
 from funken.windowing.windows import TimeWindow
+from tests.support.windows import SUM, TEN, both, harness, one, parity
 
 END = 2**63 - 1
 

@@ -6,11 +6,22 @@ import threading
 
 import pytest
 
-from funken import NumberSequenceSource, StreamExecutionEnvironment, WatermarkStrategy
+from funken import NumberSequenceSource, Sink, StreamExecutionEnvironment, WatermarkStrategy
 from funken.errors import JobExecutionError, OperatorFailed, TaskLost
 from funken.operators.sink import CollectSink
 from funken.runtime.master import Collector, JobMaster
-from funken.runtime.messages import AddSplits, Collected, Failed, Finished, Printed, SplitsWanted, Started, TaskId
+from funken.runtime.messages import (
+    AddSplits,
+    Collected,
+    Failed,
+    Finished,
+    Opening,
+    Prepared,
+    Printed,
+    SplitsWanted,
+    Started,
+    TaskId,
+)
 
 SOURCE, SINK = TaskId(0, 0), TaskId(1, 0)
 
@@ -180,6 +191,88 @@ def test_records_are_held_until_their_task_has_finished(plan):
 
     assert out.getvalue() == "second\n"
     assert master.collectors["out"].get() == ["from the second"]
+
+
+def held_once(plan, *reports):
+    """A master of a job whose tasks Spark repeats, that both tasks have told of their start."""
+    master = JobMaster(plan, hold=True)
+    master.repeats = True
+    for report in (Opening(SOURCE), Started(SOURCE), *reports):
+        master.handle(report)
+    return master
+
+
+def test_a_failure_that_spark_may_make_up_for_does_not_end_the_job(plan):
+    master = held_once(plan, Failed(SOURCE, error=OperatorFailed("once")))
+    assert (master.error, master.ended.is_set()) == (None, False)
+
+    master.handle(Started(SOURCE))
+    master.handle(Finished(SOURCE))
+    for error in (OperatorFailed("cause"), TaskLost("lost")):
+        master.handle(Failed(SINK, error=error, secondary=isinstance(error, TaskLost)))
+    master.gave_up()
+
+    assert str(master.error) == "cause"
+
+
+def test_what_a_task_says_counts_once_though_it_is_repeated_after_it_has_finished(plan):
+    """Its executor was lost before anybody read what it wrote."""
+    out = io.StringIO()
+    master = held_once(plan)
+    master._out = out
+    for text in ("first", "again"):
+        master.handle(Opening(SOURCE))
+        master.handle(Started(SOURCE))
+        master.handle(Printed(SOURCE, lines=(text,)))
+        master.handle(Finished(SOURCE))
+
+    assert out.getvalue() == "first\n"
+    assert master.error is None
+
+
+def test_a_task_that_others_have_read_cannot_be_repeated(plan):
+    master = held_once(plan, Finished(SOURCE), Opening(SINK))
+
+    master.handle(Opening(SOURCE))
+
+    assert isinstance(master.error, TaskLost)
+    assert "Spark repeats level 0, task 0, which had finished" in str(master.error)
+
+
+class Recording(Sink):
+    def __init__(self):
+        self.told = []
+
+    def commit(self, committables):
+        self.told.append(("commit", committables))
+
+    def abort(self, committables):
+        self.told.append(("abort", committables))
+
+
+def test_what_a_void_attempt_prepared_is_dropped():
+    env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    sink = Recording()
+    numbers = env.from_source(NumberSequenceSource(1, 4), WatermarkStrategy.no_watermarks(), "numbers")
+    numbers.rebalance().sink_to(sink)
+    plan = env.compile("test")
+    writer = plan.vertices[-1].nodes[-1].id
+    master = held_once(plan, Started(SINK))
+
+    def prepared(name):
+        return Prepared(SINK, writer, committables=(name,))
+
+    for report in (
+        *(prepared("failed"), Started(SINK)),
+        *(prepared("counts"), Finished(SINK)),
+        *(Started(SINK), prepared("too many"), Finished(SINK), prepared("under way")),
+    ):
+        master.handle(report)
+    assert sink.told == [("abort", ["failed"]), ("abort", ["too many"])]
+
+    master.abandon()
+
+    assert sink.told[2:] == [("abort", ["under way"]), ("abort", ["counts"])]
 
 
 def test_a_slow_reader_does_not_keep_other_tasks_from_reporting(plan):

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from funken import (
@@ -85,7 +85,6 @@ def build(step, first, second, batch):
     return made.set_parallelism(step.parallelism) if step.parallelism else made
 
 
-@settings(max_examples=150)
 @given(
     st.lists(STEPS, min_size=1, max_size=8),
     st.lists(st.tuples(st.integers(1, 4), st.integers(0, 60)), min_size=1, max_size=2),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from funken import MapFunction, StreamExecutionEnvironment
+from funken import MapFunction, ProcessFunction, StreamExecutionEnvironment
 from funken.errors import OperatorFailed
 from funken.runtime.messages import Finished, Measured, TaskId
 from funken.runtime.settings import TaskSettings
@@ -132,3 +132,31 @@ def test_whatever_a_function_raises_is_blamed_on_it(error):
         bench.steps()
     assert caught.value.operator == "culprit"
     assert f"operator 'culprit' (subtask 0) failed at the record '1': {type(error).__name__}: " in str(caught.value)
+
+
+@pytest.mark.parametrize("way", ["map", "filter"])
+@pytest.mark.parametrize("culprit", [0, 1, 2])
+def test_the_record_that_a_function_failed_at_is_named(way, culprit):
+    def explode(value):
+        if value == culprit:
+            raise ValueError
+        return True
+
+    bench = Bench(lambda stream, clock: getattr(stream, way)(explode))
+    bench.data([0, 1, 2])
+
+    with pytest.raises(OperatorFailed, match=f"failed at the record {culprit}: ValueError"):
+        bench.steps()
+
+
+def test_a_record_is_not_blamed_for_what_happens_to_the_block_it_was_in():
+    bench = Bench(lambda stream, clock: stream.map(lambda value: value).process(Refuse()).name("later"))
+    bench.data([1, 2])
+
+    with pytest.raises(OperatorFailed, match="operator 'later' \\(subtask 0\\) failed at the record 1: KeyError"):
+        bench.steps()
+
+
+class Refuse(ProcessFunction):
+    def process_element(self, value, ctx):
+        raise KeyError(value)

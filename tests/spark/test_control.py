@@ -152,6 +152,27 @@ def test_a_worker_that_ends_without_a_word_is_lost(server, master):
     assert "the worker of level 0, task 0 ended without a word" in str(failure.error)
 
 
+def test_of_two_attempts_of_a_task_only_the_newer_is_heard(server, master):
+    with (
+        contextlib.closing(ControlClient(server.address, server.authkey)) as old,
+        contextlib.closing(ControlClient(server.address, server.authkey)) as new,
+    ):
+        orders = Orders(old)
+        old.send(Opening(TASK, pid=1))
+        master.wait_for(Opening)
+        new.send(Opening(TASK, pid=2))
+        orders.wait_for(1)
+        with contextlib.suppress(OSError):
+            old.send(Finished(TASK))
+        new.send(Started(TASK, pid=2))
+        master.wait_for(Started)
+
+        assert orders.taken == [None], "the driver has hung up on the old one"
+        assert [type(report) for report in master.reports] == [Opening, Opening, Started]
+        new.send(Finished(TASK))
+        master.wait_for(Finished)
+
+
 @pytest.mark.parametrize("last", [Finished(TASK), Failed(TASK, error=JobExecutionError("boom"))])
 def test_a_last_report_is_never_lost(server, master, last):
     """Orders that the worker has not read must not reset the connection under the report."""

@@ -3,7 +3,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.windows import Sum
 
 from funken.state import ttl
 from funken.state.descriptors import (
@@ -15,6 +14,7 @@ from funken.state.descriptors import (
     ValueStateDescriptor,
 )
 from funken.state.keyed import KeyedStateStore
+from tests.support.windows import Sum
 
 
 class Clocked:

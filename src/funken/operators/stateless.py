@@ -41,8 +41,8 @@ class MapLogic(CallOperator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Map a block."""
-        call = self._call
-        self.output.emit([call(value) for value in values], timestamps)
+        call, rest = self._call, iter(values)
+        self.output.emit([call(value) for value in rest], timestamps)
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,11 @@ class FilterLogic(CallOperator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Filter a block."""
-        keep = self._call
+        keep, rest = self._call, iter(values)
         if timestamps is None:
-            kept, stamps = [value for value in values if keep(value)], None
+            kept, stamps = [value for value in rest if keep(value)], None
         else:
-            pairs = [(value, at) for value, at in zip(values, timestamps, strict=True) if keep(value)]
+            pairs = [(value, at) for value, at in zip(rest, timestamps, strict=True) if keep(value)]
             kept, stamps = [value for value, _ in pairs], [at for _, at in pairs]
         if kept:
             self.output.emit(kept, stamps)

@@ -33,10 +33,11 @@ class Stamper:
         strategy, output = self._strategy, self._operator.output
         if strategy.assigner is not None:
             assign = strategy.assigner
+            rest = iter(values)
             if timestamps is None:
-                timestamps = [assign(value, MIN_TIMESTAMP) for value in values]
+                timestamps = [assign(value, MIN_TIMESTAMP) for value in rest]
             else:
-                timestamps = [assign(value, old) for value, old in zip(values, timestamps, strict=True)]
+                timestamps = [assign(value, old) for value, old in zip(rest, timestamps, strict=True)]
         if strategy.generator is None:
             output.emit(values, timestamps)
             return

@@ -51,7 +51,11 @@ class Typed:
 
 
 def _main(convert: Convert, emit: Callable[[Values, Timestamps], None]) -> Callable[[Values, Timestamps], None]:
-    return lambda values, timestamps: emit([convert(value) for value in values], timestamps)
+    def converted(values: Values, timestamps: Timestamps) -> None:
+        rest = iter(values)
+        emit([convert(value) for value in rest], timestamps)
+
+    return converted
 
 
 def _side(
@@ -59,7 +63,8 @@ def _side(
 ) -> Callable[[str, Values, Timestamps], None]:
     def emit(tag: str, values: Values, timestamps: Timestamps) -> None:
         convert = converts.get(tag)
-        emit_side(tag, values if convert is None else [convert(value) for value in values], timestamps)
+        rest = iter(values)
+        emit_side(tag, values if convert is None else [convert(value) for value in rest], timestamps)
 
     return emit
 

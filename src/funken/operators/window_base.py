@@ -118,7 +118,8 @@ class WindowOperator(Operator):
         if self.spec.key.target is one_key:
             return [0] * len(values)
         key_of = self._key
-        return [key_of(value) for value in values]
+        rest = iter(values)
+        return [key_of(value) for value in rest]
 
     def _end_firing(self) -> None:
         self.store.current_key = NO_KEY

@@ -1,18 +1,23 @@
 """Whose fault it is: operator, subtask and record of an exception, read from the frames it passed through.
 
-Nothing of this costs anything until something is raised.
+Nothing of this costs anything until something is raised. Operators take part by the names of their locals: ``value`` is
+the record at hand, and ``rest`` the iterator of a comprehension over a block, which from Python 3.12 on has no frame
+of its own, and takes its variable with it when something is raised.
 """
 
 from __future__ import annotations
 
 import pickle
 import traceback
+from collections.abc import Mapping
 from typing import Any
 
 from funken.errors import FunkenError, JobExecutionError, OperatorFailed, TaskLost
 from funken.operators.base import Operator
 from funken.runtime.messages import Failed, TaskId
 from funken.runtime.wire import shown
+
+_LIST_ITERATOR: type = type(iter([]))
 
 
 class Guard:
@@ -40,8 +45,8 @@ def blame(error: BaseException, subtask: int) -> JobExecutionError:
         if isinstance(owner, Operator) and hasattr(owner, "context"):
             operator = owner.context.operator
             record = ""
-        if operator is not None and not record and "value" in frame.f_locals and _is_ours(frame.f_code.co_filename):
-            record = f" at the record {shown(frame.f_locals['value'])}"
+        if operator is not None and not record and _is_ours(frame.f_code.co_filename):
+            record = "".join(f" at the record {shown(value)}" for value in _at_hand(frame.f_locals))
         found = found.tb_next
     text = "".join(traceback.format_exception(error))
     where = f"operator {operator!r} (subtask {subtask})" if operator else f"subtask {subtask}"
@@ -49,6 +54,18 @@ def blame(error: BaseException, subtask: int) -> JobExecutionError:
     return OperatorFailed(
         f"{where} failed{record}: {type(error).__name__}: {_text(error)}.{remedy}", operator, subtask, text
     )
+
+
+def _at_hand(names: Mapping[str, Any]) -> list[Any]:
+    """Return the record that a frame is at, if it says."""
+    if "value" in names:
+        return [names["value"]]
+    rest = names.get("rest")
+    if isinstance(rest, _LIST_ITERATOR):
+        match rest.__reduce__():  # says how far it has come; one that is exhausted has no position
+            case (_, (list(values),), int(position)) if position:
+                return [values[position - 1]]
+    return []
 
 
 def _text(error: BaseException) -> str:

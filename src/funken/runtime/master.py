@@ -21,6 +21,7 @@ from funken.operators.sink import CollectSink, WriterSink
 from funken.operators.source import SourceSpec
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.alignment import Alignment
+from funken.runtime.attempts import Attempts
 from funken.runtime.messages import (
     AddSplits,
     Begin,
@@ -145,7 +146,9 @@ class JobMaster:
         self.send: Callable[[TaskId, Order], None] = lambda task, order: None
         self._restored: dict[OperatorId, Any] = {}
         self.holds = hold
-        self._held: dict[TaskId, list[Report]] = {}
+        self.repeats = False
+        """Whether Spark repeats tasks that fail; then a failure ends the job only when Spark gives up."""
+        self._attempts = Attempts()
         self._out = out
         self._progress = progress
         self._lock = threading.RLock()
@@ -189,6 +192,9 @@ class JobMaster:
 
     def abandon(self) -> None:
         """The job failed or was cancelled: drop what is not committed."""
+        with self._lock:
+            void = self._attempts.take_all()
+        self._drop(void)
         for operator, committables in self._prepared.items():
             self._sinks[operator].abort(committables)
         self._prepared.clear()
@@ -261,7 +267,7 @@ class JobMaster:
         match report:
             case Collected() | Printed() | Prepared() if self.holds:
                 with self._lock:
-                    self._held.setdefault(report.task, []).append(report)
+                    self._attempts.hold(report)
                 return []
             case Collected() | Printed() | Prepared():
                 self._deliver(report)
@@ -281,7 +287,7 @@ class JobMaster:
                     self.checkpoints.take(report)
                 return []
             case Opening():
-                self.opening.add(report.task)
+                self._open(report.task)
                 return []
             case Started():
                 return self._start(report.task)
@@ -295,15 +301,27 @@ class JobMaster:
                 case SplitsWanted():
                     # Sent before the lock is free: what is handed out must not overtake the trigger of a checkpoint.
                     self.send(report.task, self._splits(report))
+                case Failed() if self.repeats and not (self._cancelled or self.over):
+                    self._attempts.failed(report.task, _of_the_job(report.error))
                 case Failed():
                     self.fail(report.error, report.secondary)
         return []
 
+    def _open(self, task: TaskId) -> None:
+        with self._lock:
+            self.opening.add(task)
+            if self.holds and task in self.finished and any(other.level > task.level for other in self.opening):
+                self.fail(_read_already(task))
+
     def _finish(self, task: TaskId) -> None:
         with self._lock:
-            held = self._held.pop(task, [])
-        for report in held:  # without the lock: a slow reader must not hold up what other tasks report
-            self._deliver(report)
+            held = self._attempts.take(task)
+            counted = task in self.finished
+        if counted:
+            self._drop(held)
+        else:
+            for report in held:  # without the lock: a slow reader must not hold up what other tasks report
+                self._deliver(report)
         with self._lock:
             self.finished.add(task)
             if len(self.finished) == len(self.tasks) and self.checkpoints is None:
@@ -320,19 +338,27 @@ class JobMaster:
             if self._cancelled or self.over:  # tasks of a job that was stopped with a savepoint just hang up
                 return
             if self.error is None or (isinstance(self.error, TaskLost) and not secondary):
-                self.error = error if isinstance(error, JobExecutionError) else JobExecutionError(str(error))
+                self.error = _of_the_job(error)
         self.ended.set()
+
+    def gave_up(self) -> None:
+        """Spark repeats nothing any more: why the last attempt failed, if one did, is why the job did."""
+        with self._lock:
+            cause = self._attempts.cause()
+        if cause is not None:
+            self.fail(cause)
 
     def _start(self, task: TaskId) -> Orders:
         with self._lock:
+            void = self._attempts.take(task)  # of an attempt before
             orders = self._begin(task)
+        self._drop(void)
         if orders and self.checkpoints is not None:
             self.checkpoints.all_started()
         return orders
 
     def _begin(self, task: TaskId) -> Orders:
         if task in self.started:  # a second attempt: what the first one read is read again
-            self._held.pop(task, None)
             for place, splits in self._given.items():
                 if place[1] == task.subtask and task.level == 0:
                     self._again[place] = splits
@@ -365,6 +391,12 @@ class JobMaster:
                 with self._lock:
                     self._prepared.setdefault(OperatorId(report.operator), []).extend(committables)
 
+    def _drop(self, void: list[Report]) -> None:
+        """Let sinks drop what an attempt prepared that does not count."""
+        for report in void:
+            if isinstance(report, Prepared):
+                self._sinks[OperatorId(report.operator)].abort(list(report.committables))
+
     # ---- time
 
     def discover(self, now: int) -> Orders:
@@ -382,3 +414,16 @@ class JobMaster:
                 if found:
                     orders += [(task, SplitsFound(operator)) for task in self.tasks if task.level == 0]
         return orders
+
+
+def _read_already(task: TaskId) -> TaskLost:
+    return TaskLost(
+        f"Spark repeats {task}, which had finished: its output was lost with its executor. What others have read of it "
+        "may differ from what it would write now, so the job cannot go on. Run it again. With Spark's external shuffle "
+        "service (spark.shuffle.service.enabled) output outlives its executor.",
+        subtask=task.subtask,
+    )
+
+
+def _of_the_job(error: BaseException | None) -> JobExecutionError:
+    return error if isinstance(error, JobExecutionError) else JobExecutionError(str(error))

@@ -31,12 +31,14 @@ _LINGER_SECONDS = 1.0
 class ControlServer:
     """The driver's side: feeds the master, carries its orders."""
 
-    def __init__(self, master: JobMaster, host: str = "127.0.0.1") -> None:
+    def __init__(self, master: JobMaster, host: str = "127.0.0.1", bind: str | None = None) -> None:
         self.authkey = secrets.token_bytes(32)
         self._master = master
-        self._listener = Listener((host, 0), family="AF_INET", backlog=256)
-        self.address: Address = self._listener.address
+        self._listener = Listener((bind or host, 0), family="AF_INET", backlog=256)
+        self._bound: Address = self._listener.address
+        self.address: Address = (host, self._bound[1])
         self._connections: dict[TaskId, Connection] = {}
+        self._newest: dict[TaskId, Any] = {}
         self._lock = threading.Lock()
         self._closing = False
         self._gone = threading.Condition()
@@ -78,7 +80,8 @@ class ControlServer:
             try:
                 report: Report = connection.recv()
             except (EOFError, OSError):
-                if task is not None and not over and not self._closing:
+                replaced = task is not None and self._newest.get(task, connection) is not connection
+                if task is not None and not over and not replaced and not self._closing:
                     self._master.handle(Failed(task, error=_lost(task), secondary=True))
                 return
             except Exception as error:  # noqa: BLE001 - whatever unpickling what users report may raise
@@ -88,6 +91,11 @@ class ControlServer:
             if isinstance(report, Opening):
                 with self._gone:
                     self._served[connection] = report
+                    before, self._newest[task] = self._newest.get(task), connection
+                    if before in self._served:  # Spark has started the task again: who ran it is not heard any more
+                        _hang_up(before, socket.SHUT_RDWR)
+            if self._newest.get(task, connection) is not connection:
+                return
             if self._closing:
                 continue  # only its end is still of interest
             if isinstance(report, Started):
@@ -137,7 +145,7 @@ class ControlServer:
                 _hang_up(connection, socket.SHUT_WR if opening else socket.SHUT_RDWR)
         # A blocked accept() is woken by a connection; closing the socket alone would leave it waiting.
         with contextlib.suppress(OSError):
-            socket.create_connection(self.address, 1).close()
+            socket.create_connection(self._bound, 1).close()
         self._listener.close()
 
 

@@ -7,6 +7,7 @@ cannot is checked, and the error prints the lines to add.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -165,9 +166,22 @@ def slots_of(spark: SparkSession) -> int:
     return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
 
 
-def control_host(spark: SparkSession) -> str:
-    """Return the address that tasks reach the driver at: loopback unless the session spans machines."""
-    master = spark.sparkContext.master
-    if str(master).startswith("local"):
-        return "127.0.0.1"
-    return str(spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1"))
+def control_host(spark: SparkSession) -> tuple[str, str]:
+    """Return the address that tasks reach the driver at, and the one it listens on.
+
+    Both are loopback unless the session spans machines; then they are those of Spark's own driver.
+    """
+    conf = spark.sparkContext.getConf()
+    if str(spark.sparkContext.master).startswith("local"):
+        return "127.0.0.1", "127.0.0.1"
+    host = str(conf.get("spark.driver.host", "127.0.0.1"))
+    return host, str(conf.get("spark.driver.bindAddress", host))
+
+
+def repeats_tasks(spark: SparkSession) -> bool:
+    """Whether Spark repeats a task that fails: on clusters as it is told, on one machine only as ``local[N,failures]``."""
+    master = str(spark.sparkContext.master)
+    if not master.startswith("local") or master.startswith("local-cluster"):
+        return int(spark.sparkContext.getConf().get("spark.task.maxFailures", "4")) > 1
+    allowed = re.fullmatch(r"local\[[^,]+,\s*(\d+)\s*\]", master)
+    return allowed is not None and int(allowed[1]) > 1

@@ -29,7 +29,15 @@ from funken.errors import InvalidProgram, JobExecutionError, TaskLost, TooFewTas
 from funken.runtime.job import Job
 from funken.runtime.master import JobMaster
 from funken.spark.control import ControlServer
-from funken.spark.session import control_host, existing, session_for, settings_of, slots_of, this_python
+from funken.spark.session import (
+    control_host,
+    existing,
+    repeats_tasks,
+    session_for,
+    settings_of,
+    slots_of,
+    this_python,
+)
 from funken.spark.transport import SCHEMA
 from funken.spark.worker import Deployment, level_function, program_bytes
 from funken.timing.clock import SystemClock
@@ -107,7 +115,7 @@ class SparkRunner:
 
     def run_in(self, spark: SparkSession, job: Job, program: bytes) -> None:
         """Run the job in a session that has the settings it needs; raise if it failed."""
-        server = ControlServer(job.master, control_host(spark))
+        server = ControlServer(job.master, *control_host(spark))
         job.master.send = server.tell
         try:
             deployment = Deployment(
@@ -142,6 +150,8 @@ class SparkRunner:
                 server.tell(task, order)
             if not self._lives(alive):
                 master.ended.wait(_ROOT_CAUSE_SECONDS)  # the task's own report may still be on its way
+                if not master.ended.is_set():
+                    master.gave_up()
                 break
             if clock.monotonic() > limit and not master.all_started.is_set() and self.continuous:
                 raise _not_started(master, server.address[0])
@@ -248,6 +258,7 @@ class BatchRunner(SparkRunner):
     def run_on(self, spark: SparkSession, job: Job, deployment: Deployment, server: ControlServer) -> None:
         """Run the job in a thread, so that it can be watched and cancelled."""
         widths = job.plan.widths
+        job.master.repeats = job.master.holds and repeats_tasks(spark)
         group = f"funken-{job.settings.job_id}"
         context = spark.sparkContext
         failure: list[BaseException] = []

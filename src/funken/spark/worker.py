@@ -5,7 +5,7 @@ credit, so that a slow operator holds up the reader, Spark's shuffle behind it, 
 
 * *continuous*: the end of the input means that the query was stopped (the end of the data is a block of its own); the
   process then ends, because Spark keeps Python workers whose user code is blocked.
-* *batch*: the task returns when all its vertices have ended.
+* *batch*: the task returns when all its vertices have ended; anything else is a failure, which Spark may repeat.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cloudpickle
@@ -125,12 +125,17 @@ class TaskShell:
         reader = threading.Thread(target=self._read, args=(batches,), name="funken-input", daemon=True)
         try:
             pid, host = os.getpid(), socket.gethostname()
+            spark = TaskContext.get()
+            assert spark is not None
             control.send(Opening(self._id, pid=pid, host=host))
             # Both threads run before any user code does: they end the process if that never returns.
             control.listen(self._take_order)
             reader.start()
+            settings = self._deployment.settings
+            if not self._continuous and not settings.pausing:
+                settings = replace(settings, attempt=spark.attemptNumber())
             task = Task(
-                load_program(self._deployment), self._id, self._deployment.settings, SystemClock(), control.send,
+                load_program(self._deployment), self._id, settings, SystemClock(), control.send,
                 wake=lambda: self._mailbox.put(_WAKE), deliver=self._deliver_to(control),
             )  # fmt: skip
             task.open()
@@ -282,8 +287,13 @@ class TaskShell:
             task.order(item)
         elif item is _WAKE:
             return
-        elif item is _DRIVER_GONE or self._continuous:
+        elif self._continuous:
             self._stop = True
+        elif item is _DRIVER_GONE:
+            if not task.finished:  # to return would tell Spark that the task is done
+                raise TaskLost(
+                    f"the driver hung up on {self._id}: the job is over, or Spark has started the task again."
+                )
         elif self._id.level == 0:
             task.feed(None, lambda: None)
         elif not task.has_sources and not task.work and not task.finished:

@@ -1,0 +1,50 @@
+"""What becomes of tasks that Spark repeats in a batch job: a task's output counts once, when the task has finished.
+
+What an attempt reports is held here until then. If the attempt fails, it is void, and why it failed is kept: that is
+the job's error if Spark gives up. What a task that had finished says when it is repeated is void too.
+"""
+
+from __future__ import annotations
+
+from funken.errors import JobExecutionError, TaskLost
+from funken.runtime.messages import Report, TaskId
+
+
+class Attempts:
+    """The reports and failures of the tasks of one job; whoever calls holds the master's lock."""
+
+    def __init__(self) -> None:
+        self._held: dict[TaskId, list[Report]] = {}
+        self._failures: dict[TaskId, list[JobExecutionError]] = {}
+
+    def hold(self, report: Report) -> None:
+        """Keep a report until its task has finished."""
+        self._held.setdefault(report.task, []).append(report)
+
+    def take(self, task: TaskId) -> list[Report]:
+        """Return what a task's attempt has reported, and forget it."""
+        return self._held.pop(task, [])
+
+    def take_all(self) -> list[Report]:
+        """Return what is held of every task, and forget it."""
+        return [report for task in list(self._held) for report in self.take(task)]
+
+    def failed(self, task: TaskId, error: JobExecutionError) -> None:
+        """Remember why an attempt failed; Spark decides whether there is another."""
+        self._failures.setdefault(task, []).append(error)
+
+    def cause(self) -> JobExecutionError | None:
+        """Return the newest failure of the task that failed most often: the one that Spark gave up on.
+
+        >>> from funken.errors import OperatorFailed
+        >>> attempts = Attempts()
+        >>> for task, error in [(0, OperatorFailed("once")), (1, OperatorFailed("twice")), (1, TaskLost("killed"))]:
+        ...     attempts.failed(TaskId(0, task), error)
+        >>> attempts.cause()
+        OperatorFailed('twice')
+        """
+        if not self._failures:
+            return None
+        failures = max(self._failures.values(), key=len)
+        told = [error for error in failures if not isinstance(error, TaskLost)]
+        return (told or failures)[-1]
