@@ -1,8 +1,7 @@
 """The gate of a vertex: its channels, their watermarks, which of them idle or ended, and where barriers meet.
 
-Invariants: the watermark told to the operators never decreases and is the minimum over the live channels of all
-inputs; idle and ended channels hold nobody back; the end is told once, after ``MAX_WATERMARK``. (Flink's
-``StatusWatermarkValve``.)
+Invariants: the watermark told to the operators never decreases and is the minimum over the inputs that do not idle, each
+of which has the watermark of its valve (``valve.py``); the end is told once, after ``MAX_WATERMARK``.
 
 Barriers (Chandy and Lamport's cut, as in Flink's ``SingleCheckpointBarrierHandler``): the first barrier of checkpoint n
 begins an alignment. From then on a channel whose barrier came is *blocked*: what follows on it is held back, in order.
@@ -15,21 +14,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
-
-
-@dataclass(slots=True)
-class Channel:
-    """One upstream subtask of one edge."""
-
-    input: int
-    watermark: int = MIN_TIMESTAMP
-    idle: bool = False
-    ended: bool = False
+from funken.runtime.valve import Channel, Valve
 
 
 class Receiver(Protocol):
@@ -73,8 +62,7 @@ class Gate:
         self.channels = {key: Channel(index) for key, index in channels}
         self._inputs = sorted({channel.input for channel in self.channels.values()})
         self.inputs = len(self._inputs)
-        self._of_input = {i: [c for c in self.channels.values() if c.input == i] for i in self._inputs}
-        self._input_watermark = dict.fromkeys(self._inputs, MIN_TIMESTAMP)
+        self._valves = {i: Valve(c for c in self.channels.values() if c.input == i) for i in self._inputs}
         self.combined: int = MIN_TIMESTAMP
         self._idle = False
         self.finished = False
@@ -86,8 +74,7 @@ class Gate:
             return
         channel = self.channels[key]
         if channel.idle:
-            channel.idle = False
-            self._advance(channel.input)
+            self._advance(channel.input, self._valves[channel.input].status(channel, False))
         self._receiver.process(channel.input, values, timestamps)
 
     def watermark(self, key: tuple[int, int], watermark: int) -> None:
@@ -97,9 +84,7 @@ class Gate:
             return
         channel = self.channels[key]
         if watermark > channel.watermark:
-            channel.watermark = watermark
-            channel.idle = False
-            self._advance(channel.input)
+            self._advance(channel.input, self._valves[channel.input].watermark_of(channel, watermark))
 
     def idle(self, key: tuple[int, int], idle: bool) -> None:
         """A channel said that it idles, or that it is back."""
@@ -107,8 +92,8 @@ class Gate:
             self._held.append((self.idle, (key, idle)))
             return
         channel = self.channels[key]
-        channel.idle = idle
-        self._advance(channel.input)
+        if channel.idle != idle:
+            self._advance(channel.input, self._valves[channel.input].status(channel, idle))
 
     def end(self, key: tuple[int, int]) -> None:
         """A channel ended."""
@@ -117,9 +102,10 @@ class Gate:
             return
         channel = self.channels[key]
         channel.ended = True
-        channel.watermark = MAX_WATERMARK
-        self._advance(channel.input)
-        if all(c.ended for c in self._of_input[channel.input]):
+        valve = self._valves[channel.input]
+        if channel.watermark < MAX_WATERMARK:
+            self._advance(channel.input, valve.watermark_of(channel, MAX_WATERMARK))
+        if valve.ended:
             self._receiver.end_input(channel.input)
         if all(c.ended for c in self.channels.values()):
             self.finished = True
@@ -164,22 +150,18 @@ class Gate:
         for handle, arguments in held:  # a barrier among them may begin the next alignment: then the rest is held again
             handle(*arguments)
 
-    def _advance(self, index: int) -> None:
-        live = [c.watermark for c in self._of_input[index] if not c.idle]
+    def _advance(self, index: int, rose: bool) -> None:
+        if rose:
+            self._receiver.watermark_input(index, self._valves[index].watermark)
+        # What a valve knows at last, when it goes idle, counts before its idleness does.
+        live = [valve.watermark for i, valve in self._valves.items() if not valve.idle or (rose and i == index)]
         if live:
-            watermark = min(live)
-            if watermark > self._input_watermark[index]:
-                self._input_watermark[index] = watermark
-                self._receiver.watermark_input(index, watermark)
-        all_live = [c.watermark for c in self.channels.values() if not c.idle]
-        if not all_live:
-            self._tell_idle(True)
-            return
-        self._tell_idle(False)
-        watermark = min(all_live)
+            self._tell_idle(False)
+        watermark = min(live, default=MIN_TIMESTAMP)
         if watermark > self.combined:
             self.combined = watermark
             self._receiver.watermark(watermark)
+        self._tell_idle(all(valve.idle for valve in self._valves.values()))
 
     def _tell_idle(self, idle: bool) -> None:
         if idle != self._idle:
