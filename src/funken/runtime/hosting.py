@@ -15,6 +15,7 @@ from funken.operators.source import SourceOperator
 from funken.plan.nodes import Node
 from funken.plan.physical import Edge, PhysicalPlan, Vertex
 from funken.runtime.chain import Chain, EdgeEnd
+from funken.runtime.flushing import Flushing
 from funken.runtime.inputs import Gate
 from funken.runtime.messages import Savepoint, TaskId, VertexMetrics
 from funken.runtime.outputs import Born, EdgeWriter, writer_for
@@ -51,6 +52,7 @@ class Hosting:
         self._born = born
         self._align = settings.checkpoints is None or settings.checkpoints.align
         self.hosted: dict[int, Hosted] = {}
+        self.flushing = Flushing(settings.buffer_timeout)
         #: what is known of the checkpoints that are savepoints; their barriers pass it on
         self.savepoints: dict[int, Savepoint] = {}
 
@@ -94,6 +96,7 @@ class Hosting:
             self._settings.block_bytes,
         )  # fmt: skip
         writers.append(writer)
+        flush = self.flushing.add(writer)
         return EdgeEnd(
             edge,
             emit=writer.emit,
@@ -101,7 +104,7 @@ class Hosting:
             idle=lambda idle: writer.control(Kind.IDLE, int(idle)),
             barrier=lambda checkpoint: writer.control(Kind.BARRIER, checkpoint, self._details(checkpoint)),
             end=lambda: writer.control(Kind.END, 0),
-            flush=writer.flush,
+            flush=flush,
         )
 
     def _details(self, checkpoint: int) -> bytes:
@@ -110,10 +113,15 @@ class Hosting:
 
     def _sender(self, edge: Edge) -> Callable[[int, bytes], None]:
         outbox, level = self._outbox, self._task.level
-        if edge.target_level == level + 1:
-            return lambda target, data: outbox.append((target, data))
-        hop = self._plan.widths[level + 1]
-        return lambda target, data: outbox.append((target % hop, data))
+        hop = edge.target_parallelism if edge.target_level == level + 1 else self._plan.widths[level + 1]
+        if edge.buffer_timeout != 0:
+            return lambda target, data: outbox.append((target % hop, data))
+
+        def send(target: int, data: bytes) -> None:
+            outbox.append((target % hop, data))
+            self.flushing.press()
+
+        return send
 
     def _local_end(self, edge: Edge) -> EdgeEnd:
         channel = (edge.id, self._task.subtask)

@@ -51,6 +51,11 @@ class EdgeWriter:
         self._stamps: list[list[int]] = [[] for _ in range(self.targets)]
         self._since: list[float] = [0.0] * self.targets
 
+    @property
+    def waiting(self) -> bool:
+        """Whether records wait for their block to fill."""
+        return any(self._values)
+
     def emit(self, values: Values, timestamps: Timestamps) -> None:
         """Take a block of the operator's output."""
         raise NotImplementedError
@@ -268,7 +273,8 @@ _WRITERS: dict[type, type[EdgeWriter]] = {
 
 
 def writer_for(edge: Edge, subtask: int, operator: str, send: Send, born: Born, records: int, size: int) -> EdgeWriter:
-    """Make the writer that an edge's partitioning asks for."""
+    """Make the writer that an edge's partitioning asks for; where nothing may wait, a block is full at one record."""
+    records = 1 if edge.buffer_timeout == 0 else records
     return _WRITERS[type(edge.partitioning)](edge, subtask, operator, send, born, records, size)
 
 

@@ -102,6 +102,7 @@ class Task:
             for hosted in self.hosted.values():
                 hosted.chain.snapshot = partial(self._cut, hosted)
         self._cut_by: dict[int, set[int]] = {}
+        self._flushing = hosting.flushing
         self._savepoints = hosting.savepoints
         #: vertices that do nothing any more, since they were cut for the savepoint that the job is stopped with
         self._still: dict[int, int] = {}
@@ -293,7 +294,8 @@ class Task:
                     at = hosted.chain.next_tick()
                 if at is not None and not self._over(hosted):
                     due = at if due is None else min(due, at)
-        return due
+            at = self._flushing.advance(now)
+        return at if due is None else due if at is None else min(due, at)
 
     def _over(self, hosted: Hosted) -> bool:
         return hosted not in self._live_sources if hosted.source is not None else bool(
@@ -301,10 +303,14 @@ class Task:
         )  # fmt: skip
 
     def flush(self) -> None:
-        """Send every record that waits for its block to fill."""
+        """Send every record that waits for its block to fill, but for those whose operator has a timeout of its own."""
         with self._guard():
             for hosted in self.hosted.values():
                 hosted.chain.flush()
+
+    def pressed(self) -> bool:
+        """Whether some of what was sent since the last call must not wait in any buffer on its way."""
+        return self._flushing.pressed()
 
     def order(self, order: Order) -> None:
         """Do what the driver said."""

@@ -195,7 +195,8 @@ class TaskShell:
             due = task.advance()
             wait = self._work(task, due, timeout)
             if task.outbox:
-                yield to_batch(self._fillers.sent(task.outbox))
+                hasten = self._continuous and task.pressed()
+                yield to_batch((self._fillers.flushed if hasten else self._fillers.sent)(task.outbox))
                 task.outbox.clear()
             now = clock()
             if self._continuous and timeout >= 0:
