@@ -116,8 +116,6 @@ class JobCheckpoints:
     def of(plan: PhysicalPlan, configuration: Configuration, job_id: str) -> JobCheckpoints:
         """Make them as the options say; without a directory they live in a temporary folder, as long as the job."""
         settings = CheckpointSettings.of(configuration)
-        if settings.unaligned:
-            logger.warning("%s is not built yet: barriers are aligned.", config.UNALIGNED.key)
         if configuration.get_string("state.backend.type", "hashmap").lower() == "rocksdb":
             logger.warning("state.backend.type 'rocksdb' is not built yet: keyed state is kept in memory.")
         folder = None
@@ -146,7 +144,9 @@ class JobCheckpoints:
     def plan_for(self, restoration: Restoration | None) -> CheckpointPlan:
         """Return what the tasks of an attempt are told."""
         restores = {} if restoration is None else dict(restoration.subtasks)
-        return CheckpointPlan(self._storage.uri, self._settings.snapshots, self._settings.exactly_once, restores)
+        settings = self._settings
+        overtake_after = settings.aligned_timeout if settings.unaligned else None
+        return CheckpointPlan(self._storage.uri, settings.snapshots, settings.exactly_once, overtake_after, restores)
 
     def attach(self, master: JobMaster, attempt: int, restoration: Restoration | None) -> None:
         """Begin an attempt: its master reports here, and its enumerators and sinks go on from ``restoration``."""

@@ -1,9 +1,9 @@
 """When partly filled blocks leave: by the buffer timeout of the operator whose output they are, else by the environment's.
 
 The environment's timeout is kept by the loops: they call ``Task.flush`` when it has passed, or when there is nothing else to
-do; with -1 that sends nothing. An operator that has one of its own (``set_buffer_timeout``) is looked after here: 0 sends after every block, by way of
-a writer whose blocks are full at one record; -1 never sends but full blocks and what a control block pushes; n sends n ms
-after the first record was seen to wait. Looked at once per turn of the loop, never per record.
+do; with -1 that sends nothing. An operator that has one of its own (``set_buffer_timeout``) is looked after here: 0 sends
+after every block, by way of a writer whose blocks are full at one record; -1 never sends but full blocks and what a control
+block pushes; n sends n ms after the first record was seen to wait. Looked at once per turn of the loop, never per record.
 """
 
 from __future__ import annotations

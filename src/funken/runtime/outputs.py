@@ -108,6 +108,19 @@ class EdgeWriter:
     def control(self, kind: Kind, number: int, content: bytes = b"") -> None:
         """Send a control block to every target, behind all records before it."""
         self.flush()
+        self._send_control(kind, number, content)
+
+    def overtake(self, number: int, content: bytes) -> list[tuple[Values, Timestamps]]:
+        """Send a barrier to every target, ahead of the records that wait; return these, once for each target."""
+        self._send_control(Kind.BARRIER, number, content)
+        stamped = self._stamped
+        return [
+            (list(values), list(stamps) if stamped else None)
+            for values, stamps in zip(self._values, self._stamps, strict=True)
+            if values
+        ]
+
+    def _send_control(self, kind: Kind, number: int, content: bytes) -> None:
         for target in range(self.targets):
             head = pack(kind, self.edge.id, self._subtask, target, self._sequence[target], number, 0.0)
             self._sequence[target] += 1

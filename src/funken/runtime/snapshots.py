@@ -10,10 +10,10 @@ of the state: what was late before a failure is late after it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from funken.checkpoint.blobs import SubtaskState
+from funken.checkpoint.blobs import SubtaskState, items_of, pickler
 from funken.checkpoint.handles import StopHandles, TaskHandles
 from funken.checkpoint.lineage import Cut, Lineage, SnapshotOptions
 from funken.checkpoint.restore import SubtaskRestore, origins, read_state
@@ -22,6 +22,7 @@ from funken.errors import JobExecutionError, StorageFailed
 from funken.ids import MAX_WATERMARK, CheckpointId
 from funken.operators.base import Operator
 from funken.runtime.chain import Chain
+from funken.runtime.inflight import InFlight
 from funken.runtime.messages import Failed, Finished, NotSnapshotted, Report, Savepoint, Snapshotted, TaskId
 
 Place = tuple[str, int]
@@ -37,6 +38,8 @@ class CheckpointPlan:
     folder: str
     options: SnapshotOptions = field(default_factory=SnapshotOptions)
     align: bool = True
+    overtake_after: int | None = None
+    """After how many ms of alignment barriers overtake records (0: at once), ``None``: never."""
     restores: Mapping[Place, SubtaskRestore] = field(default_factory=dict)
 
 
@@ -61,6 +64,7 @@ class Snapshots:
         self._partial: dict[CheckpointId, dict[Place, tuple[Lineage, Cut]]] = {}
         self._prepared: dict[Place, list[tuple[CheckpointId, Any]]] = {}
         self._newest = CheckpointId(0)
+        self._in_flight: dict[Place, InFlight] = {}
 
     # ---- at the start
 
@@ -77,10 +81,19 @@ class Snapshots:
             storage = open_storage(found.uri)
             for state in read_state(storage, found):
                 _give(operator, state)
+                if state.inflight or state.inflight_keyed:
+                    self._in_flight.setdefault(place, InFlight()).add(state)
             lineage.resume(origins(storage, found), found.exact)
             if operator is chain.head:
                 watermark = operator.current_watermark
         return watermark
+
+    def in_flight(self, chain: Chain) -> dict[str, InFlight]:
+        """Return, once, what was in flight at the operators of a chain, by stable id."""
+        ids = [self._ids[node.id] for node in chain.vertex.nodes]
+        return {
+            name: self._in_flight.pop((name, self._subtask)) for name in ids if (name, self._subtask) in self._in_flight
+        }
 
     # ---- at a barrier
 
@@ -97,6 +110,18 @@ class Snapshots:
             committables = [committable for _, committable in prepared]
             state = _state_of(operator, complete=lineage.wants_complete)
             cuts[place] = lineage, lineage.cut(state, checkpoint, committables, final)
+
+    def add_in_flight(self, chain: Chain, checkpoint: CheckpointId, found: Mapping[str, InFlight]) -> bool:
+        """Add what the barrier has overtaken to the cut of a chain; return whether there still is one."""
+        cuts = self._partial.get(checkpoint, {})
+        if (self._ids[chain.vertex.nodes[0].id], self._subtask) not in cuts:
+            return False
+        for name, in_flight in found.items():
+            place = (name, self._subtask)
+            lineage, cut = cuts[place]
+            items = items_of(in_flight.to_state(), pickler(lineage.operator, lineage.subtask))
+            cuts[place] = lineage, replace(cut, items=cut.items + items)
+        return True
 
     def take(self, checkpoint: CheckpointId, savepoint: Savepoint | None = None, *, final: bool = False) -> Cuts:
         """Return what was cut for a checkpoint; older ones that are not whole are given up with it."""
