@@ -199,7 +199,7 @@ class Coordinator:
                 # What had ended before has only written for checkpoints.
                 copy = savepoint is not None and ended
                 kept = copied(handle, self.catalog.storage, cast("Storage", savepoint)) if copy else handle
-                handles[place] = replace(kept, finished=ended)
+                handles[place] = replace(kept, finished=ended or handle.finished)
         return Manifest(
             job_id=self._job.id,
             job_name=self._job.name,

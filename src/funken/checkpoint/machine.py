@@ -55,6 +55,7 @@ from funken.checkpoint.events import (
     NotifyComplete,
     Outcome,
     Prune,
+    Refused,
     Request,
     Started,
     Stop,
@@ -164,6 +165,9 @@ class CheckpointMachine:
                 self._committed(checkpoint, f"checkpoint {checkpoint} could not be committed: {reason}")
             case Failed():
                 self._fail(event)
+            case Refused(checkpoint=checkpoint, reason=reason) if checkpoint in self.completed:
+                self.completed.remove(checkpoint)
+                self._note(checkpoint, f"refused: {reason}")
             case Stopped(outcome=outcome):
                 self._stop(outcome)
         self._expire()
@@ -484,6 +488,7 @@ class CheckpointMachine:
         assert (len(stops) == 1) if self.phase is Phase.STOPPING else (self.phase is not Phase.RUNNING or not stops)
         counted = [p for p in self.pending.values() if p.kind is Kind.CHECKPOINT and p.id != self._last]
         assert len(counted) <= self.policy.concurrent
+        assert not self.policy.exclusive or sum(checkpoint != self._last for checkpoint in ids) <= 1
         for pending in self.pending.values():
             told = pending.acks.keys() | pending.final.keys()
             assert pending.step not in (Step.COMPLETE, Step.ABORTED)

@@ -33,6 +33,7 @@ from funken.checkpoint.events import (
     NotifyAborted,
     NotifyComplete,
     Outcome,
+    Refused,
     Request,
     Started,
     Stop,
@@ -89,8 +90,9 @@ class JobCheckpoints:
         )
         self._by_id: dict[str, OperatorId] = {name: number for number, name in plan.stable_ids.items()}
         self._catalog = Catalog(self._storage)
-        self._catalog.scan()
+        self._catalog.scan()  # before the claim: a driver that cannot go on from there does not end another's job
         self._catalog.claim()
+        self._catalog.scan()  # and after it: what the other stored until then counts
         machine = CheckpointMachine(settings.policy, sorted(self._catalog.complete), self._catalog.next_id)
         self._coordinator = Coordinator(machine, self._catalog, JobFacts(job_id, plan.name, self._targets), self)
         self._worker = None if at_once else ThreadPoolExecutor(1, thread_name_prefix="funken-checkpoints")
@@ -104,6 +106,7 @@ class JobCheckpoints:
         self._runs = False
         self._ended = False
         self._warned: set[str] = set()
+        self._restored_from: CheckpointId | None = None
 
     @staticmethod
     def wanted(configuration: Configuration) -> bool:
@@ -132,6 +135,7 @@ class JobCheckpoints:
         """Say what the next attempt starts from: the newest complete checkpoint, else what the program names."""
         newest = self._catalog.latest()
         ignoring = self._settings.allow_non_restored
+        self._restored_from = None if newest is None else newest.checkpoint
         if newest is not None:
             return plan_restore(newest, self._storage.uri, self._targets, ignoring, own=True)
         if self._settings.restore_path:
@@ -183,6 +187,19 @@ class JobCheckpoints:
         if self._over is not None and self._over.failure:
             raise JobExecutionError(f"job {self._plan.name!r} has ended, but {self._over.failure}")
         return self._over is None
+
+    def refuse(self, reason: str) -> bool:
+        """What the attempt was to start from is broken; returns whether it was a checkpoint, so that one before it may do.
+
+        To be called once ``failed`` has returned. Results that were committed since the one before may come again.
+        """
+        checkpoint, self._restored_from = self._restored_from, None
+        if checkpoint is None:
+            return False
+        logger.warning("checkpoint %d is refused, the one before it is used: %s", checkpoint, reason)
+        self._catalog.refuse(checkpoint, reason)
+        self.tell(Refused(checkpoint, reason))
+        return True
 
     @property
     def done(self) -> bool:

@@ -16,6 +16,7 @@ from funken.operators.source import SourceOperator
 from funken.plan.nodes import Node
 from funken.plan.physical import Edge, PhysicalPlan, Vertex
 from funken.runtime.chain import Chain, EdgeEnd
+from funken.runtime.ended import EndedChain
 from funken.runtime.flushing import Flushing
 from funken.runtime.inflight import (
     OVERTAKES,
@@ -103,7 +104,16 @@ class Hosting:
         if self._settings.batch:
             operators = {node.id: key_by_key(node.spec, operators[node.id]) for node in vertex.nodes}
         contexts = {node.id: make_context(vertex, node) for node in vertex.nodes}
-        return Hosted(vertex, Chain(vertex, contexts, operators, ends), ends, writers)
+        kind = EndedChain if self._had_ended(vertex) else Chain
+        return Hosted(vertex, kind(vertex, contexts, operators, ends), ends, writers)
+
+    def _had_ended(self, vertex: Vertex) -> bool:
+        """Whether a vertex had ended when the checkpoint was made that it starts from."""
+        checkpoints, ids = self._settings.checkpoints, self._plan.stable_ids
+        if checkpoints is None:
+            return False
+        found = [checkpoints.restores.get((ids[node.id], self._task.subtask)) for node in vertex.nodes]
+        return all(restore is not None and restore.finished for restore in found)
 
     def _exchange_end(self, edge: Edge, vertex: Vertex, writers: list[EdgeWriter]) -> EdgeEnd:
         name = next(node.name for node in vertex.nodes if node.id == edge.source_node)

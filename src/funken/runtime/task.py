@@ -27,6 +27,7 @@ from funken.operators.source import SourceOperator
 from funken.plan.nodes import Node
 from funken.plan.physical import PhysicalPlan, Vertex
 from funken.runtime.blame import Guard, blame
+from funken.runtime.ended import EndedChain
 from funken.runtime.hosting import Hosted, Hosting, give_back
 from funken.runtime.inflight import OVERTAKES, Channel, Recorder
 from funken.runtime.messages import (
@@ -305,7 +306,8 @@ class Task:
             begin = self._clock.monotonic()
             self._born.at = self._clock.wall()
             with self._guard():
-                found = hosted.source.poll(self._piece, self._now)
+                had_ended = isinstance(hosted.chain, EndedChain)
+                found = None if had_ended else hosted.source.poll(self._piece, self._now)
                 if found == 0:
                     self._measure_source(hosted, begin)
                 if found is None:
@@ -457,7 +459,7 @@ class Task:
                 assert self._snapshots is not None
                 assert self._deliver is not None
                 for hosted in missing:
-                    self._snapshots.cut(hosted.chain, CheckpointId(checkpoint))
+                    self._snapshots.cut(hosted.chain, CheckpointId(checkpoint), ended=True)
                 for older in [number for number in self._cut_by if number <= checkpoint]:
                     del self._cut_by[older]
                 savepoint = self._savepoints.get(checkpoint)
