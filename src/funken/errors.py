@@ -161,6 +161,10 @@ class StateNotKeyed(StateError):
     """Keyed state was used without a key."""
 
 
+class RestoreFailed(JobExecutionError):
+    """What a job was to start from turned out to be broken when a task read it."""
+
+
 class CheckpointError(FunkenError):
     """A checkpoint or savepoint cannot be written, found, read or used."""
 

@@ -3,7 +3,7 @@
 import pytest
 
 from funken.checkpoint.blobs import SubtaskState
-from funken.checkpoint.catalog import Catalog, latest, open_checkpoint
+from funken.checkpoint.catalog import OWNER, Catalog, latest, open_checkpoint
 from funken.checkpoint.events import Kind
 from funken.checkpoint.lineage import Lineage, SnapshotOptions
 from funken.checkpoint.manifest import Manifest, OperatorEntry
@@ -41,7 +41,7 @@ class Job:
 
     def names(self):
         """For which checkpoints there is something, of their own and shared."""
-        parts = [name.replace("/", "-").split("-")[:2] for name in self.storage.sizes()]
+        parts = [name.replace("/", "-").split("-")[:2] for name in self.storage.sizes() if name != OWNER]
         return sorted({f"{kind} {number}" for kind, number in parts})
 
 
@@ -139,6 +139,57 @@ def test_of_two_drivers_the_later_one_counts(job):
     with pytest.raises(StorageFailed, match="another driver has taken over"):
         job.complete(2, a=2)
     assert again(job.storage).latest() == job.manifest(1)
+
+
+def test_a_driver_that_is_replaced_while_it_writes_a_manifest_does_not_count_it(job):
+    """The other has claimed and looked before the manifest was there: it goes on from the one before."""
+    job.complete(1, a=1)
+    job.catalog.claim()
+    other = again(job.storage)
+    job.snapshot(2, a=2)
+
+    def takes_over(operation, name):
+        if operation == "write" and name == "chk-2/_metadata":
+            job.storage.faults = lambda operation, name: None
+            other.claim()
+            other.scan()
+
+    job.storage.faults = takes_over
+    with pytest.raises(StorageFailed, match="another driver has taken over"):
+        job.catalog.store(job.manifest(2))
+
+    assert other.latest() == job.manifest(1)
+    assert job.catalog.latest() == job.manifest(1)
+
+
+def test_a_driver_that_was_replaced_deletes_nothing(job):
+    job.complete(1, a=1)
+    job.catalog.claim()
+    aborted = job.snapshot(2, a=2)
+    again(job.storage).claim()
+    names = job.names()
+
+    job.catalog.sweep()
+    job.catalog.prune(1)
+    job.catalog.discard([aborted])
+
+    assert job.names() == names
+    assert again(job.storage, check_contents=True).latest() == job.manifest(1)
+
+
+def test_a_refused_checkpoint_is_not_used_and_its_files_stay(job):
+    job.complete(1, a=1)
+    job.complete(2, b=2)
+    names = job.names()
+
+    job.catalog.refuse(2, "chk-2 is not what was written")
+    job.catalog.sweep()
+
+    assert job.catalog.latest() == job.manifest(1)
+    assert job.names() == names
+    job.catalog.refuse(1, "nor is this")
+    with pytest.raises(CheckpointCorrupted, match="chk-2 is not what was written nor is this"):
+        job.catalog.latest()
 
 
 def test_a_manifest_is_never_replaced(job):

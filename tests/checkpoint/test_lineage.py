@@ -18,7 +18,7 @@ from funken.checkpoint.lineage import Lineage, SnapshotOptions
 from funken.checkpoint.manifest import Manifest, OperatorEntry
 from funken.checkpoint.memory import Fault, MemoryStorage, planned
 from funken.checkpoint.restore import Target, origins, plan_restore, read_state
-from funken.errors import CheckpointCorrupted, StateError, StorageFailed
+from funken.errors import CheckpointCorrupted, CheckpointIncompatible, StateError, StorageFailed
 from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_group_of, key_groups_of
@@ -336,7 +336,7 @@ def test_state_of_a_class_that_is_gone_is_explained():
     broken = blobs.write_blob(
         storage, "broken", (), [blobs.ItemData("state/split/list", Spread.SPLIT, 1, b"cgone\nClass\n.")]
     )
-    with pytest.raises(CheckpointCorrupted, match=r"No module named 'gone'\. Start with the code"):
+    with pytest.raises(CheckpointIncompatible, match=r"No module named 'gone'\. Start with the code"):
         restored([type(handle)(own=broken)], storage)
 
 

@@ -19,6 +19,7 @@ from funken.checkpoint.events import (
     NotifyComplete,
     Outcome,
     Prune,
+    Refused,
     Started,
     Stop,
     Stopped,
@@ -437,6 +438,30 @@ def test_a_savepoint_begins_at_once_and_goes_where_it_is_told():
     assert job.store(2).take() == [Answer("me", 2)]  # it commits nothing, and leaves 1 alone
     assert job.complete(1).take(NotifyComplete) == [NotifyComplete(1, 1, TASKS)]
     assert job.machine.completed == [1]
+
+
+def test_beside_unaligned_checkpoints_a_savepoint_waits_its_turn():
+    job = Timeline(exclusive=True, max_concurrent=3).at(100).tell(TriggerRequested("me"), TriggerRequested("you"))
+    assert [trigger.kind for trigger in job.take(Trigger)] == [Kind.CHECKPOINT]
+
+    job.complete(1)
+    assert [trigger.kind for trigger in job.take(Trigger)] == [Kind.SAVEPOINT]
+    assert job.at(300).take(Trigger) == [], "nor does a checkpoint begin beside a savepoint"
+    assert job.complete(2).take(Answer, Trigger)[0] == Answer("me", 2)
+    assert job.complete(3).take(Answer) == [Answer("you", 3)]
+    assert [*job.machine.pending] == [4]
+
+
+def test_a_savepoint_that_waits_when_the_attempt_fails_is_answered():
+    job = Timeline(exclusive=True).at(100).tell(TriggerRequested("me"), Failed(1, "x"))
+    assert job.take(Answer) == [Answer("me", None, "attempt 1 failed: x")]
+
+
+def test_a_refused_checkpoint_is_none_any_more():
+    job = Timeline(started=False, completed=[3, 5], retained=2).tell(Refused(5, "its file is gone"))
+    assert job.machine.completed == [3]
+    assert job.story(5) == ["refused: its file is gone"]
+    assert job.tell(Started(1, TASKS, ("source",))).at(100).take(Trigger)[0].checkpoint == 6
 
 
 def test_a_savepoint_survives_a_newer_checkpoint():

@@ -21,6 +21,7 @@ from funken.checkpoint.events import (
     NotifyComplete,
     Outcome,
     Prune,
+    Refused,
     Started,
     Stop,
     Stopped,
@@ -44,6 +45,7 @@ policies = st.builds(
     max_concurrent=st.integers(1, 3),
     retained=st.integers(1, 3),
     kept_after=st.sets(st.sampled_from(Outcome)).map(frozenset),
+    exclusive=st.booleans(),
 )
 tasks = st.sampled_from(["a", "b", "c"])
 
@@ -128,6 +130,11 @@ class AnySequence(RuleBasedStateMachine):
         self.may_start = self.failing = self.uncommitted = False
         self.attempt += 1
         self.tell(Started(self.attempt, ("a", "b", "c"), ("a",)))
+
+    @precondition(lambda self: self.may_start and self.kept and not self.ended)
+    @rule()
+    def refuse(self):
+        self.tell(Refused(self.kept.pop(), "broken"))
 
     @rule(kind=st.sampled_from(Kind), stop=st.sampled_from([None, None, *Stop]))
     def request(self, kind, stop):

@@ -96,7 +96,6 @@ def test_two_inputs_are_never_chained(env):
         (lambda stream: stream.disable_chaining(), ["numbers", "middle", "last"]),
         (lambda stream: stream.slot_sharing_group("other"), ["numbers", "middle", "last"]),
         (lambda stream: stream.set_max_parallelism(64), ["numbers", "middle", "last"]),
-        (lambda stream: stream.set_buffer_timeout(1), ["numbers", "middle", "last"]),
     ],
 )
 def test_what_breaks_a_chain_does_not_raise_the_level(env, change, vertices):

@@ -1,5 +1,6 @@
 """A job that fails goes on from its newest checkpoint: state counts each record once, files have each result once."""
 
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from funken import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
+from funken.checkpoint.catalog import Catalog
 from funken.connectors.buckets import BucketAssigner
 from funken.errors import JobExecutionError
 
@@ -153,3 +155,36 @@ def test_a_driver_that_starts_again_with_the_same_id_goes_on(mode, environment, 
     program(failing=False).execute()
 
     assert Counter(written(folder)) == Counter(f"{key} {n}" for key in range(10) for n in range(1, COUNT // 10 + 1))
+
+
+class Slow(MapFunction):
+    """Takes its time, so that records queue before it."""
+
+    def map(self, value):
+        time.sleep(0.0002)
+        return value
+
+
+@pytest.mark.ways("continuous")
+def test_unaligned_checkpoints_overtake_what_queues_and_count_it_once(env, folder, monkeypatch):
+    numbers = env.from_source(
+        DataGeneratorSource(lambda i: i, 20_000, 40_000), WatermarkStrategy.no_watermarks(), "numbers"
+    )
+    slow = numbers.rebalance().map(Slow()).map(Fail(str(folder), 4_999))
+    counts = slow.key_by(lambda n: n % 10).process(Count())
+    counts.map(lambda pair: f"{pair[0]} {pair[1]}").sink_to(file_sink(folder))
+    with_checkpoints(env, folder, failures=2)
+    env.get_configuration().set("execution.checkpointing.unaligned.enabled", True).set("execution.job-id", "one").set(
+        "execution.checkpointing.interval", "100 ms"
+    )
+    in_flight = []
+    store = Catalog.store
+    monkeypatch.setattr(
+        Catalog, "store", lambda self, manifest: (store(self, manifest), in_flight.append(manifest.in_flight))
+    )
+
+    env.execute()
+
+    assert not list(folder.glob("fail-*")), "it failed as often as planned"
+    assert Counter(written(folder)) == Counter(f"{key} {n}" for key in range(10) for n in range(1, 2_001))
+    assert max(in_flight) > 0

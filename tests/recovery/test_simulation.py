@@ -64,16 +64,17 @@ def test_a_transaction_that_was_given_up_is_seen(monkeypatch):
 
 def test_a_complete_checkpoint_that_vanishes_is_seen():
     calm = {"task_crashes": 0, "driver_crashes": 0, "storage_faults": 0.0, "lost_acks": 0.0, "commit_faults": 0.0}
+    calm |= {"second_drivers": 0, "stops": 0}
     run = Simulation(1, program="count", records=60, interval=5, timeout=600_000, tolerable=1, **calm)
 
     def crash(operation, name):
-        if operation == "write" and name.endswith("_metadata") and len(run._storage.files) > 1 and run._newest == 0:
-            found = [file for file in run._storage.files if file.endswith("_metadata")]
+        if operation == "write" and name.endswith("_metadata") and len(run.storage.files) > 1 and run._newest == 0:
+            found = [file for file in run.storage.files if file.endswith("_metadata")]
             if found:
-                run._storage.files.clear()
+                run.storage.files.clear()
                 raise simulation.DriverDied
 
-    run._storage.faults = crash
+    run.storage.faults = crash
 
     assert "was complete, but the driver that starts finds 0" in run.run().violation
 

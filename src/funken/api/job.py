@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 
 from funken.checkpoint.events import Outcome, Stop
 from funken.checkpoint.restart import restart_strategy
-from funken.errors import InvalidProgram, JobCancelled, JobExecutionError
+from funken.errors import InvalidProgram, JobCancelled, JobExecutionError, RestoreFailed
 from funken.ids import Millis
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.job import Job, Runner
@@ -238,6 +238,8 @@ class JobClient:
             except JobExecutionError as error:
                 if job.checkpoints is not None and job.checkpoints.done and not job.cancelled.is_set():
                     return
+                if isinstance(error, RestoreFailed) and not job.cancelled.is_set() and self._starts_before(error):
+                    continue
                 delay = strategy.failed(Millis(int(clock.monotonic() * 1000)), random.random())
                 if delay is None or job.cancelled.is_set() or not job.restartable:
                     raise
@@ -248,6 +250,12 @@ class JobClient:
                 job.cancelled.wait(delay / 1000)
             else:
                 return
+
+    def _starts_before(self, error: RestoreFailed) -> bool:
+        """Whether there may be an older checkpoint than the one that is broken; that is no failure of the program."""
+        job = self._job
+        job.master.abandon()
+        return job.checkpoints is not None and job.checkpoints.failed(str(error)) and job.checkpoints.refuse(str(error))
 
     def _stopped(self, outcome: Outcome) -> None:
         if self._job.checkpoints is not None:

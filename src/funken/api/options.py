@@ -175,6 +175,22 @@ class CheckpointConfig:
         """Set the shortest time between two checkpoints (ms)."""
         return self._set("min-pause", min_pause)
 
+    def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
+        """Let barriers overtake records, which then become part of the checkpoint."""
+        return self._set("unaligned.enabled", enabled)
+
+    def disable_unaligned_checkpoints(self) -> CheckpointConfig:
+        """Let barriers keep their place."""
+        return self.enable_unaligned_checkpoints(False)
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        """Tell whether barriers overtake records."""
+        return str(self._configuration.to_dict().get("execution.checkpointing.unaligned.enabled")).lower() == "true"
+
+    def set_aligned_checkpoint_timeout(self, alignment_timeout: Any) -> CheckpointConfig:
+        """Set how long a task waits for all barriers before they overtake (``timedelta``, ``"5 s"`` or ms)."""
+        return self._set("aligned-checkpoint-timeout", duration_ms(alignment_timeout))
+
     def get_min_pause_between_checkpoints(self) -> int:
         """Return the shortest time between two checkpoints (ms)."""
         return self._get("min-pause", 0)

@@ -397,7 +397,12 @@ class DataStream(OperatorSettings):
         return self._change("force_non_parallel()", parallelism=1, max_parallelism=1)
 
     def set_buffer_timeout(self, timeout_millis: int) -> DataStream:
-        """Keep this operator out of chains with another timeout (ms); its blocks leave after the environment's so far."""
+        """Let this operator's records wait for their block to fill no longer than this (ms), where they leave the task.
+
+        0: not at all; -1: until the block is full. Within a chain nothing waits, and the timeout says nothing.
+        """
+        if timeout_millis < -1:
+            raise InvalidProgram(f"a buffer timeout of {timeout_millis} ms: give -1, 0 or a number of milliseconds.")
         return self._change("set_buffer_timeout()", buffer_timeout=timeout_millis)
 
     def start_new_chain(self) -> DataStream:

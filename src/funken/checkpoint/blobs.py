@@ -29,7 +29,7 @@ import cloudpickle
 
 from funken.checkpoint.handles import Blob, GroupSegment, Item, Spread
 from funken.checkpoint.storage import Storage
-from funken.errors import CheckpointCorrupted, CheckpointNotFound, StateError
+from funken.errors import CheckpointCorrupted, CheckpointIncompatible, CheckpointNotFound, StateError
 
 MAGIC = b"FNKS\x01"
 _FRAME_ROWS = 1000
@@ -236,7 +236,7 @@ def _loads(data: bytes, where: str) -> Any:
     try:
         return pickle.loads(data)
     except Exception as error:
-        raise CheckpointCorrupted(
+        raise CheckpointIncompatible(
             f"{where}: state was saved as an object that cannot be made again: {type(error).__name__}: {error}. Start with "
             "the code, and the packages, that define its class."
         ) from error
@@ -284,7 +284,7 @@ def fold(segments: Iterable[bytes], where: str = "") -> dict[str, Folded]:
             try:
                 table, whole, rows, gone = pickle.load(stream)
             except Exception as error:
-                raise CheckpointCorrupted(
+                raise CheckpointIncompatible(
                     f"{where}: state was saved as an object that cannot be made again: {type(error).__name__}: {error}. "
                     "Start with the code, and the packages, that define its class."
                 ) from error

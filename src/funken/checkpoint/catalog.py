@@ -5,7 +5,8 @@ shared blob goes only if it was written for a checkpoint that is not newer than 
 and none of the acknowledgements at hand names it (``lineage.py`` says why that is enough). What cannot be deleted is tried
 again later. The manifest of a checkpoint goes first, so that what is left of one is not taken for one.
 
-A driver that starts claims the folder. One that lost it to another stores nothing any more.
+A driver that starts claims the folder. One that lost it to another stores and deletes nothing any more; a manifest that it
+wrote in that very moment is not its own to commit, and stays for the other to find.
 
 Driver only, one thread at a time.
 """
@@ -51,6 +52,8 @@ class Catalog:
     #: greater than every id that has left a trace
     next_id: CheckpointId = field(default_factory=lambda: CheckpointId(1))
     _left_over: set[str] = field(default_factory=set)
+    #: files of checkpoints that were refused
+    _kept: dict[CheckpointId, frozenset[str]] = field(default_factory=dict)
     _claim: bytes = b""
 
     # ---- what is there
@@ -94,20 +97,36 @@ class Catalog:
         self._claim = uuid4().hex.encode()
         self.storage.write(OWNER, self._claim)
 
-    def refuse(self, checkpoint: CheckpointId, reason: str) -> None:
-        """Something in a checkpoint turned out to be broken while it was read: do not start from it again."""
-        self.refused[checkpoint] = reason
-        self.complete.pop(checkpoint, None)
-
-    # ---- what comes and goes
-
-    def store(self, manifest: Manifest) -> None:
-        """Write a manifest; raises ``StorageFailed`` only if it is not there."""
+    def _check_owner(self) -> None:
         if self._claim and self.storage.read(OWNER) != self._claim:
             raise StorageFailed(
                 f"another driver has taken over the checkpoints in {self.storage.uri}. Stop one of the two, or give each job "
                 "an id of its own."
             )
+
+    def _may_delete(self) -> bool:
+        try:
+            self._check_owner()
+        except CheckpointError as error:
+            logger.warning("nothing is deleted: %s", error)
+            return False
+        return True
+
+    def refuse(self, checkpoint: CheckpointId, reason: str) -> None:
+        """Something in a checkpoint turned out to be broken while it was read: do not start from it again.
+
+        Its files stay until it would have been deleted anyway: someone may want to look at them.
+        """
+        self.refused[checkpoint] = reason
+        manifest = self.complete.pop(checkpoint, None)
+        if manifest is not None:
+            self._kept[checkpoint] = manifest.files
+
+    # ---- what comes and goes
+
+    def store(self, manifest: Manifest) -> None:
+        """Write a manifest; raises ``StorageFailed`` only if it is not there."""
+        self._check_owner()
         folder = folder_of(manifest.checkpoint)
         try:
             write_manifest(self.storage.at(folder), manifest)
@@ -115,11 +134,14 @@ class Catalog:
             if not isinstance(error.__cause__, FileExistsError):
                 self._left_over.add(folder)  # there may be a part of it
             raise
+        self._check_owner()  # who claimed the folder before this was written may not have seen it
         self.complete[manifest.checkpoint] = manifest
         self._clear_left_over()
 
     def prune(self, checkpoint: CheckpointId) -> None:
         """Delete a complete checkpoint, except for what others name."""
+        if not self._may_delete():
+            return
         manifest = self.complete.pop(checkpoint, None)
         if manifest is not None:
             self._left_over |= {name for name in manifest.files if name.startswith(f"{SHARED}/")}
@@ -128,6 +150,8 @@ class Catalog:
 
     def discard(self, handles: Iterable[SubtaskHandle]) -> None:
         """Delete what an aborted checkpoint left; what its successors may build on stays until one of them is complete."""
+        if not self._may_delete():
+            return
         kept = self._named()
         for name in sorted({blob.name for handle in handles for blob in handle.blobs if blob.data is None} - kept):
             if name.startswith(f"{SHARED}/"):
@@ -136,12 +160,19 @@ class Catalog:
                 self._delete(name)
 
     def sweep(self) -> None:
-        """Delete what nobody names: for between two attempts, when no checkpoint is under way."""
+        """Delete what nobody names: for between two attempts, when no checkpoint is under way.
+
+        Where there are checkpoints and none can be used, someone has to look, and nothing is deleted.
+        """
+        if self.refused and not self.complete:
+            return
         oldest, kept, doomed = min(self.complete, default=self.next_id), self._named(), set[str]()
         try:
             names = list(self.storage.sizes())
         except StorageFailed as error:
             logger.warning("what nobody needs any more stays for now: %s", error)
+            return
+        if not self._may_delete():  # asked last: whoever takes over from now on builds on nothing that is not named
             return
         for name in names:
             label = _label(name)
@@ -154,6 +185,8 @@ class Catalog:
 
     def _named(self) -> set[str]:
         named = {name for manifest in self.complete.values() for name in manifest.files}
+        oldest = min(self.complete, default=CheckpointId(0))
+        named |= {name for checkpoint, files in self._kept.items() if checkpoint > oldest for name in files}
         return named | {blob.name for handle in self.pinned() for blob in handle.blobs if blob.data is None}
 
     def _clear_left_over(self) -> None:

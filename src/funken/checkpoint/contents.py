@@ -13,7 +13,7 @@ from typing import Any
 
 from funken.checkpoint.blobs import BlobReader, fold
 from funken.checkpoint.catalog import Found
-from funken.checkpoint.handles import Item, Spread, SubtaskHandle
+from funken.checkpoint.handles import INFLIGHT, Item, Spread, SubtaskHandle
 from funken.checkpoint.manifest import OperatorEntry
 from funken.errors import CheckpointNotFound, KeyNotHashable
 from funken.state.keygroups import key_group_of
@@ -107,6 +107,8 @@ def _rows(found: Found, handle: SubtaskHandle) -> Iterator[tuple[int, str, Any]]
 
 
 def _kind(item: Item) -> str:
+    if item.name.startswith(INFLIGHT):
+        return "in flight"
     return _KINDS.get(item.spread, "own")
 
 

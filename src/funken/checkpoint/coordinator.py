@@ -127,9 +127,12 @@ class Coordinator:
                 self._busy = False
 
     def story(self, checkpoint: CheckpointId) -> str:
-        """Return what happened to a checkpoint."""
+        """Return what happened to a checkpoint, and how large it is."""
         with self._lock:
-            return self.machine.story(checkpoint)
+            told, manifest = self.machine.story(checkpoint), self.catalog.complete.get(checkpoint)
+        if manifest is None:
+            return told
+        return f"{told}\n{manifest.size} bytes, {manifest.in_flight} of them records in flight"
 
     def _handle(self, event: Event) -> None:
         if isinstance(event, TriggerRequested) and event.kind is Kind.SAVEPOINT:
@@ -199,7 +202,7 @@ class Coordinator:
                 # What had ended before has only written for checkpoints.
                 copy = savepoint is not None and ended
                 kept = copied(handle, self.catalog.storage, cast("Storage", savepoint)) if copy else handle
-                handles[place] = replace(kept, finished=ended)
+                handles[place] = replace(kept, finished=ended or handle.finished)
         return Manifest(
             job_id=self._job.id,
             job_name=self._job.name,

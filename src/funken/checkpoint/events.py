@@ -141,6 +141,14 @@ class Failed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Refused(Event):
+    """A complete checkpoint turned out to be broken when an attempt was to start from it."""
+
+    checkpoint: CheckpointId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped(Event):
     """The job has ended for good."""
 

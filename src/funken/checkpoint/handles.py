@@ -14,6 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+INFLIGHT = "inflight"
+"""How the names of items begin that hold records in flight."""
+
 
 class Spread(enum.Enum):
     """How an item that is not keyed is dealt out when there are more or fewer subtasks than before.
@@ -95,6 +98,12 @@ class SubtaskHandle:
     def size(self) -> int:
         """How many bytes there are."""
         return sum(blob.length for blob in self.blobs) + len(self.committables)
+
+    @property
+    def in_flight(self) -> int:
+        """How many bytes of it are records that a barrier has overtaken."""
+        items = () if self.own is None else self.own.items
+        return sum(item.length for item in items if item.name.startswith(INFLIGHT))
 
 
 TaskHandles: TypeAlias = Mapping[tuple[str, int], SubtaskHandle]

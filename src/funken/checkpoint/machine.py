@@ -22,6 +22,7 @@ Rules, as in Flink:
 * Manifests are written one at a time, and a checkpoint that completes aborts the older ones: no two complete out of order.
 * A savepoint is outside of that order: it aborts nothing, is not aborted by a newer checkpoint, commits nothing and is
   not counted or pruned. Only the one that a job is stopped with is a checkpoint as well, which commits and ends the job.
+  With unaligned checkpoints a savepoint waits for what is under way, and the next checkpoint for it.
 * Too many failed checkpoints in a row fail the attempt; savepoints do not count. A drained job cannot go on, so a failed
   stop with ``DRAIN`` fails the attempt too; after a failed one with ``SUSPEND`` the sources read on.
 * A task that has finished takes part with its final state. When all have, one last checkpoint makes everything safe.
@@ -54,6 +55,7 @@ from funken.checkpoint.events import (
     NotifyComplete,
     Outcome,
     Prune,
+    Refused,
     Request,
     Started,
     Stop,
@@ -119,6 +121,7 @@ class CheckpointMachine:
         self._now = Millis(0)
         self._ended_at: Millis | None = None
         self._asked: list[Request] = []
+        self._queued: list[TriggerRequested] = []
         self._last: CheckpointId | None = None
         self._failed = 0
         self._alive = False
@@ -162,9 +165,13 @@ class CheckpointMachine:
                 self._committed(checkpoint, f"checkpoint {checkpoint} could not be committed: {reason}")
             case Failed():
                 self._fail(event)
+            case Refused(checkpoint=checkpoint, reason=reason) if checkpoint in self.completed:
+                self.completed.remove(checkpoint)
+                self._note(checkpoint, f"refused: {reason}")
             case Stopped(outcome=outcome):
                 self._stop(outcome)
         self._expire()
+        self._begin_queued()
         self._begin_due()
         self._begin_last()
         self._store_next()
@@ -193,6 +200,8 @@ class CheckpointMachine:
             self._commands.append(Answer(event.request, None, reason))
         elif event.kind is Kind.CHECKPOINT:
             self._asked.append(event.request)
+        elif self.policy.exclusive and self.pending:
+            self._queued.append(event)
         else:
             if event.stop is not None:
                 self._move(Phase.STOPPING)
@@ -334,7 +343,8 @@ class CheckpointMachine:
     def _abort_all(self, reason: str) -> None:
         for pending in [p for p in self.pending.values() if p.id != self.storing]:
             self._abort(pending, reason)
-        asked, self._asked = self._asked, []
+        asked, self._asked = self._asked + [event.request for event in self._queued], []
+        self._queued = []
         self._answer(asked, None, reason)
 
     def _fail_job(self, reason: str) -> None:
@@ -353,6 +363,11 @@ class CheckpointMachine:
             if pending.id in self.pending:  # else aborted along with one before it
                 missing = ", ".join(sorted(map(str, pending.missing)))
                 self._abort(pending, f"after {self.policy.timeout} ms there was no answer from {missing}", counts=True)
+
+    def _begin_queued(self) -> None:
+        """Savepoints that waited for what was under way."""
+        while self._queued and not self.pending:
+            self._request(self._queued.pop(0))
 
     def _begin_due(self) -> None:
         if self.phase is not Phase.RUNNING or len(self.pending) >= self.policy.concurrent:
@@ -473,6 +488,7 @@ class CheckpointMachine:
         assert (len(stops) == 1) if self.phase is Phase.STOPPING else (self.phase is not Phase.RUNNING or not stops)
         counted = [p for p in self.pending.values() if p.kind is Kind.CHECKPOINT and p.id != self._last]
         assert len(counted) <= self.policy.concurrent
+        assert not self.policy.exclusive or sum(checkpoint != self._last for checkpoint in ids) <= 1
         for pending in self.pending.values():
             told = pending.acks.keys() | pending.final.keys()
             assert pending.step not in (Step.COMPLETE, Step.ABORTED)

@@ -84,6 +84,11 @@ class Manifest:
         """How many bytes of state there are."""
         return sum(handle.size for operator in self.operators for handle in operator.subtasks)
 
+    @property
+    def in_flight(self) -> int:
+        """How many of them are records that barriers have overtaken."""
+        return sum(handle.in_flight for operator in self.operators for handle in operator.subtasks)
+
     # ---- as bytes
 
     def to_bytes(self) -> bytes:

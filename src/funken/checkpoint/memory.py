@@ -120,6 +120,11 @@ class MemoryStorage:
         for file in [file for file in self.files if file == path or file.startswith(f"{path}/")]:
             del self.files[file]
 
+    def delete_all(self, folder: str) -> None:
+        """Delete a folder, and let nothing go wrong."""
+        for file in [file for file in self.files if file.startswith(f"{self.folder}{folder}/")]:
+            del self.files[file]
+
     def sizes(self, folder: str = "") -> dict[str, int]:
         """Return the files below a folder."""
         fault = self._begin("list", folder)

@@ -141,7 +141,10 @@ def _unclaimed(entry: OperatorEntry, targets: Iterable[Target], allowed: bool) -
 
 
 def _check(entry: OperatorEntry, target: Target) -> None:
-    keyed = any(handle.parts for handle in entry.subtasks)
+    keyed = any(
+        handle.parts or any(item.spread is Spread.KEYED for item in (handle.own.items if handle.own else ()))
+        for handle in entry.subtasks
+    )
     if keyed and entry.max_parallelism != target.max_parallelism:
         raise CheckpointIncompatible(
             f"operator {target.name!r} has a maximum parallelism of {target.max_parallelism}, but its state was saved with "

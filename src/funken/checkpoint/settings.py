@@ -56,6 +56,12 @@ class CheckpointSettings:
         interval = get(config.CHECKPOINT_INTERVAL)
         directory = get(config.CHECKPOINT_DIR)
         exactly_once = get(config.CHECKPOINT_MODE) == "exactly_once"
+        unaligned = exactly_once and get(config.UNALIGNED)
+        if unaligned and get(config.CHECKPOINT_CONCURRENT) > 1:
+            raise InvalidConfiguration(
+                f"option {config.CHECKPOINT_CONCURRENT.key!r} is {get(config.CHECKPOINT_CONCURRENT)}, but unaligned "
+                f"checkpoints are made one at a time. Set it to 1, or {config.UNALIGNED.key!r} to false."
+            )
         return CheckpointSettings(
             policy=Policy(
                 interval=Millis(interval) if interval > 0 else None,
@@ -65,6 +71,7 @@ class CheckpointSettings:
                 max_concurrent=get(config.CHECKPOINT_CONCURRENT),
                 retained=get(config.CHECKPOINTS_RETAINED),
                 kept_after=_KEPT_AFTER[get(config.CHECKPOINT_RETENTION)],
+                exclusive=unaligned,
             ),
             snapshots=SnapshotOptions(
                 incremental=get(config.CHECKPOINT_INCREMENTAL), inline_below=get(config.CHECKPOINT_INLINE)
@@ -72,7 +79,7 @@ class CheckpointSettings:
             directory=directory,
             savepoint_directory=get(config.SAVEPOINT_DIR) or directory,
             exactly_once=exactly_once,
-            unaligned=exactly_once and get(config.UNALIGNED),
+            unaligned=unaligned,
             aligned_timeout=Millis(get(config.ALIGNED_TIMEOUT)),
             restore_path=get(config.RESTORE_PATH),
             allow_non_restored=get(config.RESTORE_IGNORING),

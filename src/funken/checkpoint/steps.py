@@ -65,11 +65,13 @@ class Policy:
     max_concurrent: int = 1
     retained: int = 1
     kept_after: frozenset[Outcome] = frozenset()
+    exclusive: bool = False
+    """Whether a savepoint, too, waits for what is under way: the barriers of unaligned checkpoints would overtake its own."""
 
     @property
     def concurrent(self) -> int:
         """How many may be under way: a minimum pause allows one only."""
-        return 1 if self.min_pause > 0 else self.max_concurrent
+        return 1 if self.min_pause > 0 or self.exclusive else self.max_concurrent
 
 
 @dataclass(slots=True)

@@ -92,6 +92,7 @@ def _summary(found: Found) -> dict[str, Any]:
         "checkpoint": manifest.checkpoint,
         "time": _time(manifest.time),
         "bytes": manifest.size,
+        "bytes_in_flight": manifest.in_flight,
         "operators": [
             {
                 "id": entry.id,

@@ -227,14 +227,15 @@ UNALIGNED = _option(
     _CHECKPOINTING + "unaligned.enabled",
     _boolean,
     False,
-    "Let barriers overtake records, which then become part of the checkpoint. Not built yet: barriers are aligned.",
+    "Let barriers overtake records, which then become part of the checkpoint. Needs EXACTLY_ONCE and one checkpoint at a time.",
     ("execution.checkpointing.unaligned",),
 )
 ALIGNED_TIMEOUT = _option(
     _CHECKPOINTING + "aligned-checkpoint-timeout",
     duration_ms,
     0,
-    "With unaligned checkpoints: how long to try without overtaking (ms).",
+    "With unaligned checkpoints: how long a task waits for the barriers of all channels before they overtake (ms). 0: not "
+    "at all.",
 )
 JOB_ID = _option(
     "execution.job-id",

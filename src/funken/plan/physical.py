@@ -34,6 +34,7 @@ class Edge:
     source_level: int
     target_level: int
     buffer_timeout: int | None = None
+    """How long (ms) records may wait for their block to fill, if the operator before has a say in it."""
 
     @property
     def local(self) -> bool:
@@ -140,7 +141,6 @@ def chain(nodes: list[Node], enabled: bool = True) -> list[list[Node]]:
                 and upstream.chaining is not Chaining.NEVER
                 and upstream.slot_sharing_group == node.slot_sharing_group
                 and upstream.max_parallelism == node.max_parallelism
-                and node.buffer_timeout == upstream.buffer_timeout
             ):
                 group = group_of[upstream.id]
         if group is None:
@@ -197,6 +197,7 @@ def _edge(number: EdgeId, given: Input, source: Vertex, target: Vertex) -> Edge:
         raise InvalidProgram(
             f"operator {target.name!r} has more subtasks than key groups; raise set_max_parallelism()."
         )
+    (node,) = (node for node in source.nodes if node.id == given.upstream)
     return Edge(
         id=number,
         source=source.id,
@@ -210,5 +211,5 @@ def _edge(number: EdgeId, given: Input, source: Vertex, target: Vertex) -> Edge:
         target_max_parallelism=target.max_parallelism,
         source_level=source.level,
         target_level=target.level,
-        buffer_timeout=target.nodes[0].buffer_timeout,
+        buffer_timeout=node.buffer_timeout,
     )

@@ -33,6 +33,7 @@ from funken.checkpoint.events import (
     NotifyAborted,
     NotifyComplete,
     Outcome,
+    Refused,
     Request,
     Started,
     Stop,
@@ -89,8 +90,9 @@ class JobCheckpoints:
         )
         self._by_id: dict[str, OperatorId] = {name: number for number, name in plan.stable_ids.items()}
         self._catalog = Catalog(self._storage)
-        self._catalog.scan()
+        self._catalog.scan()  # before the claim: a driver that cannot go on from there does not end another's job
         self._catalog.claim()
+        self._catalog.scan()  # and after it: what the other stored until then counts
         machine = CheckpointMachine(settings.policy, sorted(self._catalog.complete), self._catalog.next_id)
         self._coordinator = Coordinator(machine, self._catalog, JobFacts(job_id, plan.name, self._targets), self)
         self._worker = None if at_once else ThreadPoolExecutor(1, thread_name_prefix="funken-checkpoints")
@@ -105,6 +107,7 @@ class JobCheckpoints:
         self._ended = False
         self._warned: set[str] = set()
         self._pausing = False
+        self._restored_from: CheckpointId | None = None
 
     @staticmethod
     def wanted(configuration: Configuration) -> bool:
@@ -117,8 +120,6 @@ class JobCheckpoints:
     def of(plan: PhysicalPlan, configuration: Configuration, job_id: str) -> JobCheckpoints:
         """Make them as the options say; without a directory they live in a temporary folder, as long as the job."""
         settings = CheckpointSettings.of(configuration)
-        if settings.unaligned:
-            logger.warning("%s is not built yet: barriers are aligned.", config.UNALIGNED.key)
         if configuration.get_string("state.backend.type", "hashmap").lower() == "rocksdb":
             logger.warning("state.backend.type 'rocksdb' is not built yet: keyed state is kept in memory.")
         folder = None
@@ -143,6 +144,7 @@ class JobCheckpoints:
         """Say what the next attempt starts from: the newest complete checkpoint, else what the program names."""
         newest = self._catalog.latest()
         ignoring = self._settings.allow_non_restored
+        self._restored_from = None if newest is None else newest.checkpoint
         if newest is not None:
             return plan_restore(newest, self._storage.uri, self._targets, ignoring, own=True)
         if self._settings.restore_path:
@@ -157,7 +159,9 @@ class JobCheckpoints:
         restores = {} if restoration is None else dict(restoration.subtasks)
         if self._pausing:  # what has ended with its micro-batch goes on with the next
             restores = {place: replace(restore, finished=False) for place, restore in restores.items()}
-        return CheckpointPlan(self._storage.uri, self._settings.snapshots, self._settings.exactly_once, restores)
+        settings = self._settings
+        overtake_after = settings.aligned_timeout if settings.unaligned else None
+        return CheckpointPlan(self._storage.uri, settings.snapshots, settings.exactly_once, overtake_after, restores)
 
     def attach(self, master: JobMaster, attempt: int, restoration: Restoration | None) -> None:
         """Begin an attempt: its master reports here, and its enumerators and sinks go on from ``restoration``."""
@@ -196,6 +200,19 @@ class JobCheckpoints:
         if self._over is not None and self._over.failure:
             raise JobExecutionError(f"job {self._plan.name!r} has ended, but {self._over.failure}")
         return self._over is None
+
+    def refuse(self, reason: str) -> bool:
+        """What the attempt was to start from is broken; returns whether it was a checkpoint, so that one before it may do.
+
+        To be called once ``failed`` has returned. Results that were committed since the one before may come again.
+        """
+        checkpoint, self._restored_from = self._restored_from, None
+        if checkpoint is None:
+            return False
+        logger.warning("checkpoint %d is refused, the one before it is used: %s", checkpoint, reason)
+        self._catalog.refuse(checkpoint, reason)
+        self.tell(Refused(checkpoint, reason))
+        return True
 
     @property
     def done(self) -> bool:

@@ -1,35 +1,30 @@
 """The gate of a vertex: its channels, their watermarks, which of them idle or ended, and where barriers meet.
 
-Invariants: the watermark told to the operators never decreases and is the minimum over the live channels of all
-inputs; idle and ended channels hold nobody back; the end is told once, after ``MAX_WATERMARK``. (Flink's
-``StatusWatermarkValve``.)
+Invariants: the watermark told to the operators never decreases and is the minimum over the inputs that do not idle, each
+of which has the watermark of its valve (``valve.py``); the end is told once, after ``MAX_WATERMARK``.
 
 Barriers (Chandy and Lamport's cut, as in Flink's ``SingleCheckpointBarrierHandler``): the first barrier of checkpoint n
 begins an alignment. From then on a channel whose barrier came is *blocked*: what follows on it is held back, in order.
 When every channel that has not ended has delivered its barrier, the operators are told, and then what was held is let
 through. So the operators' state at that moment holds exactly what came before the barriers. With ``align`` false (at least
 once) nothing is held. A barrier of a later checkpoint gives up an earlier alignment; one of an earlier is ignored.
+
+An unaligned barrier is *announced* as soon as it is received, while records of its channel may still wait before the gate.
+Once it is, the operators are told without waiting for more, but for the barriers of *firm* channels, whose records are
+not overtaken (``inflight.py``); ``overtake`` hears before of the channels whose barriers are behind records yet. An alignment
+that is announced becomes unaligned if it takes longer than ``patience``.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Protocol
 
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
-
-
-@dataclass(slots=True)
-class Channel:
-    """One upstream subtask of one edge."""
-
-    input: int
-    watermark: int = MIN_TIMESTAMP
-    idle: bool = False
-    ended: bool = False
+from funken.runtime.inflight import Channel as Key
+from funken.runtime.valve import Channel, Valve
 
 
 class Receiver(Protocol):
@@ -63,58 +58,63 @@ class Receiver(Protocol):
 class Gate:
     """Turns what comes over the channels into what the operators are told."""
 
-    def __init__(self, receiver: Receiver, channels: Iterable[tuple[tuple[int, int], int]], align: bool = True) -> None:
+    def __init__(self, receiver: Receiver, channels: Iterable[tuple[Key, int]], align: bool = True) -> None:
         self._receiver = receiver
         self._align = align
+        self._firm: frozenset[Key] = frozenset()
+        self._overtake: Callable[[int, Collection[Key]], None] = lambda checkpoint, waiting: None
+        self._now: Callable[[], int] = lambda: 0
+        self._patience = 0
+        #: when the alignment began (ms), and whether its barriers overtake
+        self._since = 0
+        self._overtakes = False
+        self._announced: set[Key] = set()
         self._aligning: int | None = None
         self._newest = -1
-        self._arrived: set[tuple[int, int]] = set()
+        self._given_up: set[int] = set()
+        self._arrived: set[Key] = set()
         #: the channels to be held back; a subset of ``_arrived``, empty unless aligning
-        self._blocked: set[tuple[int, int]] = set()
+        self._blocked: set[Key] = set()
         #: what came on blocked channels, in order
         self._held: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self.channels = {key: Channel(index) for key, index in channels}
         self._inputs = sorted({channel.input for channel in self.channels.values()})
         self.inputs = len(self._inputs)
-        self._of_input = {i: [c for c in self.channels.values() if c.input == i] for i in self._inputs}
-        self._input_watermark = dict.fromkeys(self._inputs, MIN_TIMESTAMP)
+        self._valves = {i: Valve(c for c in self.channels.values() if c.input == i) for i in self._inputs}
         self.combined: int = MIN_TIMESTAMP
         self._idle = False
         self.finished = False
         self._pauses = False
 
-    def data(self, key: tuple[int, int], values: Values, timestamps: Timestamps) -> None:
+    def data(self, key: Key, values: Values, timestamps: Timestamps) -> None:
         """A block of records came."""
         if key in self._blocked:
             self._held.append((self.data, (key, values, timestamps)))
             return
         channel = self.channels[key]
         if channel.idle:
-            channel.idle = False
-            self._advance(channel.input)
+            self._advance(channel.input, self._valves[channel.input].status(channel, False))
         self._receiver.process(channel.input, values, timestamps)
 
-    def watermark(self, key: tuple[int, int], watermark: int) -> None:
+    def watermark(self, key: Key, watermark: int) -> None:
         """A channel's watermark came; one that goes back is ignored."""
         if key in self._blocked:
             self._held.append((self.watermark, (key, watermark)))
             return
         channel = self.channels[key]
         if watermark > channel.watermark:
-            channel.watermark = watermark
-            channel.idle = False
-            self._advance(channel.input)
+            self._advance(channel.input, self._valves[channel.input].watermark_of(channel, watermark))
 
-    def idle(self, key: tuple[int, int], idle: bool) -> None:
+    def idle(self, key: Key, idle: bool) -> None:
         """A channel said that it idles, or that it is back."""
         if key in self._blocked:
             self._held.append((self.idle, (key, idle)))
             return
         channel = self.channels[key]
-        channel.idle = idle
-        self._advance(channel.input)
+        if channel.idle != idle:
+            self._advance(channel.input, self._valves[channel.input].status(channel, idle))
 
-    def end(self, key: tuple[int, int], pauses: bool = False) -> None:
+    def end(self, key: Key, pauses: bool = False) -> None:
         """A channel ended; ``pauses``: only for this micro-batch, and its watermark stands where it is."""
         if key in self._blocked:
             self._held.append((self.end, (key, pauses)))
@@ -123,9 +123,10 @@ class Gate:
         channel.ended = True
         self._pauses |= pauses
         if not pauses:
-            channel.watermark = MAX_WATERMARK
-            self._advance(channel.input)
-            if all(c.ended for c in self._of_input[channel.input]):
+            valve = self._valves[channel.input]
+            if channel.watermark < MAX_WATERMARK:
+                self._advance(channel.input, valve.watermark_of(channel, MAX_WATERMARK))
+            if valve.ended:
                 self._receiver.end_input(channel.input)
         if all(c.ended for c in self.channels.values()):
             self.finished = True
@@ -136,36 +137,88 @@ class Gate:
         elif self._aligning is not None:
             self._complete_if_all_came()
 
-    def barrier(self, key: tuple[int, int], checkpoint: int) -> None:
-        """A channel's barrier came."""
+    def let_overtake(
+        self, firm: Collection[Key], overtake: Callable[[int, Collection[Key]], None], now: Callable[[], int],
+        patience: int,
+    ) -> None:  # fmt: skip
+        """Take unaligned barriers: at once, or (``patience`` > 0) if an alignment takes so many ms."""
+        self._firm, self._overtake, self._now, self._patience = frozenset(firm), overtake, now, patience
+
+    def barrier(self, key: Key, checkpoint: int, overtakes: bool = False) -> None:
+        """A channel's barrier came, and everything before it was handled."""
         if key in self._blocked:
-            self._held.append((self.barrier, (key, checkpoint)))
+            self._held.append((self.barrier, (key, checkpoint, overtakes)))
             return
-        if checkpoint <= self._newest and checkpoint != self._aligning:
+        if not self._begin(checkpoint):
             return
-        if self._aligning is None or checkpoint > self._aligning:
-            self.give_up()
-            self._aligning = self._newest = checkpoint
         self._arrived.add(key)
         if self._align:
             self._blocked.add(key)
+        self._overtakes |= overtakes
         self._complete_if_all_came()
 
+    def announce(self, key: Key, checkpoint: int, overtakes: bool) -> None:
+        """A channel's barrier was received, perhaps behind records that are yet to be handled."""
+        if self._begin(checkpoint):
+            self._announced.add(key)
+            self._overtakes |= overtakes
+            self._complete_if_all_came()
+
+    @property
+    def aligning(self) -> bool:
+        """Whether barriers have come, and more are waited for."""
+        return self._aligning is not None
+
+    def advance(self, now: int) -> int | None:
+        """Overtake if the alignment takes too long; return when to look again (ms), ``None``: nothing is aligning."""
+        if self._overtakes or not self._patience or not self._announced:  # savepoints are not announced
+            return None
+        if now < self._since + self._patience:
+            return self._since + self._patience
+        self._overtakes = True
+        self._complete_if_all_came()
+        return None
+
     def give_up(self, checkpoint: int | None = None) -> None:
-        """Stop waiting for barriers, of ``checkpoint`` if one is given; let through what was held."""
+        """Stop waiting for barriers, of ``checkpoint`` if one is given, even before they come; let through what was held."""
+        if checkpoint is not None and checkpoint > self._newest:
+            self._given_up.add(checkpoint)
         if self._aligning is None or (checkpoint is not None and checkpoint != self._aligning):
             return
-        self._aligning = None
-        self._arrived.clear()
+        self._forget()
         self._release()
 
+    def _begin(self, checkpoint: int) -> bool:
+        """Begin an alignment, or go on with it; return whether it is this checkpoint's turn."""
+        if self._aligning is not None and checkpoint > self._aligning:
+            self.give_up()  # what was held may have begun this very checkpoint
+        if checkpoint == self._aligning:
+            return True
+        if checkpoint <= self._newest or checkpoint in self._given_up:
+            return False
+        self._given_up = {later for later in self._given_up if later > checkpoint}
+        self._aligning = self._newest = checkpoint
+        self._since = self._now()
+        return True
+
+    def _forget(self) -> None:
+        self._aligning = None
+        self._overtakes = False
+        self._arrived.clear()
+        self._announced.clear()
+
     def _complete_if_all_came(self) -> None:
-        if all(channel.ended or key in self._arrived for key, channel in self.channels.items()):
-            checkpoint, self._aligning = self._aligning, None
-            self._arrived.clear()
-            assert checkpoint is not None
-            self._receiver.barrier(checkpoint)
-            self._release()
+        checkpoint = self._aligning
+        assert checkpoint is not None
+        waiting = [key for key, channel in self.channels.items() if not channel.ended and key not in self._arrived]
+        if waiting and not (self._overtakes and self._firm.isdisjoint(waiting)):
+            return
+        overtakes = self._overtakes
+        self._forget()
+        if overtakes:
+            self._overtake(checkpoint, waiting)
+        self._receiver.barrier(checkpoint)
+        self._release()
 
     def _release(self) -> None:
         self._blocked.clear()
@@ -173,22 +226,18 @@ class Gate:
         for handle, arguments in held:  # a barrier among them may begin the next alignment: then the rest is held again
             handle(*arguments)
 
-    def _advance(self, index: int) -> None:
-        live = [c.watermark for c in self._of_input[index] if not c.idle]
+    def _advance(self, index: int, rose: bool) -> None:
+        if rose:
+            self._receiver.watermark_input(index, self._valves[index].watermark)
+        # What a valve knows at last, when it goes idle, counts before its idleness does.
+        live = [valve.watermark for i, valve in self._valves.items() if not valve.idle or (rose and i == index)]
         if live:
-            watermark = min(live)
-            if watermark > self._input_watermark[index]:
-                self._input_watermark[index] = watermark
-                self._receiver.watermark_input(index, watermark)
-        all_live = [c.watermark for c in self.channels.values() if not c.idle]
-        if not all_live:
-            self._tell_idle(True)
-            return
-        self._tell_idle(False)
-        watermark = min(all_live)
+            self._tell_idle(False)
+        watermark = min(live, default=MIN_TIMESTAMP)
         if watermark > self.combined:
             self.combined = watermark
             self._receiver.watermark(watermark)
+        self._tell_idle(all(valve.idle for valve in self._valves.values()))
 
     def _tell_idle(self, idle: bool) -> None:
         if idle != self._idle:

@@ -51,6 +51,11 @@ class EdgeWriter:
         self._stamps: list[list[int]] = [[] for _ in range(self.targets)]
         self._since: list[float] = [0.0] * self.targets
 
+    @property
+    def waiting(self) -> bool:
+        """Whether records wait for their block to fill."""
+        return any(self._values)
+
     def emit(self, values: Values, timestamps: Timestamps) -> None:
         """Take a block of the operator's output."""
         raise NotImplementedError
@@ -103,6 +108,19 @@ class EdgeWriter:
     def control(self, kind: Kind, number: int, content: bytes = b"") -> None:
         """Send a control block to every target, behind all records before it."""
         self.flush()
+        self._send_control(kind, number, content)
+
+    def overtake(self, number: int, content: bytes) -> list[tuple[Values, Timestamps]]:
+        """Send a barrier to every target, ahead of the records that wait; return these, once for each target."""
+        self._send_control(Kind.BARRIER, number, content)
+        stamped = self._stamped
+        return [
+            (list(values), list(stamps) if stamped else None)
+            for values, stamps in zip(self._values, self._stamps, strict=True)
+            if values
+        ]
+
+    def _send_control(self, kind: Kind, number: int, content: bytes) -> None:
         for target in range(self.targets):
             head = pack(kind, self.edge.id, self._subtask, target, self._sequence[target], number, 0.0)
             self._sequence[target] += 1
@@ -268,7 +286,8 @@ _WRITERS: dict[type, type[EdgeWriter]] = {
 
 
 def writer_for(edge: Edge, subtask: int, operator: str, send: Send, born: Born, records: int, size: int) -> EdgeWriter:
-    """Make the writer that an edge's partitioning asks for."""
+    """Make the writer that an edge's partitioning asks for; where nothing may wait, a block is full at one record."""
+    records = 1 if edge.buffer_timeout == 0 else records
     return _WRITERS[type(edge.partitioning)](edge, subtask, operator, send, born, records, size)
 
 

@@ -9,19 +9,22 @@ of the state: what was late before a failure is late after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from funken.checkpoint.blobs import SubtaskState
-from funken.checkpoint.handles import StopHandles, TaskHandles
+from funken.checkpoint.blobs import SubtaskState, items_of, pickler
+from funken.checkpoint.handles import StopHandles, SubtaskHandle, TaskHandles
 from funken.checkpoint.lineage import Cut, Lineage, SnapshotOptions
 from funken.checkpoint.restore import SubtaskRestore, origins, read_state
 from funken.checkpoint.storage import Storage, open_storage
-from funken.errors import JobExecutionError, StorageFailed
+from funken.errors import CheckpointCorrupted, JobExecutionError, RestoreFailed, StorageFailed
 from funken.ids import MAX_WATERMARK, CheckpointId
 from funken.operators.base import Operator
 from funken.runtime.chain import Chain
+from funken.runtime.ended import EndedChain
+from funken.runtime.inflight import InFlight
 from funken.runtime.messages import Failed, Finished, NotSnapshotted, Report, Savepoint, Snapshotted, TaskId
 
 Place = tuple[str, int]
@@ -37,17 +40,23 @@ class CheckpointPlan:
     folder: str
     options: SnapshotOptions = field(default_factory=SnapshotOptions)
     align: bool = True
+    overtake_after: int | None = None
+    """After how many ms of alignment barriers overtake records (0: at once), ``None``: never."""
     restores: Mapping[Place, SubtaskRestore] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """What a task has cut for a checkpoint or savepoint; ``final``: it has ended, and this is all it will ever say."""
+    """What a task has cut for a checkpoint or savepoint; ``final``: it has ended, and this is all it will ever say.
+
+    ``ended`` are those whose vertex had ended before its barrier could come: they are not to run again.
+    """
 
     checkpoint: CheckpointId
     cuts: Mapping[Place, tuple[Lineage, Cut]]
     final: bool = False
     savepoint: Savepoint | None = None
+    ended: frozenset[Place] = frozenset()
 
 
 class Snapshots:
@@ -61,6 +70,10 @@ class Snapshots:
         self._partial: dict[CheckpointId, dict[Place, tuple[Lineage, Cut]]] = {}
         self._prepared: dict[Place, list[tuple[CheckpointId, Any]]] = {}
         self._newest = CheckpointId(0)
+        self._in_flight: dict[Place, InFlight] = {}
+        self._ended: dict[CheckpointId, set[Place]] = {}
+        #: what the operators of an ``EndedChain`` hold that never see it
+        self._left: dict[Place, Any] = {}
 
     # ---- at the start
 
@@ -75,16 +88,33 @@ class Snapshots:
             if found is None:
                 continue
             storage = open_storage(found.uri)
-            for state in read_state(storage, found):
-                _give(operator, state)
+            try:
+                for state in read_state(storage, found):
+                    if isinstance(chain, EndedChain):
+                        self._left[place] = _joined(self._left.get(place), state.operator)
+                        state.operator = None
+                    _give(operator, state)
+                    if state.inflight or state.inflight_keyed:
+                        self._in_flight.setdefault(place, InFlight()).add(state)
+            except CheckpointCorrupted as error:
+                raise RestoreFailed(
+                    f"operator {node.name!r} (subtask {self._subtask}) cannot be restored: {error}"
+                ) from error
             lineage.resume(origins(storage, found), found.exact)
             if operator is chain.head:
                 watermark = operator.current_watermark
         return watermark
 
+    def in_flight(self, chain: Chain) -> dict[str, InFlight]:
+        """Return, once, what was in flight at the operators of a chain, by stable id."""
+        ids = [self._ids[node.id] for node in chain.vertex.nodes]
+        return {
+            name: self._in_flight.pop((name, self._subtask)) for name in ids if (name, self._subtask) in self._in_flight
+        }
+
     # ---- at a barrier
 
-    def cut(self, chain: Chain, checkpoint: CheckpointId, *, final: bool = False) -> None:
+    def cut(self, chain: Chain, checkpoint: CheckpointId, *, final: bool = False, ended: bool = False) -> None:
         """Cut the state of every operator of a chain."""
         self._newest = max(self._newest, checkpoint)
         cuts = self._partial.setdefault(checkpoint, {})
@@ -93,16 +123,35 @@ class Snapshots:
             place = (self._ids[node.id], self._subtask)
             lineage = self._lineages[place]
             prepared = self._prepared.setdefault(place, [])
-            prepared += [(checkpoint, committable) for committable in operator.prepare_commit()]
+            runs = not isinstance(chain, EndedChain)
+            if runs:
+                prepared += [(checkpoint, committable) for committable in operator.prepare_commit()]
+            state = _state_of(
+                operator, operator.snapshot if runs else partial(self._left.get, place), lineage.wants_complete
+            )
             committables = [committable for _, committable in prepared]
-            state = _state_of(operator, complete=lineage.wants_complete)
+            if ended:
+                self._ended.setdefault(checkpoint, set()).add(place)
             cuts[place] = lineage, lineage.cut(state, checkpoint, committables, final)
+
+    def add_in_flight(self, chain: Chain, checkpoint: CheckpointId, found: Mapping[str, InFlight]) -> bool:
+        """Add what the barrier has overtaken to the cut of a chain; return whether there still is one."""
+        cuts = self._partial.get(checkpoint, {})
+        if (self._ids[chain.vertex.nodes[0].id], self._subtask) not in cuts:
+            return False
+        for name, in_flight in found.items():
+            place = (name, self._subtask)
+            lineage, cut = cuts[place]
+            items = items_of(in_flight.to_state(), pickler(lineage.operator, lineage.subtask))
+            cuts[place] = lineage, replace(cut, items=cut.items + items)
+        return True
 
     def take(self, checkpoint: CheckpointId, savepoint: Savepoint | None = None, *, final: bool = False) -> Cuts:
         """Return what was cut for a checkpoint; older ones that are not whole are given up with it."""
         for older in [number for number in self._partial if number < checkpoint]:
             self.give_up(older)
-        return Cuts(checkpoint, self._partial.pop(checkpoint, {}), final, savepoint)
+        ended = frozenset(self._ended.pop(checkpoint, ()))
+        return Cuts(checkpoint, self._partial.pop(checkpoint, {}), final, savepoint, ended)
 
     def complete(self, checkpoint: CheckpointId) -> None:
         """What was prepared for a checkpoint and those before it is committed."""
@@ -124,16 +173,15 @@ def write(
     cuts: Cuts, storage: Storage, storage_at: Callable[[str], Storage] = open_storage
 ) -> TaskHandles | StopHandles:
     """Write cuts; raises ``StorageFailed``, and then they are part of the next write."""
-    if cuts.savepoint is None:
-        return {place: lineage.write(cut, storage) for place, (lineage, cut) in cuts.cuts.items()}
-    target = storage_at(cuts.savepoint.target)
-    if cuts.savepoint.stop is None:
-        return {place: lineage.write(cut, storage, target) for place, (lineage, cut) in cuts.cuts.items()}
-    both = {place: lineage.write_both(cut, storage, target) for place, (lineage, cut) in cuts.cuts.items()}
-    return StopHandles(
-        {place: checkpoint for place, (checkpoint, _) in both.items()},
-        {place: savepoint for place, (_, savepoint) in both.items()},
-    )
+
+    def marked(handles: Iterable[tuple[Place, SubtaskHandle]]) -> TaskHandles:
+        return {place: replace(handle, finished=place in cuts.ended) for place, handle in handles}
+
+    target = None if cuts.savepoint is None else storage_at(cuts.savepoint.target)
+    if target is None or cuts.savepoint is None or cuts.savepoint.stop is None:
+        return marked((place, lineage.write(cut, storage, target)) for place, (lineage, cut) in cuts.cuts.items())
+    both = [(place, *lineage.write_both(cut, storage, target)) for place, (lineage, cut) in cuts.cuts.items()]
+    return StopHandles(marked((at, handle) for at, handle, _ in both), marked((at, handle) for at, _, handle in both))
 
 
 def report_of(task: TaskId, attempt: int, cuts: Cuts, storage: Storage) -> Report:
@@ -150,7 +198,12 @@ def report_of(task: TaskId, attempt: int, cuts: Cuts, storage: Storage) -> Repor
     return Snapshotted(task, attempt=attempt, checkpoint=cuts.checkpoint, handles=handles)
 
 
-def _state_of(operator: Operator, complete: bool) -> SubtaskState:
+def _joined(left: Any, more: Any) -> Any:
+    """Join an operator's snapshots as they are read, key group by key group."""
+    return left if more is None else {**left, **more} if isinstance(left, dict) and isinstance(more, dict) else more
+
+
+def _state_of(operator: Operator, own: Callable[[], Any], complete: bool) -> SubtaskState:
     """Return what an operator holds; if not ``complete``, only what changed since the last time where that is known."""
     context = operator.context
     for ask in context.before_snapshot:
@@ -162,7 +215,7 @@ def _state_of(operator: Operator, complete: bool) -> SubtaskState:
     return SubtaskState(
         keyed=keyed,
         timers=timers,
-        operator=operator.snapshot(),
+        operator=own(),
         operator_state={**context.operator_state, _WATERMARK: [operator.current_watermark]},
     )
 

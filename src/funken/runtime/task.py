@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,9 @@ from funken.operators.source import SourceOperator
 from funken.plan.nodes import Node
 from funken.plan.physical import PhysicalPlan, Vertex
 from funken.runtime.blame import Guard, blame
-from funken.runtime.hosting import Hosted, Hosting
+from funken.runtime.ended import EndedChain
+from funken.runtime.hosting import Hosted, Hosting, give_back
+from funken.runtime.inflight import OVERTAKES, Channel, Recorder
 from funken.runtime.messages import (
     AddSplits,
     Align,
@@ -103,6 +105,18 @@ class Task:
             for hosted in self.hosted.values():
                 hosted.chain.snapshot = partial(self._cut, hosted)
         self._cut_by: dict[int, set[int]] = {}
+        self._overtake_after = None if settings.checkpoints is None else settings.checkpoints.overtake_after
+        self._names = hosting.names
+        #: vertices where something is written down that a barrier overtakes
+        self._recording: list[Hosted] = []
+        if self._overtake_after is not None:
+            for hosted in self.hosted.values():
+                if hosted.gate is not None:
+                    hosted.gate.let_overtake(
+                        hosting.firm(hosted.vertex), partial(self._overtake, hosted), lambda: self._now,
+                        self._overtake_after,
+                    )  # fmt: skip
+        self._flushing = hosting.flushing
         self._savepoints = hosting.savepoints
         #: vertices that do nothing any more, since they were cut for the savepoint that the job is stopped with
         self._still: dict[int, int] = {}
@@ -146,6 +160,9 @@ class Task:
                         hosted.gate.combined = watermark
             for hosted in reversed(list(self.hosted.values())):
                 hosted.chain.open()
+            if self._snapshots is not None:
+                for hosted in self.hosted.values():
+                    give_back(hosted, self._plan, self._names, self._snapshots.in_flight(hosted.chain), self._take)
 
     @property
     def finished(self) -> bool:
@@ -166,6 +183,24 @@ class Task:
     def work(self) -> bool:
         """Whether ``step`` has something to do."""
         return bool(self._work)
+
+    @property
+    def backlog(self) -> int:
+        """How many pieces of blocks wait for ``step``."""
+        return len(self._work)
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether blocks are to be received although others wait: a barrier among them overtakes these."""
+        return self._overtake_after is not None
+
+    @property
+    def awaits_barriers(self) -> bool:
+        """Whether some barriers of an unaligned checkpoint have come, and others have not."""
+        return bool(self._recording) or (
+            self.looks_ahead
+            and any(hosted.gate is not None and hosted.gate.aligning for hosted in self.hosted.values())
+        )
 
     def close(self) -> None:
         """Close every operator; errors of user code surface here only if nothing failed before."""
@@ -190,19 +225,37 @@ class Task:
                 self._check_finished()
             return
         hosted = self.hosted[edge.target]
+        if head.kind == Kind.BARRIER:
+            self._receive_barrier(hosted, head, content(data))
+            return
         if head.kind != Kind.DATA:
-            if head.kind == Kind.BARRIER and (details := content(data)):
-                self._savepoints[head.number] = pickle.loads(details)
-            self._work.append((hosted, head, [], None))
+            self._take(hosted, head, [], None)
             return
         values, timestamps = decode_records(data)
         size = self._piece
         if len(values) <= size:
-            self._work.append((hosted, head, values, timestamps))
+            self._take(hosted, head, values, timestamps)
             return
         for start in range(0, len(values), size):
             stamps = timestamps and timestamps[start : start + size]
-            self._work.append((hosted, head, values[start : start + size], stamps))
+            self._take(hosted, head, values[start : start + size], stamps)
+
+    def _take(self, hosted: Hosted, head: Header, values: Values, timestamps: Timestamps) -> None:
+        self._work.append((hosted, head, values, timestamps))
+        if self._recording and hosted.recorder is not None:
+            hosted.recorder.take(head, values, timestamps)
+            self._hand_in()
+
+    def _receive_barrier(self, hosted: Hosted, head: Header, details: bytes) -> None:
+        overtakes = details == OVERTAKES
+        if details and not overtakes:
+            self._savepoints[head.number] = pickle.loads(details)
+        self._take(hosted, head, [], None)
+        if self._overtake_after is not None and head.number not in self._savepoints:
+            assert hosted.gate is not None
+            with self._guard():
+                hosted.gate.announce((head.edge, head.upstream), head.number, overtakes)
+            self._hand_in()
 
     def step(self) -> None:
         """Handle one piece of what was received."""
@@ -222,6 +275,7 @@ class Task:
                     gate.idle(channel, bool(head.number))
                 case Kind.BARRIER:
                     gate.barrier(channel, head.number)
+                    self._hand_in()
                 case Kind.END:
                     gate.end(channel, bool(head.number))
         self._check_finished()
@@ -254,7 +308,8 @@ class Task:
             begin = self._clock.monotonic()
             self._born.at = self._clock.wall()
             with self._guard():
-                found = hosted.source.poll(self._piece, self._now)
+                had_ended = isinstance(hosted.chain, EndedChain)
+                found = None if had_ended else hosted.source.poll(self._piece, self._now)
                 if found == 0:
                     self._measure_source(hosted, begin)
                 if found is None:
@@ -310,7 +365,12 @@ class Task:
                     at = hosted.chain.next_tick()
                 if at is not None and not self._over(hosted):
                     due = at if due is None else min(due, at)
-        return due
+                if hosted.gate is not None and self._overtake_after:
+                    at = hosted.gate.advance(now)
+                    due = due if at is None else at if due is None else min(due, at)
+            self._hand_in()
+            at = self._flushing.advance(now)
+        return at if due is None else due if at is None else min(due, at)
 
     def _over(self, hosted: Hosted) -> bool:
         return hosted not in self._live_sources if hosted.source is not None else bool(
@@ -318,10 +378,14 @@ class Task:
         )  # fmt: skip
 
     def flush(self) -> None:
-        """Send every record that waits for its block to fill."""
+        """Send every record that waits for its block to fill, but for those whose operator has a timeout of its own."""
         with self._guard():
             for hosted in self.hosted.values():
                 hosted.chain.flush()
+
+    def pressed(self) -> bool:
+        """Whether some of what was sent since the last call must not wait in any buffer on its way."""
+        return self._flushing.pressed()
 
     def order(self, order: Order) -> None:
         """Do what the driver said."""
@@ -366,7 +430,10 @@ class Task:
             for hosted in list(self._live_sources):
                 if savepoint is not None and savepoint.stop is Stop.DRAIN:
                     hosted.chain.watermark(MAX_WATERMARK)
+                if savepoint is None and self._overtake_after == 0:
+                    self._overtake(hosted, checkpoint, ())
                 hosted.chain.barrier(checkpoint)
+            self._hand_in()
 
     def _cut(self, hosted: Hosted, checkpoint: int) -> None:
         assert self._snapshots is not None
@@ -376,8 +443,30 @@ class Task:
                 hosted.chain.drain(hosted.gate.inputs if hosted.gate else 0)
             self._still[hosted.vertex.id] = checkpoint
         self._snapshots.cut(hosted.chain, CheckpointId(checkpoint))
-        self._cut_by.setdefault(checkpoint, set()).add(hosted.vertex.id)
-        self._deliver_if_all_cut()
+        if hosted.recorder is None or hosted.recorder.checkpoint != checkpoint:  # else what is in flight is missing yet
+            self._cut_by.setdefault(checkpoint, set()).add(hosted.vertex.id)
+            self._deliver_if_all_cut()
+
+    def _overtake(self, hosted: Hosted, checkpoint: int, waiting: Collection[Channel]) -> None:
+        """A vertex is about to be cut before the barriers of these channels were handled, or even received."""
+        recorder = hosted.recorder = Recorder(checkpoint, waiting)
+        for other, head, values, timestamps in self._work if waiting else ():
+            if other is hosted:
+                recorder.take(head, values, timestamps)
+        if hosted not in self._recording:
+            self._recording.append(hosted)
+
+    def _hand_in(self) -> None:
+        """Complete the cuts of vertices where everything is written down that the barrier has overtaken."""
+        for hosted in [each for each in self._recording if each.recorder and not each.recorder.waiting]:
+            self._recording.remove(hosted)
+            recorder = hosted.recorder
+            assert recorder is not None and self._snapshots is not None
+            if not recorder.void and self._snapshots.add_in_flight(
+                hosted.chain, CheckpointId(recorder.checkpoint), recorder.by_operator(self._edges, self._names)
+            ):
+                self._cut_by.setdefault(recorder.checkpoint, set()).add(hosted.vertex.id)
+                self._deliver_if_all_cut()
 
     def _deliver_if_all_cut(self) -> None:
         """Hand over the checkpoints that every vertex has cut; one that has ended is cut as it is."""
@@ -387,7 +476,7 @@ class Task:
                 assert self._snapshots is not None
                 assert self._deliver is not None
                 for hosted in missing:
-                    self._snapshots.cut(hosted.chain, CheckpointId(checkpoint))
+                    self._snapshots.cut(hosted.chain, CheckpointId(checkpoint), ended=True)
                 for older in [number for number in self._cut_by if number <= checkpoint]:
                     del self._cut_by[older]
                 savepoint = self._savepoints.get(checkpoint)
@@ -398,6 +487,7 @@ class Task:
     def _give_up(self, checkpoint: int) -> None:
         self._savepoints.pop(checkpoint, None)
         self._still = {vertex: by for vertex, by in self._still.items() if by != checkpoint}
+        self._recording = [each for each in self._recording if each.recorder and each.recorder.checkpoint != checkpoint]
         if self._snapshots is not None:
             self._cut_by.pop(checkpoint, None)
             self._snapshots.give_up(CheckpointId(checkpoint))

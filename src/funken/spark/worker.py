@@ -113,6 +113,8 @@ class TaskShell:
         self._credits: queue.SimpleQueue[None] = queue.SimpleQueue()
         for _ in range(_CREDITS):
             self._credits.put(None)
+        #: blocks that were received and are not worked off
+        self._owed = 0
         self._done = threading.Event()
         self._stop = False
         self._finish_writing: Callable[[], None] = lambda: None
@@ -219,7 +221,8 @@ class TaskShell:
             due = task.advance()
             wait = self._work(task, due, timeout)
             if task.outbox:
-                yield to_batch(self._fillers.sent(task.outbox))
+                hasten = self._continuous and task.pressed()
+                yield to_batch((self._fillers.flushed if hasten else self._fillers.sent)(task.outbox))
                 task.outbox.clear()
             now = clock()
             if self._continuous and timeout >= 0:
@@ -252,13 +255,14 @@ class TaskShell:
 
     def _work(self, task: Task, due: int | None, timeout: float) -> float:
         """Do a little; return how long to wait for mail after it (s)."""
-        while not self._mailbox.empty() and not task.work:
+        while not self._mailbox.empty() and (task.looks_ahead or not task.work):
             item = self._mailbox.get()
             if item is _WAKE:
                 return 0.0  # to advance() at once: it ticks whoever has something
             self._handle(task, item)
         if task.work:
             task.step()
+            self._admit(task)
             return 0.0
         limit = _MEASURE_SECONDS if due is None else min(_MEASURE_SECONDS, max(0.0, due / 1000 - time.time()))
         if task.has_sources:
@@ -278,8 +282,9 @@ class TaskShell:
 
     def _handle(self, task: Task, item: Any) -> None:
         if isinstance(item, bytes):
-            self._credits.put(None)
             task.receive(item)
+            self._owed += 1
+            self._admit(task)
         elif isinstance(item, pa.RecordBatch):
             rows = [column.to_pylist() for column in item.columns[:-1]]  # the last one says to which task
             task.feed(rows, lambda: self._credits.put(None))
@@ -298,6 +303,16 @@ class TaskShell:
             task.feed(None, lambda: None)
         elif not task.has_sources and not task.work and not task.finished:
             raise TaskLost(f"the input of {self._id} ended before its data did: a task before it was lost.")
+
+    def _admit(self, task: Task) -> None:
+        """Give credit for blocks that are worked off, and for all while barriers of an unaligned checkpoint are awaited.
+
+        Those barriers are behind what Spark holds: that is received at once, and becomes part of the checkpoint.
+        """
+        most = task.backlog if task.looks_ahead and not task.awaits_barriers else 0
+        while self._owed > most:
+            self._owed -= 1
+            self._credits.put(None)
 
     # ---- the end
 

@@ -17,6 +17,8 @@ from datetime import timedelta
 from typing import Any
 
 from funken import (
+    AsyncDataStream,
+    AsyncFunction,
     BroadcastProcessFunction,
     DataGeneratorSource,
     DataStream,
@@ -131,6 +133,7 @@ class LedgerWriter(SinkWriter):
 # ---- the functions
 
 COUNT = ValueStateDescriptor("count", default=0)
+WAITING = MapStateDescriptor("waiting")
 BUCKETS = MapStateDescriptor("buckets")
 RULES = MapStateDescriptor("rules")
 ODD = OutputTag("odd")
@@ -167,6 +170,32 @@ class CountBuckets(KeyedProcessFunction):
         else:
             yield ctx.get_current_key(), timestamp, self._buckets.get(timestamp)
             self._buckets.remove(timestamp)
+
+
+class Delay(KeyedProcessFunction):
+    """Holds each record back for a while of processing time; at the end it lets go of all."""
+
+    def open(self, runtime_context: Any) -> None:
+        self._waiting = runtime_context.get_map_state(WAITING)
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        due = ctx.timer_service().current_processing_time() + 10 + value % 40
+        self._waiting.put(value, due)
+        ctx.timer_service().register_processing_time_timer(due)
+        ctx.timer_service().register_event_time_timer(END)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        late = [value for value, due in self._waiting.items() if due <= timestamp or timestamp == END]
+        for value in late:
+            self._waiting.remove(value)
+            yield ctx.get_current_key(), value
+
+
+class Square(AsyncFunction):
+    """Asks for a square."""
+
+    async def async_invoke(self, value: Any) -> list[Any]:
+        return [(value, value * value)]
 
 
 class CountBoth(KeyedCoProcessFunction):
@@ -302,6 +331,30 @@ def broadcast(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list
     return [keyed, numbers.connect(rules).process(Label()).set_parallelism(wide())]
 
 
+def delays(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[DataStream]:
+    """Timers of processing time."""
+    return [_numbers(env, records, wide).key_by(lambda n: n % 4).process(Delay()).set_parallelism(wide())]
+
+
+def requests(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[DataStream]:
+    """Asynchronous requests, with a count of what they gave."""
+    spread = _numbers(env, records, wide).rebalance()
+    squares = AsyncDataStream.unordered_wait(spread, Square(), 0, 5).set_parallelism(wide())
+    return [squares.key_by(lambda pair: pair[1] % 3).process(CountEach()).set_parallelism(wide()), squares]
+
+
 PROGRAMS: dict[str, Callable[[StreamExecutionEnvironment, int, Wide], list[DataStream]]] = {
-    made.__name__: made for made in (count, sequence, windows, union, levels, connect, timers, side, broadcast)
-}
+    made.__name__: made
+    for made in (
+        count, sequence, windows, union, levels, connect, timers, side, broadcast, delays, requests,
+    )
+}  # fmt: skip
+
+COUNTING = frozenset({"count", "sequence", "levels", "connect", "side"})
+"""Those whose results only ever become more when a record comes twice, and that do not look at event time."""
+
+
+def build(env: StreamExecutionEnvironment, program: str, records: int, ledger: str, wide: Wide) -> None:
+    """Add a program and its sinks to an environment."""
+    for tag, stream in enumerate(PROGRAMS[program](env, records, wide)):
+        stream.sink_to(LedgerSink(ledger, tag)).set_parallelism(wide())

@@ -309,21 +309,8 @@ class CheckpointConfig(native.CheckpointConfig):
         none = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
         return self.get_externalized_checkpoint_retention() is not none
 
-    def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
-        """Let barriers overtake records."""
-        self._set("unaligned.enabled", enabled)
-        return self
-
-    def disable_unaligned_checkpoints(self) -> CheckpointConfig:
-        """Let barriers keep their place."""
-        return self.enable_unaligned_checkpoints(False)
-
-    def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Whether barriers overtake records."""
-        return self._flag("unaligned.enabled")
-
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
-        """Let barriers overtake records, whatever the job contains."""
+        """Remember the wish; edges whose records must not be overtaken keep theirs all the same."""
         self._set("unaligned.forced", force_unaligned_checkpoints)
         return self
 
@@ -331,16 +318,12 @@ class CheckpointConfig(native.CheckpointConfig):
         """Whether that was set."""
         return self._flag("unaligned.forced")
 
-    def set_aligned_checkpoint_timeout(self, alignment_timeout: Any) -> CheckpointConfig:
-        """Set how long a barrier keeps its place before it overtakes."""
-        self._set("aligned-checkpoint-timeout", duration_ms(alignment_timeout))
-        return self
-
     def get_aligned_checkpoint_timeout(self) -> Duration:
         """Return how long a barrier keeps its place before it overtakes."""
         return Duration.of_millis(self._get("aligned-checkpoint-timeout", 0))
 
-    set_alignment_timeout, get_alignment_timeout = set_aligned_checkpoint_timeout, get_aligned_checkpoint_timeout
+    set_alignment_timeout = native.CheckpointConfig.set_aligned_checkpoint_timeout
+    get_alignment_timeout = get_aligned_checkpoint_timeout
 
 
 __all__ = [

@@ -1,0 +1,149 @@
+"""The parts of a simulated job: the tasks of an attempt with all that is on its way, and the driver's checkpoints.
+
+The same tasks and the same coordinator as anywhere; what a thread does elsewhere waits here until it is drawn.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import cloudpickle
+
+from funken.checkpoint.events import Event, Failed
+from funken.checkpoint.settings import CheckpointSettings
+from funken.checkpoint.storage import Storage
+from funken.plan.physical import PhysicalPlan
+from funken.runtime.checkpointing import JobCheckpoints
+from funken.runtime.job import Job
+from funken.runtime.messages import Order, Report, TaskId
+from funken.runtime.snapshots import Cuts, report_of
+from funken.runtime.task import Task
+from funken.testing.scenarios import Violation
+from funken.timing.clock import Clock
+
+
+class DriverDied(BaseException):
+    """The driver is dead: nothing of it runs on."""
+
+
+class SimulatedCheckpoints(JobCheckpoints):
+    """The checkpoints of a job, whose background work waits until it is drawn; checks what it can at every event."""
+
+    def __init__(
+        self, plan: PhysicalPlan, settings: CheckpointSettings, job_id: str, clock: Clock, newest: int
+    ) -> None:
+        self.work: deque[Callable[[], None]] = deque()
+        self.newest = newest
+        self.in_flight = 0
+        super().__init__(plan, settings, job_id, clock, at_once=True)
+        found = max(self.completed, default=0)
+        if found < newest:
+            raise Violation(f"checkpoint {newest} was complete, but the driver that starts finds {found}")
+
+    def background(self, work: Callable[[], None]) -> None:
+        """Keep the work."""
+        self.work.append(work)
+
+    def tell(self, event: Event) -> None:
+        """Look after each event whether all is in order."""
+        super().tell(event)
+        self.check()
+
+    def check(self) -> None:
+        """Look whether all is in order, and which checkpoint is the newest."""
+        machine = self._coordinator.machine
+        machine.validate()
+        if machine.completed:
+            if machine.completed[-1] < self.newest:
+                raise Violation(f"the newest checkpoint is {machine.completed[-1]}, it was {self.newest} before")
+            self.newest = machine.completed[-1]
+            manifest = self._catalog.complete.get(machine.completed[-1])
+            self.in_flight = max(self.in_flight, manifest.in_flight if manifest is not None else 0)
+
+    def failed(self, reason: str) -> bool:
+        """Work off what is to be settled before another attempt."""
+        self.tell(Failed(self._attempt, reason))
+        while not self._settled.is_set():
+            if not self.work:
+                raise Violation("the driver waits for ever for what is to be settled")
+            self.work.popleft()()
+        return super().failed(reason)
+
+
+class Attempt:
+    """The tasks of an attempt, and everything on its way between them and to and from the driver."""
+
+    def __init__(self, job: Job, blob: bytes, clock: Clock, storage: Storage) -> None:
+        self.number = job.settings.attempt
+        self.tasks: dict[TaskId, Task] = {}
+        self.dead: set[TaskId] = set()
+        self.blocks: dict[tuple[TaskId, TaskId], deque[bytes]] = {}
+        self.reports: dict[TaskId, deque[Report]] = {task: deque() for task in job.master.tasks}
+        self.orders: dict[TaskId, deque[Order]] = {task: deque() for task in job.master.tasks}
+        self.writing: dict[TaskId, deque[Cuts]] = {task: deque() for task in job.master.tasks}
+        self.storage = storage
+        for task in job.master.tasks:
+            deliver = self.writing[task].append if job.settings.checkpoints is not None else None
+            plan = cloudpickle.loads(blob)
+            self.tasks[task] = Task(plan, task, job.settings, clock, self.reports[task].append, deliver=deliver)
+
+    def order(self, task: TaskId, order: Order) -> None:
+        """Send an order."""
+        self.orders[task].append(order)
+
+    def carry(self, task: Task) -> None:
+        """Take away what a task sends."""
+        for target, data in task.outbox:
+            place = task.id, TaskId(task.id.level + 1, target)
+            self.blocks.setdefault(place, deque()).append(data)
+        task.outbox.clear()
+
+    def write(self, task: TaskId) -> Report:
+        """Write the oldest snapshot of a task."""
+        return report_of(task, self.number, self.writing[task].popleft(), self.storage)
+
+    def work(self, task: Task, chance: random.Random, room: int) -> None:
+        """Let a task work a little; it reads from its sources if fewer than ``room`` blocks are under way."""
+        task.advance()
+        for _ in range(chance.randrange(4)):
+            if task.work:
+                task.step()
+        if task.has_sources and sum(map(len, self.blocks.values())) < room:
+            task.poll()
+        if chance.random() < 0.3:
+            task.flush()
+        self.carry(task)
+
+    def choices(self) -> list[tuple[str, Any]]:
+        """Return what could happen next."""
+        live = [task for task in self.tasks if task not in self.dead]
+        found: list[tuple[str, Any]] = [("task", task) for task in live]
+        found += [("block", place) for place, queue in self.blocks.items() if queue and place[1] not in self.dead]
+        found += [("report", task) for task, queue in self.reports.items() if queue]
+        found += [("order", task) for task in live if self.orders[task]]
+        found += [("write", task) for task in live if self.writing[task]]
+        return found
+
+    def kill(self, task: TaskId, chance: random.Random, lost: bool, last: Report) -> None:
+        """End a task; a part of what it was about to say is lost, and the driver gets to know of it after the rest."""
+        if task in self.dead:
+            return
+        self.dead.add(task)
+        if lost:
+            self.reports[task].clear()
+        for place, queue in self.blocks.items():
+            if place[0] == task:
+                for _ in range(chance.randint(0, len(queue))):
+                    queue.pop()
+        reports = self.reports[task]
+        for _ in range(chance.randint(0, len(reports))):
+            reports.pop()
+        reports.append(last)
+
+    def close(self) -> None:
+        """Close what lives."""
+        for task in self.tasks.values():
+            task.close()

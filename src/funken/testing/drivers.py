@@ -1,0 +1,293 @@
+"""One driver of a simulated job, with its attempts: everything that could happen to it happens when it is drawn.
+
+What is dead says nothing any more, but what it sent before may still arrive, and a snapshot that it was writing may still
+be written. A driver that was replaced and does not know it goes on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Protocol
+
+from funken import Configuration, StreamExecutionEnvironment
+from funken.checkpoint.events import Outcome, Stop
+from funken.checkpoint.lineage import SnapshotOptions
+from funken.checkpoint.memory import MemoryStorage
+from funken.checkpoint.settings import CheckpointSettings
+from funken.checkpoint.steps import Policy
+from funken.errors import CheckpointError, JobExecutionError, StorageFailed, TaskLost
+from funken.ids import Millis
+from funken.runtime.job import Job
+from funken.runtime.local import portable
+from funken.runtime.messages import Failed, Finished, NotSnapshotted, Order, Report, Snapshotted, Started, TaskId
+from funken.testing.attempts import Attempt, DriverDied, SimulatedCheckpoints
+from funken.testing.conditions import Conditions
+from funken.testing.scenarios import COUNTING, Ledger, Violation, build
+from funken.timing.clock import ManualClock
+
+
+class World(Protocol):
+    """What a driver finds around it."""
+
+    chance: random.Random
+    conditions: Conditions
+    clock: ManualClock
+    ledger: Ledger
+    storage: MemoryStorage
+    name: str
+    #: how many more tasks may die, and how many savepoints may be asked for
+    task_crashes: int
+    savepoints: int
+    stops: int
+    paths: list[str]
+
+    def happens(self, probability: float) -> bool:
+        """Whether something goes wrong now."""
+
+    def note(self, what: str) -> None:
+        """Add to the trace."""
+
+    def unique(self) -> str:
+        """Return a name that nobody else has."""
+
+    def step(self) -> None:
+        """Count a step."""
+
+    def wide(self) -> int:
+        """Give the next operator of a program its width."""
+
+    def check_committed(self) -> None:
+        """Look whether something committed is gone."""
+
+
+class Driver:
+    """One driver; ``newest`` is the newest complete checkpoint of its job, ``path`` the savepoint that it began with."""
+
+    def __init__(self, world: World, job_id: str, path: str, newest: int) -> None:
+        self.world = world
+        self.job_id = job_id
+        self.checkpoints: SimulatedCheckpoints | None = None
+        self.attempts = 0
+        self._zombies: list[Attempt] = []
+        self._attempt: Attempt | None = None
+        self._saving: list[Future[str]] = []
+        self._stopping: Future[str] | None = None
+        drawn = world.conditions
+        env = StreamExecutionEnvironment.get_execution_environment(
+            Configuration(
+                {
+                    "execution.target": "local",
+                    "execution.runtime-mode": "STREAMING",
+                    "execution.block.records": drawn.block_records,
+                    "pipeline.auto-watermark-interval": 20,
+                    "pipeline.max-parallelism": 8,
+                }
+            )
+        )
+        build(env, drawn.program, drawn.records, world.name, world.wide)
+        self.job: Job = env.job("simulated")
+        self.job.settings = replace(self.job.settings, together=True)
+        if drawn.interval is not None:
+            self.checkpoints = SimulatedCheckpoints(self.job.plan, self._settings(path), job_id, world.clock, newest)
+        self.job.checkpoints = self.checkpoints
+        self._blob = portable(self.job.plan)
+
+    def _settings(self, path: str) -> CheckpointSettings:
+        world, drawn = self.world, self.world.conditions
+        unaligned = drawn.aligned_timeout is not None
+        policy = Policy(
+            Millis(drawn.interval or 1), Millis(drawn.min_pause), Millis(drawn.timeout), drawn.tolerable,
+            drawn.concurrent, drawn.retained, frozenset({Outcome.FAILED}), unaligned,
+        )  # fmt: skip
+        return replace(
+            CheckpointSettings.of(Configuration({})),
+            policy=policy,
+            directory=world.name,
+            savepoint_directory=f"{world.name}/savepoints",
+            snapshots=SnapshotOptions(drawn.incremental, drawn.inline_below, unique=world.unique),
+            exactly_once=drawn.exactly_once,
+            unaligned=unaligned,
+            aligned_timeout=Millis(drawn.aligned_timeout or 0),
+            restore_path=path,
+        )
+
+    # ---- attempts
+
+    def run(self) -> str:
+        """Run to the end of the job; return the savepoint it was stopped with, if it was."""
+        for number in itertools.count():
+            self.attempts += 1
+            self.world.note(f"attempt {number}")
+            try:
+                self.begin(number)
+                self._run()
+            except JobExecutionError as error:
+                self.world.note(f"attempt fails: {error.args[0]}")
+                if self._end_attempt(error):
+                    continue
+            self.job.master.succeed()
+            self._stop(Outcome.FINISHED)
+            if self._stopping is not None and self._stopping.done() and self._stopping.exception() is None:
+                return self._stopping.result()
+            return ""
+        raise AssertionError("endless")
+
+    def begin(self, number: int) -> None:
+        """Begin an attempt."""
+        job, world = self.job, self.world
+        job.begin_attempt(number)
+        world.ledger.give_up()
+        world.check_committed()
+        job.master.check()
+        self._attempt = attempt = Attempt(job, self._blob, world.clock, self.world.storage.at(self.job_id))
+        job.master.send = attempt.order
+        for task in world.chance.sample(list(attempt.tasks.values()), len(attempt.tasks)):
+            try:
+                task.open()
+            except (CheckpointError, JobExecutionError) as error:
+                if not isinstance(error.__cause__ or error, StorageFailed):
+                    raise Violation(f"{task.id} cannot be opened: {error}") from error
+                attempt.reports[task.id].append(Failed(task.id, error=JobExecutionError(str(error))))
+                attempt.dead.add(task.id)
+            else:
+                attempt.reports[task.id].append(Started(task.id, pid=1))
+
+    def _run(self) -> None:
+        job, attempt = self.job, self._attempt
+        assert attempt is not None
+        while not job.master.over:
+            self.world.step()
+            self.one_thing()
+            if job.master.error is not None:
+                raise job.master.error
+        if job.master.error is not None:
+            raise job.master.error
+        for task in attempt.tasks.values():
+            if not task.finished and not (self._stopping is not None and self._stopping.done()):
+                raise Violation(f"the job is over, but {task.id} is not")
+
+    def _end_attempt(self, error: JobExecutionError) -> bool:
+        """Say whether there is to be another, as a job's client does; no driver goes on if there cannot be one."""
+        job, checkpoints = self.job, self.checkpoints
+        if checkpoints is not None and checkpoints.done:
+            return False
+        if isinstance(error.__cause__, Violation):
+            raise error.__cause__
+        if job.restartable and not self.world.happens(0.1):  # else the restart strategy has had enough
+            job.master.abandon()
+            if self._attempt is not None:
+                self._zombies.append(self._attempt)
+                self._attempt = None
+            if checkpoints is None:
+                return True
+            self.world.clock.advance(self.world.chance.randrange(100))
+            with suppress(JobExecutionError):  # its end is not committed
+                return checkpoints.failed(str(error.args[0]))
+        self._stop(Outcome.FAILED)
+        raise DriverDied from error
+
+    def _stop(self, outcome: Outcome) -> None:
+        self.world.savepoints = self.world.savepoints if outcome is Outcome.FAILED else 0
+        if self.checkpoints is not None:
+            self.checkpoints.stopped(outcome)
+            while self.checkpoints.work:
+                self._background()
+
+    # ---- steps
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing more comes of it."""
+        return self._attempt is None or self.job.master.over or self.job.master.error is not None
+
+    def one_thing(self) -> None:
+        """Do one of the things that could happen."""
+        world, attempt = self.world, self._attempt
+        assert attempt is not None
+        chance = world.chance
+        if world.task_crashes and world.happens(0.003):
+            world.task_crashes -= 1
+            self._kill(chance.choice(list(attempt.tasks)))
+            return
+        self._save()
+        choices = [*attempt.choices(), ("tick", None)]
+        if self.checkpoints is not None and self.checkpoints.work:
+            choices.append(("background", None))
+        if self._zombies and world.happens(1.0):
+            choices.append(("zombie", chance.choice(self._zombies)))
+        what, which = chance.choice(choices)
+        world.note(f"{what} {which if what != 'zombie' else ''} {world.clock.now()}")
+        match what:
+            case "task":
+                attempt.work(attempt.tasks[which], chance, world.conditions.in_flight)
+            case "block":
+                attempt.tasks[which[1]].receive(attempt.blocks[which].popleft())
+                attempt.carry(attempt.tasks[which[1]])
+            case "report":
+                self._deliver(attempt.reports[which].popleft())
+            case "order":
+                attempt.tasks[which].order(attempt.orders[which].popleft())
+                attempt.carry(attempt.tasks[which])
+            case "write":
+                attempt.reports[which].append(attempt.write(which))
+            case "tick":
+                self.job.master.tick()
+                self._send(self.job.master.discover(world.clock.now()))
+            case "background":
+                self._background()
+            case "zombie":
+                self._haunt(which)
+
+    def _save(self) -> None:
+        """Perhaps ask for a savepoint, or to be stopped with one."""
+        world, checkpoints = self.world, self.checkpoints
+        if checkpoints is None or not (world.savepoints or world.stops) or world.chance.random() > 0.003:
+            return
+        if world.stops and (self._stopping is None or self._stopping.done()):
+            world.stops -= 1
+            drains = world.conditions.program in COUNTING and world.chance.random() < 0.5
+            self._stopping = checkpoints.savepoint(None, Stop.DRAIN if drains else Stop.SUSPEND)
+        elif world.savepoints:
+            world.savepoints -= 1
+            self._saving.append(checkpoints.savepoint(None))
+
+    def saved(self) -> list[str]:
+        """Return the savepoints that were made, apart from the one that the job was stopped with."""
+        return [saving.result() for saving in self._saving if saving.done() and saving.exception() is None]
+
+    def _deliver(self, report: Report) -> None:
+        if isinstance(report, Snapshotted) and self.world.happens(self.world.conditions.lost_acks):
+            self._kill(report.task, lost=True)  # between the two nothing gets lost alone: the connection is
+            return
+        self._send(self.job.master.handle(report))
+
+    def _send(self, orders: list[tuple[TaskId, Order]]) -> None:
+        assert self._attempt is not None
+        for task, order in orders:
+            self._attempt.order(task, order)
+
+    def _background(self) -> None:
+        assert self.checkpoints is not None
+        self.checkpoints.work.popleft()()
+        self.world.check_committed()
+
+    def _kill(self, task: TaskId, lost: bool = False) -> None:
+        assert self._attempt is not None
+        last = Failed(task, error=TaskLost(f"{task} died, as planned"))
+        self._attempt.kill(task, self.world.chance, lost, last)
+
+    def _haunt(self, zombie: Attempt) -> None:
+        """Something of an earlier attempt still writes, or arrives."""
+        assert self._attempt is not None and zombie.number < self._attempt.number
+        task = self.world.chance.choice(list(zombie.tasks))
+        report: Any = None
+        if zombie.writing[task]:
+            report = zombie.write(task)
+        elif zombie.reports[task]:
+            report = zombie.reports[task].popleft()
+        if self.checkpoints is not None and isinstance(report, Snapshotted | NotSnapshotted | Finished):
+            self.checkpoints.take(report)
