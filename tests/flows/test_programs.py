@@ -30,7 +30,7 @@ def results_of(mode, parallelism, names, folder):
             stream = program.build(env)
             stream._apply("collect", CollectSink(name), **stream._width())
     client = env._submit("programs")
-    collectors = {name: client.collector(name) for name in names if not PROGRAMS[name].writes}
+    collectors = {name: client._collector(name) for name in names if not PROGRAMS[name].writes}
     for collector in collectors.values():
         collector.limit = float("inf")  # they are read one after the other, when the job is over
     client.run()
