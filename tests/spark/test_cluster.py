@@ -5,9 +5,10 @@ import pytest
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 SCRIPT = """
-import os, signal, sys
+import os, shutil, signal, sys
 from collections import Counter
 from pathlib import Path
+import pyspark
 from funken import *
 
 folder = Path(sys.argv[1])
@@ -59,6 +60,10 @@ run("continuous", ["count-is-killed"], **{
     "restart-strategy.type": "fixed-delay",
     "restart-strategy.fixed-delay.delay": "1 ms",
 })
+context = pyspark.SparkContext._active_spark_context
+logs = Path(pyspark.__file__).parent / "work" / context.applicationId  # executors of a local cluster write nowhere else
+context.stop()
+shutil.rmtree(logs)
 """
 
 

@@ -96,6 +96,20 @@ def test_a_reader_that_is_slow(mode, env, watch):
     watch.nothing_is_left(mode)
 
 
+@pytest.mark.ways("batch")
+def test_a_reader_that_is_slow_gets_everything(mode, env, watch):
+    """What a task collected is delivered when Spark has long forgotten the task."""
+    stream = env.from_source(NumberSequenceSource(1, 300_000), WatermarkStrategy.no_watermarks(), "numbers")
+    records = stream.execute_and_collect()
+    assert records.next() == 1
+    with pytest.raises(TimeoutError):
+        records.get_job_client().get_job_execution_result().result(3)
+
+    assert sum(records) == 300_000 * 300_001 // 2 - 1
+
+    watch.nothing_is_left(mode)
+
+
 def test_a_limit(mode, env, watch):
     stream = env.from_source(NumberSequenceSource(1, 300_000), WatermarkStrategy.no_watermarks(), "numbers")
 

@@ -109,7 +109,7 @@ class RuntimeContext:
         return self._context.subtask
 
     def get_attempt_number(self) -> int:
-        """Return how many times the job was restarted before this attempt."""
+        """Return how many attempts there were before: of the job, or of a task of a batch job that Spark repeats."""
         return self._context.attempt
 
     def get_job_parameter(self, key: str, default_value: str) -> str:

@@ -268,6 +268,9 @@ class BatchRunner(SparkRunner):
             carrier = spark.range(0, widths[0], 1, widths[0]) if job.frame is None else rows_over(job)
             try:
                 chain_of(carrier, widths, deployment).write.format("noop").mode("overwrite").save()
+                # The last reports may still be on their way, or wait for someone to read what was collected.
+                while not (job.master.ended.wait(_BEAT_SECONDS) or server.wait_gone(0)):
+                    pass
             except Exception as error:  # noqa: BLE001 - raised by the watching thread
                 failure.append(error)
 
