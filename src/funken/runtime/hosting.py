@@ -17,7 +17,7 @@ from funken.plan.physical import Edge, PhysicalPlan, Vertex
 from funken.runtime.chain import Chain, EdgeEnd
 from funken.runtime.inputs import Gate
 from funken.runtime.messages import Savepoint, TaskId, VertexMetrics
-from funken.runtime.outputs import Born, EdgeWriter, writer_for
+from funken.runtime.outputs import Born, EdgeWriter, HashWriter, writer_for
 from funken.runtime.settings import TaskSettings
 from funken.runtime.wire import Kind
 
@@ -102,6 +102,7 @@ class Hosting:
             barrier=lambda checkpoint: writer.control(Kind.BARRIER, checkpoint, self._details(checkpoint)),
             end=lambda: writer.control(Kind.END, 0),
             flush=writer.flush,
+            writer=writer if isinstance(writer, HashWriter) else None,
         )
 
     def _details(self, checkpoint: int) -> bytes:
