@@ -357,6 +357,7 @@ class StreamExecutionEnvironment:
               -> [1] by HASH
         level 1 (width 2)
           [1] sum -> print  x2
+              one loop: key (inlined) + sum
         """
         plan = self.compile()
         return explain_json(plan) if format == "json" else explain_text(plan)

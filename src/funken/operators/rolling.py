@@ -5,11 +5,13 @@ value once, at the end of the input, with the highest timestamp seen.
 
 Aggregates are keyed state, with a plain dict in front of it that takes all writes and most reads: it holds those written
 since the last checkpoint. A snapshot first moves them behind it, where the backend notes what changed. So the hot loop
-is the same with checkpoints and without, and without them everything stays in the dict.
+is the same with checkpoints and without, and without them everything stays in the dict. The loop is generated, with the
+bodies of key selector and function in it where they can be read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +19,7 @@ from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.calls import Call
 from funken.operators.context import OperatorContext
+from funken.operators.generated import LoopText
 from funken.state.backend import Table
 from funken.state.descriptors import ValueStateDescriptor
 from funken.state.keyed import NO_KEY
@@ -47,6 +50,7 @@ class RollingReduceLogic(Operator):
         self._new: dict[Any, Any] = {}
         self._kept: Table = {}
         self._last: dict[Any, int] = {}
+        self._loop = self._generate()
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
@@ -73,20 +77,23 @@ class RollingReduceLogic(Operator):
         if self._function.rich:
             self._process_with_state(values, timestamps)
             return
-        key, reduce, state, get, kept = self._key, self._reduce, self._new, self._new.get, self._kept.get
         results: list[Any] = []
-        append = results.append
-        # Hot: a key, a lookup, the user's function, a store, an append; nothing else.
-        for value in values:
-            of = key(value)
-            old = get(of, _MISSING)
-            if old is _MISSING:
-                old = kept(of, _MISSING)
-                state[of] = new = value if old is _MISSING else reduce(old, value)
-            else:
-                state[of] = new = reduce(old, value)
-            append(new)
+        self._loop(values, self._new, self._new.get, self._kept.get, results.append)
         self.output.emit(results, timestamps)
+
+    def _generate(self) -> Callable[..., None]:
+        text = LoopText("reduce", "values, state, get, kept, append")
+        text.name("missing", _MISSING)
+        key = text.step(self, self._key, "value")
+        reduce = text.step(self, self._reduce, "old", "value")
+        # Hot: a key, a lookup, the user's function, a store, an append; nothing else.
+        text.line("for value in values:")
+        text.line(f"of = {key.expression}", key)
+        text.line("old = get(of, missing)")
+        text.line("if old is missing: old = kept(of, missing)")
+        text.line(f"state[of] = new = value if old is missing else {reduce.expression}", reduce)
+        text.line("append(new)")
+        return text.compile()
 
     def _process_with_state(self, values: Values, timestamps: Timestamps) -> None:
         key, reduce, state, kept, store = self._key, self._reduce, self._new, self._kept, self.context.keyed

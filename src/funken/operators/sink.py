@@ -81,7 +81,7 @@ class ForEachLogic(CallOperator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Call for each."""
-        call = self._call
+        call = self.call
         for value in values:
             call(value)
 

@@ -14,7 +14,7 @@ class CallOperator(Operator):
 
     def __init__(self, function: Call) -> None:
         self._function = function
-        self._call = function.bind()
+        self.call = function.bind()
 
     def open(self) -> None:
         """Open the user's function."""
@@ -41,7 +41,7 @@ class MapLogic(CallOperator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Map a block."""
-        call, rest = self._call, iter(values)
+        call, rest = self.call, iter(values)
         self.output.emit([call(value) for value in rest], timestamps)
 
 
@@ -61,7 +61,7 @@ class FilterLogic(CallOperator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Filter a block."""
-        keep, rest = self._call, iter(values)
+        keep, rest = self.call, iter(values)
         if timestamps is None:
             kept, stamps = [value for value in rest if keep(value)], None
         else:
@@ -87,7 +87,7 @@ class FlatMapLogic(CallOperator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Expand a block."""
-        call = self._call
+        call = self.call
         results: list[Any] = []
         extend = results.extend
         if timestamps is None:
@@ -128,6 +128,6 @@ class MapBlockLogic(CallOperator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Hand the block over (a copy: the function may change it)."""
-        made = list(self._call(list(values)))
+        made = list(self.call(list(values)))
         if made:
             self.output.emit(made, timestamps if len(made) == len(values) else None)

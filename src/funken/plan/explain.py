@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from funken.plan.fusion import notes
 from funken.plan.physical import Edge, PhysicalPlan
 
 
@@ -17,6 +18,7 @@ def explain_text(plan: PhysicalPlan) -> str:
         for vertex in plan.at(level):
             times = f"  x{vertex.parallelism}" if vertex.parallelism > 1 else ""
             lines.append(f"  [{vertex.id}] {vertex.name}{times}")
+            lines += [f"      {note}" for note in notes(vertex, plan.edges)]
             lines += [f"      {_arrow(edge)}" for edge in plan.edges if edge.source == vertex.id]
     return "\n".join(lines)
 
@@ -52,6 +54,7 @@ def explain_json(plan: PhysicalPlan) -> str:
                      "description": n.description}
                     for n in vertex.nodes
                 ],
+                "notes": notes(vertex, plan.edges),
             }
             for vertex in plan.vertices
         ],

@@ -14,6 +14,8 @@ from typing import Any
 
 from funken.errors import FunkenError, JobExecutionError, OperatorFailed, TaskLost
 from funken.operators.base import Operator
+from funken.operators.generated import add_frames, step_at
+from funken.runtime.fusion import Fused
 from funken.runtime.messages import Failed, TaskId
 from funken.runtime.wire import shown
 
@@ -38,13 +40,20 @@ class Guard:
 
 def blame(error: BaseException, subtask: int) -> JobExecutionError:
     """Say in which operator, and at which record, an exception was raised: read from the frames it passed through."""
+    add_frames(error)
     operator, record, found = None, "", error.__traceback__
     while found is not None:
         frame = found.tb_frame
         owner = frame.f_locals.get("self")
+        if isinstance(owner, Fused):
+            owner = owner.last
         if isinstance(owner, Operator) and hasattr(owner, "context"):
             operator = owner.context.operator
             record = ""
+        step = step_at(found)
+        if step is not None:
+            operator = step.operator.context.operator
+            record = f" at the record {shown(frame.f_locals[step.arguments[-1]])}"
         if operator is not None and not record and _is_ours(frame.f_code.co_filename):
             record = "".join(f" at the record {shown(value)}" for value in _at_hand(frame.f_locals))
         found = found.tb_next

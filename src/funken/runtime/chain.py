@@ -12,7 +12,11 @@ from typing import Any
 from funken.ids import OperatorId
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
+from funken.operators.stateless import CallOperator
+from funken.plan.fusion import fused_runs
 from funken.plan.physical import Edge, Vertex
+from funken.runtime.fusion import Fused
+from funken.runtime.outputs import HashWriter
 
 Emit = Callable[[Values, Timestamps], None]
 
@@ -20,7 +24,7 @@ Emit = Callable[[Values, Timestamps], None]
 class EdgeEnd:
     """How a chain sees an outgoing edge, exchange or local alike."""
 
-    __slots__ = ("barrier", "edge", "emit", "end", "flush", "idle", "watermark")
+    __slots__ = ("barrier", "edge", "emit", "end", "flush", "idle", "watermark", "writer")
 
     def __init__(
         self,
@@ -31,6 +35,7 @@ class EdgeEnd:
         barrier: Callable[[int], None],
         end: Callable[[bool], None],
         flush: Callable[[], None],
+        writer: HashWriter | None = None,
     ) -> None:
         self.edge = edge
         self.emit = emit
@@ -39,6 +44,7 @@ class EdgeEnd:
         self.barrier = barrier
         self.end = end
         self.flush = flush
+        self.writer = writer
 
 
 def _nothing(values: Values, timestamps: Timestamps) -> None:
@@ -72,6 +78,13 @@ class Chain:
         children: dict[OperatorId, list[tuple[str | None, Operator]]] = {node.id: [] for node in vertex.nodes}
         for node in vertex.nodes[1:]:
             children[node.inputs[0].upstream].append((node.inputs[0].side, operators[node.id]))
+        #: what takes the place of an operator's ``process``: the loop of the run that it begins
+        self._process = {operator: operator.process for operator in self._order}
+        for run in fused_runs(vertex, [end.edge for end in ends]):
+            writer = next((end.writer for end in ends if end.edge is run.edge), None)
+            found = [op for node in run.nodes if isinstance(op := operators[node.id], CallOperator)]
+            loop = Fused(found, writer)
+            self._process[operators[run.nodes[0].id]] = loop.process
         for node in vertex.nodes:
             leaving = [end for end in ends if end.edge.source_node == node.id]
             output = self._wire(children[node.id], leaving)
@@ -79,15 +92,14 @@ class Chain:
         self._inputs_closed: set[int] = set()
         self.snapshot: Callable[[int], None] = lambda checkpoint: None
 
-    @staticmethod
-    def _wire(children: list[tuple[str | None, Operator]], leaving: list[EdgeEnd]) -> Output:
+    def _wire(self, children: list[tuple[str | None, Operator]], leaving: list[EdgeEnd]) -> Output:
         output = Output()
-        main: list[Emit] = [op.process for side, op in children if side is None]
+        main: list[Emit] = [self._process[op] for side, op in children if side is None]
         main += [end.emit for end in leaving if end.edge.side is None]
         sides: dict[str, list[Emit]] = {}
         for side, op in children:
             if side is not None:
-                sides.setdefault(side, []).append(op.process)
+                sides.setdefault(side, []).append(self._process[op])
         for end in leaving:
             if end.edge.side is not None:
                 sides.setdefault(end.edge.side, []).append(end.emit)
@@ -106,7 +118,7 @@ class Chain:
     def process(self, index: int, values: Values, timestamps: Timestamps) -> None:
         """Hand a block to the head."""
         if index == 0:
-            self.head.process(values, timestamps)
+            self._process[self.head](values, timestamps)
         else:
             self.head.process_second(values, timestamps)
 

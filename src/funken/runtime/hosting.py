@@ -31,7 +31,7 @@ from funken.runtime.inflight import (
 )
 from funken.runtime.inputs import Gate
 from funken.runtime.messages import Savepoint, TaskId, VertexMetrics
-from funken.runtime.outputs import Born, EdgeWriter, writer_for
+from funken.runtime.outputs import Born, EdgeWriter, HashWriter, writer_for
 from funken.runtime.settings import TaskSettings
 from funken.runtime.wire import Header, Kind
 
@@ -131,6 +131,7 @@ class Hosting:
             barrier=lambda checkpoint: self._send_barrier(writer, checkpoint),
             end=lambda pauses: writer.control(Kind.END, int(pauses)),
             flush=flush,
+            writer=writer if isinstance(writer, HashWriter) else None,
         )
 
     def _send_barrier(self, writer: EdgeWriter, checkpoint: int) -> None:

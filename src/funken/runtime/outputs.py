@@ -134,7 +134,7 @@ class HashWriter(EdgeWriter):
         super().__init__(*args)
         partitioning = self.edge.partitioning
         assert isinstance(partitioning, Hash)
-        self._key = partitioning.key.bind()
+        self.key = partitioning.key.bind()
         limit, width = self.edge.target_max_parallelism, self.edge.target_parallelism
         # Hot: a dict from key to the bound append of its target's buffer, so that a record costs the key function,
         # one dict lookup and one append.
@@ -145,27 +145,42 @@ class HashWriter(EdgeWriter):
 
     def emit(self, values: Values, timestamps: Timestamps) -> None:
         """Spread a block by key."""
-        key = self._key
-        stamps = self._align(timestamps)
         try:
-            if stamps is None:
-                append = self._append
-                for value in values:
-                    append[key(value)](value)
-            else:
-                appends = self._appends
-                for value, timestamp in zip(values, stamps, strict=True):
-                    add, stamp = appends[key(value)]
-                    add(value)
-                    stamp(timestamp)
+            self.spread(self._by_key, self._by_key_stamped, values, timestamps)
         except TypeError as error:
             if isinstance(error, FunkenError) or "unhashable" not in str(error):
                 raise
-            raise InvalidProgram(
-                f"key_by after operator {self._operator!r}: {error}. Return something hashable from the key selector, "
-                "for example a tuple instead of a list."
-            ) from error
+            raise self.unhashable(error) from error
+
+    def spread(
+        self, plain: Callable[..., None], stamped: Callable[..., None], values: Values, timestamps: Timestamps
+    ) -> None:
+        """Let a loop append the records of a block where they belong: ``plain`` without timestamps, ``stamped`` with."""
+        stamps = self._align(timestamps)
+        if stamps is None:
+            plain(self._append, values)
+        else:
+            stamped(self._appends, values, stamps)
         self._send_full()
+
+    def _by_key(self, append: KeyRouter, values: Values) -> None:
+        key = self.key
+        for value in values:
+            append[key(value)](value)
+
+    def _by_key_stamped(self, appends: KeyRouter, values: Values, stamps: list[int]) -> None:
+        key = self.key
+        for value, timestamp in zip(values, stamps, strict=True):
+            add, stamp = appends[key(value)]
+            add(value)
+            stamp(timestamp)
+
+    def unhashable(self, error: TypeError) -> InvalidProgram:
+        """Say that the key selector returned something without a hash."""
+        return InvalidProgram(
+            f"key_by after operator {self._operator!r}: {error}. Return something hashable from the key selector, "
+            "for example a tuple instead of a list."
+        )
 
 
 class RebalanceWriter(EdgeWriter):

@@ -11,6 +11,7 @@ credit, so that a slow operator holds up the reader, Spark's shuffle behind it, 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import queue
 import socket
@@ -40,6 +41,7 @@ _CREDITS = 4
 _MEASURE_SECONDS = 0.5
 _WRITE_SECONDS = 600.0
 _QUEUE_SECONDS = 0.005
+_COLLECT_EVERY = 50_000
 _INPUT_ENDED = object()
 _DRIVER_GONE = object()
 _WAKE = object()
@@ -102,6 +104,16 @@ def load_program(deployment: Deployment) -> Any:
     return plan
 
 
+def _collect_rarely() -> None:
+    """Let the collector of cycles alone with what is there already, and run seldom: blocks are tens of thousands of tuples.
+
+    Measured on the keyed job: 22 % of the CPU time per record with Python's own threshold of 700 (decision 0004).
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_EVERY, *gc.get_threshold()[1:])
+
+
 class TaskShell:
     """Runs one task in this process."""
 
@@ -141,6 +153,7 @@ class TaskShell:
                 wake=lambda: self._mailbox.put(_WAKE), deliver=self._deliver_to(control),
             )  # fmt: skip
             task.open()
+            _collect_rarely()
             control.send(Started(self._id, pid=pid, host=host))
             yield from self._loop(task, control)
             if not self._continuous and not self._stop:
