@@ -16,6 +16,7 @@ from funken import (
     Configuration,
     DataGeneratorSource,
     DataStream,
+    DiscardingSink,
     JobClient,
     NumberSequenceSource,
     StreamExecutionEnvironment,
@@ -103,7 +104,7 @@ def main() -> None:
     stream = PROGRAMS[args.program](numbers(env, args.rate, 10**12))
     if args.program == "grep":
         stream = stream.rebalance().map(lambda line: line)
-    stream.map_block(lambda block: []).name("discard")
+    stream.sink_to(DiscardingSink())
     client = env.execute_async(args.program)
     try:
         print(json.dumps(measure(client, args.seconds, 1 if args.program == "keyed" else 0)))

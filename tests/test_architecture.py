@@ -24,6 +24,7 @@ LAYERS = (
     {"checkpoint"},
     {"plan"},
     {"operators", "connectors"},
+    {"vector"},
     {"windowing", "state", "timing"},
     {"metrics", "types"},
     {"config", "ids", "errors"},

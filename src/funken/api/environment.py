@@ -23,6 +23,7 @@ from funken.plan.explain import explain_json, explain_text
 from funken.plan.graph import StreamGraph
 from funken.plan.nodes import Input
 from funken.plan.physical import PhysicalPlan, compile_plan
+from funken.plan.vectorize import vectorize
 from funken.runtime.checkpointing import JobCheckpoints
 from funken.runtime.job import Job, Runner, runner_for
 from funken.runtime.master import JobMaster
@@ -221,7 +222,8 @@ class StreamExecutionEnvironment:
         if width < 1:
             width = runner.default_parallelism(conf, self._session) if runner is not None else 1
         title = name or conf.get(config.NAME)
-        return compile_plan(graph, title, width, conf.get(config.MAX_PARALLELISM), conf.get(config.CHAINING))
+        plan = compile_plan(graph, title, width, conf.get(config.MAX_PARALLELISM), conf.get(config.CHAINING))
+        return vectorize(plan) if conf.get(config.VECTORIZED) else plan
 
     def explain(self, format: str = "text") -> str:
         """Return the compiled plan: levels, vertices, edges; ``format`` is ``text`` or ``json``.

@@ -51,6 +51,8 @@ class Operator:
     context: OperatorContext
     output: Output
     current_watermark: int = MIN_TIMESTAMP
+    columnar = False
+    """Whether the operator takes and gives columns (``funken/vector``) besides lists; others are never given any."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings; no user code runs here."""

@@ -20,7 +20,7 @@ Emit = Callable[[Values, Timestamps], None]
 class EdgeEnd:
     """How a chain sees an outgoing edge, exchange or local alike."""
 
-    __slots__ = ("barrier", "edge", "emit", "end", "flush", "idle", "watermark")
+    __slots__ = ("barrier", "columnar", "edge", "emit", "end", "flush", "idle", "watermark")
 
     def __init__(
         self,
@@ -31,7 +31,9 @@ class EdgeEnd:
         barrier: Callable[[int], None],
         end: Callable[[], None],
         flush: Callable[[], None],
+        columnar: bool = False,
     ) -> None:
+        self.columnar = columnar
         self.edge = edge
         self.emit = emit
         self.watermark = watermark
@@ -43,6 +45,13 @@ class EdgeEnd:
 
 def _nothing(values: Values, timestamps: Timestamps) -> None:
     """Drop a block that nobody reads."""
+
+
+def _in_rows(emit: Emit) -> Emit:
+    """Give lists to what takes no columns."""
+    from funken.vector.columns import rows  # noqa: PLC0415 - NumPy is loaded only where there are columns
+
+    return lambda values, timestamps: emit(*rows(values, timestamps))
 
 
 def _all(calls: list[Any]) -> Any:
@@ -74,16 +83,19 @@ class Chain:
             children[node.inputs[0].upstream].append((node.inputs[0].side, operators[node.id]))
         for node in vertex.nodes:
             leaving = [end for end in ends if end.edge.source_node == node.id]
-            output = self._wire(children[node.id], leaving)
+            output = self._wire(children[node.id], leaving, operators[node.id].columnar)
             operators[node.id].setup(contexts[node.id], output)
         self._inputs_closed: set[int] = set()
+        #: whether no operator calls a function per record, unless a kernel cannot compute a block
+        self.columnar = all(operator.columnar for operator in self._order)
         self.snapshot: Callable[[int], None] = lambda checkpoint: None
 
     @staticmethod
-    def _wire(children: list[tuple[str | None, Operator]], leaving: list[EdgeEnd]) -> Output:
+    def _wire(children: list[tuple[str | None, Operator]], leaving: list[EdgeEnd], columnar: bool) -> Output:
         output = Output()
-        main: list[Emit] = [op.process for side, op in children if side is None]
-        main += [end.emit for end in leaving if end.edge.side is None]
+        takers: list[tuple[Emit, bool]] = [(op.process, op.columnar) for side, op in children if side is None]
+        takers += [(end.emit, end.columnar) for end in leaving if end.edge.side is None]
+        main: list[Emit] = [_in_rows(emit) if columnar and not takes else emit for emit, takes in takers]
         sides: dict[str, list[Emit]] = {}
         for side, op in children:
             if side is not None:
@@ -98,6 +110,12 @@ class Chain:
         output.idle = _all([op.idle for _, op in children] + [end.idle for end in leaving])
         return output
 
+    @staticmethod
+    def _rows(values: Values, timestamps: Timestamps) -> tuple[Values, Timestamps]:
+        from funken.vector.columns import rows  # noqa: PLC0415 - NumPy is loaded only where there are columns
+
+        return rows(values, timestamps)
+
     def open(self) -> None:
         """Open all operators, the last one first, as Flink does."""
         for operator in reversed(self._order):
@@ -105,6 +123,8 @@ class Chain:
 
     def process(self, index: int, values: Values, timestamps: Timestamps) -> None:
         """Hand a block to the head."""
+        if type(values) is not list and not self.head.columnar:
+            values, timestamps = self._rows(values, timestamps)
         if index == 0:
             self.head.process(values, timestamps)
         else:

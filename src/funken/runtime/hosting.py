@@ -21,13 +21,16 @@ from funken.runtime.outputs import Born, EdgeWriter, writer_for
 from funken.runtime.settings import TaskSettings
 from funken.runtime.wire import Kind
 
+COLUMNS_FACTOR = 8
+"""A vertex that works on columns is given so many times the records at once: a block costs it, a record hardly anything."""
+
 MakeContext = Callable[[Vertex, Node], OperatorContext]
 
 
 class Hosted:
     """One vertex of a task, at work; ``gate`` is ``None`` for a vertex that begins with a source."""
 
-    __slots__ = ("chain", "gate", "metrics", "source", "vertex", "writers")
+    __slots__ = ("chain", "factor", "gate", "metrics", "source", "vertex", "writers")
 
     def __init__(self, vertex: Vertex, chain: Chain, writers: list[EdgeWriter]) -> None:
         self.vertex = vertex
@@ -36,6 +39,7 @@ class Hosted:
         self.gate: Gate | None = None
         self.source = chain.head if isinstance(chain.head, SourceOperator) else None
         self.metrics = VertexMetrics()
+        self.factor = COLUMNS_FACTOR if chain.columnar else 1
 
 
 class Hosting:
@@ -102,6 +106,7 @@ class Hosting:
             barrier=lambda checkpoint: writer.control(Kind.BARRIER, checkpoint, self._details(checkpoint)),
             end=lambda: writer.control(Kind.END, 0),
             flush=writer.flush,
+            columnar=writer.columnar,
         )
 
     def _details(self, checkpoint: int) -> bytes:
@@ -131,6 +136,7 @@ class Hosting:
             barrier=lambda checkpoint: gate().barrier(channel, checkpoint),
             end=lambda: gate().end(channel),
             flush=lambda: None,
+            columnar=True,  # the chain behind the gate turns them into lists if its head wants that
         )
 
     def _channels(self, vertex: Vertex) -> list[tuple[tuple[int, int], int]]:

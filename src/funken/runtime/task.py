@@ -194,12 +194,12 @@ class Task:
             self._work.append((hosted, head, [], None))
             return
         values, timestamps = decode_records(data)
-        size = self._piece
+        size = self._piece * hosted.factor
         if len(values) <= size:
             self._work.append((hosted, head, values, timestamps))
             return
         for start in range(0, len(values), size):
-            stamps = timestamps and timestamps[start : start + size]
+            stamps = None if timestamps is None else timestamps[start : start + size]
             self._work.append((hosted, head, values[start : start + size], stamps))
 
     def step(self) -> None:
@@ -234,6 +234,7 @@ class Task:
             latency = bucket_of(int(age * 1e6))
             metrics.latency[latency] = metrics.latency.get(latency, 0) + 1
             self._queueing.saw(self._born.at, age)
+        records //= hosted.factor
         if seconds > _PIECE_SECONDS and records > 1:
             self._piece = max(1, int(records * _PIECE_SECONDS / seconds))
         elif records >= self._piece < self._settings.block_records and seconds < _PIECE_SECONDS / 4:
@@ -252,7 +253,7 @@ class Task:
             begin = self._clock.monotonic()
             self._born.at = self._clock.wall()
             with self._guard():
-                found = hosted.source.poll(self._piece, self._now)
+                found = hosted.source.poll(self._piece * hosted.factor, self._now)
                 if found == 0:
                     self._measure_source(hosted, begin)
                 if found is None:
