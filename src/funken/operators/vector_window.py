@@ -39,7 +39,8 @@ class VectorWindows(AlignedWindows):
                 self._kernels.append(Kernel(Call(function.target, "add"), spec.traced))
             case Reduced(function):
                 self._kernels.append(Kernel(function, spec.traced))
-        self._arrays: dict[int, ArrayPane] = {}
+        #: ``_panes`` under the type it has here; their order is that of the record path
+        self._mixed: dict[int, Pane | ArrayPane] = self._panes  # type: ignore[assignment]
         self._returns = 0
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
@@ -110,46 +111,46 @@ class VectorWindows(AlignedWindows):
             for start in self._windows_of(first):
                 yield start, None
             return
-        slices = np.unique((stamps - self._offset) // self._slice).tolist()
-        starts = {start for number in slices for start in self._windows_of(number * self._slice + self._offset)}
-        for start in sorted(starts):
+        slices, at = np.unique((stamps - self._offset) // self._slice, return_index=True)
+        in_order = [number * self._slice + self._offset for number in slices[np.argsort(at)].tolist()]
+        for start in dict.fromkeys(start for first in in_order for start in self._windows_of(first)):
             yield start, (stamps >= start) & (stamps < start + self._size)
 
     def _array(self, start: int) -> ArrayPane:
         """Return a pane as arrays; raise ``Unfit`` if it is a dict of something else."""
-        pane = self._arrays.get(start)
-        if pane is None:
-            aggregate = self._vector.aggregate
-            pane = ArrayPane(self._vector.shape if aggregate is None else aggregate.shape)
-            stored = self._panes.get(start)
-            if stored is None:
-                self._expect(start)
-            else:
-                pane.load(stored)
-                del self._panes[start]
-            self._arrays[start] = pane
+        found = self._mixed.get(start)
+        if isinstance(found, ArrayPane):
+            return found
+        aggregate = self._vector.aggregate
+        pane = ArrayPane(self._vector.shape if aggregate is None else aggregate.shape)
+        if found is None:
+            self._expect(start)
+        else:
+            pane.load(found)
+        self._mixed[start] = pane
         return pane
 
     # ---- what the record path asks for
 
     def _pane(self, start: int) -> Pane:
-        pane = self._arrays.pop(start, None)
-        if pane is not None:
+        pane = self._mixed.get(start)
+        if isinstance(pane, ArrayPane):
             self._returns += 1
             self._panes[start] = pane.stored()
         return super()._pane(start)
 
-    def _waiting(self) -> list[int]:
-        return sorted([*self._panes, *self._arrays])
-
     def _take(self, start: int) -> Pane:
-        pane = self._arrays.pop(start, None)
-        return super()._take(start) if pane is None else pane.stored()
+        return _stored(self._mixed.pop(start))
 
     def snapshot(self) -> Any:
         """Return ``(key, window start, contents)`` by key group."""
-        panes = {**self._panes, **{start: pane.stored() for start, pane in self._arrays.items()}}
-        return self._groups.sort((key, start, stored) for start, pane in panes.items() for key, stored in pane.items())
+        return self._groups.sort(
+            (key, start, stored) for start, pane in self._mixed.items() for key, stored in _stored(pane).items()
+        )
+
+
+def _stored(pane: Pane | ArrayPane) -> Pane:
+    return pane.stored() if isinstance(pane, ArrayPane) else pane
 
 
 def _stamped_rows(values: Columns, timestamps: Array) -> tuple[Values, list[int]]:

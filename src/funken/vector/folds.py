@@ -7,7 +7,7 @@ run record by record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from funken.vector.expressions import (
@@ -25,6 +25,7 @@ from funken.vector.expressions import (
     NotVectorizable,
     Sequence,
     Shape,
+    Unary,
     leaves_of,
     shape_of_value,
     shown,
@@ -117,6 +118,12 @@ def _leaf(expression: Expression, path: tuple[int, ...]) -> Expression:
         if any(not isinstance(each, Input | Item) for each in expression.before):
             raise NotVectorizable("computes something that is not part of its result")
         return _leaf(expression.result, path)
+    if isinstance(expression, Choose) and path:
+        if not _is_total(expression.condition):
+            raise NotVectorizable("chooses between whole records by something that may raise")
+        then, otherwise = _leaf(expression.then, path), _leaf(expression.otherwise, path)
+        # Compared as text: a 1 is not a 1.0 here.
+        return then if repr(then) == repr(otherwise) else replace(expression, then=then, otherwise=otherwise)
     for depth, index in enumerate(path):
         if isinstance(expression, Make):
             expression = expression.items[index]
@@ -125,6 +132,18 @@ def _leaf(expression: Expression, path: tuple[int, ...]) -> Expression:
         else:
             raise NotVectorizable("chooses between whole records")
     return _plain(expression)
+
+
+def _is_total(expression: Expression) -> bool:
+    """Whether evaluating it never raises."""
+    match expression:
+        case Compare(_, left, right):
+            return _is_total(left) and _is_total(right)
+        case Unary(op, operand):
+            return op in ("not", "bool") and _is_total(operand)
+        case Item(record):
+            return _is_total(record)
+    return isinstance(expression, Input | Constant)
 
 
 def _plain(expression: Expression) -> Expression:

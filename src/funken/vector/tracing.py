@@ -155,6 +155,7 @@ class _Marker:
 
 
 _NULL = _Marker("null")
+_NONE = _Marker("none", "None")
 
 
 class _Tracer:
@@ -195,7 +196,7 @@ class _Tracer:
             if name in _IGNORED:
                 continue
             if name in ("RETURN_VALUE", "RETURN_CONST"):
-                value = _expression(stack.pop()) if name == "RETURN_VALUE" else self._constant(argument)
+                value = _expression(stack.pop() if name == "RETURN_VALUE" else self._loaded(argument))
                 return Sequence(dropped, value) if dropped else value
             if name in ("JUMP_FORWARD",):
                 number = self._at[argument]
@@ -217,6 +218,9 @@ class _Tracer:
             else:
                 self._step(name, instruction, stack)
 
+    def _loaded(self, value: Any) -> Any:
+        return _NONE if value is None else self._constant(value)
+
     def _load(self, variables: dict[str, Any], name: str) -> Any:
         if name not in variables:
             raise NotVectorizable(f"uses the variable {name!r} before it has a value")
@@ -230,6 +234,8 @@ class _Tracer:
             raise NotVectorizable("has a loop" if there < here else "compares with None")
         value = stack.pop()
         condition = _expression(value)
+        if isinstance(condition, Unary) and condition.op == "bool":
+            condition = condition.operand  # 3.13 asks for the truth in an instruction of its own
         jumping = [*stack, value] if name.endswith("OR_POP") else stack
         jumped = self._follow(there, jumping, variables, dropped)
         stayed = self._follow(here, stack, variables, dropped)
@@ -248,7 +254,7 @@ class _Tracer:
                 raise NotVectorizable(f"uses the operator {op}")
             stack.append(Binary(op, left, right) if name == "BINARY_OP" else Compare(op, left, right))
         elif name == "LOAD_CONST":
-            stack.append(self._constant(value))
+            stack.append(self._loaded(value))
         elif name in ("LOAD_METHOD", "LOAD_ATTR"):
             self._attribute(name, argument, value, stack)
         elif name == "CALL":
@@ -311,7 +317,7 @@ class _Tracer:
         if isinstance(value, tuple | frozenset):
             return Make(tuple(self._constant(item) for item in value))
         if type(value) not in (int, float, bool, str):
-            raise NotVectorizable(f"uses {value!r}" if value is None else f"uses {_article(value)}")
+            raise NotVectorizable(f"uses {_article(value)}")
         if (type(value) is int and not LOWEST <= value <= HIGHEST) or (type(value) is str and not is_text(value)):
             raise NotVectorizable(f"uses {value!r}, which no column can hold")
         return Constant(value)
