@@ -71,7 +71,7 @@ def exactly(records: list[Any]) -> list[Any]:
     return [(repr(record), shape_of_value(record)) for record in records]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(source=_sources(), records=RECORDS | SMALL)
 def test_kernels_give_what_python_gives(source: str, records: list[Any]) -> None:
     function = eval(f"lambda r: {source}")  # the source is this test's own

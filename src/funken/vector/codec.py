@@ -77,11 +77,11 @@ def _widened(written: tuple[str, int, bytes]) -> Array:
 
 def _text(array: Any) -> tuple[bytes, bytes]:
     """Return offsets, from 0, and the text they point into, of an array that may be a slice of a longer one."""
-    _, offsets_buffer, text = array.buffers()
-    offsets = np.frombuffer(offsets_buffer, np.int32, len(array) + 1, array.offset * 4)
+    from funken.vector.text import parts_of  # noqa: PLC0415 - the same
+
+    offsets, content = parts_of(array)
     first, last = int(offsets[0]), int(offsets[-1])
-    content = b"" if text is None else bytes(memoryview(text)[first:last])
-    return (offsets - np.int32(first)).tobytes(), content
+    return (offsets - np.int32(first)).tobytes(), content[first:last].tobytes()
 
 
 __all__ = ["TAG", "decode", "encode"]

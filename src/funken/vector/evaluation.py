@@ -38,6 +38,8 @@ from funken.vector.expressions import (
     shape_of_value,
 )
 
+_MOST_BYTES = 2**30
+"""Offsets of text have 32 bits."""
 _EXACT = 2**53
 """Ints up to this have a float."""
 
@@ -236,6 +238,10 @@ class _Evaluation:
             raise Unfit("a search for different texts")
         if not part.data:
             return _constant(True)
+        if kernel == "match_substring":
+            from funken.vector.text import contains  # noqa: PLC0415 - the same
+
+            return Column(BOOL, contains(text.data, part.data))
         return Column(BOOL, _mask(getattr(_arrow(), kernel)(text.data, pattern=part.data)))
 
     def _text(self, parts: list[Column]) -> Column:
@@ -244,7 +250,12 @@ class _Evaluation:
             return _constant("".join(text.data for text in texts))
         if len(texts) == 1:
             return texts[0]
-        return Column(STR, _arrow().binary_join_element_wise(*[_scalar(text) for text in texts], ""))
+        sizes = [len(text.data) * 4 * self._length if text.constant else text.data.nbytes for text in texts]
+        if sum(sizes) > _MOST_BYTES:
+            raise Unfit("text too long for one array")
+        from funken.vector.text import joined_text  # noqa: PLC0415 - Arrow takes 0.1 s, and is needed for text only
+
+        return Column(STR, joined_text([text.data for text in texts], self._length))
 
     def _as_text(self, column: Column) -> Column:
         if column.kind == STR:
