@@ -226,7 +226,7 @@ class StreamExecutionEnvironment:
         return vectorize(plan) if conf.get(config.VECTORIZED) else plan
 
     def explain(self, format: str = "text") -> str:
-        """Return the compiled plan: levels, vertices, edges; ``format`` is ``text`` or ``json``.
+        """Return the compiled plan: levels, vertices, which operators are vectorized, edges; as ``text`` or ``json``.
 
         >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
         >>> _ = env.from_collection([1]).key_by(lambda x: x).sum().print()
@@ -234,9 +234,12 @@ class StreamExecutionEnvironment:
         Flink Streaming Job: 2 levels, 3 task slots
         level 0 (width 1)
           [0] collection
+              collection: per record: CollectionSource makes no columns
               -> [1] by HASH
         level 1 (width 2)
           [1] sum -> print  x2
+              sum: per record: 'collection' gives it single records
+              print: per record: 'sum' gives it single records
         """
         plan = self.compile()
         return explain_json(plan) if format == "json" else explain_text(plan)

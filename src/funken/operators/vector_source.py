@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -51,9 +52,8 @@ class VectorSourceOperator(SourceOperator):
 
 def function_call(function: Any, method: str) -> Call:
     """Return a function, a bound method or an object with a method as a call whose method, if any, is named."""
-    owner = getattr(function, "__self__", None)
-    if owner is not None and hasattr(function, "__func__"):
-        return Call(owner, function.__name__)
+    if isinstance(function, MethodType):
+        return Call(function.__self__, function.__name__)
     return Call(function) if callable(function) else Call(function, method)
 
 

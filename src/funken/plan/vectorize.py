@@ -9,6 +9,7 @@ columns that nobody computes on are not made.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import MethodType
 from typing import Any
 
 from funken.connectors.datagen import DataGeneratorSource, NumberSequenceSource
@@ -236,9 +237,11 @@ def _key(call: Call, shape: Shape) -> Traced:
 
 
 def _traced(function: Any, method: str, arguments: int) -> Traced:
-    owner = getattr(function, "__self__", None)
-    if owner is not None and hasattr(function, "__func__"):
-        return trace(owner, function.__name__, arguments)
+    if isinstance(function, MethodType):
+        owner, name = function.__self__, function.__name__
+        if getattr(type(owner), name, None) is not function.__func__:
+            raise NotVectorizable(f"{name} is no plain method")
+        return trace(owner, name, arguments)
     return trace(function, None, arguments) if callable(function) else trace(function, method, arguments)
 
 
