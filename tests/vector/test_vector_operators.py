@@ -97,6 +97,8 @@ PROGRAMS: dict[str, Any] = {
     "min": lambda keyed: keyed.min(1),
     "max": lambda keyed: keyed.max(-3),
     "mixed": lambda keyed: keyed.reduce(lambda a, b: (a[0], a[1] + b[1], a[2], b[3])),
+    "floats": lambda keyed: keyed.sum(2),
+    "float of int": lambda keyed: keyed.reduce(lambda a, b: (a[0], a[1], a[2] + b[0] * 0.1, b[3])),
     "last": lambda keyed: keyed.reduce(lambda a, b: (b[0], b[1] + 1, b[2], True)),
     "computed": lambda keyed: keyed.reduce(lambda a, b: (a[0], a[1] + b[1] * 2, a[2], a[3])),
     "difference": lambda keyed: keyed.reduce(lambda a, b: (a[0], a[1] - 1, a[2], a[3])),
@@ -165,6 +167,26 @@ def test_many_keys_and_text_keys() -> None:
         columns.feed_columns(records[start : start + 15_000])
         oracle.feed_block(records[start : start + 15_000])
     assert columns.output == oracle.output
+
+
+def test_floats_are_added_one_after_the_other() -> None:
+    vector, plain = both_specs(("int", "float"), lambda stream: stream.key_by(name).sum(1))
+    records = [(number * 7919 % 40 if number % 3 else 0, 0.1 * number) for number in range(3000)]
+    columns, oracle = ColumnsHarness(vector), OperatorHarness(plain, keyed=True)
+    for start in (0, 2000):
+        columns.feed_columns(records[start : start + 2000])
+        oracle.feed_block(records[start : start + 2000])
+    assert columns.output == oracle.output
+
+
+def test_text_that_is_not_the_key_stays_that_of_the_first_record() -> None:
+    vector, plain = both_specs(("int", "str", "int"), lambda stream: stream.key_by(name).sum(2))
+    columns, oracle = ColumnsHarness(vector), OperatorHarness(plain, keyed=True)
+    for records in ([(1, "a", 1), (2, "b", 2), (1, "c", 3)], [(2, "d", 4), (3, "e", 5)]):
+        columns.feed_columns(records)
+        oracle.feed_block(records)
+    assert columns.output == oracle.output
+    assert sorted_state(columns.snapshot()) == sorted_state(oracle.snapshot())
 
 
 def test_an_overflow_goes_on_with_python_ints() -> None:

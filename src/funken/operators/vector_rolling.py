@@ -19,9 +19,9 @@ from funken.operators.vector_stateless import Kernel
 from funken.operators.vectorized import VectorReduce
 from funken.vector.columns import Array, Column, Columns, column_of, rows
 from funken.vector.evaluation import Unfit, evaluate
-from funken.vector.expressions import HIGHEST, INT, LOWEST, STR, Input, leaves_of, shape_of_value
+from funken.vector.expressions import FLOAT, HIGHEST, INT, LOWEST, STR, Input, leaves_of, shape_of_value
 from funken.vector.folds import FIRST, LAST, MAX, SUM, Fold
-from funken.vector.groups import Groups, running_most, running_sum
+from funken.vector.groups import Groups, running_float_sum, running_most, running_sum
 from funken.vector.keys import Slots
 
 _TYPES = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.object_}
@@ -183,6 +183,11 @@ class VectorReduceLogic(RollingReduceLogic):
             self._clear()
 
 
+def _objects(array: Array) -> Array:
+    """Return text as an array of Python objects."""
+    return np.array(array.to_pylist(), np.object_)
+
+
 def _grown(array: Array, size: int) -> Array:
     grown = np.zeros(size, array.dtype)
     grown[: len(array)] = array
@@ -208,15 +213,22 @@ class _Step:
             data[self._firsts] = own.array(self.block.length).take(self._firsts)
             column = Column(of.kind, data)
         kept = column.array(self.block.length).take(self.groups.order.take(self.groups.ends))
-        return column, np.array(kept.to_pylist(), np.object_) if own.kind == STR else kept
+        return column, _objects(kept) if own.kind == STR else kept
 
     def first(self, own: Column, before: Array) -> tuple[Column, Array]:
         """The value of the first record stays."""
-        before[self._new] = own.array(self.block.length).take(self._firsts)
-        return Column(own.kind, self.groups.back(self.groups.spread(before))), before
+        begins = own.array(self.block.length).take(self._firsts)
+        before[self._new] = _objects(begins) if own.kind == STR else begins
+        values = self.groups.back(self.groups.spread(before))
+        return column_of(values.tolist(), STR) if own.kind == STR else Column(own.kind, values), before
 
     def sum(self, own: Column, of: Column, before: Array, bounds: tuple[int, int]) -> tuple[Column, Array]:
         """Values add up."""
+        if own.kind == FLOAT:
+            values = self._sorted(own, of.cast(FLOAT) if of is not own else of)
+            values[self.groups.begins.take(self._old)] += before.take(self._old)
+            by_group = running_float_sum(values, self.groups)
+            return Column(FLOAT, self.groups.back(by_group)), by_group.take(self.groups.ends)
         most = int(self.groups.counts.max())
         low, high = self._reach(own, of, bounds)
         if low + most * min(0, low) < LOWEST or high + most * max(0, high) > HIGHEST:

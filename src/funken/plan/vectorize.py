@@ -36,8 +36,8 @@ from funken.operators.window_contents import Aggregated, Reduced
 from funken.plan.nodes import Hash, Node
 from funken.plan.physical import Edge, PhysicalPlan, Vertex
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkStrategy
-from funken.vector.expressions import FLOAT, HIGHEST, INT, LOWEST, STR, Input, NotVectorizable, Shape, leaves_of
-from funken.vector.folds import FIRST, LAST, SUM, aggregate_folds, reduce_folds
+from funken.vector.expressions import HIGHEST, INT, LOWEST, STR, Input, NotVectorizable, Shape, leaves_of
+from funken.vector.folds import FIRST, LAST, aggregate_folds, reduce_folds
 from funken.vector.inference import shape_of
 from funken.vector.tracing import Traced, trace
 
@@ -195,10 +195,8 @@ class _Vectorizer:
         traced, folds = reduce_folds(spec.function.target, spec.function.method, shape)
         for fold, (path, kind) in zip(folds, leaves_of(shape), strict=True):
             is_key = fold.of == Input(0, path) == key.result and fold.how in (FIRST, LAST)
-            if kind == FLOAT and fold.how == SUM:
-                raise NotVectorizable("adds floats, and the running sums of a scan are rounded differently")
-            if kind == STR and not is_key and (fold.how == FIRST or fold.of != Input(0, path)):
-                raise NotVectorizable("keeps text that is not the key")
+            if kind == STR and not is_key and fold.how == LAST and fold.of != Input(0, path):
+                raise NotVectorizable("makes text of the result so far")
         return _Found(VectorReduce(spec.key, spec.function, key, traced, folds, shape), shape)
 
     def _window(self, spec: Window, shape: Shape) -> _Found:

@@ -13,6 +13,8 @@ import numpy as np
 from funken.vector.columns import Array
 
 _NARROW = 1 << 16
+_SIDE_BY_SIDE = 128
+"""About the root of a block's size, so that neither the scans nor the steps side by side are many."""
 
 
 class Groups:
@@ -59,6 +61,23 @@ def running_sum(values: Array, groups: Groups) -> Array:
     return total
 
 
+def running_float_sum(values: Array, groups: Groups) -> Array:
+    """Return the sum so far within each group, rounded as Python rounds: one addition after the other.
+
+    Groups of few records are added up side by side, one record of each at a time; those of many by a scan of their own.
+    """
+    total = values.copy()
+    many = groups.counts > _SIDE_BY_SIDE
+    for group in np.flatnonzero(many).tolist():
+        part = slice(int(groups.begins[group]), int(groups.ends[group]) + 1)
+        np.add.accumulate(total[part], out=total[part])
+    begins, counts = groups.begins[~many], groups.counts[~many]
+    for position in range(1, int(counts.max()) if len(counts) else 0):
+        begins, counts = begins[counts > position], counts[counts > position]
+        total[begins + position] += total[begins + (position - 1)]
+    return total
+
+
 def running_most(values: Array, groups: Groups, low: int, high: int) -> Array | None:
     """Return the greatest value so far within each group; ``None`` if the numbers do not suffice.
 
@@ -73,4 +92,4 @@ def running_most(values: Array, groups: Groups, low: int, high: int) -> Array | 
     return most
 
 
-__all__ = ["Groups", "running_most", "running_sum"]
+__all__ = ["Groups", "running_float_sum", "running_most", "running_sum"]
