@@ -7,7 +7,7 @@ The result is what the Python function would give for every record, or ``Unfit``
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from funken.vector.expressions import (
     Shape,
     Text,
     Unary,
+    leaves_of,
     shape_of_value,
 )
 
@@ -54,8 +55,21 @@ Value = Column | tuple["Value", ...]
 
 def evaluate(expression: Expression, length: int, *arguments: Columns) -> Value:
     """Compute an expression over blocks of ``length`` records (at least one); raises ``Unfit``."""
+    if type(expression) is Input:
+        # Keys and most fields are nothing but a leaf: a block of few records should not pay for more.
+        block = arguments[expression.argument]
+        number = _leaf(block.shape, expression.path)
+        if number is not None:
+            return block.leaves[number]
     with np.errstate(all="ignore"):
         return _Evaluation(length, [_value(block) for block in arguments]).of(expression)
+
+
+@lru_cache(maxsize=1024)
+def _leaf(shape: Shape, path: tuple[int, ...]) -> int | None:
+    """Return which leaf a path leads to; ``None`` if it leads to a tuple, or counts from the end."""
+    paths = [each for each, _ in leaves_of(shape)]
+    return paths.index(path) if path in paths else None
 
 
 def computed(expression: Expression, shape: Shape, block: Columns) -> Columns:
