@@ -1,6 +1,8 @@
-"""The same jobs with Funken: keyed running reduce, and grep, in continuous mode.
+"""The same jobs with Funken: keyed running reduce, grep and window counts, in continuous mode.
 
-usage: keyed.py keyed|grep --rate RECORDS_PER_SECOND (0: full load) --seconds S --timeout MS; prints one JSON line.
+usage: keyed.py keyed|grep|lines|windows --rate RECORDS_PER_SECOND (0: full load) --seconds S --timeout MS; prints one JSON
+line. ``--paths`` runs the program on the record path and vectorized, by turns, and prints the ratio too; ``lines`` is grep
+with a function that can be vectorized.
 Before it measures, it runs the program over a bounded input and compares the result with an oracle.
 """
 
@@ -9,16 +11,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
 from collections import Counter
+from datetime import timedelta
 
 from funken import (
     Configuration,
     DataGeneratorSource,
     DataStream,
+    DiscardingSink,
     JobClient,
     NumberSequenceSource,
     StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
     WatermarkStrategy,
 )
 from funken.metrics.latency import merge, percentile
@@ -34,9 +40,11 @@ def environment(timeout: int) -> StreamExecutionEnvironment:
     return StreamExecutionEnvironment.get_execution_environment(conf).set_parallelism(WIDTH)
 
 
-def numbers(env: StreamExecutionEnvironment, rate: float, count: int) -> DataStream:
-    """Return 0, 1, 2, ... at a rate, or as fast as they go."""
-    source = DataGeneratorSource(lambda i: i, count, rate) if rate else NumberSequenceSource(0, count - 1)
+def numbers(env: StreamExecutionEnvironment, rate: float, count: int, dealt: bool = False) -> DataStream:
+    """Return 0, 1, 2, ... at a rate, or as fast as they go; ``dealt``: to the subtasks in turn, not in halves."""
+    source = (
+        DataGeneratorSource(lambda i: i, count, rate or None) if rate or dealt else NumberSequenceSource(0, count - 1)
+    )
     return env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
 
 
@@ -51,17 +59,33 @@ def grep(stream: DataStream) -> DataStream:
     return stream.map_block(lambda block: [f"line {i} of the text" for i in block]).filter(lambda line: "999 " in line)
 
 
-PROGRAMS = {"keyed": keyed, "grep": grep}
+def lines(stream: DataStream) -> DataStream:
+    """Grep, with lines made by a function of their number."""
+    return stream.map(lambda i: f"line {i} of the text").filter(lambda line: "999 " in line)
+
+
+def windows(stream: DataStream) -> DataStream:
+    """Counts by key in windows of a second of event time, which is half a million records."""
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda i, _: i // 500)
+    pairs = stream.assign_timestamps_and_watermarks(strategy).map(lambda i: (i % 1000, 1))
+    windowed = pairs.key_by(lambda pair: pair[0]).window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
+    return windowed.reduce(lambda a, b: (a[0], a[1] + b[1]))
+
+
+PROGRAMS = {"keyed": keyed, "grep": grep, "lines": lines, "windows": windows}
 
 
 def check(name: str, timeout: int) -> None:
     """Compare a bounded run with an oracle."""
     count = 50_000
-    with PROGRAMS[name](numbers(environment(timeout), 0, count)).execute_and_collect() as records:
+    stream = numbers(environment(timeout), 0, count, dealt=name == "windows")
+    with PROGRAMS[name](stream).execute_and_collect() as records:
         found = list(records)
     if name == "keyed":
         assert len(found) == count, f"wrong result: {len(found)} records, not {count}"
         assert Counter(i % 1000 for i in range(count)) == dict(sorted(found)), "wrong result: sums differ"
+    elif name == "windows":
+        assert sorted(found) == [(key, count // 1000) for key in range(1000)], "wrong result: counts differ"
     else:
         assert sorted(found) == sorted(line for i in range(count) if "999 " in (line := f"line {i} of the text"))
 
@@ -97,16 +121,33 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=0)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--timeout", type=int, default=5)
+    parser.add_argument("--paths", type=int, default=0, metavar="TURNS")
     args = parser.parse_args()
+    if not args.paths:
+        print(json.dumps(run(args)))
+        return
+    speeds: dict[str, list[float]] = {"false": [], "true": []}
+    options = os.environ.get("BENCH_OPTIONS", "")
+    for _ in range(args.paths):
+        for vectorized, found in speeds.items():
+            os.environ["BENCH_OPTIONS"] = f"{options} pipeline.vectorized={vectorized}"
+            found.append(run(args)["records_per_s"])
+            print(f"vectorized={vectorized}: {found[-1]:,.0f} records/s", file=sys.stderr, flush=True)
+    ratios = [fast / slow for slow, fast in zip(speeds["false"], speeds["true"], strict=True)]
+    print(json.dumps({"per_record": speeds["false"], "vectorized": speeds["true"], "ratios": ratios}))
+
+
+def run(args: argparse.Namespace) -> dict[str, float]:
+    """Check a program, then measure it."""
     check(args.program, args.timeout)
     env = environment(args.timeout)
-    stream = PROGRAMS[args.program](numbers(env, args.rate, 10**12))
-    if args.program == "grep":
+    stream = PROGRAMS[args.program](numbers(env, args.rate, 10**12, dealt=args.program == "windows"))
+    if args.program in ("grep", "lines"):
         stream = stream.rebalance().map(lambda line: line)
-    stream.map_block(lambda block: []).name("discard")
+    stream.sink_to(DiscardingSink())
     client = env.execute_async(args.program)
     try:
-        print(json.dumps(measure(client, args.seconds, 1 if args.program == "keyed" else 0)))
+        return measure(client, args.seconds, 1 if args.program in ("keyed", "windows") else 0)
     finally:
         client.cancel().result(60)
 

@@ -24,6 +24,7 @@ LAYERS = (
     {"checkpoint"},
     {"plan"},
     {"operators", "connectors"},
+    {"vector"},
     {"windowing", "state", "timing"},
     {"metrics", "types"},
     {"config", "ids", "errors"},
@@ -32,6 +33,7 @@ RANK = {name: -depth for depth, layer in enumerate(LAYERS) for name in layer}
 CLOCKS = {"time", "monotonic", "perf_counter", "process_time", "thread_time"}
 CLOCKS |= {f"{name}_ns" for name in CLOCKS} | {"clock_gettime", "localtime", "gmtime", "ctime", "strftime"}
 LIGHT = sys.stdlib_module_names | {"cloudpickle", "funken"}
+KERNELS = {"columns", "evaluation", "keys", "groups", "codec", "text"}
 MAX_LINES, MAX_FOLDERS = 600, 2
 
 # Breaches that are known and accepted, each "rule: module: fact". This set may only shrink.
@@ -131,9 +133,30 @@ def folder_depth(module: Module) -> Iterator[str]:
         yield f"is more than {MAX_FOLDERS} folders deep"
 
 
+def on_columns(dotted: str) -> bool:
+    """Whether a module of Funken loads NumPy: ``vector_*`` of any part, and the kernels."""
+    parts = dotted.split(".")[1:]
+    return any(part.startswith("vector_") for part in parts) or (
+        parts[:1] == ["vector"] and parts[1:2] != [] and parts[1] in KERNELS
+    )
+
+
 def light_workers(module: Module) -> Iterator[str]:
-    if module.part in {"runtime", "operators"}:
+    if module.part in {"runtime", "operators"} and not on_columns(module.name):
         yield from (f"imports {name}" for name in module.imports() if name.split(".")[0] not in LIGHT)
+
+
+def columns_load_late(module: Module) -> Iterator[str]:
+    """A program without columns never loads NumPy: who needs what does imports it inside a function."""
+    if on_columns(module.name):
+        return
+    for node in module.tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield from (
+                f"imports {node.module}.{alias.name} at the top"
+                for alias in node.names
+                if on_columns(f"{node.module}.{alias.name}")
+            )
 
 
 RULES: list[Callable[[Module], Iterator[str]]] = [
@@ -145,6 +168,7 @@ RULES: list[Callable[[Module], Iterator[str]]] = [
     module_size,
     folder_depth,
     light_workers,
+    columns_load_late,
 ]
 
 
@@ -199,6 +223,12 @@ def test_an_exception_no_longer_needed_is_removed():
         (folder_depth, "funken.lib.cep.nfa.states", "", "is more than 2 folders deep"),
         (light_workers, "funken.operators.window", "import pandas as pd", "imports pandas"),
         (light_workers, "funken.runtime.task", "from pyarrow import fs", "imports pyarrow.fs"),
+        (
+            columns_load_late,
+            "funken.runtime.task",
+            "from funken.vector.columns import rows",
+            "imports funken.vector.columns.rows at the top",
+        ),
     ],
 )
 def test_the_rule_sees(rule, name, source, fact):
@@ -217,6 +247,9 @@ def test_the_rule_sees(rule, name, source, fact):
         (module_size, "funken.api.stream", "\n" * 600),
         (folder_depth, "funken.lib.cep.nfa", ""),
         (light_workers, "funken.runtime.task", "import heapq\nimport cloudpickle\nfrom .inputs import Gate"),
+        (light_workers, "funken.operators.vector_window", "import numpy as np"),
+        (columns_load_late, "funken.runtime.task", "def f():\n    from funken.vector.columns import rows"),
+        (columns_load_late, "funken.plan.vectorize", "from funken.vector.tracing import trace"),
     ],
 )
 def test_the_rule_allows(rule, name, source):

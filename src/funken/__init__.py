@@ -52,6 +52,7 @@ from funken.config import Configuration
 from funken.connectors.base import Boundedness, Sink, SinkWriter, Source, SourceReader, SplitEnumerator
 from funken.connectors.buckets import BucketAssigner
 from funken.connectors.datagen import DataGeneratorSource, NumberSequenceSource
+from funken.connectors.discard import DiscardingSink
 from funken.connectors.file_sink import FileSink
 from funken.connectors.files import FileSource, StreamFormat
 from funken.connectors.inline import CollectionSource
@@ -150,6 +151,7 @@ __all__ = [
     "DataStreamSink",
     "DeltaEvictor",
     "DeltaTrigger",
+    "DiscardingSink",
     "DynamicEventTimeSessionWindows",
     "DynamicProcessingTimeSessionWindows",
     "Encoder",

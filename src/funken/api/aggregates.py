@@ -66,6 +66,11 @@ class SumField:
 
     position: int | str
 
+    @property
+    def columns_fold(self) -> tuple[str, int | str]:
+        """What the function does, for the vectorized path."""
+        return "sum", self.position
+
     def __call__(self, a: Any, b: Any) -> Any:
         """Join two records."""
         total = get_field(a, self.position) + get_field(b, self.position)
@@ -78,6 +83,11 @@ class ExtremeField:
 
     position: int | str
     largest: bool
+
+    @property
+    def columns_fold(self) -> tuple[str, int | str]:
+        """What the function does, for the vectorized path."""
+        return "max" if self.largest else "min", self.position
 
     def __call__(self, a: Any, b: Any) -> Any:
         """Join two records."""

@@ -24,6 +24,7 @@ from funken.plan.explain import explain_json, explain_text
 from funken.plan.graph import StreamGraph
 from funken.plan.nodes import Input
 from funken.plan.physical import PhysicalPlan, compile_plan
+from funken.plan.vectorize import vectorize
 from funken.runtime.checkpointing import JobCheckpoints
 from funken.runtime.job import Job, Runner, runner_for
 from funken.runtime.master import JobMaster
@@ -343,10 +344,11 @@ class StreamExecutionEnvironment:
         if width < 1:
             width = runner.default_parallelism(conf, self._session) if runner is not None else 1
         title = name or conf.get(config.NAME)
-        return compile_plan(graph, title, width, conf.get(config.MAX_PARALLELISM), conf.get(config.CHAINING))
+        plan = compile_plan(graph, title, width, conf.get(config.MAX_PARALLELISM), conf.get(config.CHAINING))
+        return vectorize(plan) if conf.get(config.VECTORIZED) else plan
 
     def explain(self, format: str = "text") -> str:
-        """Return the compiled plan: levels, vertices, edges; ``format`` is ``text`` or ``json``.
+        """Return the compiled plan: levels, vertices, which operators are vectorized, edges; as ``text`` or ``json``.
 
         >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
         >>> _ = env.from_collection([1]).key_by(lambda x: x).sum().print()
@@ -354,9 +356,12 @@ class StreamExecutionEnvironment:
         Flink Streaming Job: 2 levels, 3 task slots
         level 0 (width 1)
           [0] collection
+              collection: per record: CollectionSource makes no columns
               -> [1] by HASH
         level 1 (width 2)
           [1] sum -> print  x2
+              sum: per record: 'collection' gives it single records
+              print: per record: 'sum' gives it single records
               one loop: key (inlined) + sum
         """
         plan = self.compile()

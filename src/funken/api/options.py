@@ -131,6 +131,11 @@ class CheckpointConfig:
     'AT_LEAST_ONCE'
     >>> env.get_configuration().to_dict()["execution.checkpointing.min-pause"]
     2000
+    >>> _ = checkpoints.enable_unaligned_checkpoints().set_aligned_checkpoint_timeout("1 s")
+    >>> checkpoints.is_unaligned_checkpoints_enabled()
+    True
+    >>> checkpoints.disable_unaligned_checkpoints().is_unaligned_checkpoints_enabled()
+    False
     """
 
     def __init__(self, configuration: Configuration) -> None:

@@ -105,6 +105,12 @@ JOB_PARAMETERS = _option(
 CHAINING = _option(
     "pipeline.operator-chaining.enabled", _boolean, True, "Join operators on forward edges into one vertex."
 )
+VECTORIZED = _option(
+    "pipeline.vectorized",
+    _boolean,
+    True,
+    "Compute on columns where the result is provably the same; explain() tells where, and why not elsewhere.",
+)
 RUNTIME_MODE = _option(
     "execution.runtime-mode",
     _one_of("streaming", "batch", "automatic"),

@@ -103,9 +103,13 @@ class SequenceReader(QueuedReader):
             indices = split.take(limit)
             if indices:
                 self.queue[0] = split.after(indices)
-                return Batch(list(indices), split=split.id)
+                return Batch(self.records(indices), split=split.id)
             self.end_split()
         return NEED_SPLITS
+
+    def records(self, indices: range) -> list[int]:
+        """Return the records of some indices."""
+        return list(indices)
 
 
 class GeneratorFunction(Protocol):
@@ -197,14 +201,18 @@ class GeneratorReader(QueuedReader):
 
     def _generate(self, split: IndexSplit, count: int) -> Batch:
         indices = split.take(count)
-        # Hot: map() would be as fast, but takes a StopIteration of the function for the end of the indices.
-        function = self._function
-        values = [function(index) for index in indices]
+        values = self.records(indices)
         self.queue[0] = split.after(indices)
         self.queue.rotate(-1)
         if self._pace is not None:
             self._pace.spend(len(values))
         return Batch(values, split=split.id)
+
+    def records(self, indices: range) -> list[Any]:
+        """Return the records of some indices."""
+        # Hot: map() would be as fast, but takes a StopIteration of the function for the end of the indices.
+        function = self._function
+        return [function(index) for index in indices]
 
 
 class Pace:

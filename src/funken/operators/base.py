@@ -26,6 +26,15 @@ Values = list[Any]
 Timestamps = list[int] | None
 
 
+def as_lists(values: Any, timestamps: Any) -> tuple[Values, Timestamps]:
+    """Return a block as two lists; columns (``vector/columns.py``) become the records they stand for."""
+    if type(values) is list:
+        return values, timestamps
+    from funken.vector.columns import rows  # noqa: PLC0415 - NumPy is loaded only where there are columns
+
+    return rows(values, timestamps)
+
+
 class Output:
     """Where an operator's results go; the chain fills in the callables, so that a call is one hop.
 
@@ -51,6 +60,8 @@ class Operator:
     context: OperatorContext
     output: Output
     current_watermark: int = MIN_TIMESTAMP
+    columnar = False
+    """Whether the operator takes and gives columns (``funken/vector``) besides lists; others are never given any."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings; no user code runs here."""

@@ -55,9 +55,8 @@ class SourceOperator(Operator):
     def open(self) -> None:
         """Open the reader."""
         context = self.context
-        place = ReaderContext(context.operator, context.subtask, context.parallelism, attempt=context.attempt)
-        self._reader = self._spec.source.reader(place)
-        self._stamper = Stamper(self._spec.strategy, self)
+        self._reader = self.make_reader()
+        self._stamper = self.make_stamper()
         if self._spec.strategy.alignment is not None:
             self._align_due = context.processing_time()
         self._opened = True
@@ -66,6 +65,16 @@ class SourceOperator(Operator):
             self.add_splits(self._restored, no_more=False)
             # With fewer subtasks than before there may be splits nobody had read yet: their records would be late.
             self._waits = True
+
+    def make_reader(self) -> SourceReader:
+        """Make the reader."""
+        context = self.context
+        place = ReaderContext(context.operator, context.subtask, context.parallelism, attempt=context.attempt)
+        return self._spec.source.reader(place)
+
+    def make_stamper(self) -> Stamper:
+        """Make what gives records their timestamps."""
+        return Stamper(self._spec.strategy, self)
 
     def add_splits(self, splits: Sequence[Any], no_more: bool) -> None:
         """The driver gave splits; ``no_more``: there will be none after these."""

@@ -43,9 +43,7 @@ class Stamper:
             return
         now = self._operator.context.processing_time()
         stamps = timestamps if timestamps is not None else [MIN_TIMESTAMP] * len(values)
-        if self._told_idle:
-            self._told_idle = False
-            output.idle(False)
+        self.wake()
         if not self.progress.punctuated(split):
             if timestamps is not None:
                 self.progress.on_block(split, stamps, now)
@@ -60,6 +58,12 @@ class Stamper:
                 start = end
         if start < len(values):
             output.emit(values[start:], timestamps and timestamps[start:])
+
+    def wake(self) -> None:
+        """Say that records come again, if all was idle."""
+        if self._told_idle:
+            self._told_idle = False
+            self._operator.output.idle(False)
 
     def advance(self) -> None:
         """Send the combined watermark on; that of a micro-batch waits for its end."""
@@ -115,8 +119,12 @@ class TimestampsAndWatermarksLogic(Operator):
 
     def open(self) -> None:
         """Make the generator."""
-        self._stamper = Stamper(self._strategy, self)
+        self._stamper = self.make_stamper()
         self._stamper.progress.add("", self.context.processing_time())
+
+    def make_stamper(self) -> Stamper:
+        """Make what gives records their timestamps."""
+        return Stamper(self._strategy, self)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Stamp a block."""

@@ -18,6 +18,7 @@ def explain_text(plan: PhysicalPlan) -> str:
         for vertex in plan.at(level):
             times = f"  x{vertex.parallelism}" if vertex.parallelism > 1 else ""
             lines.append(f"  [{vertex.id}] {vertex.name}{times}")
+            lines += [f"      {node.name}: {plan.paths[node.id]}" for node in vertex.nodes if node.id in plan.paths]
             lines += [f"      {note}" for note in notes(vertex, plan.edges)]
             lines += [f"      {_arrow(edge)}" for edge in plan.edges if edge.source == vertex.id]
     return "\n".join(lines)
@@ -51,7 +52,7 @@ def explain_json(plan: PhysicalPlan) -> str:
                 "max_parallelism": vertex.max_parallelism,
                 "operators": [
                     {"id": n.id, "uid": n.uid, "state_id": plan.stable_ids.get(n.id), "name": n.name, "kind": n.kind,
-                     "description": n.description}
+                     "description": n.description, "path": plan.paths.get(n.id)}
                     for n in vertex.nodes
                 ],
                 "notes": notes(vertex, plan.edges),

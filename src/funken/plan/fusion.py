@@ -36,14 +36,14 @@ def fused_runs(vertex: Vertex, edges: Iterable[Edge]) -> list[FusedRun]:
     runs: list[FusedRun] = []
     taken: set[int] = set()
     for first in vertex.nodes:
-        if first.id in taken or not isinstance(first.spec, FUSABLE):
+        if first.id in taken or type(first.spec) not in FUSABLE:
             continue
         run = [first]
         while True:
             last = run[-1]
             children = [node for node in vertex.nodes if node.inputs and node.inputs[0].upstream == last.id]
             out = [edge for edge in leaving if edge.source_node == last.id]
-            if len(children) != 1 or out or children[0].inputs[0].side or not isinstance(children[0].spec, FUSABLE):
+            if len(children) != 1 or out or children[0].inputs[0].side or type(children[0].spec) not in FUSABLE:
                 break
             run.append(children[0])
         tail = out[0] if not children and len(out) == 1 and out[0].side is None and _by_key(out[0]) else None
@@ -73,7 +73,7 @@ def notes(vertex: Vertex, edges: Iterable[Edge]) -> list[str]:
         text = " + ".join(_part(name, inlined(call)) for name, call in parts)
         said.append(f"one loop: {text}")
     for node in vertex.nodes:
-        if isinstance(node.spec, RollingReduce) and not node.spec.function.rich:
+        if type(node.spec) is RollingReduce and not node.spec.function.rich:
             keys, reduces = inlined(node.spec.key), inlined(node.spec.function, 2)
             if keys or reduces:
                 said.append(f"one loop: {_part('key', keys)} + {_part(node.name, reduces)}")

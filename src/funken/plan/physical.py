@@ -72,6 +72,8 @@ class PhysicalPlan:
     edges: tuple[Edge, ...]
     widths: tuple[int, ...]
     stable_ids: dict[OperatorId, str] = field(default_factory=dict)
+    paths: dict[OperatorId, str] = field(default_factory=dict)
+    """How each operator runs, and why not faster (``plan/vectorize.py``); empty if that was not asked."""
 
     @property
     def slots(self) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from funken.ids import OperatorId
-from funken.operators.base import Operator, Output, Timestamps, Values
+from funken.operators.base import Operator, Output, Timestamps, Values, as_lists
 from funken.operators.context import OperatorContext
 from funken.operators.stateless import CallOperator
 from funken.plan.fusion import fused_runs
@@ -24,7 +24,7 @@ Emit = Callable[[Values, Timestamps], None]
 class EdgeEnd:
     """How a chain sees an outgoing edge, exchange or local alike."""
 
-    __slots__ = ("barrier", "edge", "emit", "end", "flush", "idle", "watermark", "writer")
+    __slots__ = ("barrier", "columnar", "edge", "emit", "end", "flush", "idle", "watermark", "writer")
 
     def __init__(
         self,
@@ -36,7 +36,9 @@ class EdgeEnd:
         end: Callable[[bool], None],
         flush: Callable[[], None],
         writer: HashWriter | None = None,
+        columnar: bool = False,
     ) -> None:
+        self.columnar = columnar
         self.edge = edge
         self.emit = emit
         self.watermark = watermark
@@ -49,6 +51,11 @@ class EdgeEnd:
 
 def _nothing(values: Values, timestamps: Timestamps) -> None:
     """Drop a block that nobody reads."""
+
+
+def _in_rows(emit: Emit) -> Emit:
+    """Give lists to what takes no columns."""
+    return lambda values, timestamps: emit(*as_lists(values, timestamps))
 
 
 def _all(calls: list[Any]) -> Any:
@@ -87,15 +94,18 @@ class Chain:
             self._process[operators[run.nodes[0].id]] = loop.process
         for node in vertex.nodes:
             leaving = [end for end in ends if end.edge.source_node == node.id]
-            output = self._wire(children[node.id], leaving)
+            output = self._wire(children[node.id], leaving, operators[node.id].columnar)
             operators[node.id].setup(contexts[node.id], output)
         self._inputs_closed: set[int] = set()
+        #: whether no operator calls a function per record, unless a kernel cannot compute a block
+        self.columnar = all(operator.columnar for operator in self._order)
         self.snapshot: Callable[[int], None] = lambda checkpoint: None
 
-    def _wire(self, children: list[tuple[str | None, Operator]], leaving: list[EdgeEnd]) -> Output:
+    def _wire(self, children: list[tuple[str | None, Operator]], leaving: list[EdgeEnd], columnar: bool) -> Output:
         output = Output()
-        main: list[Emit] = [self._process[op] for side, op in children if side is None]
-        main += [end.emit for end in leaving if end.edge.side is None]
+        takers: list[tuple[Emit, bool]] = [(self._process[op], op.columnar) for side, op in children if side is None]
+        takers += [(end.emit, end.columnar) for end in leaving if end.edge.side is None]
+        main: list[Emit] = [_in_rows(emit) if columnar and not takes else emit for emit, takes in takers]
         sides: dict[str, list[Emit]] = {}
         for side, op in children:
             if side is not None:
@@ -117,6 +127,8 @@ class Chain:
 
     def process(self, index: int, values: Values, timestamps: Timestamps) -> None:
         """Hand a block to the head."""
+        if not self.head.columnar:
+            values, timestamps = as_lists(values, timestamps)
         if index == 0:
             self._process[self.head](values, timestamps)
         else:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from funken.checkpoint.blobs import SubtaskState
 from funken.errors import CheckpointIncompatible
-from funken.operators.base import Timestamps, Values
+from funken.operators.base import Timestamps, Values, as_lists
 from funken.plan.nodes import Global, Hash, Partitioning, Rebalance, Shuffle
 from funken.plan.physical import Edge, PhysicalPlan
 from funken.runtime.wire import Header, Kind
@@ -134,7 +134,7 @@ class Recorder:
         elif head.kind == Kind.END:  # no barrier follows, and whoever ended says so again
             self.waiting.discard(channel)
         else:
-            self.received.append((head, values, timestamps))
+            self.received.append((head, *as_lists(values, timestamps)))
 
     def by_operator(self, edges: Sequence[Edge], names: Mapping[int, EdgeName]) -> dict[str, InFlight]:
         """Return it all by the operator that it is restored with: receiver or sender."""

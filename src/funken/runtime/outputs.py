@@ -32,6 +32,9 @@ class Born:
 class EdgeWriter:
     """Buffers per target; subclasses decide who gets what in ``emit``."""
 
+    columnar = False
+    """Whether ``emit`` takes columns."""
+
     def __init__(
         self, edge: Edge, subtask: int, operator: str, send: Send, born: Born, records: int, size: int
     ) -> None:
@@ -302,8 +305,13 @@ _WRITERS: dict[type, type[EdgeWriter]] = {
 
 def writer_for(edge: Edge, subtask: int, operator: str, send: Send, born: Born, records: int, size: int) -> EdgeWriter:
     """Make the writer that an edge's partitioning asks for; where nothing may wait, a block is full at one record."""
+    kind = _WRITERS.get(type(edge.partitioning))
+    if kind is None:
+        from funken.runtime.vector_outputs import ColumnsHashWriter  # noqa: PLC0415 - NumPy, only where there are columns
+
+        kind = ColumnsHashWriter
     records = 1 if edge.buffer_timeout == 0 else records
-    return _WRITERS[type(edge.partitioning)](edge, subtask, operator, send, born, records, size)
+    return kind(edge, subtask, operator, send, born, records, size)
 
 
 __all__ = ["Born", "EdgeWriter", "writer_for"]

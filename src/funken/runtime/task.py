@@ -232,12 +232,12 @@ class Task:
             self._take(hosted, head, [], None)
             return
         values, timestamps = decode_records(data)
-        size = self._piece
+        size = self._piece * hosted.factor
         if len(values) <= size:
             self._take(hosted, head, values, timestamps)
             return
         for start in range(0, len(values), size):
-            stamps = timestamps and timestamps[start : start + size]
+            stamps = None if timestamps is None else timestamps[start : start + size]
             self._take(hosted, head, values[start : start + size], stamps)
 
     def _take(self, hosted: Hosted, head: Header, values: Values, timestamps: Timestamps) -> None:
@@ -290,6 +290,7 @@ class Task:
             latency = bucket_of(int(age * 1e6))
             metrics.latency[latency] = metrics.latency.get(latency, 0) + 1
             self._queueing.saw(self._born.at, age)
+        records //= hosted.factor
         if seconds > _PIECE_SECONDS and records > 1:
             self._piece = max(1, int(records * _PIECE_SECONDS / seconds))
         elif records >= self._piece < self._settings.block_records and seconds < _PIECE_SECONDS / 4:
@@ -309,7 +310,7 @@ class Task:
             self._born.at = self._clock.wall()
             with self._guard():
                 had_ended = isinstance(hosted.chain, EndedChain)
-                found = None if had_ended else hosted.source.poll(self._piece, self._now)
+                found = None if had_ended else hosted.source.poll(self._piece * hosted.factor, self._now)
                 if found == 0:
                     self._measure_source(hosted, begin)
                 if found is None:

@@ -19,6 +19,8 @@ from funken.errors import RecordNotPicklable
 
 _HEADER = struct.Struct("<BHHHIqd")
 _PROTOCOL = 5
+COLUMNS = 0xC0
+"""What the content of a block of columns begins with (``vector/codec.py``); no pickle begins so."""
 
 
 class Kind(enum.IntEnum):
@@ -106,7 +108,12 @@ def _unpicklable(values: list[Any], operator: str, subtask: int, error: Exceptio
 
 
 def decode_records(block: bytes) -> tuple[list[Any], list[int] | None]:
-    """Read the records of a data block."""
+    """Read the records of a data block: lists, or columns and an array."""
+    if block[_HEADER.size] == COLUMNS:
+        from funken.vector.codec import decode  # noqa: PLC0415 - NumPy is loaded only where there are columns
+
+        columns: Any = decode(memoryview(block)[_HEADER.size :])
+        return columns  # type: ignore[no-any-return]
     values, stamps = pickle.loads(memoryview(block)[_HEADER.size :])
     if stamps is None:
         return values, None

@@ -1,0 +1,157 @@
+"""Aligned windows over columns: one array per field of the contents and window, added to a block at a time.
+
+A pane is in arrays while only columns come for it, and becomes a dict, as in ``window_aligned.py``, when a list comes; when it
+fires, and in a snapshot, it is a dict in any case: a snapshot of one path is a snapshot of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from funken.operators.base import Timestamps, Values
+from funken.operators.calls import Call
+from funken.operators.vector_panes import ArrayPane, Contribution
+from funken.operators.vector_stateless import Kernel
+from funken.operators.vectorized import VectorWindow
+from funken.operators.window_aligned import AlignedWindows
+from funken.operators.window_contents import Aggregated, Pane, Reduced
+from funken.vector.columns import Array, Column, Columns, rows
+from funken.vector.evaluation import Unfit, evaluate
+
+_MOST_RETURNS = 8
+
+
+class VectorWindows(AlignedWindows):
+    """Panes of arrays, and of dicts where that cannot be."""
+
+    columnar = True
+
+    def __init__(self, spec: VectorWindow) -> None:
+        super().__init__(spec)
+        self._vector = spec
+        self._kernels = [Kernel(spec.key, spec.traced_key)]
+        match spec.contents:
+            case Aggregated(function) if spec.aggregate is not None:
+                self._kernels.append(Kernel(Call(function.target, "create_accumulator"), spec.aggregate.created))
+                self._kernels.append(Kernel(Call(function.target, "add"), spec.traced))
+            case Reduced(function):
+                self._kernels.append(Kernel(function, spec.traced))
+        #: ``_panes`` under the type it has here; their order is that of the record path
+        self._mixed: dict[int, Pane | ArrayPane] = self._panes  # type: ignore[assignment]
+        self._returns = 0
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """File a block away."""
+        block, stamps = self._in_time_columns(values, timestamps)
+        if type(block) is Columns and self._returns < _MOST_RETURNS and all(kernel.ready() for kernel in self._kernels):
+            try:
+                self._file_columns(block, stamps)
+            except Unfit:
+                pass
+            else:
+                return
+        super().process(*rows(block, stamps))
+
+    def _in_time_columns(self, values: Any, timestamps: Any) -> tuple[Any, Any]:
+        """Sort the late records of a block of columns out."""
+        if type(values) is not Columns or timestamps is None or not self._event_time:
+            return values, timestamps
+        if int(timestamps.min()) >= self._open_from:
+            return values, timestamps
+        in_time = timestamps >= self._open_from
+        self._in_time(*_stamped_rows(values.keep(~in_time), timestamps[~in_time]))
+        return values.keep(in_time), timestamps[in_time]
+
+    def _file_columns(self, block: Columns, stamps: Array | None) -> None:
+        if not block.length:
+            return
+        key = evaluate(self._vector.traced_key.result, block.length, block)
+        assert isinstance(key, Column)
+        contributions = [self._contribution(block, number) for number in range(len(self._vector.folds))]
+        # Nothing is added before every pane has said that it can take its part.
+        steps = [(self._array(start), mask) for start, mask in self._parts(block, stamps)]
+        for pane, mask in steps:
+            pane.check(contributions, block.length if mask is None else int(np.count_nonzero(mask)))
+        for pane, mask in steps:
+            if mask is None:
+                pane.add(key, contributions, block.length)
+            else:
+                cut = [contribution.keep(mask) for contribution in contributions]
+                pane.add(key.keep(mask), cut, int(np.count_nonzero(mask)))
+
+    def _contribution(self, block: Columns, number: int) -> Contribution:
+        fold = self._vector.folds[number]
+        if self._vector.aggregate is None:
+            own = block.leaves[number]
+            of = evaluate(fold.of, block.length, block)
+            assert isinstance(of, Column)
+            return Contribution(fold.how, of.cast(fold.kind), own)
+        beginning = self._vector.aggregate.beginnings[number]
+        if fold.how == "first":  # nothing of a record is added to what stays as it was
+            return Contribution(fold.how, Column(fold.kind, beginning, True), None, beginning)
+        of = evaluate(fold.of, block.length, block)
+        assert isinstance(of, Column)
+        return Contribution(fold.how, of.cast(fold.kind), None, beginning)
+
+    def _parts(self, block: Columns, stamps: Array | None) -> Iterator[tuple[int, Array | None]]:
+        """Yield the windows that records of the block are in, with a mask of those records (``None``: all)."""
+        if not self._event_time:
+            now = self.context.processing_time()
+            for start in self._windows_of(now - (now - self._offset) % self._slice):
+                yield start, None
+            return
+        if stamps is None:
+            raise Unfit("no timestamps")  # the record path says so
+        earliest, latest = int(stamps.min()), int(stamps.max())
+        first = earliest - (earliest - self._offset) % self._slice
+        if latest < first + self._slice:
+            for start in self._windows_of(first):
+                yield start, None
+            return
+        slices, at = np.unique((stamps - self._offset) // self._slice, return_index=True)
+        in_order = [number * self._slice + self._offset for number in slices[np.argsort(at)].tolist()]
+        for start in dict.fromkeys(start for first in in_order for start in self._windows_of(first)):
+            yield start, (stamps >= start) & (stamps < start + self._size)
+
+    def _array(self, start: int) -> ArrayPane:
+        """Return a pane as arrays; raise ``Unfit`` if it is a dict of something else."""
+        found = self._mixed.get(start)
+        if isinstance(found, ArrayPane):
+            return found
+        aggregate = self._vector.aggregate
+        pane = ArrayPane(self._vector.shape if aggregate is None else aggregate.shape)
+        if found is None:
+            self._expect(start)
+        else:
+            pane.load(found)
+        self._mixed[start] = pane
+        return pane
+
+    # ---- what the record path asks for
+
+    def _pane(self, start: int) -> Pane:
+        pane = self._mixed.get(start)
+        if isinstance(pane, ArrayPane):
+            self._returns += 1
+            self._panes[start] = pane.stored()
+        return super()._pane(start)
+
+    def _take(self, start: int) -> Pane:
+        return _stored(self._mixed.pop(start))
+
+    def snapshot(self) -> Any:
+        """Return ``(key, window start, contents)`` by key group."""
+        return self._groups.sort(
+            (key, start, stored) for start, pane in self._mixed.items() for key, stored in _stored(pane).items()
+        )
+
+
+def _stored(pane: Pane | ArrayPane) -> Pane:
+    return pane.stored() if isinstance(pane, ArrayPane) else pane
+
+
+def _stamped_rows(values: Columns, timestamps: Array) -> tuple[Values, list[int]]:
+    return values.to_list(), timestamps.tolist()

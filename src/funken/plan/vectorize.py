@@ -1,0 +1,257 @@
+"""Which operators work on columns: the optimizer's last step, and the answer that ``explain()`` prints.
+
+An operator is vectorized only where the result is provably the same: its functions are traced (``vector/tracing.py``), the
+types of its input are known, and every operation has a kernel with Python's results. Columns begin at a source that makes
+them, and end where an operator is not vectorized: it is given lists, as ever. A source or filter alone gains nothing, so
+columns that nobody computes on are not made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import MethodType
+from typing import Any
+
+from funken.connectors.datagen import DataGeneratorSource, NumberSequenceSource
+from funken.connectors.discard import DiscardingSink
+from funken.ids import OperatorId
+from funken.operators.base import OperatorSpec
+from funken.operators.calls import Call
+from funken.operators.rolling import RollingReduce
+from funken.operators.sink import WriterSink
+from funken.operators.source import SourceSpec
+from funken.operators.stateless import Filter, Map
+from funken.operators.timestamps import TimestampsAndWatermarks
+from funken.operators.vectorized import (
+    VectorFilter,
+    VectorMap,
+    VectorReduce,
+    VectorSink,
+    VectorSource,
+    VectorTimestamps,
+    VectorWindow,
+)
+from funken.operators.window import Strategy, Window
+from funken.operators.window_contents import Aggregated, Reduced
+from funken.plan.nodes import Hash, Node
+from funken.plan.physical import Edge, PhysicalPlan, Vertex
+from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkStrategy
+from funken.vector.expressions import HIGHEST, INT, LOWEST, STR, Input, NotVectorizable, Shape, leaves_of
+from funken.vector.folds import FIRST, LAST, aggregate_folds, reduce_folds
+from funken.vector.inference import shape_of
+from funken.vector.tracing import Traced, trace
+
+VECTORIZED = "vectorized"
+
+
+@dataclass(frozen=True)
+class ColumnsHash(Hash):
+    """``Hash`` of columns."""
+
+    traced: Traced
+
+    @property
+    def label(self) -> str:
+        """The name that ``explain()`` prints."""
+        return "HASH"
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What an operator becomes, and the shape of what it emits (``None``: nothing)."""
+
+    spec: OperatorSpec
+    shape: Shape | None = None
+    computes: bool = True
+    """Whether anything is gained by it, even if nothing after it is vectorized."""
+
+
+def vectorize(plan: PhysicalPlan) -> PhysicalPlan:
+    """Return the plan with vectorized operators where that changes nothing but the speed; ``paths`` says where and why."""
+    return _Vectorizer(plan).run()
+
+
+class _Vectorizer:
+    """Walks the plan in topological order, then back to drop what is of no use."""
+
+    def __init__(self, plan: PhysicalPlan) -> None:
+        self._plan = plan
+        self._found: dict[OperatorId, _Found] = {}
+        self._hashes: dict[int, ColumnsHash] = {}
+        self._paths: dict[OperatorId, str] = {}
+        self._nodes = {node.id: node for vertex in plan.vertices for node in vertex.nodes}
+
+    def run(self) -> PhysicalPlan:
+        """Decide for every operator."""
+        for vertex in self._plan.vertices:
+            for node in vertex.nodes:
+                self._decide(vertex, node)
+        for node in reversed(list(self._nodes.values())):
+            self._drop_if_useless(node)
+        vertices = tuple(
+            replace(vertex, nodes=tuple(self._rewritten(node) for node in vertex.nodes))
+            for vertex in self._plan.vertices
+        )
+        edges = tuple(
+            replace(edge, partitioning=self._hashes[edge.id]) if edge.id in self._hashes else edge
+            for edge in self._plan.edges
+        )
+        return replace(self._plan, vertices=vertices, edges=edges, paths=self._paths)
+
+    def _decide(self, vertex: Vertex, node: Node) -> None:
+        try:
+            found = self._source(node.spec) if isinstance(node.spec, SourceSpec) else self._operator(vertex, node)
+        except NotVectorizable as reason:
+            self._paths[node.id] = f"per record: {reason}"
+            return
+        self._found[node.id] = found
+        self._paths[node.id] = VECTORIZED
+
+    def _rewritten(self, node: Node) -> Node:
+        found = self._found.get(node.id)
+        return node if found is None else replace(node, spec=found.spec)
+
+    def _drop_if_useless(self, node: Node) -> None:
+        """Take an operator back that only hands columns on to operators that want lists."""
+        found = self._found.get(node.id)
+        if found is None or found.computes or found.shape is None:
+            return
+        readers = [other for other in self._nodes.values() if any(i.upstream == node.id for i in other.inputs)]
+        columns_leave = any(edge.source_node == node.id and edge.id in self._hashes for edge in self._plan.edges)
+        if not columns_leave and not any(reader.id in self._found for reader in readers):
+            del self._found[node.id]
+            self._paths[node.id] = "per record: nothing after it is vectorized"
+
+    # ---- sources
+
+    def _source(self, spec: SourceSpec) -> _Found:
+        source: Any = spec.source
+        shape: Shape = INT
+        generated = None
+        if spec.type_info is not None:
+            raise NotVectorizable("declares a type")
+        if type(source) is NumberSequenceSource:
+            if not LOWEST <= source.start <= source.end <= HIGHEST:
+                raise NotVectorizable("makes numbers that no column can hold")
+        elif type(source) is DataGeneratorSource:
+            generated = _traced(source.generator_function, "map", 1)
+            shape = shape_of(generated.result, INT)
+        else:
+            raise NotVectorizable(f"{type(source).__name__} makes no columns")
+        stamped = _stamped(spec.strategy, shape)
+        fields = {"source": source, "strategy": spec.strategy, "type_info": None}
+        made = VectorSource(**fields, shape=shape, generated=generated, stamped=stamped)
+        return _Found(made, shape, computes=generated is not None or stamped is not None)
+
+    # ---- operators
+
+    def _operator(self, vertex: Vertex, node: Node) -> _Found:
+        shape = self._input(vertex, node)
+        spec: Any = node.spec
+        match spec:
+            case Map() if type(spec) is Map:
+                traced = _of_call(spec.function, 1)
+                result = shape_of(traced.result, shape)
+                return _Found(VectorMap(spec.function, traced, result), result)
+            case Filter() if type(spec) is Filter:
+                traced = _of_call(spec.function, 1)
+                if not isinstance(shape_of(traced.result, shape), str):
+                    raise NotVectorizable("asks whether a tuple is true")
+                return _Found(VectorFilter(spec.function, traced), shape)
+            case TimestampsAndWatermarks() if type(spec) is TimestampsAndWatermarks:
+                stamped = _stamped(spec.strategy, shape)
+                return _Found(VectorTimestamps(spec.strategy, stamped), shape, computes=stamped is not None)
+            case RollingReduce() if type(spec) is RollingReduce:
+                return self._reduce(spec, shape)
+            case Window() if type(spec) is Window:
+                return self._window(spec, shape)
+            case WriterSink(sink) if type(sink) is DiscardingSink:
+                return _Found(VectorSink(sink))
+        raise NotVectorizable(f"{node.kind} has no vectorized form")
+
+    def _input(self, vertex: Vertex, node: Node) -> Shape:
+        """Return the shape of the columns that a node is given."""
+        if len(node.inputs) != 1 or node.inputs[0].side is not None:
+            raise NotVectorizable("reads a side output" if len(node.inputs) == 1 else "has several inputs")
+        upstream = self._nodes[node.inputs[0].upstream]
+        found = self._found.get(upstream.id)
+        if found is None or found.shape is None:
+            raise NotVectorizable(f"{upstream.name!r} gives it single records")
+        if node is vertex.nodes[0]:
+            edge = next(edge for edge in self._plan.edges if edge.target == vertex.id)
+            self._exchange(edge, upstream, found.shape)
+        return found.shape
+
+    def _exchange(self, edge: Edge, upstream: Node, shape: Shape) -> None:
+        if edge.local:
+            return
+        if type(edge.partitioning) is not Hash:
+            raise NotVectorizable(f"{upstream.name!r} sends it single records, by {edge.partitioning.label}")
+        traced = _key(edge.partitioning.key, shape)
+        self._hashes[edge.id] = ColumnsHash(edge.partitioning.key, traced)
+
+    def _reduce(self, spec: RollingReduce, shape: Shape) -> _Found:
+        key = _key(spec.key, shape)
+        traced, folds = reduce_folds(spec.function.target, spec.function.method, shape)
+        for fold, (path, kind) in zip(folds, leaves_of(shape), strict=True):
+            is_key = fold.of == Input(0, path) == key.result and fold.how in (FIRST, LAST)
+            if kind == STR and not is_key and fold.how == LAST and fold.of != Input(0, path):
+                raise NotVectorizable("makes text of the result so far")
+        return _Found(VectorReduce(spec.key, spec.function, key, traced, folds, shape), shape)
+
+    def _window(self, spec: Window, shape: Shape) -> _Found:
+        if spec.strategy is not Strategy.ALIGNED:
+            raise NotVectorizable(f"windows that are {spec.strategy.value} have no vectorized form")
+        key = _key(spec.key, shape)
+        contents, aggregate = spec.contents, None
+        if isinstance(contents, Reduced):
+            traced, folds = reduce_folds(contents.function.target, contents.function.method, shape)
+        elif isinstance(contents, Aggregated):
+            aggregate = aggregate_folds(contents.function.target, shape)
+            traced, folds = aggregate.added, aggregate.folds
+        else:
+            raise NotVectorizable("keeps every record of a window")
+        for fold in folds:
+            if fold.kind == STR and not (fold.how in (FIRST, LAST) and isinstance(fold.of, Input)):
+                raise NotVectorizable("makes text of the records of a window")
+        # The contents are asked for as Python objects when the window fires: what follows is given lists.
+        fields = {name: getattr(spec, name) for name in Window.__dataclass_fields__}
+        made = VectorWindow(
+            **fields, traced_key=key, traced=traced, folds=folds, shape=shape, aggregate=aggregate
+        )  # fmt: skip
+        return _Found(made)
+
+
+def _of_call(call: Call, arguments: int) -> Traced:
+    return trace(call.target, call.method, arguments)
+
+
+def _key(call: Call, shape: Shape) -> Traced:
+    traced = _of_call(call, 1)
+    kind = shape_of(traced.result, shape)
+    if kind not in (INT, STR):
+        raise NotVectorizable(f"the key is no int or str, but {kind}")
+    return traced
+
+
+def _traced(function: Any, method: str, arguments: int) -> Traced:
+    if isinstance(function, MethodType):
+        owner, name = function.__self__, function.__name__
+        if getattr(type(owner), name, None) is not function.__func__:
+            raise NotVectorizable(f"{name} is no plain method")
+        return trace(owner, name, arguments)
+    return trace(function, None, arguments) if callable(function) else trace(function, method, arguments)
+
+
+def _stamped(strategy: WatermarkStrategy, shape: Shape) -> Traced | None:
+    if strategy.generator is not None and not isinstance(strategy.generator, BoundedOutOfOrdernessSpec):
+        raise NotVectorizable("its watermark generator sees every record")
+    if strategy.assigner is None:
+        return None
+    traced = _traced(strategy.assigner, "extract_timestamp", 2)
+    if shape_of(traced.result, shape, INT) != INT:
+        raise NotVectorizable("its timestamps are no ints")
+    return traced
+
+
+__all__ = ["VECTORIZED", "ColumnsHash", "vectorize"]

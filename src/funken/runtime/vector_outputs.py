@@ -1,0 +1,102 @@
+"""The edge writer for columns: blocks are cut up by the subtask that owns the key, and leave as columns.
+
+It takes lists too, and sends them as the writer of the record path does. Records of one target keep their order: what
+waits in one form leaves before the other comes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funken.operators.base import Timestamps, Values
+from funken.operators.vector_stateless import Kernel
+from funken.plan.vectorize import ColumnsHash
+from funken.runtime.outputs import HashWriter
+from funken.vector.codec import encode
+from funken.vector.columns import Array, Column, Columns, joined, rows
+from funken.vector.evaluation import Unfit, evaluate
+from funken.vector.keys import KeyTargets
+
+_FACTOR = 8
+"""A block of columns holds so many times the records of a block of lists, if the bytes allow."""
+
+
+class ColumnsHashWriter(HashWriter):
+    """Records with equal keys to one target, by key group."""
+
+    columnar = True
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        partitioning = self.edge.partitioning
+        assert isinstance(partitioning, ColumnsHash)
+        self._result = partitioning.traced.result
+        self._kernel = Kernel(partitioning.key, partitioning.traced)
+        self._owners = KeyTargets(self.edge.target_max_parallelism, self.targets)
+        self._blocks: list[list[tuple[Columns, Array | None]]] = [[] for _ in range(self.targets)]
+        self._waiting = [0] * self.targets
+
+    def emit(self, values: Values, timestamps: Timestamps) -> None:
+        """Spread a block by key."""
+        block: Any = values
+        if type(block) is Columns and self._kernel.ready():
+            try:
+                key = evaluate(self._result, block.length, block)
+            except Unfit:
+                pass
+            else:
+                assert isinstance(key, Column)
+                super().flush()
+                self._spread(block, timestamps, self._owners.of(key, block.length))
+                return
+        self._flush_columns()
+        super().emit(*rows(values, timestamps))
+
+    def _spread(self, block: Columns, stamps: Any, owners: Array | int) -> None:
+        if isinstance(owners, int):
+            self._put(owners, block, stamps)
+            return
+        for target in range(self.targets):
+            positions = np.flatnonzero(owners == target)
+            if len(positions):
+                self._put(target, block.take(positions), None if stamps is None else stamps.take(positions))
+
+    def _put(self, target: int, block: Columns, stamps: Array | None) -> None:
+        waiting = self._blocks[target]
+        if waiting and (waiting[0][0].shape != block.shape or (waiting[0][1] is None) != (stamps is None)):
+            self._send_columns(target)
+        if not self._since[target]:
+            self._since[target] = self._born.at
+        waiting.append((block, stamps))
+        self._waiting[target] += block.length
+        if self._waiting[target] >= self._limit * _FACTOR:
+            self._send_columns(target)
+
+    def _send_columns(self, target: int) -> None:
+        waiting = self._blocks[target]
+        block = joined([each for each, _ in waiting])
+        stamps = None if waiting[0][1] is None else np.concatenate([each for _, each in waiting])
+        payload = encode(block, stamps)
+        self._adapt(len(payload), max(1, block.length // _FACTOR))
+        self.records += block.length
+        self._send_data(target, payload, self._since[target] or self._born.at)
+        waiting.clear()
+        self._waiting[target] = 0
+        self._since[target] = 0.0
+
+    def _flush_columns(self) -> None:
+        for target, waiting in enumerate(self._blocks):
+            if waiting:
+                self._send_columns(target)
+
+    def overtake(self, number: int, content: bytes) -> list[tuple[Values, Timestamps]]:
+        """Send a barrier to every target, ahead of the records that wait; return these, as lists."""
+        waiting = [rows(*block) for blocks in self._blocks for block in blocks]
+        return waiting + super().overtake(number, content)
+
+    def flush(self) -> None:
+        """Send every record that waits."""
+        self._flush_columns()
+        super().flush()

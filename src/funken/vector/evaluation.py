@@ -1,0 +1,462 @@
+"""Expressions over columns: the kernels.
+
+The result is what the Python function would give for every record, or ``Unfit``: a block for which that is not certain
+(an overflow, a division by zero, an int that a float cannot hold). The caller then runs the function itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, reduce
+from typing import Any
+
+import numpy as np
+
+from funken.errors import FunkenError
+from funken.vector.columns import Array, Column, Columns
+from funken.vector.expressions import (
+    BOOL,
+    FLOAT,
+    HIGHEST,
+    INT,
+    LOWEST,
+    STR,
+    Binary,
+    Choose,
+    Compare,
+    Constant,
+    Contains,
+    Expression,
+    Input,
+    Invoke,
+    Item,
+    Make,
+    Sequence,
+    Shape,
+    Text,
+    Unary,
+    leaves_of,
+    shape_of_value,
+)
+
+_MOST_BYTES = 2**30
+"""Offsets of text have 32 bits."""
+_EXACT = 2**53
+"""Ints up to this have a float."""
+
+
+class Unfit(FunkenError):
+    """A block that the kernels cannot compute."""
+
+
+Value = Column | tuple["Value", ...]
+"""What an expression comes to: a column, or a tuple of such."""
+
+
+def evaluate(expression: Expression, length: int, *arguments: Columns) -> Value:
+    """Compute an expression over blocks of ``length`` records (at least one); raises ``Unfit``."""
+    if type(expression) is Input:
+        # Keys and most fields are nothing but a leaf: a block of few records should not pay for more.
+        block = arguments[expression.argument]
+        number = _leaf(block.shape, expression.path)
+        if number is not None:
+            return block.leaves[number]
+    with np.errstate(all="ignore"):
+        return _Evaluation(length, [_value(block) for block in arguments]).of(expression)
+
+
+@lru_cache(maxsize=1024)
+def _leaf(shape: Shape, path: tuple[int, ...]) -> int | None:
+    """Return which leaf a path leads to; ``None`` if it leads to a tuple, or counts from the end."""
+    paths = [each for each, _ in leaves_of(shape)]
+    return paths.index(path) if path in paths else None
+
+
+def computed(expression: Expression, shape: Shape, block: Columns) -> Columns:
+    """Compute an expression over a block; ``shape`` is that of the result."""
+    leaves: list[Column] = []
+    _flatten(evaluate(expression, block.length, block), leaves)
+    return Columns(shape, leaves, block.length)
+
+
+def mask_of(expression: Expression, block: Columns) -> Array | bool:
+    """Compute where an expression is true: a mask, or one bool for all records."""
+    with np.errstate(all="ignore"):
+        evaluation = _Evaluation(block.length, [_value(block)])
+        truth = evaluation.truth(evaluation.of(expression))
+        return bool(truth.data) if truth.constant else truth.data
+
+
+def _value(block: Columns) -> Value:
+    leaves = iter(block.leaves)
+
+    def build(shape: Shape) -> Value:
+        return next(leaves) if isinstance(shape, str) else tuple(build(inner) for inner in shape)
+
+    return build(block.shape)
+
+
+def _flatten(value: Value, leaves: list[Column]) -> None:
+    if isinstance(value, Column):
+        leaves.append(value)
+        return
+    for inner in value:
+        _flatten(inner, leaves)
+
+
+class _Evaluation:
+    """One expression over one block; what occurs twice in the tree is computed once."""
+
+    def __init__(self, length: int, arguments: list[Value]) -> None:
+        self._length = length
+        self._arguments = arguments
+        self._known: dict[int, Value] = {}
+
+    def of(self, expression: Expression) -> Value:
+        """Compute an expression."""
+        known = self._known.get(id(expression))
+        if known is None:
+            known = self._known[id(expression)] = self._compute(expression)
+        return known
+
+    def _column(self, expression: Expression) -> Column:
+        value = self.of(expression)
+        assert isinstance(value, Column)
+        return value
+
+    def _compute(self, expression: Expression) -> Value:
+        match expression:
+            case Input(argument, path):
+                return reduce(_item, path, self._arguments[argument])
+            case Constant(value):
+                return _constant(value)
+            case Make(items):
+                return tuple(self.of(item) for item in items)
+            case Item(record, index):
+                return _item(self.of(record), index)
+            case Sequence(before, result):
+                for each in before:
+                    self.of(each)
+                return self.of(result)
+            case Binary(op, left, right):
+                return self._binary(op, self._column(left), self._column(right))
+            case Compare(op, left, right):
+                return self._compare(op, self._column(left), self._column(right))
+            case Unary(op, operand):
+                return self._unary(op, self.of(operand))
+            case Choose(condition, then, otherwise):
+                return self._choose(self.truth(self.of(condition)), self.of(then), self.of(otherwise))
+            case Contains(needle, container):
+                return self._contains(needle, container)
+            case Invoke(name, given):
+                return self._invoke(name, [self._column(each) for each in given])
+            case Text(parts):
+                return self._text([self._column(part) for part in parts])
+        raise Unfit(f"no kernel for {type(expression).__name__}")
+
+    # ---- numbers
+
+    def _binary(self, op: str, left: Column, right: Column) -> Column:
+        if left.kind == STR:
+            return self._text([left, right])
+        if left.kind == BOOL:
+            return _fold(BOOL, _BITS[op], left, right)
+        if left.kind == right.kind == INT and op != "/":
+            return self._integers(op, left, right)
+        if op == "/" and _any_zero(right):
+            raise Unfit("division by zero")
+        return _fold(FLOAT, _FLOATS[op], _as_float(left), _as_float(right))
+
+    def _integers(self, op: str, left: Column, right: Column) -> Column:
+        low, high = _RANGES[op](*left.bounds(), *right.bounds())
+        if low < LOWEST or high > HIGHEST:
+            raise Unfit("an overflow")
+        if left.constant and right.constant:
+            return _constant(_PYTHON[op](left.data, right.data))
+        if op == "%" and right.constant:
+            # Division by a constant is a multiplication in NumPy, the remainder is not: a third of the time.
+            data = left.data - np.floor_divide(left.data, right.data) * right.data
+        else:
+            data = _NUMPY[op](left.data, right.data)
+        return Column(INT, data, False, low, high)
+
+    def _compare(self, op: str, left: Column, right: Column) -> Column:
+        if left.kind == STR:
+            if left.constant and right.constant:
+                return _constant(bool(_COMPARE[op](left.data, right.data)))
+            compare = getattr(_arrow(), _ARROW_COMPARE[op])
+            return Column(BOOL, _mask(compare(_scalar(left), _scalar(right))))
+        if left.kind != right.kind:  # an int and a float: Python compares exactly
+            left, right = _as_float(left), _as_float(right)
+        return _fold(BOOL, _COMPARE[op], left, right)
+
+    def truth(self, value: Value) -> Column:
+        """Compute whether values are true."""
+        assert isinstance(value, Column)
+        if value.kind == BOOL:
+            return value
+        if value.constant:
+            return _constant(bool(value.data))
+        if value.kind == STR:
+            return Column(BOOL, _mask(_arrow().not_equal(value.data, "")))
+        return Column(BOOL, value.data != 0)
+
+    def _unary(self, op: str, value: Value) -> Column:
+        if op in ("not", "bool"):
+            truth = self.truth(value)
+            if op == "bool":
+                return truth
+            return _constant(not truth.data) if truth.constant else Column(BOOL, ~truth.data)
+        assert isinstance(value, Column)
+        if value.kind == FLOAT:
+            return _constant(-value.data) if value.constant else Column(FLOAT, -value.data)
+        if op == "~":
+            return self._integers("-", _constant(-1), value)
+        return self._integers("-", _constant(0), value)
+
+    def _choose(self, condition: Column, then: Value, otherwise: Value) -> Value:
+        if condition.constant:
+            return then if condition.data else otherwise
+        if not isinstance(then, Column) or not isinstance(otherwise, Column):
+            assert isinstance(then, tuple)
+            assert isinstance(otherwise, tuple)
+            pairs = zip(then, otherwise, strict=True)
+            return tuple(self._choose(condition, one, other) for one, other in pairs)
+        if then is otherwise:
+            return then
+        if then.kind == STR:
+            import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
+
+            one, other = (_scalar(column) for column in (then, otherwise))
+            return Column(STR, _arrow().if_else(pa.array(condition.data), one, other))
+        low = high = None
+        if then.kind == INT:
+            bounds = (then.bounds(), otherwise.bounds())
+            low, high = min(bounds[0][0], bounds[1][0]), max(bounds[0][1], bounds[1][1])
+        return Column(then.kind, np.where(condition.data, then.data, otherwise.data), False, low, high)
+
+    # ---- text
+
+    def _contains(self, needle: Expression, container: Expression) -> Column:
+        if isinstance(container, Make):
+            found = self._column(needle)
+            items = [item.value for item in container.items if isinstance(item, Constant)]
+            tests = [self._compare("==", found, _constant(item)) for item in items]
+            return reduce(lambda one, other: _fold(BOOL, _BITS["|"], one, other), tests)
+        return self._search("match_substring", self._column(container), self._column(needle))
+
+    def _search(self, kernel: str, text: Column, part: Column) -> Column:
+        if text.constant and part.constant:
+            return _constant(_TEXT_TESTS[kernel](text.data, part.data))
+        if not part.constant or text.constant:
+            raise Unfit("a search for different texts")
+        if not part.data:
+            return _constant(True)
+        if kernel == "match_substring":
+            from funken.vector.text import contains  # noqa: PLC0415 - the same
+
+            return Column(BOOL, contains(text.data, part.data))
+        return Column(BOOL, _mask(getattr(_arrow(), kernel)(text.data, pattern=part.data)))
+
+    def _text(self, parts: list[Column]) -> Column:
+        texts = [self._as_text(part) for part in parts]
+        if all(text.constant for text in texts):
+            return _constant("".join(text.data for text in texts))
+        if len(texts) == 1:
+            return texts[0]
+        sizes = [len(text.data) * 4 * self._length if text.constant else text.data.nbytes for text in texts]
+        if sum(sizes) > _MOST_BYTES:
+            raise Unfit("text too long for one array")
+        from funken.vector.text import joined_text  # noqa: PLC0415 - Arrow takes 0.1 s, and is needed for text only
+
+        return Column(STR, joined_text([text.data for text in texts], self._length))
+
+    def _as_text(self, column: Column) -> Column:
+        if column.kind == STR:
+            return column
+        if column.constant:
+            return _constant(str(column.data))
+        import pyarrow as pa  # noqa: PLC0415 - the same
+
+        return Column(STR, pa.array(column.data).cast(pa.string()))
+
+    def _invoke(self, name: str, given: list[Column]) -> Column:
+        first = given[0]
+        match name:
+            case "startswith" | "endswith":
+                return self._search("starts_with" if name == "startswith" else "ends_with", first, given[1])
+            case "str":
+                return self._as_text(first)
+            case "float":
+                return _as_float(first)
+            case "bool":
+                return self.truth(first)
+            case "abs":
+                if first.kind == FLOAT:
+                    return _constant(abs(first.data)) if first.constant else Column(FLOAT, np.abs(first.data))
+                negative = self._compare("<", first, _constant(0))
+                return _column(self._choose(negative, self._unary("-", first), first))
+            case "min" | "max":
+                better = self._compare("<" if name == "min" else ">", given[1], first)
+                return _column(self._choose(better, given[1], first))
+            case "len":
+                if first.constant:
+                    return _constant(len(first.data))
+                lengths = _arrow().utf8_length(first.data)
+                return Column(INT, lengths.to_numpy(zero_copy_only=False).astype(np.int64))
+        raise Unfit(f"no kernel for {name}")
+
+
+def _column(value: Value) -> Column:
+    assert isinstance(value, Column)
+    return value
+
+
+def _item(value: Value, index: int) -> Value:
+    assert isinstance(value, tuple)
+    return value[index]
+
+
+def _constant(value: Any) -> Column:
+    kind = shape_of_value(value)
+    if not isinstance(kind, str):
+        raise Unfit(f"{value!r} fits into no column")
+    return Column(kind, value, True)
+
+
+def _fold(kind: str, op: Callable[[Any, Any], Any], left: Column, right: Column) -> Column:
+    """Apply a kernel that works on Python values as well."""
+    if left.constant and right.constant:
+        return _constant(op(left.data, right.data))
+    return Column(kind, op(left.data, right.data))
+
+
+def _as_float(column: Column) -> Column:
+    if column.kind == FLOAT:
+        return column
+    low, high = column.bounds()
+    if low < -_EXACT or high > _EXACT:
+        raise Unfit("an int that a float cannot hold")
+    return _constant(float(column.data)) if column.constant else Column(FLOAT, column.data.astype(np.float64))
+
+
+def _any_zero(column: Column) -> bool:
+    return not column.data if column.constant else not column.data.all()
+
+
+def _scalar(column: Column) -> Any:
+    if not column.constant:
+        return column.data
+    import pyarrow as pa  # noqa: PLC0415 - the same
+
+    return pa.scalar(column.data, pa.string())
+
+
+def _arrow() -> Any:
+    import pyarrow.compute as pc  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
+
+    return pc
+
+
+def _mask(bits: Any) -> Array:
+    return bits.to_numpy(zero_copy_only=False)
+
+
+# ---- bounds of results: (low, high) of both sides to (low, high)
+
+
+def _corners(op: Callable[[int, int], int]) -> Callable[[int, int, int, int], tuple[int, int]]:
+    def bounds(a: int, b: int, c: int, d: int) -> tuple[int, int]:
+        found = (op(a, c), op(a, d), op(b, c), op(b, d))
+        return min(found), max(found)
+
+    return bounds
+
+
+def _quotient(a: int, b: int, c: int, d: int) -> tuple[int, int]:
+    if c <= 0 <= d:
+        raise Unfit("a divisor that may be zero")
+    return _corners(lambda x, y: x // y)(a, b, c, d)
+
+
+def _remainder(a: int, b: int, c: int, d: int) -> tuple[int, int]:
+    low, high = _quotient(a, b, c, d)
+    if low < LOWEST or high > HIGHEST:
+        raise Unfit("an overflow")
+    return (0, d - 1) if c > 0 else (c + 1, 0)
+
+
+def _bits(a: int, b: int, c: int, d: int) -> tuple[int, int]:
+    width = max(each.bit_length() for each in (a, b, c, d))
+    return (0 if min(a, c) >= 0 else -(1 << width)), (1 << width) - 1
+
+
+def _shifted_right(a: int, b: int, c: int, d: int) -> tuple[int, int]:
+    if c < 0 or d > 63:
+        raise Unfit("a shift by less than 0 or more than 63")
+    return _corners(lambda x, y: x >> y)(a, b, c, d)
+
+
+def _shifted_left(a: int, b: int, c: int, d: int) -> tuple[int, int]:
+    if c < 0 or d > 63:
+        raise Unfit("a shift by less than 0 or more than 63")
+    return _corners(lambda x, y: x << y)(a, b, c, d)
+
+
+_RANGES: dict[str, Callable[[int, int, int, int], tuple[int, int]]] = {
+    "+": lambda a, b, c, d: (a + c, b + d),
+    "-": lambda a, b, c, d: (a - d, b - c),
+    "*": _corners(lambda x, y: x * y),
+    "//": _quotient,
+    "%": _remainder,
+    "&": _bits,
+    "|": _bits,
+    "^": _bits,
+    "<<": _shifted_left,
+    ">>": _shifted_right,
+}
+_PYTHON: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda x, y: x + y,
+    "-": lambda x, y: x - y,
+    "*": lambda x, y: x * y,
+    "/": lambda x, y: x / y,
+    "//": lambda x, y: x // y,
+    "%": lambda x, y: x % y,
+    "&": lambda x, y: x & y,
+    "|": lambda x, y: x | y,
+    "^": lambda x, y: x ^ y,
+    "<<": lambda x, y: x << y,
+    ">>": lambda x, y: x >> y,
+}
+_NUMPY: dict[str, Callable[[Any, Any], Array]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "//": np.floor_divide,
+    "%": np.remainder,
+    "&": np.bitwise_and,
+    "|": np.bitwise_or,
+    "^": np.bitwise_xor,
+    "<<": np.left_shift,
+    ">>": np.right_shift,
+}
+_FLOATS = {op: _PYTHON[op] for op in ("+", "-", "*", "/")}
+_BITS = {op: _PYTHON[op] for op in ("&", "|", "^")}
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<": lambda x, y: x < y,
+    "<=": lambda x, y: x <= y,
+    "==": lambda x, y: x == y,
+    "!=": lambda x, y: x != y,
+    ">": lambda x, y: x > y,
+    ">=": lambda x, y: x >= y,
+}
+_ARROW_COMPARE = {
+    "<": "less", "<=": "less_equal", "==": "equal", "!=": "not_equal", ">": "greater", ">=": "greater_equal",
+}  # fmt: skip
+_TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
+    "match_substring": lambda text, part: part in text,
+    "starts_with": str.startswith,
+    "ends_with": str.endswith,
+}
+
+__all__ = ["Unfit", "Value", "computed", "evaluate", "mask_of"]
