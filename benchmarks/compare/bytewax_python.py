@@ -212,7 +212,7 @@ def main() -> None:
     def read() -> Reading | None:
         newest = [path.read_text().rstrip("\n").rsplit("\n", 2)[-1:] for path in Path(wanted.folder).glob("metrics-*")]
         found = [json.loads(text) for lines in newest for text in lines if text.endswith("]")]
-        if len(found) < wanted.parallelism:
+        if not found:  # the one number in a thousand that passes grep is odd: all results are of one worker
             return None
         latency: dict[int, int] = {}
         for _, _, counts in found:

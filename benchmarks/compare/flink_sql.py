@@ -1,6 +1,7 @@
-"""Runner: Flink's JVM through SQL, with the ``datagen`` connector as source and ``blackhole`` as sink; no mini-batches.
+"""Runner: Flink's JVM through SQL, from the generator of ``java/Numbers.java`` into ``blackhole``; no mini-batches.
 
-Python only submits the statements. The numbers of the measured run are a sequence, as everywhere.
+Python only submits the statements. Flink's own ``datagen`` is not the source because its sequences are made in memory
+beforehand, and its random numbers have no event time that could be checked.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from typing import Any
 import flink
 import oracle
 from protocol import ENDLESS, Spec, answer, spec, unsupported, watch
-from pyflink.common import Configuration
-from pyflink.table import EnvironmentSettings, TableEnvironment
+from pyflink.common import Configuration, Types
+from pyflink.datastream import DataStream, StreamExecutionEnvironment
+from pyflink.java_gateway import get_gateway
+from pyflink.table import Schema, StreamTableEnvironment
 
 COLUMNS = {
-    "grep": "line AS CONCAT('line ', CAST(id AS STRING), ' of the text')",
-    "keyed": "k AS MOD(id, {keys})",
-    "windows": "k AS MOD(id, {keys}), ts AS TO_TIMESTAMP_LTZ(id / {per_ms}, 3), WATERMARK FOR ts AS ts",
+    "grep": {"line": "CONCAT('line ', CAST(f0 AS STRING), ' of the text')"},
+    "keyed": {"k": "MOD(f0, {keys})"},
+    "windows": {"k": "MOD(f0, {keys})", "ts": "TO_TIMESTAMP_LTZ(f0 / {per_ms}, 3)"},
 }
 QUERIES = {
     "grep": "SELECT line FROM numbers WHERE line LIKE '%999 %'",
@@ -28,21 +31,24 @@ QUERIES = {
 SINKS = {"grep": "line STRING", "keyed": "k BIGINT, n BIGINT", "windows": "k BIGINT, n BIGINT, window_end TIMESTAMP(3)"}
 
 
-def tables(wanted: Spec, count: int, per_ms: int, metrics: str = "") -> TableEnvironment:
+def tables(wanted: Spec, count: int, per_ms: int, metrics: str = "") -> StreamTableEnvironment:
     """Return an environment with the table of numbers."""
     conf = Configuration()
     for key, value in flink.options(wanted, metrics).items():
         conf.set_string(key, value)
     conf.set_string("table.local-time-zone", "UTC")
-    env = TableEnvironment.create(
-        EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(conf).build()
-    )
-    columns = COLUMNS[wanted.program].format(keys=wanted.keys, per_ms=per_ms)
-    env.execute_sql(
-        f"CREATE TABLE numbers (id BIGINT, {columns}) WITH ('connector' = 'datagen', 'rows-per-second' = '{2**62}', "
-        f"'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '{count - 1}')"
-    )
-    return env
+    env = StreamExecutionEnvironment.get_execution_environment(conf)
+    tables = StreamTableEnvironment.create(env)
+    made = get_gateway().jvm.bench.Numbers.plain(count, 0.0)
+    long = Types.LONG().get_java_type_info()
+    numbers = DataStream(env._j_stream_execution_environment.addSource(made, "numbers", long))
+    schema = Schema.new_builder().column("f0", "BIGINT")
+    for name, expression in COLUMNS[wanted.program].items():
+        schema = schema.column_by_expression(name, expression.format(keys=wanted.keys, per_ms=per_ms))
+    if wanted.program == "windows":
+        schema = schema.watermark("ts", "ts")
+    tables.create_temporary_view("numbers", numbers, schema.build())
+    return tables
 
 
 def row(program: str, values: Any) -> Any:
