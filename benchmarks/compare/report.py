@@ -211,13 +211,16 @@ def markdown(documents: Documents) -> str:
 
 
 def into_page(page: Path, documents: Documents) -> None:
-    """Replace what stands between the marks of a page by what was measured."""
+    """Replace what stands between the marks of a page by what was measured, with the plot if there is one."""
     text = page.read_text()
     for name, section in SECTIONS.items():
         begin = BEGIN.format(name)
         if begin in text:
             before, _, rest = text.partition(begin)
             found = section(documents)
+            if (page.parent / "images" / f"{name}.png").exists():
+                title = EXPERIMENTS[name].title if name in EXPERIMENTS else "Throughput"
+                found = f"![{title}](images/{name}.png)\n\n{found}"
             if found:
                 text = f"{before}{begin}\n{found}{END}{rest.partition(END)[2]}"
     page.write_text(text)
