@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import NoReturn
 
@@ -27,6 +26,7 @@ from systems import SYSTEMS
 
 RESULTS = environments.HERE.parent / "results"
 GUIDE = environments.ROOT / "docs" / "guide"
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def names(text: str, known: object) -> list[str]:
@@ -52,7 +52,9 @@ def shown(run: Run) -> str:
 
 
 def stop(number: int, frame: object) -> NoReturn:
-    """End in order when asked to."""
+    """End in order when asked to; asked again while that goes on, finish it first."""
+    for each in STOPS:
+        signal.signal(each, signal.SIG_IGN)
     raise SystemExit(128 + number)
 
 
@@ -102,7 +104,8 @@ def main() -> None:
     args.rounds = args.rounds or (1 if args.quick else 3)
     args.seconds = args.seconds or (3 if args.quick else 10)
     args.warmup = args.warmup if args.warmup is not None else (1.5 if args.quick else 4)
-    signal.signal(signal.SIGTERM, stop)
+    for each in STOPS:
+        signal.signal(each, stop)
     console = Console(highlight=False)
     folder = RESULTS / "quick" if args.quick else RESULTS
     if not args.report:
@@ -126,7 +129,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.exit("interrupted; the next run goes on from here")
+    main()
