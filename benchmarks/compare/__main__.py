@@ -103,7 +103,7 @@ def main() -> None:
     args = parser.parse_args()
     args.rounds = args.rounds or (1 if args.quick else 3)
     args.seconds = args.seconds or (3 if args.quick else 10)
-    args.warmup = args.warmup if args.warmup is not None else (1.5 if args.quick else 4)
+    args.warmup = args.warmup if args.warmup is not None else (3 if args.quick else 5)
     for each in STOPS:
         signal.signal(each, stop)
     console = Console(highlight=False)

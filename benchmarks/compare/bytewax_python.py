@@ -226,6 +226,7 @@ def main() -> None:
     finally:
         for process in cluster:
             process.kill()
+        for process in cluster:
             process.wait(30)
 
 
