@@ -134,13 +134,31 @@ def test_a_finished_run_is_not_made_again_and_a_failed_one_is(tmp_path, monkeypa
 
 
 def test_what_a_run_started_ends_with_it():
-    import rounds
+    import processes
 
     child = "import subprocess, sys; p = subprocess.Popen(['sleep', '60'], process_group=0); print(p.pid, flush=True); p.wait()"
     leader = subprocess.Popen([sys.executable, "-c", child], stdout=subprocess.PIPE, text=True, start_new_session=True)
     grandchild = int(leader.stdout.readline())
-    rounds.end_session(leader.pid)
+    processes.end_session(leader.pid)
     assert leader.wait(10) < 0
     leader.stdout.close()
     stat = Path(f"/proc/{grandchild}/stat")
     assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_what_a_run_uses_itself_is_not_what_others_use():
+    import processes
+
+    burn = "import time; end = time.process_time() + 0.15\nwhile time.process_time() < end: pass\nprint(flush=True); input()"
+    child = subprocess.Popen(
+        [sys.executable, "-c", burn], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    own, mistaken = processes.Others(child.pid), processes.Others(-1)
+    child.stdout.readline()
+    own.sample()
+    mistaken.sample()
+    processes.end_session(child.pid)
+    child.wait(10)
+    child.stdin.close()
+    child.stdout.close()
+    assert own.share() < mistaken.share() <= 1

@@ -15,6 +15,9 @@ from experiments import EXPERIMENTS, MAIN
 from systems import SYSTEMS
 
 Documents = Mapping[str, Mapping[str, Any]]
+BUSY = 0.1
+"""The share of the cores that other programs may use before the report warns."""
+
 BEGIN, END = "<!-- measured: {} -->", "<!-- end -->"
 
 
@@ -186,7 +189,11 @@ def origin(documents: Documents) -> str:
     versions = "; ".join(f"{name}: {text}" for name, text in first.get("versions", {}).items())
     commits = ", ".join(sorted({run["commit"] for run in runs}))
     days = sorted({run["at"][:10] for run in runs})
-    return f"{first.get('machine')}. Commit {commits}, {' to '.join(dict.fromkeys((days[0], days[-1])))}. {versions}.\n"
+    shares = [run["figures"]["others"] for run in runs if "others" in run["figures"]]
+    busy = statistics.median(shares) if shares else 0.0
+    warning = f"**Other programs used {busy:.0%} of the cores meanwhile: these figures mean little.** "
+    warning = warning if busy > BUSY else ""
+    return f"{warning}{first.get('machine')}. Commit {commits}, {' to '.join(dict.fromkeys((days[0], days[-1])))}. {versions}.\n"
 
 
 SECTIONS: dict[str, Callable[[Documents], str]] = {

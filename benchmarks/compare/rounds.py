@@ -10,7 +10,6 @@ import json
 import os
 import platform
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -21,6 +20,7 @@ from typing import Any
 
 import environments
 from experiments import Case, Experiment
+from processes import Others, end_session
 from protocol import Spec
 from systems import SYSTEMS
 
@@ -139,8 +139,9 @@ def measure(system_name: str, spec: Spec) -> dict[str, Any]:
                 env=environments.variables(system.environment),
                 start_new_session=True,
             )
+            others = Others(process.pid)
             try:
-                code = process.wait(LIMIT + 5 * (spec.warmup + spec.seconds))
+                code = _wait(process, LIMIT + 5 * (spec.warmup + spec.seconds), others)
             except subprocess.TimeoutExpired:
                 return {"failed": "took too long", "log": _tail(err)}
             finally:
@@ -150,9 +151,20 @@ def measure(system_name: str, spec: Spec) -> dict[str, Any]:
         if code or not lines:
             return {"failed": _reason(err, code), "log": _tail(err)}
         figures: dict[str, Any] = json.loads(lines[-1])
-        return figures
+        return {**figures, "others": round(others.share(), 3)}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float, others: Others) -> int:
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return process.wait(1)
+        except subprocess.TimeoutExpired:
+            others.sample()
+            if time.monotonic() > deadline:
+                raise
 
 
 def _tail(path: Path) -> str:
@@ -166,30 +178,3 @@ def _reason(path: Path, code: int) -> str:
         if found:
             return found[-1][:300]
     return f"exit code {code}: {lines[-1][:300] if lines else 'no output'}"
-
-
-def end_session(leader: int) -> None:
-    """End every process of a session that this process started: JVMs and workers do not all end with their parent."""
-    for _ in range(5):
-        left = [pid for pid in _session(leader) if pid != os.getpid()]
-        for pid in left:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        if not left:
-            return
-        time.sleep(0.1)
-
-
-def _session(leader: int) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            # pid (name) state ppid pgrp session ...; the name may hold anything, so from its end on
-            fields = path.read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(fields[3]) == leader and fields[0] != "Z":
-            found.append(int(path.parent.name))
-    return found
