@@ -218,6 +218,8 @@ def main() -> None:
         results.sink_to(funken.DiscardingSink()).name("discard")
     else:
         results.map_block(lambda block: []).name("discard")
+    if wanted.variant == "vectorised" and ": vectorized" not in results.get_execution_environment().explain():
+        unsupported("no operator of this program is vectorised; explain() says why")
     client = results.get_execution_environment().execute_async(wanted.program)
     try:
         answer({"checked": number, **watch(lambda: readings(client, wanted.program), wanted)})

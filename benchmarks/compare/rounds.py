@@ -136,7 +136,7 @@ def measure(system_name: str, spec: Spec) -> dict[str, Any]:
                 stderr=stderr,
                 stdin=subprocess.DEVNULL,
                 cwd=folder,
-                env=environments.variables(system.environment),
+                env={**environments.variables(system.environment), "TMPDIR": folder},
                 start_new_session=True,
             )
             others = Others(process.pid)
