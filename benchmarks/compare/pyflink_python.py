@@ -15,7 +15,7 @@ from typing import Any
 import flink
 import oracle
 from protocol import ENDLESS, Spec, answer, spec, watch
-from pyflink.common import Configuration, Time, Types, WatermarkStrategy
+from pyflink.common import Configuration, Time, TypeInformation, Types, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import DataStream, StreamExecutionEnvironment
 from pyflink.datastream.connectors.base import Sink
@@ -23,8 +23,10 @@ from pyflink.datastream.functions import AggregateFunction, ProcessWindowFunctio
 from pyflink.datastream.window import TumblingEventTimeWindows
 from pyflink.java_gateway import get_gateway
 
-LONG = Types.LONG()
-PAIR, TRIPLE = Types.TUPLE([LONG, LONG]), Types.TUPLE([LONG, LONG, LONG])
+
+def longs(count: int) -> TypeInformation:
+    """Return the type of tuples of so many integers, and of one as it is; a new one, because a used one does not pickle."""
+    return Types.TUPLE([Types.LONG() for _ in range(count)]) if count > 1 else Types.LONG()
 
 
 class ByNumber(TimestampAssigner):
@@ -88,29 +90,29 @@ def build(env: StreamExecutionEnvironment, wanted: Spec, count: int, per_ms: int
     numbers = get_gateway().jvm.bench.Numbers
     rate, keys = float(wanted.rate if count == ENDLESS else 0), wanted.keys
 
-    def source(made: Any, kind: Any) -> DataStream:
+    def source(made: Any, kind: TypeInformation) -> DataStream:
         return DataStream(env._j_stream_execution_environment.addSource(made, "numbers", kind.get_java_type_info()))
 
     if wanted.program == "grep":
         return source(numbers.lines(count, rate), Types.STRING()).filter(lambda line: "999 " in line)
     if wanted.program == "keyed" and wanted.stamped:
-        stamped = source(numbers.stamped(count, rate), PAIR)
-        triples = stamped.map(lambda pair: (pair[0] % keys, 1, pair[1]), TRIPLE)
-        return triples.key_by(lambda x: x[0], LONG).reduce(lambda a, b: (a[0], a[1] + b[1], b[2]))
+        stamped = source(numbers.stamped(count, rate), longs(2))
+        triples = stamped.map(lambda pair: (pair[0] % keys, 1, pair[1]), longs(3))
+        return triples.key_by(lambda x: x[0], longs(1)).reduce(lambda a, b: (a[0], a[1] + b[1], b[2]))
     if wanted.program == "keyed":
-        pairs = source(numbers.plain(count, rate), LONG).map(lambda i: (i % keys, 1), PAIR)
-        return pairs.key_by(lambda pair: pair[0], LONG).reduce(lambda a, b: (a[0], a[1] + b[1]))
+        pairs = source(numbers.plain(count, rate), longs(1)).map(lambda i: (i % keys, 1), longs(2))
+        return pairs.key_by(lambda pair: pair[0], longs(1)).reduce(lambda a, b: (a[0], a[1] + b[1]))
     strategy = WatermarkStrategy.for_monotonous_timestamps()
     if wanted.stamped:
-        timed = source(numbers.stamped(count, rate), PAIR)
+        timed = source(numbers.stamped(count, rate), longs(2))
         timed = timed.assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(ByStamp()))
-        keyed = timed.map(lambda pair: pair[0], LONG).key_by(lambda i: i % keys, LONG)
+        keyed = timed.map(lambda pair: pair[0], longs(1)).key_by(lambda i: i % keys, longs(1))
     else:
-        timed = source(numbers.plain(count, rate), LONG)
+        timed = source(numbers.plain(count, rate), longs(1))
         timed = timed.assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(ByNumber(per_ms)))
-        keyed = timed.key_by(lambda i: i % keys, LONG)
+        keyed = timed.key_by(lambda i: i % keys, longs(1))
     windows = keyed.window(TumblingEventTimeWindows.of(Time.seconds(1)))
-    return windows.aggregate(Count(), Emit(), accumulator_type=LONG, output_type=TRIPLE)
+    return windows.aggregate(Count(), Emit(), accumulator_type=longs(1), output_type=longs(3))
 
 
 def main() -> None:
