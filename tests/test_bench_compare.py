@@ -54,9 +54,10 @@ def test_a_ratio_is_the_median_over_rounds_that_both_have():
 
     runs = [run("a", 0, 10.0), run("b", 0, 5.0), run("a", 1, 100.0), run("b", 1, 10.0), run("a", 2, 1000.0)]
     runs.append({**run("b", 2, 1.0), "figures": {"failed": "took too long"}})
+    runs += [run("a", 3, 1.0, commit="older"), run("b", 3, 1.0)]
     documents = {"keyed": {"runs": runs}}
     assert report.ratio(documents, "keyed", "a", "b") == 6.0
-    assert report.value(documents, "keyed", "a") == 100.0
+    assert report.value(documents, "keyed", "b") == 5.0
     assert report.ratio(documents, "keyed", "a", "nobody") is None
 
 

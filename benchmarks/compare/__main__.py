@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import NoReturn
 
@@ -106,7 +107,7 @@ def main() -> None:
     args.warmup = args.warmup if args.warmup is not None else (3 if args.quick else 5)
     for each in STOPS:
         signal.signal(each, stop)
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
     folder = RESULTS / "quick" if args.quick else RESULTS
     if not args.report:
         run(args, console, folder)

@@ -1,6 +1,7 @@
 """Tables of what was measured, and whether the project's aims are met.
 
-A figure is the median over the rounds; a ratio is the median of the ratios of runs of the same round, which were neighbours.
+A figure is the median over the rounds; a ratio is the median of the ratios of runs of the same round and
+commit, which were neighbours.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ BUSY = 0.1
 BEGIN, END = "<!-- measured: {} -->", "<!-- end -->"
 
 
-def rounds_of(documents: Documents, experiment: str, case: str, figure: str) -> dict[int, float]:
-    """Return a figure of a case, by round."""
+def rounds_of(documents: Documents, experiment: str, case: str, figure: str) -> dict[tuple[int, str], float]:
+    """Return a figure of a case, by round and commit: what another commit measured is no neighbour."""
     runs = documents.get(experiment, {}).get("runs", [])
     return {
-        run["round"]: float(run["figures"][figure])
+        (run["round"], run["commit"]): float(run["figures"][figure])
         for run in runs
         if run["case"] == case and figure in run["figures"]
-    }  # fmt: skip
+    }
 
 
 def value(documents: Documents, experiment: str, case: str, figure: str = "records_per_s") -> float | None:
@@ -41,7 +42,7 @@ def ratio(documents: Documents, experiment: str, over: str, under: str) -> float
     """Return the median of the ratios of throughput, round by round."""
     above = rounds_of(documents, experiment, over, "records_per_s")
     below = rounds_of(documents, experiment, under, "records_per_s")
-    both = [above[number] / below[number] for number in above if number in below]
+    both = [above[turn] / below[turn] for turn in above if turn in below]
     return statistics.median(both) if both else None
 
 
