@@ -21,10 +21,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-fast test-simulation test-spark check docs bench bench-against chaos simulate run clean
+.PHONY: help setup fmt lint types test test-fast test-simulation test-spark check docs bench bench-against bench-compare chaos simulate run clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: .venv/.stamp ## make .venv with Funken, its tools and, if the machine has no Java 17+, a Java
 
@@ -88,6 +88,17 @@ bench: setup ## measure; results go to benchmarks/results
 COMMIT ?=
 bench-against: setup ## take turns with COMMIT, and fail if a throughput fell by more than 5 %
 	@$(BIN)/python benchmarks/against.py $(COMMIT)
+
+QUICK ?=
+ONLY ?=
+SYSTEMS ?=
+ROUNDS ?=
+SECONDS ?=
+FRESH ?=
+DOCS ?=
+bench-compare: setup ## Funken beside PyFlink, Flink, Bytewax and Spark: ONLY=keyed SYSTEMS=funken,bytewax QUICK=1 FRESH=1 DOCS=1
+	@$(BIN)/python -W ignore benchmarks/compare --only '$(ONLY)' --systems '$(SYSTEMS)' $(if $(QUICK),--quick) \
+	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(FRESH),--fresh) $(if $(DOCS),--docs)
 
 chaos: setup ## kill workers and the driver of a job on Spark, and compare what it wrote with what it should have
 	@$(BIN)/python -W ignore benchmarks/chaos.py

@@ -5,13 +5,14 @@ function keeps the last state of each address and raises an alert for any other 
 would cause. Everything is written by an exactly-once file sink. At the end the files must hold every event once and no
 alert, against what the generator is known to have made. Prints how long it took from each kill to the first new output.
 
-usage: chaos.py [--seconds S] [--rate R] [--every K] [--seed N]
+usage: chaos.py [--seconds S] [--rate R] [--every K] [--seed N] [--json FILE]; FILE gets the throughput over time, too.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import random
 import signal
@@ -38,6 +39,7 @@ from funken.connectors.buckets import BucketAssigner
 
 ADDRESSES = 1000
 STATES = 4
+BEAT_SECONDS = 0.1
 
 
 def event(index: int) -> tuple[int, int]:
@@ -61,19 +63,31 @@ class StateMachine(KeyedProcessFunction):
 
 
 class Beat(Function):
-    """Notes who works, and when the first output of an attempt came."""
+    """Notes who works, when the first output of an attempt came, and how much came in each ``BEAT_SECONDS``."""
 
     def __init__(self, folder: str, driver: int) -> None:
         self.folder, self.driver = folder, driver
 
     def open(self, runtime_context):
         Path(self.folder, f"pid-{os.getpid()}").touch()
-        self.file = Path(self.folder, f"beat-{self.driver}-{runtime_context.get_attempt_number()}")
+        attempt = f"{self.driver}-{runtime_context.get_attempt_number()}"
+        self.file = Path(self.folder, f"beat-{attempt}")
+        subtask = runtime_context.get_index_of_this_subtask()
+        self.rates = Path(self.folder, f"rates-{attempt}-{subtask}").open("a")  # noqa: SIM115 - as long as the task
+        self.count, self.since = 0, time.time()
 
     def map_block(self, block):
         if not self.file.exists():
             self.file.write_text(str(time.time()))
+        self.count += len(block)
+        now = time.time()
+        if now - self.since >= BEAT_SECONDS:
+            print(now, self.count, file=self.rates, flush=True)
+            self.count, self.since = 0, now
         return block
+
+    def close(self):
+        self.rates.close()
 
 
 def job(folder: Path, driver: int, count: int, rate: float) -> None:
@@ -117,6 +131,17 @@ def verdict(folder: Path, count: int) -> Counter[str]:
     )
 
 
+def timeline(folder: Path, begin: float) -> list[tuple[float, float]]:
+    """Return how many records came out per second, over the time since ``begin`` (s)."""
+    buckets: Counter[int] = Counter()
+    for path in folder.glob("rates-*"):
+        for line in path.read_text().splitlines():
+            at, count = line.split()
+            buckets[int((float(at) - begin) / (2 * BEAT_SECONDS))] += int(count)
+    width = 2 * BEAT_SECONDS
+    return [(round(n * width, 3), buckets[n] / width) for n in range(max(buckets, default=-1) + 1)]
+
+
 def start(folder: Path, driver: int, args: argparse.Namespace, count: int) -> subprocess.Popen[bytes]:
     """Start a driver."""
     command = [sys.executable, "-W", "ignore", __file__, "--folder", str(folder), "--driver", str(driver)]
@@ -151,6 +176,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=20_000)
     parser.add_argument("--every", type=float, default=6)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", type=Path)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--driver", type=int)
     parser.add_argument("--count", type=int)
@@ -163,7 +189,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="funken-chaos-"))
     process, driver = start(folder, 0, args, count), 0
     wait_for_beat(folder, set(), process)
-    recoveries, begin, driver_killed = [], time.time(), 0.0
+    recoveries, kills, begin, driver_killed = [], [], time.time(), 0.0
     while process.poll() is None:
         time.sleep(chance.uniform(0.5, 1.5) * args.every)
         if process.poll() is not None:
@@ -173,6 +199,7 @@ def main() -> None:
             process.kill()
             process.wait()
             killed, driver = time.time(), driver + 1
+            kills.append((killed - begin, "driver"))
             process = start(folder, driver, args, count)
             came = wait_for_beat(folder, before, process)
             driver_killed = (came or time.time()) - killed
@@ -185,6 +212,7 @@ def main() -> None:
         victim = chance.choice(alive)
         os.kill(victim, signal.SIGKILL)
         killed = time.time()
+        kills.append((killed - begin, "worker"))
         came = wait_for_beat(folder, before, process)
         if came is not None:
             recoveries.append(came - killed)
@@ -199,6 +227,9 @@ def main() -> None:
     if any(found[name] for name in ("lost", "doubled", "alerts", "foreign")):
         raise SystemExit(f"WRONG; see {folder}")
     print("exactly once")
+    if args.json is not None:
+        document = {"events": count, "rate": args.rate, "workers": recoveries, "driver": driver_killed}
+        args.json.write_text(json.dumps(document | {"kills": kills, "timeline": timeline(folder, begin)}))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,112 @@
+"""Builds what the other systems need, each in an environment of its own below ``benchmarks/.envs``, once.
+
+An environment is made again when its list of packages changes; the Java classes, when their source does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+ENVS = HERE.parent / ".envs"
+PACKAGES = {
+    # PyFlink's packages still ask setuptools for pkg_resources.
+    "pyflink": ["apache-flink==2.3.0", "setuptools<81"],
+    "bytewax": ["bytewax==0.21.1"],
+    "plots": ["matplotlib>=3.9,<4"],
+}
+BESIDE = {"spark": ["protobuf>=5.29,<7"]}
+"""Packages that join those of Funken's own environment: Spark's ``transformWithState`` speaks protobuf with its workers."""
+
+INSTALL_SECONDS = 1800
+
+
+class CannotBuild(Exception):
+    """An environment could not be made; the systems that need it are left out."""
+
+
+def python(name: str) -> Path:
+    """Return the interpreter of an environment."""
+    return Path(sys.executable) if name in ("funken", *BESIDE) else ENVS / name / "bin" / "python"
+
+
+def build(name: str, say: Callable[[str], None]) -> None:
+    """Make an environment, if it is not there as it should be."""
+    wanted = PACKAGES.get(name) or BESIDE.get(name)
+    if wanted is None:
+        return
+    stamp = ENVS / name / ".packages"
+    if not stamp.exists() or stamp.read_text() != "\n".join(wanted):
+        say(f"installing {', '.join(wanted)} (once)")
+        shutil.rmtree(ENVS / name, ignore_errors=True)
+        if name in BESIDE:
+            _run(name, [sys.executable, "-m", "pip", "install", "-q", "--target", str(ENVS / name), *wanted])
+        else:
+            _run(name, [sys.executable, "-m", "venv", str(ENVS / name)])
+            _run(name, [str(python(name)), "-m", "pip", "install", "-q", *wanted])
+        stamp.write_text("\n".join(wanted))
+    if name == "pyflink":
+        _compile(say)
+
+
+def _run(name: str, command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
+    if done.returncode:
+        raise CannotBuild(f"{name}: {' '.join(command[:4])} ... failed:\n{(done.stdout + done.stderr)[-2000:]}")
+
+
+def libraries() -> Path:
+    """Return the folder of PyFlink's jars."""
+    return next((ENVS / "pyflink").glob("lib/python*/site-packages/pyflink/lib"))
+
+
+def _compile(say: Callable[[str], None]) -> None:
+    """Compile the Java classes against PyFlink's jars, into a jar beside them: so PyFlink's own JVM has them, too."""
+    sources = sorted((HERE / "java").glob("*.java"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    stamp, classes = ENVS / "pyflink" / ".classes", ENVS / "pyflink" / "classes"
+    if stamp.exists() and stamp.read_text() == digest:
+        return
+    if shutil.which("javac") is None:
+        raise CannotBuild("pyflink: there is no javac; install a JDK 17 or newer (a JRE is not enough).")
+    say("compiling the Java job")
+    shutil.rmtree(classes, ignore_errors=True)
+    services = classes / "META-INF" / "services"
+    services.mkdir(parents=True)
+    (services / "org.apache.flink.metrics.reporter.MetricReporterFactory").write_text("bench.Meter$Factory\n")
+    _run("pyflink", ["javac", "-nowarn", "-d", str(classes), "-cp", f"{libraries()}/*", *map(str, sources)])
+    # A jar is a zip with the names inside as they are below the folder.
+    archive = shutil.make_archive(str(ENVS / "pyflink" / "bench"), "zip", classes)
+    shutil.move(archive, libraries() / "funken-bench.jar")
+    stamp.write_text(digest)
+
+
+def variables(name: str) -> dict[str, str]:
+    """Return the environment variables of a system's processes."""
+    found = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "FLINK_", "PYTHON"))}
+    path = [str(HERE)]
+    if name in BESIDE:
+        path.append(str(ENVS / name))
+    if name == "pyflink":
+        # The interpreter that thread mode embeds knows nothing of the environment.
+        path.append(str(libraries().parent.parent))
+        found["FLINK_CLASSPATH"] = f"{libraries()}/*"
+    return {**found, "PYTHONPATH": os.pathsep.join(path), "PYSPARK_PYTHON": sys.executable, "PYTHONUNBUFFERED": "1"}
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what was built."""
+    found = {}
+    for name, wanted in (PACKAGES | BESIDE).items():
+        if (ENVS / name / ".packages").exists():
+            found[name] = ", ".join(wanted)
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, timeout=60, check=False)
+    found["java"] = java.stderr.splitlines()[0] if java.stderr else "none"
+    return found

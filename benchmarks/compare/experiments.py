@@ -1,0 +1,120 @@
+"""What is measured: per experiment the cases, in the order in which they take turns; a case is a system and a ``Spec``.
+
+Whatever is not said here is a default of ``Spec``: parallelism 2, 1000 keys, 100 records per millisecond of event time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+FIXED_RATES = (5_000, 100_000)
+TIMEOUTS = (0, 5, 10, 50, 100)
+TIMEOUT = 5
+"""The buffer timeout (ms) at which latency is compared."""
+
+CHECKPOINT = 5_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """One program on one system."""
+
+    label: str
+    system: str
+    spec: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Cases that are compared; ``rounds`` overrides how often each has its turn."""
+
+    name: str
+    title: str
+    cases: tuple[Case, ...]
+    rounds: int | None = None
+
+
+def _systems(program: str, *names: str, **spec: Any) -> tuple[Case, ...]:
+    return tuple(Case(name, name, {"program": program, **spec}) for name in names)
+
+
+EVERY = (
+    "funken", "pyflink-process", "pyflink-thread", "bytewax", "flink-sql", "funken-vectorised", "flink-java",
+    "flink-java-reuse", "spark",
+)  # fmt: skip
+
+
+def _latency() -> Iterable[Case]:
+    for rate in (0, *FIXED_RATES):
+        for system in ("funken", "flink-java", "bytewax", "pyflink-process", "pyflink-thread"):
+            if not (system.startswith("pyflink") and rate == max(FIXED_RATES)):  # more than it can do
+                load = f"at {rate:,}/s" if rate else "full load"
+                spec = {"program": "keyed", "stamped": True, "rate": rate, "buffer_timeout": TIMEOUT}
+                yield Case(f"{system}, keyed, {load}", system, spec)
+    for system in ("funken", "flink-java", "bytewax"):
+        spec = {"program": "windows", "stamped": True, "rate": 20_000, "buffer_timeout": TIMEOUT}
+        yield Case(f"{system}, windows, at 20,000/s", system, spec)
+
+
+def _timeouts() -> Iterable[Case]:
+    for timeout in TIMEOUTS:
+        for system in ("funken", "flink-java"):
+            spec = {"program": "keyed", "stamped": True, "buffer_timeout": timeout}
+            yield Case(f"{system}, {timeout} ms, full load", system, spec)
+            yield Case(f"{system}, {timeout} ms, at 100,000/s", system, {**spec, "rate": 100_000})
+
+
+def _steps() -> Iterable[Case]:
+    factors: dict[str, dict[str, Any]] = {
+        "as it is": {},
+        "parallelism 1": {"parallelism": 1},
+        "parallelism 4": {"parallelism": 4},
+        "state backend rocksdb": {"options": {"state.backend.type": "rocksdb"}},
+        "watermarks every 10 ms": {"options": {"pipeline.auto-watermark-interval": "10"}},
+        "watermarks every 1000 ms": {"options": {"pipeline.auto-watermark-interval": "1000"}},
+        "buffer timeout 0 ms": {"buffer_timeout": 0},
+        "buffer timeout 100 ms": {"buffer_timeout": 100},
+    }
+    for name, change in factors.items():
+        yield Case(f"{name}, full load", "funken", {"program": "windows", **change})
+        paced = {"program": "windows", "stamped": True, "rate": 20_000, **change}
+        yield Case(f"{name}, at 20,000/s", "funken", paced)
+
+
+def _checkpoints() -> Iterable[Case]:
+    for program in ("keyed", "grep"):
+        for system in ("funken", "flink-java"):
+            yield Case(f"{system}, {program}, none", system, {"program": program})
+            yield Case(f"{system}, {program}, every 5 s", system, {"program": program, "checkpoint": CHECKPOINT})
+
+
+def _incremental() -> Iterable[Case]:
+    for system in ("funken", "flink-java"):
+        yield Case(f"{system}, aggregate", system, {"program": "windows"})
+        yield Case(f"{system}, all records", system, {"program": "windows-full"})
+
+
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (
+        Experiment("grep", "Grep: one line in a thousand passes", _systems("grep", *EVERY)),
+        Experiment(
+            "keyed",
+            "Keyed running reduce, 1000 keys, one result per record",
+            _systems("keyed", *EVERY, "spark-transform"),
+        ),
+        Experiment("windows", "Counts per key in tumbling windows of 1 s of event time", _systems("windows", *EVERY)),
+        Experiment("checkpoints", "A checkpoint every 5 s, or none", tuple(_checkpoints())),
+        Experiment("incremental", "Windows: incremental aggregation, or all records at the end", tuple(_incremental())),
+        Experiment("latency", f"Latency from creation to sink, buffer timeout {TIMEOUT} ms", tuple(_latency())),
+        Experiment("buffer-timeout", "Buffer timeout: throughput and latency", tuple(_timeouts())),
+        Experiment("windowing", "The window job, one setting changed at a time", tuple(_steps())),
+        Experiment("async", "Enrichment, one answer at a time or many at once", (Case("async", "async"),), rounds=1),
+        Experiment(
+            "recovery", "Throughput while workers and the driver are killed", (Case("recovery", "recovery"),), rounds=1
+        ),
+    )
+}
+MAIN = ("grep", "keyed", "windows")

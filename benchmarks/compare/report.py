@@ -1,0 +1,234 @@
+"""Tables of what was measured, and whether the project's aims are met.
+
+A figure is the median over the rounds; a ratio is the median of the ratios of runs of the same round and
+commit, which were neighbours.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments import EXPERIMENTS, MAIN
+from systems import SYSTEMS
+
+Documents = Mapping[str, Mapping[str, Any]]
+BUSY = 0.1
+"""The share of the cores that other programs may use before the report warns."""
+
+BEGIN, END = "<!-- measured: {} -->", "<!-- end -->"
+
+
+def rounds_of(documents: Documents, experiment: str, case: str, figure: str) -> dict[tuple[int, str], float]:
+    """Return a figure of a case, by round and commit: what another commit measured is no neighbour."""
+    runs = documents.get(experiment, {}).get("runs", [])
+    return {
+        (run["round"], run["commit"]): float(run["figures"][figure])
+        for run in runs
+        if run["case"] == case and figure in run["figures"]
+    }
+
+
+def value(documents: Documents, experiment: str, case: str, figure: str = "records_per_s") -> float | None:
+    """Return the median of a figure; ``None`` if it was not measured."""
+    found = rounds_of(documents, experiment, case, figure)
+    return statistics.median(found.values()) if found else None
+
+
+def ratio(documents: Documents, experiment: str, over: str, under: str) -> float | None:
+    """Return the median of the ratios of throughput, round by round."""
+    above = rounds_of(documents, experiment, over, "records_per_s")
+    below = rounds_of(documents, experiment, under, "records_per_s")
+    both = [above[turn] / below[turn] for turn in above if turn in below]
+    return statistics.median(both) if both else None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One line of the table of aims."""
+
+    title: str
+    floor: float
+    aim: float
+    unit: str
+    measured: float | None
+
+    @property
+    def met(self) -> str:
+        """Say what is met."""
+        if self.measured is None:
+            return "not measured"
+        less = self.unit == "ms"
+        for limit, word in ((self.aim, "aim"), (self.floor, "floor")):
+            if (self.measured <= limit) if less else (self.measured >= limit):
+                return word
+        return "**no**"
+
+
+def verdicts(documents: Documents) -> list[Verdict]:
+    """Return the aims with what was measured."""
+
+    def against(experiment: str, over: str, under: str) -> float | None:
+        return ratio(documents, experiment, over, under)
+
+    def worst(*found: float | None) -> float | None:
+        known = [one for one in found if one is not None]
+        return min(known) if known else None
+
+    full, fixed = "funken, keyed, full load", "funken, keyed, at 100,000/s"
+    # The ratio to the better of two modes is the smaller of the two ratios.
+    pyflink = worst(*(against("keyed", "funken", f"pyflink-{mode}") for mode in ("process", "thread")))
+    kept = [against("checkpoints", f"funken, {p}, every 5 s", f"funken, {p}, none") for p in ("keyed", "grep")]
+    return [
+        Verdict("keyed, opaque lambdas / PyFlink's better mode", 40, 80, "x", pyflink),
+        Verdict("keyed, opaque lambdas / Bytewax", 2, 4, "x", against("keyed", "funken", "bytewax")),
+        Verdict("windows, opaque lambdas / Bytewax", 2, 4, "x", against("windows", "funken", "bytewax")),
+        Verdict("keyed, opaque lambdas / Flink SQL", 0.5, 1, "x", against("keyed", "funken", "flink-sql")),
+        Verdict("grep, opaque lambda / Flink SQL", 1, 2, "x", against("grep", "funken", "flink-sql")),
+        Verdict("keyed, vectorised / Flink Java", 0.5, 1.5, "x", against("keyed", "funken-vectorised", "flink-java")),
+        Verdict(
+            "windows, vectorised / Flink Java", 0.5, 1.5, "x", against("windows", "funken-vectorised", "flink-java")
+        ),
+        Verdict("grep, vectorised / Flink Java", 0.5, 1, "x", against("grep", "funken-vectorised", "flink-java")),
+        Verdict("p99, keyed, full load", 100, 50, "ms", value(documents, "latency", full, "p99")),
+        Verdict(
+            "p50, keyed, at 100,000/s, buffer timeout 5 ms", 10, 3, "ms", value(documents, "latency", fixed, "p50")
+        ),
+        Verdict(
+            "p99, keyed, at 100,000/s, buffer timeout 5 ms", 40, 15, "ms", value(documents, "latency", fixed, "p99")
+        ),
+        Verdict("keyed, a checkpoint every 5 s / none", 0.97, 0.99, "x", kept[0]),
+        Verdict("grep, a checkpoint every 5 s / none", 0.97, 0.99, "x", kept[1]),
+    ]
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a Markdown table; all columns but the first are numbers."""
+    titles = list(head)
+    lines = [titles, ["---", *["---:"] * (len(titles) - 1)], *map(list, rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _number(found: float | None, unit: str = "") -> str:
+    if found is None:
+        return "-"
+    text = f"{found:.3g}" if abs(found) < 100 else f"{found:,.0f}"
+    return f"{text} {unit}".strip()
+
+
+def aims(documents: Documents) -> str:
+    """Return the table of aims."""
+    rows = [
+        (v.title, _number(v.floor, v.unit), _number(v.aim, v.unit), _number(v.measured, v.unit), v.met)
+        for v in verdicts(documents)
+    ]
+    return table(("experiment", "floor", "aim", "measured", "met"), rows)
+
+
+def plain(found: list[Verdict]) -> str:
+    """Return the aims for a terminal."""
+    lines = [f"{'experiment':<50}{'floor':>9}{'aim':>9}{'measured':>11}   met"]
+    for v in found:
+        limits = f"{_number(v.floor, v.unit):>9}{_number(v.aim, v.unit):>9}"
+        lines.append(f"{v.title:<50}{limits}{_number(v.measured, v.unit):>11}   {v.met.strip('*')}")
+    return "\n".join(lines)
+
+
+def throughput(documents: Documents) -> str:
+    """Return the main table: millions of records per second, and Funken's ratio to each."""
+    rows = []
+    for name, system in SYSTEMS.items():
+        cells = []
+        for experiment in MAIN:
+            found = value(documents, experiment, name)
+            over = ratio(documents, experiment, "funken", name)
+            note = f" ({_number(over)} x)" if over is not None and name != "funken" else ""
+            cells.append("-" if found is None else f"{found / 1e6:.3g}{note}")
+        if any(cell != "-" for cell in cells):
+            rows.append((system.title, *cells))
+    return table(("M records/s (Funken's opaque lambdas / this)", *MAIN), rows)
+
+
+def cases(documents: Documents, experiment: str) -> str:
+    """Return an experiment's cases with their medians."""
+    rows = []
+    for case in EXPERIMENTS[experiment].cases:
+        found = {name: value(documents, experiment, case.label, name) for name in ("records_per_s", *QUANTILES)}
+        if any(found.values()):
+            speed = found["records_per_s"]
+            rows.append((case.label, *[_number(speed and speed / 1e6)], *[_number(found[name]) for name in QUANTILES]))
+    return table(("case", "M records/s", *(f"{name} ms" for name in QUANTILES)), rows) if rows else ""
+
+
+QUANTILES = ("p50", "p90", "p99", "p99.9")
+
+
+def _details(documents: Documents, experiment: str) -> str:
+    """Return what an experiment with figures of its own found."""
+    runs = [run for run in documents.get(experiment, {}).get("runs", []) if "details" in run["figures"]]
+    return "".join(f"{line}\n" for run in runs for line in run["figures"]["details"])
+
+
+def problems(documents: Documents) -> str:
+    """Return what has no figure, and why."""
+    found = [
+        f"* {name}, {run['case']}: {run['figures'].get('failed') or run['figures'].get('unsupported')}"
+        for name, document in documents.items()
+        for run in document["runs"]
+        if "failed" in run["figures"] or "unsupported" in run["figures"]
+    ]
+    return "\n".join(dict.fromkeys(found)) + "\n" if found else "Nothing.\n"
+
+
+def origin(documents: Documents) -> str:
+    """Say where, when and of what the figures are."""
+    runs = [run for document in documents.values() for run in document["runs"]]
+    first = next(iter(documents.values()))
+    versions = "; ".join(f"{name}: {text}" for name, text in first.get("versions", {}).items())
+    commits = ", ".join(sorted({run["commit"] for run in runs}))
+    days = sorted({run["at"][:10] for run in runs})
+    shares = [run["figures"]["others"] for run in runs if "others" in run["figures"]]
+    busy = statistics.median(shares) if shares else 0.0
+    warning = f"**Other programs used {busy:.0%} of the cores meanwhile: these figures mean little.** "
+    warning = warning if busy > BUSY else ""
+    return f"{warning}{first.get('machine')}. Commit {commits}, {' to '.join(dict.fromkeys((days[0], days[-1])))}. {versions}.\n"
+
+
+SECTIONS: dict[str, Callable[[Documents], str]] = {
+    "origin": origin,
+    "aims": aims,
+    "throughput": throughput,
+    **{name: (lambda documents, name=name: cases(documents, name)) for name in EXPERIMENTS if name not in MAIN},
+    **{name: (lambda documents, name=name: _details(documents, name)) for name in ("async", "recovery")},
+}
+
+
+def markdown(documents: Documents) -> str:
+    """Return the whole report."""
+    parts = ["# Measured\n", "Written by `make bench-compare`.\n", origin(documents), "## Aims\n", aims(documents)]
+    parts += ["## Throughput\n", throughput(documents)]
+    for name, experiment in EXPERIMENTS.items():
+        text = SECTIONS[name](documents) if name not in MAIN else ""
+        if text:
+            parts += [f"## {experiment.title}\n", text]
+    parts += ["## Without a figure\n", problems(documents)]
+    return "\n".join(parts)
+
+
+def into_page(page: Path, documents: Documents) -> None:
+    """Replace what stands between the marks of a page by what was measured, with the plot if there is one."""
+    text = page.read_text()
+    for name, section in SECTIONS.items():
+        begin = BEGIN.format(name)
+        if begin in text:
+            before, _, rest = text.partition(begin)
+            found = section(documents)
+            if (page.parent / "images" / f"{name}.png").exists():
+                title = EXPERIMENTS[name].title if name in EXPERIMENTS else "Throughput"
+                found = f"![{title}](images/{name}.png)\n\n{found}"
+            if found:
+                text = f"{before}{begin}\n{found}{END}{rest.partition(END)[2]}"
+    page.write_text(text)

@@ -1,0 +1,35 @@
+"""The systems: which script runs a program on them, in which environment, in which variant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class System:
+    """One column of the tables."""
+
+    name: str
+    title: str
+    script: str
+    environment: str
+    variant: str = ""
+
+
+SYSTEMS = {
+    system.name: system
+    for system in (
+        System("funken", "Funken, opaque lambdas", "funken_python.py", "funken", "lambdas"),
+        System("funken-vectorised", "Funken, vectorised", "funken_python.py", "funken", "vectorised"),
+        System("pyflink-process", "PyFlink, process mode", "pyflink_python.py", "pyflink", "process"),
+        System("pyflink-thread", "PyFlink, thread mode", "pyflink_python.py", "pyflink", "thread"),
+        System("bytewax", "Bytewax", "bytewax_python.py", "bytewax"),
+        System("flink-sql", "Flink SQL (JVM)", "flink_sql.py", "pyflink"),
+        System("flink-java", "Flink DataStream (Java)", "flink_java.py", "pyflink"),
+        System("flink-java-reuse", "the same, object reuse", "flink_java.py", "pyflink", "object-reuse"),
+        System("spark", "Spark, native", "spark_streaming.py", "spark", "native"),
+        System("spark-transform", "Spark, transformWithState", "spark_streaming.py", "spark", "transform"),
+        System("async", "Funken, enrichment", "funken_enrichment.py", "funken"),
+        System("recovery", "Funken, recovery", "funken_recovery.py", "funken"),
+    )
+}

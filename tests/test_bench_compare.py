@@ -1,0 +1,165 @@
+"""The bench that compares: no figure for a wrong result, ratios of neighbours, nothing run twice, nothing left running."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).parents[1] / "benchmarks" / "compare"
+
+
+@pytest.fixture(autouse=True)
+def bench(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCH))
+
+
+def run(case, number, speed, commit="c", **figures):
+    return {"case": case, "round": number, "commit": commit, "figures": {"records_per_s": speed, **figures}}
+
+
+@pytest.mark.parametrize("program", ["grep", "keyed", "windows"])
+def test_the_oracle_takes_what_is_right_and_nothing_else(program):
+    import oracle
+
+    right = list(oracle.expected(program, keys=10, count=3000).elements())
+    assert oracle.check(program, right, keys=10, count=3000) == len(right) > 0
+    for wrong in (right[1:], right + right[:1], [*right[1:], ("foreign",)]):
+        with pytest.raises(oracle.WrongResult):
+            oracle.check(program, wrong, keys=10, count=3000)
+    with pytest.raises(oracle.WrongResult):
+        oracle.check_part(program, [*right, right[0]], keys=10, count=3000, per_ms=10, at_least=1)
+    with pytest.raises(oracle.WrongResult):
+        oracle.check_part(program, right[:1], keys=10, count=3000, per_ms=10, at_least=2)
+
+
+def test_the_oracle_for_a_few_numbers():
+    import oracle
+
+    assert oracle.expected("grep", 2, count=2000) == {"line 999 of the text": 1, "line 1999 of the text": 1}
+    assert oracle.expected("keyed", 2, count=3) == {(0, 1): 1, (0, 2): 1, (1, 1): 1}
+    assert oracle.expected("windows", 2, count=2001, per_ms=1) == {
+        (0, 500, 1000): 1,
+        (1, 500, 1000): 1,
+        (0, 500, 2000): 1,
+        (1, 500, 2000): 1,
+        (0, 1, 3000): 1,
+    }
+
+
+def test_a_ratio_is_the_median_over_rounds_that_both_have():
+    import report
+
+    runs = [run("a", 0, 10.0), run("b", 0, 5.0), run("a", 1, 100.0), run("b", 1, 10.0), run("a", 2, 1000.0)]
+    runs.append({**run("b", 2, 1.0), "figures": {"failed": "took too long"}})
+    runs += [run("a", 3, 1.0, commit="older"), run("b", 3, 1.0)]
+    documents = {"keyed": {"runs": runs}}
+    assert report.ratio(documents, "keyed", "a", "b") == 6.0
+    assert report.value(documents, "keyed", "b") == 5.0
+    assert report.ratio(documents, "keyed", "a", "nobody") is None
+
+
+def test_aims_are_met_from_above_for_speed_and_from_below_for_latency():
+    import report
+
+    def met(unit, measured):
+        floor, aim = (100, 50) if unit == "ms" else (2, 4)
+        return report.Verdict("", floor, aim, unit, measured).met
+
+    assert [met("x", value) for value in (None, 1.9, 2, 4)] == ["not measured", "**no**", "floor", "aim"]
+    assert [met("ms", value) for value in (101, 100, 50)] == ["**no**", "floor", "aim"]
+
+
+def test_the_ratio_to_pyflink_is_that_to_its_better_mode():
+    import report
+
+    runs = [run("funken", 0, 80.0), run("pyflink-process", 0, 2.0), run("pyflink-thread", 0, 1.0)]
+    assert report.verdicts({"keyed": {"runs": runs}})[0].measured == 40.0
+
+
+def test_the_interval_that_is_measured_begins_after_the_warm_up():
+    from protocol import Spec, bucket_of, watch
+
+    readings = iter(
+        [
+            None,
+            (0.0, 0, {}),
+            (1.0, 10, {}),
+            (2.0, 1000, {bucket_of(50): 5}),
+            (3.0, 1000, {}),
+            (5.0, 1600, {bucket_of(50): 6}),
+        ]
+    )
+    figures = watch(lambda: next(readings), Spec(warmup=1, seconds=3))
+    assert figures["records_per_s"] == 200.0
+    assert figures["latency"] == {50: 1}
+    assert figures["p99"] == 0.05
+
+
+def test_percentiles_agree_with_the_engine():
+    from protocol import bucket_of, percentiles
+
+    from funken.metrics import latency
+
+    histogram = {bucket_of(micros): 1 for micros in range(0, 1_000_000, 997)}
+    assert percentiles(histogram)["p99"] == latency.percentile(histogram, 0.99)
+    assert bucket_of(123_456) == latency.bucket_of(123_456)
+
+
+def test_a_finished_run_is_not_made_again_and_a_failed_one_is(tmp_path, monkeypatch):
+    import rounds
+    from experiments import Case, Experiment
+    from protocol import Spec
+
+    experiment = Experiment("x", "X", (Case("good", "bytewax"), Case("bad", "bytewax", {"program": "grep"})))
+    monkeypatch.setattr(rounds, "commit", lambda: "one")
+    monkeypatch.setattr(
+        rounds, "measure", lambda system, spec: {"records_per_s": 1.0} if spec.program == "keyed" else {"failed": "no"}
+    )
+    monkeypatch.setattr(rounds.environments, "versions", dict)
+
+    def todo(seconds=1.0, fresh=False):
+        made = rounds.Rounds(experiment, tmp_path / "x.json", Spec(seconds=seconds), fresh, print)
+        return made, [(number, case.label) for number, case in made.plan(2, set())]
+
+    first, turns = todo()
+    assert turns == [(0, "good"), (0, "bad"), (1, "good"), (1, "bad")]
+    for number, case in first.plan(1, set()):
+        first.run(number, case)
+    assert todo()[1] == [(0, "bad"), (1, "good"), (1, "bad")]
+    assert todo(fresh=True)[1] == todo(seconds=2.0)[1] == turns
+    monkeypatch.setattr(rounds, "commit", lambda: "two")
+    assert todo()[1] == turns
+
+
+def test_what_a_run_started_ends_with_it():
+    import processes
+
+    child = "import subprocess, sys; p = subprocess.Popen(['sleep', '60'], process_group=0); print(p.pid, flush=True); p.wait()"
+    leader = subprocess.Popen([sys.executable, "-c", child], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    grandchild = int(leader.stdout.readline())
+    processes.end_session(leader.pid)
+    assert leader.wait(10) < 0
+    leader.stdout.close()
+    stat = Path(f"/proc/{grandchild}/stat")
+    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_what_a_run_uses_itself_is_not_what_others_use():
+    import processes
+
+    burn = "import time; end = time.process_time() + 0.15\nwhile time.process_time() < end: pass\nprint(flush=True); input()"
+    child = subprocess.Popen(
+        [sys.executable, "-c", burn], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    own, mistaken = processes.Others(child.pid), processes.Others(-1)
+    child.stdout.readline()
+    own.sample()
+    mistaken.sample()
+    processes.end_session(child.pid)
+    child.wait(10)
+    child.stdin.close()
+    child.stdout.close()
+    assert own.share() < mistaken.share() <= 1
