@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import random
+import resource
 
 import pytest
 
@@ -142,6 +143,19 @@ def test_a_read_only_folder_is_noticed_before_anything_runs(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(StorageFailed, match="Permission denied"):
         check_writable(LocalStorage(str(tmp_path)))
+
+
+def test_a_limit_on_the_size_of_files_is_noticed_and_leaves_nothing(tmp_path):
+    storage = LocalStorage(str(tmp_path))
+    storage.write("chk-1/data", b"x" * 100)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(StorageFailed, match=f"cannot write {tmp_path}/chk-2/data: no file may be that large"):
+            storage.write("chk-2/data", [b"x" * 3000] * 3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert storage.sizes() == {"chk-1/data": 100}
 
 
 def test_a_file_in_place_of_a_folder_is_noticed(tmp_path):

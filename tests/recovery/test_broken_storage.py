@@ -20,7 +20,7 @@ from funken.checkpoint.storage import LocalStorage
 from funken.errors import CheckpointCorrupted, CheckpointError, JobExecutionError, StateError
 from tests.recovery.test_recovery import Count, file_sink, written
 
-COUNT = 12_000
+COUNT = 6_000
 EXPECTED = Counter(f"{key} {n}" for key in range(10) for n in range(1, COUNT // 10 + 1))
 
 
@@ -90,7 +90,7 @@ def test_a_disk_that_fills_up_fails_the_job_and_leaves_the_last_checkpoint(
     with monkeypatch.context() as broken:
         broken.setattr("os.fsync", fsync)
         with pytest.raises(JobExecutionError, match=says) as raised:
-            program(environment, folder, 6_000).execute()
+            program(environment, folder, 3_000).execute()
     assert str(folder / "checkpoints") in str(raised.value)
     assert kept(folder)
 
@@ -129,7 +129,7 @@ def rot(folder, checkpoint):
 def crashed(environment, folder):
     """Leave a job that has failed, with two checkpoints."""
     with pytest.raises(JobExecutionError, match="as planned"):
-        program(environment, folder, 6_000, breaks=True).execute()
+        program(environment, folder, 3_000, breaks=True).execute()
     assert len(kept(folder)) == 2
     return sorted(kept(folder))
 

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from funken.checkpoint.catalog import Catalog
 from funken.testing import simulation
 from funken.testing.scenarios import PROGRAMS
 from funken.testing.simulation import Simulation, oracle
@@ -35,6 +36,51 @@ def test_every_program_survives_crashes_of_tasks_and_drivers(program):
     assert run.violation == ""
     assert run.attempts > 1
     assert run.checkpoints > 1
+
+
+CALM = {"storage_faults": 0.0, "lost_acks": 0.0, "commit_faults": 0.0, "timeout": 600_000, "tolerable": 1}
+CALM |= {"driver_crashes": 0, "second_drivers": 0, "stops": 0, "exactly_once": True, "interval": 20, "records": 120}
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("program", ["broadcast", "levels", "requests", "windows"])
+@pytest.mark.parametrize("timeout", [0, 5])
+def test_what_unaligned_barriers_overtake_counts_once(program, timeout):
+    conditions = CALM | {"program": program, "aligned_timeout": timeout, "task_crashes": 4, "rescales": True}
+    runs = [Simulation(seed, **conditions).run() for seed in range(3, 7)]
+
+    assert {run.violation for run in runs} == {""}
+    assert max(run.in_flight for run in runs) > 0, "something was overtaken"
+
+
+@pytest.mark.simulation
+def test_a_job_that_is_stopped_goes_on_from_its_savepoint_with_another_parallelism():
+    found = Simulation(5, **CALM | {"program": "windows", "stops": 2, "rescales": True, "calm_after": 4000}).run()
+
+    assert found.violation == ""
+    assert (found.savepoints, found.drivers) >= (2, 3)
+
+
+@pytest.mark.simulation
+def test_of_two_drivers_the_replaced_one_can_do_nothing(monkeypatch):
+    conditions = CALM | {"program": "count", "second_drivers": 2, "calm_after": 4000}
+    runs = [Simulation(seed, **conditions).run() for seed in range(8, 16)]
+    assert {run.violation for run in runs} == {""}
+    assert max(run.drivers for run in runs) == 3
+
+    monkeypatch.setattr(Catalog, "_check_owner", lambda self: None)
+    violations = [Simulation(seed, **conditions).run().violation for seed in range(8, 16)]
+    assert any("a driver that was replaced has completed checkpoint" in found for found in violations)
+
+
+@pytest.mark.simulation
+def test_at_least_once_loses_nothing():
+    conditions = CALM | {"program": "levels", "exactly_once": False, "aligned_timeout": None, "task_crashes": 5}
+    runs = [Simulation(seed, **conditions) for seed in range(4)]
+
+    assert {run.run().violation for run in runs} == {""}
+    twice = [run for run in runs if run.ledger.results() - oracle("levels", 120)]
+    assert twice, "barriers that are not aligned let records count twice"
 
 
 def test_a_seed_replays_exactly():

@@ -3,6 +3,7 @@
 import functools
 import pickle
 from collections import Counter
+from dataclasses import replace
 
 import cloudpickle
 import pytest
@@ -16,6 +17,7 @@ from funken.checkpoint.memory import MemoryStorage
 from funken.checkpoint.restore import Target, plan_restore
 from funken.checkpoint.storage import mounted
 from funken.errors import CheckpointIncompatible, OperatorFailed
+from funken.ids import MAX_WATERMARK
 from funken.runtime.inflight import OVERTAKES
 from funken.runtime.inputs import Gate
 from funken.runtime.local import portable
@@ -216,6 +218,16 @@ class Bench:
             task.outbox.clear()
         return found
 
+    def counts(self):
+        """The state of all tasks, by key."""
+        counts = Counter()
+        for task in self.tasks:
+            for hosted in task.hosted.values():
+                for states in hosted.chain.head.context.keyed.snapshot()["groups"].values():
+                    for key, _, count in states.get("count", ()):
+                        counts[key] += count
+        return counts
+
     def handles(self):
         """Write every cut; return the handles by place."""
         return {place: handle for cuts in self.cuts for place, handle in write(cuts, self.storage).items()}
@@ -360,6 +372,28 @@ def test_a_source_cuts_at_once_and_sends_the_barrier_ahead(storage):
     assert [cuts.checkpoint for cuts in sent] == [1]
 
 
+def test_who_had_ended_keeps_its_state_for_later_checkpoints(storage):
+    bench = Bench(storage)
+    bench.data(0, [1, 2, 2])
+    bench.work()
+    for upstream in (0, 1):
+        bench.barrier(upstream)
+    restores, _ = restores_of(bench.handles(), 1)
+    ended = {place: replace(restore, finished=True) for place, restore in restores.items()}
+
+    again = Bench(storage, ended.items())
+    for upstream in (0, 1):
+        again.block(Kind.WATERMARK, upstream, number=MAX_WATERMARK)
+        again.block(Kind.END, upstream)
+    again.work()
+
+    assert again.sent() == [f"watermark {MAX_WATERMARK}"]
+    (final,) = again.cuts
+    assert final.final
+    once_more = Bench(storage, restores_of(again.handles(), 1)[0].items())
+    assert once_more.counts() == {1: 1, 2: 2}
+
+
 def test_records_whose_way_is_gone_are_not_lost_silently(storage):
     bench = Bench(storage)
     bench.data(0, [1])
@@ -436,11 +470,4 @@ def test_state_and_what_is_in_flight_are_what_came_before_the_barriers(before, b
 
         came_again = [entry[0] for entry in again.sent() if not isinstance(entry, str)]
         assert Counter(came_again) + Counter(delivered) == expected
-        counts = Counter()
-        for other in again.tasks:
-            for hosted in other.hosted.values():
-                table = hosted.chain.head.context.keyed.snapshot()["groups"]
-                for states in table.values():
-                    for key, _, count in states.get("count", ()):
-                        counts[key] += count
-        assert counts == Counter(value % 10 for value in expected.elements()), "no count is lost or doubled"
+        assert again.counts() == Counter(value % 10 for value in expected.elements()), "no count is lost or doubled"

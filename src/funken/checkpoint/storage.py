@@ -302,6 +302,8 @@ def _explained(what: str, path: str) -> Iterator[None]:
             fact = "another job wrote it. Give each job an id of its own, and stop the one that should not run"
         elif number in _FULL:
             fact = f"the disk is full. Free some space, or {_ELSEWHERE}"
+        elif number == errno.EFBIG:
+            fact = f"no file may be that large. Raise the limit (ulimit -f), or {_ELSEWHERE}"
         elif number in _FORBIDDEN:
             fact = f"{os.strerror(number or 0)}. Let the user of this process write there, or {_ELSEWHERE}"
         elif isinstance(error, NotADirectoryError):
