@@ -123,6 +123,10 @@ class StateNotKeyed(StateError):
     """Keyed state was used without a key."""
 
 
+class StateTooLarge(StateError):
+    """State has taken nearly all the memory that there is."""
+
+
 class CheckpointError(FunkenError):
     """A checkpoint or savepoint cannot be written, found, read or used."""
 

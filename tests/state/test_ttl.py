@@ -15,6 +15,8 @@ from funken.state.descriptors import (
 )
 from funken.state.keyed import KeyedStateStore
 
+pytestmark = pytest.mark.usefixtures("backend")
+
 
 class Sum:
     def create_accumulator(self):
@@ -256,6 +258,7 @@ def test_a_lifetime_can_be_given_and_taken_away_between_runs(with_ttl_first):
 Step = st.tuples(st.sampled_from("rwa"), st.integers(0, 3), st.integers(1, 6))
 
 
+@pytest.mark.parametrize("backend", ["hashmap"], indirect=True)
 @given(st.lists(Step), st.booleans())
 def test_values_live_as_long_as_an_oracle_says(steps, renew):
     clocked = Clocked()

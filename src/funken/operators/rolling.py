@@ -5,7 +5,8 @@ value once, at the end of the input, with the highest timestamp seen.
 
 Aggregates are keyed state, with a plain dict in front of it that takes all writes and most reads: it holds those written
 since the last checkpoint. A snapshot first moves them behind it, where the backend notes what changed. So the hot loop
-is the same with checkpoints and without, and without them everything stays in the dict.
+is the same with checkpoints and without, and without them everything stays in the dict; unless state is in files, which
+holds more than memory: then the dict is moved whenever it has many.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.calls import Call
 from funken.operators.context import OperatorContext
-from funken.state.backend import Table
+from funken.state.backend import KeptInFiles, Table
 from funken.state.descriptors import ValueStateDescriptor
 from funken.state.keyed import NO_KEY
 
 _MISSING = object()
+_MANY = 5000
 _AGGREGATE = ValueStateDescriptor("_rolling.aggregate")
 
 
@@ -47,12 +49,14 @@ class RollingReduceLogic(Operator):
         self._new: dict[Any, Any] = {}
         self._kept: Table = {}
         self._last: dict[Any, int] = {}
+        self._bounded = False
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
         super().setup(context, output)
         if context.keyed is not None:
             self._kept = context.keyed.state(_AGGREGATE).table
+            self._bounded = isinstance(context.keyed.backend, KeptInFiles)
         context.before_snapshot.append(self._keep)
 
     def _keep(self) -> None:
@@ -86,7 +90,12 @@ class RollingReduceLogic(Operator):
             else:
                 state[of] = new = reduce(old, value)
             append(new)
+        self._keep_if_many()
         self.output.emit(results, timestamps)
+
+    def _keep_if_many(self) -> None:
+        if self._bounded and len(self._new) > _MANY:
+            self._keep()
 
     def _process_with_state(self, values: Values, timestamps: Timestamps) -> None:
         key, reduce, state, kept, store = self._key, self._reduce, self._new, self._kept, self.context.keyed
@@ -105,6 +114,7 @@ class RollingReduceLogic(Operator):
             state[of] = new
             results.append(new)
         self._forget_key()
+        self._keep_if_many()
         self.output.emit(results, timestamps)
 
     def _forget_key(self) -> None:

@@ -118,8 +118,6 @@ class JobCheckpoints:
         settings = CheckpointSettings.of(configuration)
         if settings.unaligned:
             logger.warning("%s is not built yet: barriers are aligned.", config.UNALIGNED.key)
-        if configuration.get_string("state.backend.type", "hashmap").lower() == "rocksdb":
-            logger.warning("state.backend.type 'rocksdb' is not built yet: keyed state is kept in memory.")
         folder = None
         if not settings.directory:
             folder = tempfile.TemporaryDirectory(prefix="funken-checkpoints-", ignore_cleanup_errors=True)

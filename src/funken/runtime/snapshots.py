@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from funken.checkpoint.blobs import SubtaskState
+from funken.checkpoint.databases import load
 from funken.checkpoint.handles import StopHandles, TaskHandles
 from funken.checkpoint.lineage import Cut, Lineage, SnapshotOptions
 from funken.checkpoint.restore import SubtaskRestore, origins, read_state
@@ -23,6 +24,7 @@ from funken.ids import MAX_WATERMARK, CheckpointId
 from funken.operators.base import Operator
 from funken.runtime.chain import Chain
 from funken.runtime.messages import Failed, Finished, NotSnapshotted, Report, Savepoint, Snapshotted, TaskId
+from funken.state.rocksdb.backend import RocksDBBackend
 
 Place = tuple[str, int]
 """A stable operator id and a subtask."""
@@ -74,10 +76,7 @@ class Snapshots:
             found = self._plan.restores.get(place)
             if found is None:
                 continue
-            storage = open_storage(found.uri)
-            for state in read_state(storage, found):
-                _give(operator, state)
-            lineage.resume(origins(storage, found), found.exact)
+            _restore(operator, lineage, open_storage(found.uri), found)
             if operator is chain.head:
                 watermark = operator.current_watermark
         return watermark
@@ -150,18 +149,35 @@ def report_of(task: TaskId, attempt: int, cuts: Cuts, storage: Storage) -> Repor
     return Snapshotted(task, attempt=attempt, checkpoint=cuts.checkpoint, handles=handles)
 
 
+def _restore(operator: Operator, lineage: Lineage, storage: Storage, found: SubtaskRestore) -> None:
+    """Give an operator what it starts from, from whichever backend it is."""
+    backend = None if operator.context.keyed is None else operator.context.keyed.backend
+    in_files = isinstance(backend, RocksDBBackend)
+    if isinstance(backend, RocksDBBackend):
+        load(backend, storage, found.keyed)
+    for state in read_state(storage, found, databases=not in_files):
+        _give(operator, state)
+    if all(bool(source.files) == in_files for source in found.keyed):
+        lineage.resume(
+            origins(storage, found), found.exact, found.keyed[0].files if found.exact and found.keyed else ()
+        )
+    # Else the state was in another backend: the first snapshot is complete.
+
+
 def _state_of(operator: Operator, complete: bool) -> SubtaskState:
     """Return what an operator holds; if not ``complete``, only what changed since the last time where that is known."""
     context = operator.context
     for ask in context.before_snapshot:
         ask()
+    files = None if context.keyed is None else context.keyed.snapshot_files()
     keyed, timers = (
         None if part is None else part.snapshot() if complete else part.snapshot_changes()
-        for part in (context.keyed, context.timers)
+        for part in (context.keyed if files is None else None, context.timers)
     )
     return SubtaskState(
-        keyed=keyed,
+        keyed=keyed if files is None else files[0],
         timers=timers,
+        database=None if files is None else files[1],
         operator=operator.snapshot(),
         operator_state={**context.operator_state, _WATERMARK: [operator.current_watermark]},
     )
