@@ -44,7 +44,7 @@ class StateSettings:
                     f"option {config.ROCKSDB_WRITE_BUFFERS.key!r} is {ratio}; it is a part of the whole, between 0 and 1."
                 )
         named = get(config.ROCKSDB_DIRECTORY) or get(config.TEMPORARY_DIRECTORIES)
-        directories = tuple(place.strip() for place in named.split(",") if place.strip())
+        directories = tuple(place.strip().removeprefix("file://") for place in named.split(",") if place.strip())
         return StateSettings(backend, directories, memory, ratio, get(config.PROCESS_MEMORY))
 
     @property
