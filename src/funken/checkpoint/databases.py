@@ -65,7 +65,11 @@ def write_files(
     that belong to this one alone.
     """
     written: dict[str, Blob] = {}
-    for name, path in cut.files().items():
+    try:
+        files = cut.files()
+    except StateError as error:
+        raise StorageFailed(str(error)) from error
+    for name, path in files.items():
         blob = known.get(name)
         if blob is None:
             prefix = table_name if name.endswith(_TABLE) else own_name
@@ -223,9 +227,9 @@ def _row(
 
 def segments_of(cut: DatabaseCut, operator: str, subtask: int) -> Iterator[tuple[int, bytes]]:
     """Yield the rows of a cut as the segments of a blob."""
-    dumps, path = pickler(operator, subtask), cut.path
+    dumps = pickler(operator, subtask)
     try:
-        database = Database(path, read_only=True)
+        database = Database(cut.path, read_only=True)
         try:
             for group in cut.groups:
                 frames, rows, begun, current = list[bytes](), list[Row](), set[str](), ""

@@ -1,7 +1,8 @@
 """RocksDB as a state backend: the tables of one operator subtask in a database of their own.
 
-The databases of a task share their memory (``TaskDatabases``), and a folder that goes with the task. A cut for a snapshot
-is a folder of hard links, made while the task waits; whoever has the ``DatabaseCut`` may read it for as long as it wants.
+The databases of a task share their memory (``TaskDatabases``), and a folder that goes with the task. For a snapshot the task
+only gives what is dirty to the database; then a thread makes a folder of hard links, and until that is done what the task
+changes stays among its objects. Whoever has the ``DatabaseCut`` may read it for as long as it wants.
 """
 
 from __future__ import annotations
@@ -62,10 +63,22 @@ class TaskDatabases:
 class LinkedFiles:
     """The files of a database as it was, that nobody changes; they go when nobody has this any more."""
 
-    def __init__(self, path: str, folder: WorkFolder) -> None:
-        self.path = path
+    def __init__(self, database: Database, path: str, folder: WorkFolder) -> None:
+        self._made = database.checkpoint(path)
+        self._path = path
         self._folder = folder
         weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
+
+    @property
+    def path(self) -> str:
+        """The folder they are in; waits until they are. Raises ``StateError`` if they cannot be."""
+        self._made.result()
+        return self._path
+
+    @property
+    def failed(self) -> bool:
+        """Whether they could not be made."""
+        return self._made.done() and self._made.exception() is not None
 
 
 @dataclass(frozen=True)
@@ -135,12 +148,11 @@ class RocksDBBackend:
             return None
         for rows in self._rows:
             rows.flush()
-        if self._linked is None or database.changed:
+        if self._linked is None or database.changed or self._linked.failed:
             database.changed = False
             self._cuts += 1
             path = f"{self._path}.cut-{self._cuts}"
-            database.checkpoint(path)
-            self._linked = LinkedFiles(path, self._shared.folder)
+            self._linked = LinkedFiles(database, path, self._shared.folder)
         return DatabaseCut(self._linked, self._groups, states, now)
 
     def close(self) -> None:

@@ -10,13 +10,16 @@ import contextlib
 import importlib
 import importlib.util
 import os
+import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 from funken.errors import InvalidConfiguration, StateError
 
 _TABLE_FILE_BYTES = 64 * 2**20
+_PATIENCE_SECONDS = 300
 _SMALLEST_BUFFER, _LARGEST_BUFFER = 2**20, 32 * 2**20
 
 
@@ -82,7 +85,7 @@ class SharedMemory:
         blocks.set_bloom_filter(10, False)
         options.set_block_based_table_factory(blocks)
         options.set_write_buffer_manager(self._buffers)
-        # What is in the buffer is written while the task waits at a barrier: 32 MB take some 30 ms.
+        # What is in the buffer is written out before a checkpoint is made, and nothing may be added meanwhile.
         options.set_write_buffer_size(min(_LARGEST_BUFFER, max(_SMALLEST_BUFFER, self.budget.buffers // 2)))
         return options
 
@@ -118,6 +121,9 @@ class Database:
             self._db = rocks.Rdict(path, options, access_type=access)
         #: whether anything was written since somebody set this to false
         self.changed = True
+        #: set when nothing is being saved: what is written meanwhile would become a part of it
+        self._saved = threading.Event()
+        self._saved.set()
         self._rocks = rocks
         self._unlogged = rocks.WriteOptions()
         self._unlogged.disable_wal = True
@@ -133,7 +139,8 @@ class Database:
         return found
 
     def write(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Store values, and remove what is given with ``None``; all at once."""
+        """Store values, and remove what is given with ``None``; all at once. Waits while a checkpoint is made."""
+        self._wait_until_saved()
         self.changed = True
         batch = self._rocks.WriteBatch(raw_mode=True)
         for key, value in changes:
@@ -151,10 +158,38 @@ class Database:
         with self._explained("read"):
             yield from self._db.items(from_key=start, read_opt=bounds)
 
-    def checkpoint(self, path: str) -> None:
-        """Write the buffers out, and make a folder of links to the files as they are now."""
-        with self._explained("saved"):
-            self._rocks.Checkpoint(self._db).create_checkpoint(path)
+    def checkpoint(self, path: str) -> Future[None]:
+        """Write the buffers out, and make a folder of links to the files: as it is now, in a thread of its own."""
+        self._wait_until_saved()
+        self._saved.clear()
+        done: Future[None] = Future()
+        threading.Thread(target=self._checkpoint, args=(path, done), name="funken-rocksdb", daemon=True).start()
+        return done
+
+    def _checkpoint(self, path: str, done: Future[None]) -> None:
+        try:
+            with self._explained("saved"):
+                # Writing out takes most of the time, and unlike making links it does not hold the interpreter's lock.
+                self._db.flush()
+                self._rocks.Checkpoint(self._db).create_checkpoint(path)
+        except StateError as error:
+            self._saved.set()
+            done.set_exception(error)
+        else:
+            self._saved.set()
+            done.set_result(None)
+
+    @property
+    def is_being_saved(self) -> bool:
+        """Whether a write would have to wait."""
+        return not self._saved.is_set()
+
+    def _wait_until_saved(self) -> None:
+        if not self._saved.wait(_PATIENCE_SECONDS):
+            raise StateError(
+                f"RocksDB: the state in {self.path} is still being saved after {_PATIENCE_SECONDS} s. Is the disk (io.tmp.dirs) "
+                "too slow, or out of order?"
+            )
 
     def take_sorted(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
         """Take in many entries in their order, that lie between those that are here: as files, past the buffers."""
@@ -174,6 +209,7 @@ class Database:
 
     def close(self) -> None:
         """Close it."""
+        self._wait_until_saved()
         self._db.close()
 
     @contextlib.contextmanager

@@ -3,7 +3,7 @@
 A row is ``group (2 bytes) | state | key | namespace | key of the map`` and a pickled value, so the rows of a key group are
 neighbours, and so are the entries of one map. What was read or written last is kept as objects: reading and writing these
 costs a dict access and no pickling. *Dirty* ones have changed since they were last written to the database; there are never
-more than ``_MAX_DIRTY`` per table, so that a barrier does not wait long.
+more than ``_MAX_DIRTY`` per table, so that a barrier does not wait long, but while the database is being saved.
 
 Invariants: what is dirty is among the young objects; an object that is in neither generation is in the database as it was
 last stored. A map is not kept as a whole: its entries are rows of their own, and ``MapView`` stands for all of them.
@@ -25,7 +25,8 @@ from funken.state.rocksdb.keys import decode, encode, is_plain, successor
 
 _ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
 _UNKNOWN: Any = object()
-_MAX_DIRTY = 10_000
+_MAX_DIRTY = 5_000
+_MAX_DIRTY_MEANWHILE = 50_000
 _CHUNK = 500
 #: what an object takes besides its content: the entries of the dicts, its key, its parts (bytes)
 _OVERHEAD = 400
@@ -174,7 +175,9 @@ class Rows:
         return stored
 
     def _touch(self, parts: Parts) -> None:
-        if len(self._dirty) >= _MAX_DIRTY:
+        if len(self._dirty) >= _MAX_DIRTY and (
+            not self._database.is_being_saved or len(self._dirty) >= _MAX_DIRTY_MEANWHILE
+        ):
             self.flush()
         if parts not in self._young:
             self._old.pop(parts, None)
