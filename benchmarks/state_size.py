@@ -163,7 +163,10 @@ def mib(count: float) -> str:
 def sizes(args: argparse.Namespace) -> int:
     """Do all runs, print what they took, and compare."""
     folder = Path(args.folder)
-    print(f"{args.keys:,} keys with {args.value:,} bytes: {mib(args.keys * args.value)}; {args.memory} per task", flush=True)
+    print(
+        f"{args.keys:,} keys with {args.value:,} bytes: {mib(args.keys * args.value)}; {args.memory} per task",
+        flush=True,
+    )
     start_from = ""
     for name in RUNS:
         command = [sys.executable, __file__, str(args.keys), "--value", str(args.value), "--memory", args.memory]

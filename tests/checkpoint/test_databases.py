@@ -253,7 +253,11 @@ def test_a_checkpoint_writes_only_files_that_are_new_and_pruning_leaves_what_is_
     catalog.store(newer.manifest)
     catalog.prune(3)
     verify(newer.manifest, storage, storage.sizes(), check_contents=True)
+    contents = again.contents()
     again.close()
+    once_more = Job(databases, [0], storage, 1, Found(newer.manifest, storage))
+    assert once_more.contents() == contents
+    once_more.close()
 
 
 def test_a_file_that_was_changed_is_refused_with_the_reason(databases, tmp_path):

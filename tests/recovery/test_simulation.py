@@ -37,6 +37,12 @@ def test_every_program_survives_crashes_of_tasks_and_drivers(program):
     assert run.checkpoints > 1
 
 
+@pytest.mark.simulation
+@pytest.mark.parametrize("seed", range(0, SEEDS, 5))
+def test_state_in_files_survives_too(seed):
+    assert Simulation(seed, backend="rocksdb").run().violation == ""
+
+
 def test_a_seed_replays_exactly():
     first, again, other = Simulation(11).run(), Simulation(11).run(), Simulation(12).run()
 

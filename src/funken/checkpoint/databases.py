@@ -53,6 +53,15 @@ class FileSource(Protocol):
         ...
 
 
+def is_table(name: str) -> bool:
+    """Tell whether a file has rows, and never changes; the others of a database are written for each checkpoint.
+
+    >>> is_table("000007.sst"), is_table("CURRENT")
+    (True, False)
+    """
+    return name.endswith(_TABLE)
+
+
 # ---- up
 
 
@@ -72,7 +81,7 @@ def write_files(
     for name, path in files.items():
         blob = known.get(name)
         if blob is None:
-            prefix = table_name if name.endswith(_TABLE) else own_name
+            prefix = table_name if is_table(name) else own_name
             blob = _write_file(path, storage, f"{prefix}-{name}", inline_below)
         written[name] = blob
     return written
@@ -91,7 +100,7 @@ def _write_file(path: str, storage: Storage, name: str, inline_below: int) -> Bl
                 digest.update(chunk)
                 yield chunk
 
-    if isinstance(storage, LocalStorage) and path.endswith(_TABLE) and storage.link(path, name):
+    if isinstance(storage, LocalStorage) and is_table(path) and storage.link(path, name):
         for _ in chunks():
             pass
     else:
@@ -110,7 +119,7 @@ def read_files(storage: Storage, files: Iterable[NamedBlob], folder: str) -> Non
             raise CheckpointCorrupted(f"{storage.uri}: the file {name!r} of a database leads out of its folder.")
         target = os.path.join(folder, name)
         digest, size = hashlib.sha256(), 0
-        linked = blob.data is None and name.endswith(_TABLE) and _linked(storage, blob.name, target)
+        linked = blob.data is None and is_table(name) and _linked(storage, blob.name, target)
         chunks = _chunks(os.path.dirname(target), name) if linked else _content(storage, blob)
         with contextlib.nullcontext() if linked else open(target, "wb") as file:
             for chunk in chunks:

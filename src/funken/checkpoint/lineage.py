@@ -42,7 +42,7 @@ from funken.checkpoint.blobs import (
     pickler,
     write_blob,
 )
-from funken.checkpoint.databases import joined, segments_of, write_files
+from funken.checkpoint.databases import is_table, joined, segments_of, write_files
 from funken.checkpoint.handles import Blob, NamedBlob, SubtaskHandle
 from funken.checkpoint.manifest import SHARED, folder_of
 from funken.checkpoint.storage import Storage
@@ -121,7 +121,7 @@ class Lineage:
     _digests: dict[int, dict[str, bytes]] = field(default_factory=dict)
     #: goes up when parts turn out to be broken; what was cut before cannot be written then
     _generation: int = 0
-    #: the files of the last snapshot of a database that are in the job's folder, by the database's own names
+    #: the table files of the last snapshot of a database that are in the job's folder, by the database's own names
     _files: dict[str, Blob] = field(default_factory=dict)
     #: the generation that has a complete state to build on
     _begun: int = -1
@@ -139,7 +139,7 @@ class Lineage:
         self._unknown = {section: set(there) for section in SECTIONS}
         if exact:
             self.parts = tuple(blob for origin in origins for blob in origin.parts)
-            self._files = dict(files)
+            self._files = {name: blob for name, blob in files if is_table(name)}
         else:
             self._origins = tuple(sorted(origins, key=lambda origin: origin.groups.start))
 
@@ -285,7 +285,7 @@ class Lineage:
         files = write_files(
             cut.database, storage, known, shared + unique(), own + unique(), self.options.inline_below
         )  # fmt: skip
-        self._files = {name: blob for name, blob in files.items() if name.endswith(".sst")}
+        self._files = {name: blob for name, blob in files.items() if is_table(name)}
         return tuple(files.items())
 
     def _write_own(self, cut: Cut, storage: Storage, savepoint: Storage | None) -> Blob | None:

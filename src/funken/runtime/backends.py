@@ -88,9 +88,10 @@ class TaskBackends:
         return found
 
     def _reclaimable(self, path: str) -> int:
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, KeyError):
             lines = dict(line.split() for line in self._read(path).splitlines())
-            return int(lines.get("inactive_file", lines.get("total_inactive_file", "0")))
+            prefix = "total_" if "total_inactive_file" in lines else ""
+            return int(lines[f"{prefix}inactive_file"]) + int(lines[f"{prefix}active_file"])
         return 0
 
     def _too_large(self, fact: str) -> StateTooLarge:

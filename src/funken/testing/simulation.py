@@ -66,7 +66,7 @@ class NotNow(Exception):
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a run is like; drawn from its seed."""
+    """What a run is like; drawn from its seed, but for the backend: RocksDB has threads that no seed decides about."""
 
     program: str
     records: int
@@ -87,6 +87,7 @@ class Conditions:
     lost_acks: float
     commit_faults: float
     rescales: bool
+    backend: str = "hashmap"
 
     @staticmethod
     def drawn(chance: random.Random) -> Conditions:
@@ -315,6 +316,7 @@ class Simulation:
                     "execution.block.records": drawn.block_records,
                     "pipeline.auto-watermark-interval": 20,
                     "pipeline.max-parallelism": 8,
+                    "state.backend.type": drawn.backend,
                 }
             )
         )
