@@ -161,6 +161,10 @@ class StateNotKeyed(StateError):
     """Keyed state was used without a key."""
 
 
+class StateTooLarge(StateError):
+    """State has taken nearly all the memory that there is."""
+
+
 class RestoreFailed(JobExecutionError):
     """What a job was to start from turned out to be broken when a task read it."""
 

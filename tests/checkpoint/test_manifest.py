@@ -82,8 +82,8 @@ def test_a_changed_manifest_is_refused(manifest, data):
 
 
 def test_a_manifest_of_a_newer_version_is_refused(written):
-    outer = json.loads(written.to_bytes()) | {"version": 2}
-    with pytest.raises(CheckpointIncompatible, match=r"newer version of Funken \(format 2, .* up to 1\)"):
+    outer = json.loads(written.to_bytes()) | {"version": 3}
+    with pytest.raises(CheckpointIncompatible, match=r"newer version of Funken \(format 3, .* up to 2\)"):
         Manifest.from_bytes(json.dumps(outer).encode(), "here")
 
 

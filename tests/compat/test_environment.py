@@ -9,6 +9,7 @@ from pyflink.common import Configuration, Duration, JobStatus, RestartStrategies
 from pyflink.common.job_id import JobID
 from pyflink.datastream import (
     CheckpointingMode,
+    EmbeddedRocksDBStateBackend,
     ExternalizedCheckpointRetention,
     HashMapStateBackend,
     MemorySize,
@@ -20,6 +21,7 @@ from pyflink.datastream.connectors.file_system import FileSource, OutputFileConf
 from pyflink.testing.test_case_utils import PyFlinkBatchTestCase, PyFlinkStreamingTestCase
 
 from funken.errors import InvalidConfiguration
+from funken.state.settings import StateSettings
 
 
 def test_a_configuration_takes_any_key_and_older_spellings():
@@ -113,6 +115,11 @@ def test_calls_that_pyflink_2_removed_are_taken_with_a_warning(env, tmp_path, ca
     assert all(warning.filename == __file__ for warning in warned)
     assert env.get_restart_strategy() == RestartStrategies.fixed_delay_restart(3, 1000)
     assert isinstance(env.get_state_backend(), HashMapStateBackend)
+    in_files = EmbeddedRocksDBStateBackend(True)
+    in_files.set_db_storage_paths("/a", "/b")
+    with pytest.warns(DeprecationWarning):
+        env.set_state_backend(in_files)
+    assert StateSettings.of(env.get_configuration()).directories == ("/a", "/b")
     assert capsys.readouterr().out == "a\n"
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from funken.operators.calls import Call
 from funken.operators.window import Aggregated, Elements, Reduced, Shape, Strategy, Window, WindowFunction
+from funken.operators.window_kept import in_keyed_state
 from funken.state.keygroups import key_group_of, subtask_of
 from funken.testing.harness import OperatorHarness
 from funken.windowing.assigners import (
@@ -270,14 +271,16 @@ MAKE = {
     "general": lambda: spec_of(TumblingEventTimeWindows.of(10), allowed_lateness_ms=5),
     "general sessions": lambda: spec_of(EventTimeSessionWindows.with_gap(6), allowed_lateness_ms=5),
     "counts": lambda: spec_of(GlobalWindows.create(), trigger=PurgingTrigger(CountTrigger(3))),
+    "numbered counts": lambda: spec_of(CountTumblingWindowAssigner.of(3)),
     "sliding counts": lambda: spec_of(GlobalWindows.create(), trigger=CountTrigger(2), evictor=CountEvictor(3)),
 }
 
 
 @pytest.mark.parametrize("name", MAKE)
-@settings(max_examples=15, deadline=None)
-@given(before=timeline, after=timeline)
-def test_a_window_goes_on_after_a_snapshot_at_another_parallelism(name, before, after):
+@settings(max_examples=20, deadline=None)
+@given(before=timeline, after=timeline, general=st.booleans())
+def test_a_window_goes_on_after_a_snapshot_at_another_parallelism(name, before, after, general):
+    """And where its contents have to be keyed state from then on."""
     whole = play(MAKE[name](), before + after)
     first = play(MAKE[name](), before, end=False)
     snapshot = first.snapshot()
@@ -285,7 +288,8 @@ def test_a_window_goes_on_after_a_snapshot_at_another_parallelism(name, before, 
     done = len(list(arrivals(before)))
     second = []
     for subtask in range(2):
-        h = OperatorHarness.restored(MAKE[name](), snapshot, keyed=True, subtask=subtask, parallelism=2)
+        spec = in_keyed_state(MAKE[name]()) if general else MAKE[name]()
+        h = OperatorHarness.restored(spec, snapshot, keyed=True, subtask=subtask, parallelism=2)
         if watermark is not None:
             h.watermark(watermark)
         number = done

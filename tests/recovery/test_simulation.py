@@ -83,6 +83,12 @@ def test_at_least_once_loses_nothing():
     assert twice, "barriers that are not aligned let records count twice"
 
 
+@pytest.mark.simulation
+@pytest.mark.parametrize("seed", range(0, SEEDS, 5))
+def test_state_in_files_survives_too(seed):
+    assert Simulation(seed, backend="rocksdb").run().violation == ""
+
+
 def test_a_seed_replays_exactly():
     first, again, other = Simulation(11).run(), Simulation(11).run(), Simulation(12).run()
 

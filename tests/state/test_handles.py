@@ -10,6 +10,8 @@ from funken.state.descriptors import (
 )
 from funken.state.keyed import NO_KEY, KeyedStateStore
 
+pytestmark = pytest.mark.usefixtures("backend")
+
 
 class Mean:
     def create_accumulator(self):

@@ -16,6 +16,8 @@ from funken.state.descriptors import (
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_group_of, key_groups_of, subtask_of
 
+pytestmark = pytest.mark.usefixtures("backend")
+
 MAX_PARALLELISM = 16
 
 
@@ -210,6 +212,7 @@ def contents(stores):
     }
 
 
+@pytest.mark.parametrize("backend", ["hashmap"], indirect=True)
 @settings(max_examples=60)
 @given(st.lists(Step, max_size=25), st.lists(Step, max_size=25), st.lists(Step, max_size=25))
 def test_state_does_what_a_dict_does_also_through_rescaling_from_one_to_three_to_two(first, second, third):

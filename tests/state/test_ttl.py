@@ -16,6 +16,8 @@ from funken.state.descriptors import (
 from funken.state.keyed import KeyedStateStore
 from tests.support.windows import Sum
 
+pytestmark = pytest.mark.usefixtures("backend")
+
 
 class Clocked:
     """A store whose time is an attribute, and states that live 10 ms."""
@@ -243,6 +245,7 @@ def test_a_lifetime_can_be_given_and_taken_away_between_runs(with_ttl_first):
 Step = st.tuples(st.sampled_from("rwa"), st.integers(0, 3), st.integers(1, 6))
 
 
+@pytest.mark.parametrize("backend", ["hashmap"], indirect=True)
 @given(st.lists(Step), st.booleans())
 def test_values_live_as_long_as_an_oracle_says(steps, renew):
     clocked = Clocked()

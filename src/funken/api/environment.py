@@ -345,7 +345,8 @@ class StreamExecutionEnvironment:
             width = runner.default_parallelism(conf, self._session) if runner is not None else 1
         title = name or conf.get(config.NAME)
         plan = compile_plan(graph, title, width, conf.get(config.MAX_PARALLELISM), conf.get(config.CHAINING))
-        return vectorize(plan) if conf.get(config.VECTORIZED) else plan
+        in_memory = conf.get(config.STATE_BACKEND) == "hashmap"  # the arrays that columns are folded into are in memory
+        return vectorize(plan) if in_memory and conf.get(config.VECTORIZED) else plan
 
     def explain(self, format: str = "text") -> str:
         """Return the compiled plan: levels, vertices, which operators are vectorized, edges; as ``text`` or ``json``.

@@ -250,7 +250,12 @@ def copied(handle: SubtaskHandle, source: Storage, target: Storage) -> SubtaskHa
         target.write(name, content)
         return replace(blob, name=name)
 
-    return replace(handle, parts=tuple(map(copy, handle.parts)), own=None if handle.own is None else copy(handle.own))
+    return replace(
+        handle,
+        parts=tuple(map(copy, handle.parts)),
+        own=None if handle.own is None else copy(handle.own),
+        files=tuple((name, copy(blob)) for name, blob in handle.files),
+    )
 
 
 def verify(manifest: Manifest, root: Storage, sizes: dict[str, int], check_contents: bool = False) -> None:

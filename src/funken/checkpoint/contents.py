@@ -13,6 +13,7 @@ from typing import Any
 
 from funken.checkpoint.blobs import BlobReader, fold
 from funken.checkpoint.catalog import Found
+from funken.checkpoint.databases import opened, rows_of
 from funken.checkpoint.handles import INFLIGHT, Item, Spread, SubtaskHandle
 from funken.checkpoint.manifest import OperatorEntry
 from funken.errors import CheckpointNotFound, KeyNotHashable
@@ -64,7 +65,7 @@ def entries_of(found: Found, entry: OperatorEntry) -> Iterator[Entry]:
     for subtask, handle in enumerate(entry.subtasks):
         for state, kind, value in _items(found, handle):
             yield Entry(entry.id, subtask, state, kind, None, None, value)
-        for group, name, row in _rows(found, handle):
+        for group, name, row in _rows(found, handle, entry.max_parallelism):
             if name.startswith(_TIMERS):
                 at, key, namespace = row
                 yield Entry(entry.id, subtask, name.removeprefix(_TIMERS), "timer", key, namespace, at)
@@ -98,7 +99,11 @@ def _items(found: Found, handle: SubtaskHandle) -> Iterator[tuple[str, str, Any]
             yield _shown(item.name), kind, element
 
 
-def _rows(found: Found, handle: SubtaskHandle) -> Iterator[tuple[int, str, Any]]:
+def _rows(found: Found, handle: SubtaskHandle, groups: int) -> Iterator[tuple[int, str, Any]]:
+    if handle.files:
+        with opened(found.root, handle.files) as database:
+            for group, state, row in rows_of(database, handle.states, range(groups)):
+                yield group, f"state/{state}", row
     readers = [BlobReader(found.root, blob) for blob in handle.parts]
     for group in sorted({segment.group for blob in handle.parts for segment in blob.groups}):
         for name, table in sorted(fold((reader.group(group) for reader in readers), found.root.uri).items()):

@@ -67,14 +67,19 @@ class Blob:
         return len(content) == self.length and hashlib.sha256(content).hexdigest() == self.sha256
 
 
+NamedBlob: TypeAlias = tuple[str, Blob]
+"""A file of a database, by the name that the database knows it by."""
+
+
 @dataclass(frozen=True, slots=True)
 class SubtaskHandle:
     """Where the state of one subtask of an operator is.
 
-    ``parts`` hold keyed state: the first is complete, each further one changes what those before it say. ``own`` holds
-    what is not keyed. ``states`` are the names of keyed states, each with its kind and lifetime (ms). ``committables``
-    is what the sink prepared and the driver has not committed for certain, as a pickled list. ``finished``: the subtask
-    has ended with its input, and is not to run again.
+    ``parts`` hold keyed state: the first is complete, each further one changes what those before it say. If keyed state was
+    in a database, its ``files`` hold that, and parts what else belongs to keys. ``own`` holds what is not keyed.
+    ``states`` are the names of keyed states, each with its kind and lifetime (ms). ``committables`` is what the sink prepared
+    and the driver has not committed for certain, as a pickled list. ``finished``: the subtask has ended with its input, and
+    is not to run again.
     """
 
     parts: tuple[Blob, ...] = ()
@@ -82,17 +87,19 @@ class SubtaskHandle:
     states: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     committables: bytes = b""
     finished: bool = False
+    files: tuple[NamedBlob, ...] = ()
 
     @property
     def blobs(self) -> tuple[Blob, ...]:
         """All blobs."""
-        return self.parts if self.own is None else (*self.parts, self.own)
+        own = () if self.own is None else (self.own,)
+        return (*self.parts, *own, *(blob for _, blob in self.files))
 
     @property
     def stateful(self) -> bool:
         """Whether there is anything that the program would miss; items named ``.../(...)`` are the engine's own."""
         items = () if self.own is None else self.own.items
-        return bool(self.parts or self.committables) or any("/(" not in item.name for item in items)
+        return bool(self.parts or self.files or self.committables) or any("/(" not in item.name for item in items)
 
     @property
     def size(self) -> int:
@@ -130,6 +137,8 @@ def handle_to_json(handle: SubtaskHandle) -> dict[str, Any]:
         written["committables"] = base64.b64encode(handle.committables).decode()
     if handle.finished:
         written["finished"] = True
+    if handle.files:
+        written["files"] = [(name, _blob_to_json(blob)) for name, blob in handle.files]
     return written
 
 
@@ -152,6 +161,7 @@ def handle_from_json(entry: dict[str, Any]) -> SubtaskHandle:
         states=entry.get("states", {}),
         committables=base64.b64decode(entry.get("committables", "")),
         finished=bool(entry.get("finished", False)),
+        files=tuple((str(name), _blob(blob)) for name, blob in entry.get("files", ())),
     )
 
 

@@ -42,11 +42,13 @@ from funken.checkpoint.blobs import (
     pickler,
     write_blob,
 )
-from funken.checkpoint.handles import Blob, SubtaskHandle
+from funken.checkpoint.databases import is_table, joined, segments_of, write_files
+from funken.checkpoint.handles import Blob, NamedBlob, SubtaskHandle
 from funken.checkpoint.manifest import SHARED, folder_of
 from funken.checkpoint.storage import Storage
 from funken.errors import CheckpointError, StorageFailed
 from funken.ids import CheckpointId
+from funken.state.rocksdb.backend import DatabaseCut
 
 T = TypeVar("T")
 Groups = dict[int, bytes]
@@ -77,6 +79,7 @@ class Cut:
     states: dict[str, dict[str, object]]
     committables: bytes = b""
     final: bool = False
+    database: DatabaseCut | None = None
 
 
 class Origin(NamedTuple):
@@ -118,13 +121,16 @@ class Lineage:
     _digests: dict[int, dict[str, bytes]] = field(default_factory=dict)
     #: goes up when parts turn out to be broken; what was cut before cannot be written then
     _generation: int = 0
+    #: the table files of the last snapshot of a database that are in the job's folder, by the database's own names
+    _files: dict[str, Blob] = field(default_factory=dict)
     #: the generation that has a complete state to build on
     _begun: int = -1
 
-    def resume(self, origins: Sequence[Origin], exact: bool) -> None:
+    def resume(self, origins: Sequence[Origin], exact: bool, files: Iterable[NamedBlob] = ()) -> None:
         """Go on from what this subtask was restored from, before the first cut.
 
-        ``exact``: it is at most one origin, in the folder of this very job, with exactly this subtask's key groups.
+        ``exact``: it is at most one origin, in the folder of this very job, with exactly this subtask's key groups. Then its
+        database, if there is one, was opened from ``files``.
         """
         if not self.options.incremental:
             return
@@ -133,6 +139,7 @@ class Lineage:
         self._unknown = {section: set(there) for section in SECTIONS}
         if exact:
             self.parts = tuple(blob for origin in origins for blob in origin.parts)
+            self._files = {name: blob for name, blob in files if is_table(name)}
         else:
             self._origins = tuple(sorted(origins, key=lambda origin: origin.groups.start))
 
@@ -169,7 +176,8 @@ class Lineage:
         self._cuts += 1
         if self.options.incremental:
             self._carried[self._cuts] = generation, groups
-        return Cut(checkpoint, self._cuts, generation, groups, items_of(state, dumps), states, prepared, final)
+        items = items_of(state, dumps)
+        return Cut(checkpoint, self._cuts, generation, groups, items, states, prepared, final, state.database)
 
     def _cut_group(self, group: int, tables: dict[str, Change], whole: tuple[str, ...], dumps: Dumps) -> bytes:
         """Pickle what is new of a group's tables, and note what they are now."""
@@ -220,7 +228,8 @@ class Lineage:
     def _write(self, cut: Cut, storage: Storage, savepoint: Storage | None = None) -> SubtaskHandle:
         parts = self._write_parts(cut, storage, savepoint)
         own = self._write_own(cut, storage, savepoint)
-        return SubtaskHandle(parts, own, cut.states, cut.committables)
+        files = self._write_files(cut, storage) if savepoint is None else ()
+        return SubtaskHandle(parts, own, cut.states, cut.committables, files=files)
 
     def skip(self, cut: Cut) -> None:
         """Say that a cut will not be written; what changed is part of the next write, as it is of any that failed."""
@@ -236,11 +245,12 @@ class Lineage:
 
     def _write_parts(self, cut: Cut, storage: Storage, savepoint: Storage | None) -> tuple[Blob, ...]:
         inline, unique = self.options.inline_below, self.options.unique
+        in_rows = cut.database if savepoint else None
         if not self.options.incremental:
-            if not cut.groups:
+            if not cut.groups and in_rows is None:
                 return ()
             name = unique() if savepoint else _prefix(cut) + unique()
-            return (write_blob(savepoint or storage, name, cut.groups.items(), (), inline),)
+            return _there(write_blob(savepoint or storage, name, self._with(in_rows, cut.groups.items()), (), inline))
         shared = f"{SHARED}/{cut.checkpoint}-"
         dumps = pickler(self.operator, self.subtask)
         if self._origins:
@@ -258,9 +268,25 @@ class Lineage:
                 self.parts = (*parts[:first], *_there(write_blob(storage, shared + unique(), newest, (), inline)))
         for number in numbers:
             del self._carried[number]
-        if savepoint is None or not self.parts:
+        if savepoint is None or not (self.parts or in_rows):
             return self.parts
-        return _there(write_blob(savepoint, unique(), merged(storage, self.parts, True, dumps), (), inline))
+        whole = self._with(in_rows, merged(storage, self.parts, True, dumps))
+        return _there(write_blob(savepoint, unique(), whole, (), inline))
+
+    def _with(self, database: DatabaseCut | None, segments: Iterable[tuple[int, bytes]]) -> Iterable[tuple[int, bytes]]:
+        """Return segments with the rows of a database."""
+        return segments if database is None else joined(segments, segments_of(database, self.operator, self.subtask))
+
+    def _write_files(self, cut: Cut, storage: Storage) -> tuple[NamedBlob, ...]:
+        if cut.database is None:
+            return ()
+        own, unique = _prefix(cut), self.options.unique
+        shared, known = (f"{SHARED}/{cut.checkpoint}-", self._files) if self.options.incremental else (own, {})
+        files = write_files(
+            cut.database, storage, known, shared + unique(), own + unique(), self.options.inline_below
+        )  # fmt: skip
+        self._files = {name: blob for name, blob in files.items() if is_table(name)}
+        return tuple(files.items())
 
     def _write_own(self, cut: Cut, storage: Storage, savepoint: Storage | None) -> Blob | None:
         if not cut.items:

@@ -24,7 +24,9 @@ from funken.checkpoint.handles import Blob, SubtaskHandle, handle_from_json, han
 from funken.errors import CheckpointCorrupted, CheckpointIncompatible
 from funken.ids import CheckpointId, Millis
 
-VERSION = 1
+VERSION = 2
+"""The newest format that can be read; 2 has databases, and is written only where there is one."""
+
 FORMAT = "funken-checkpoint"
 METADATA = "_metadata"
 SHARED = "shared"
@@ -94,7 +96,8 @@ class Manifest:
     def to_bytes(self) -> bytes:
         """Return the content of the manifest's file."""
         body = _text(self._to_json())
-        head = _text({"format": FORMAT, "version": VERSION, "sha256": _digest(body)})
+        files = any(handle.files for operator in self.operators for handle in operator.subtasks)
+        head = _text({"format": FORMAT, "version": 2 if files else 1, "sha256": _digest(body)})
         return f'{head[:-1]},"body":{body}}}\n'.encode()
 
     def _to_json(self) -> dict[str, Any]:

@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from funken.checkpoint.blobs import BlobReader, SubtaskState, fold, keyed_part, own_part
-from funken.checkpoint.handles import Blob, Item, Spread, SubtaskHandle
+from funken.checkpoint.databases import opened, rows_of
+from funken.checkpoint.handles import Blob, Item, NamedBlob, Spread, SubtaskHandle
 from funken.checkpoint.lineage import Origin
 from funken.checkpoint.manifest import Manifest, OperatorEntry
 from funken.checkpoint.storage import Storage
@@ -37,10 +40,12 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class GroupSource:
-    """Key groups to be read from the parts of one former subtask."""
+    """Key groups to be read from the parts of one former subtask, and from its database; ``whole``: all that it had."""
 
     parts: tuple[Blob, ...]
     groups: range
+    files: tuple[NamedBlob, ...] = ()
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +147,9 @@ def _unclaimed(entry: OperatorEntry, targets: Iterable[Target], allowed: bool) -
 
 def _check(entry: OperatorEntry, target: Target) -> None:
     keyed = any(
-        handle.parts or any(item.spread is Spread.KEYED for item in (handle.own.items if handle.own else ()))
+        handle.parts
+        or handle.files
+        or any(item.spread is Spread.KEYED for item in (handle.own.items if handle.own else ()))
         for handle in entry.subtasks
     )
     if keyed and entry.max_parallelism != target.max_parallelism:
@@ -169,8 +176,8 @@ def _subtask(entry: OperatorEntry, target: Target, subtask: int, uri: str, own: 
     for former, handle in enumerate(entry.subtasks):
         had = key_groups_of(former, entry.max_parallelism, entry.parallelism)
         groups = range(max(has.start, had.start), min(has.stop, had.stop))
-        if groups and handle.parts:
-            keyed.append(GroupSource(handle.parts, groups))
+        if groups and (handle.parts or handle.files):
+            keyed.append(GroupSource(handle.parts, groups, handle.files, whole=groups == had))
     states: dict[str, Mapping[str, Any]] = {}
     for handle in entry.subtasks:
         states |= handle.states
@@ -206,11 +213,12 @@ def _items(handles: Sequence[SubtaskHandle], subtask: int, parallelism: int, sam
 # ---- in the task
 
 
-def read_state(storage: Storage, restore: SubtaskRestore) -> Iterator[SubtaskState]:
+def read_state(storage: Storage, restore: SubtaskRestore, databases: bool = True) -> Iterator[SubtaskState]:
     """Read what a subtask starts from, piece by piece: what is not keyed, then one key group after the other.
 
     Each piece is given to ``KeyedStateStore.restore``, ``InternalTimerService.restore`` and ``Operator.restore`` as it
-    is; together they are the state. ``storage`` is the folder at ``restore.uri``.
+    is; together they are the state. ``storage`` is the folder at ``restore.uri``. Without ``databases`` what is in
+    databases is left out, but for the names of the states: the backend has read them itself (``databases.load``).
     """
     items: dict[str, Any] = {}
     for source in restore.items:
@@ -219,12 +227,27 @@ def read_state(storage: Storage, restore: SubtaskRestore) -> Iterator[SubtaskSta
             value = items.get(source.item.name, []) + value[source.first :: source.step]
         items[source.item.name] = value
     yield own_part(items.items())
+    if any(origin.files for origin in restore.keyed):
+        yield keyed_part(0, {}, restore.max_parallelism, restore.states)
     for origin in restore.keyed:
+        if databases and origin.files:
+            yield from _read_database(storage, restore, origin)
         readers = [BlobReader(storage, blob) for blob in origin.parts]
         there = {segment.group for blob in origin.parts for segment in blob.groups}
         for group in sorted(there.intersection(origin.groups)):
             tables = fold((reader.group(group) for reader in readers), storage.uri)
             yield keyed_part(group, tables, restore.max_parallelism, restore.states)
+
+
+def _read_database(storage: Storage, restore: SubtaskRestore, origin: GroupSource) -> Iterator[SubtaskState]:
+    with opened(storage, origin.files) as database:
+        rows = rows_of(database, restore.states, origin.groups)
+        for group, of_group in groupby(rows, key=itemgetter(0)):
+            tables: dict[str, list[Any]] = {}
+            for _, state, row in of_group:
+                tables.setdefault(state, []).append(row)
+            header = {"max_parallelism": restore.max_parallelism, "states": dict(restore.states)}
+            yield SubtaskState(keyed={**header, "groups": {group: tables}})
 
 
 def origins(storage: Storage, restore: SubtaskRestore) -> list[Origin]:

@@ -264,8 +264,39 @@ STATE_BACKEND = _option(
     "state.backend.type",
     _same(hashmap="hashmap, filesystem, jobmanager", rocksdb="rocksdb"),
     "hashmap",
-    "Where keyed state is while the job runs. Only hashmap (in memory) is built; rocksdb falls back to it.",
+    "Where keyed state is while the job runs: hashmap (Python objects in memory), or rocksdb (on the local disk of each "
+    "task; needs pip install 'funken[rocksdb]').",
     ("state.backend",),
+)
+ROCKSDB_MEMORY = _option(
+    "state.backend.rocksdb.memory.fixed-per-slot",
+    memory_bytes,
+    256 * 2**20,
+    "What the rocksdb backend may use of a task's memory: cached blocks, write buffers, and a quarter for cached objects.",
+    ("taskmanager.memory.managed.size",),
+)
+ROCKSDB_WRITE_BUFFERS = _option(
+    "state.backend.rocksdb.memory.write-buffer-ratio",
+    _decimal,
+    0.5,
+    "Which part of that is for write buffers.",
+)
+ROCKSDB_DIRECTORY = _option(
+    "state.backend.rocksdb.localdir", str, "", "Where the rocksdb backend has its files. Empty: io.tmp.dirs."
+)
+TEMPORARY_DIRECTORIES = _option(
+    "io.tmp.dirs",
+    str,
+    "",
+    "Local folders of the workers for temporary files, with commas between them; tasks are spread over them. Empty: the "
+    "system's.",
+)
+PROCESS_MEMORY = _option(
+    "taskmanager.memory.process.size",
+    memory_bytes,
+    0,
+    "How much memory a worker process may use; with more a task fails, and says which operators hold how much state. 0: as "
+    "much as leaves 3 % of the machine's (or container's) memory free.",
 )
 
 RESTART_STRATEGY = _option(

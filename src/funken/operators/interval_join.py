@@ -134,11 +134,13 @@ class IntervalJoinLogic(Operator):
                 continue
             store.current_key = key = key_of(value)
             buckets: Buckets = mine.get(key) or {}
-            if at in buckets:
-                buckets[at].append(value)
-            else:
-                buckets[at] = [value]
+            bucket = buckets.get(at)
+            if bucket is None:
+                bucket = [value]
                 self._timers.register_event_time_timer(key, side, at + keep)
+            else:
+                bucket.append(value)
+            buckets[at] = bucket
             mine[key] = buckets
             others = partners.get(key)
             if others:
@@ -204,6 +206,10 @@ def within(buckets: Buckets, low: int, high: int) -> Iterable[int]:
     >>> list(within({9: ["b"], 5: ["a"], 20: ["c"]}, 5, 9))
     [5, 9]
     """
+    between = getattr(buckets, "between", None)
+    if between is not None:  # a view of a map that is not in memory
+        found: list[int] = between(low, high)
+        return found
     if high - low < len(buckets):
         return [at for at in range(low, high + 1) if at in buckets]
     return sorted(at for at in buckets if low <= at <= high)

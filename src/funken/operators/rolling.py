@@ -5,8 +5,9 @@ value once, at the end of the input, with the highest timestamp seen.
 
 Aggregates are keyed state, with a plain dict in front of it that takes all writes and most reads: it holds those written
 since the last checkpoint. A snapshot first moves them behind it, where the backend notes what changed. So the hot loop
-is the same with checkpoints and without, and without them everything stays in the dict. The loop is generated, with the
-bodies of key selector and function in it where they can be read.
+is the same with checkpoints and without, and without them everything stays in the dict; unless state is in files, which
+holds more than memory: then the dict is moved whenever it has many. The loop is generated, with the bodies of key selector
+and function in it where they can be read.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.calls import Call
 from funken.operators.context import OperatorContext
 from funken.operators.generated import LoopText
-from funken.state.backend import Table
+from funken.state.backend import KeptInFiles, Table
 from funken.state.descriptors import ValueStateDescriptor
 from funken.state.keyed import NO_KEY
 
 _MISSING = object()
+_MANY = 5000
 _AGGREGATE = ValueStateDescriptor("_rolling.aggregate")
 
 
@@ -50,6 +52,7 @@ class RollingReduceLogic(Operator):
         self._new: dict[Any, Any] = {}
         self._kept: Table = {}
         self._last: dict[Any, int] = {}
+        self._bounded = False
         self._loop = self._generate()
 
     def setup(self, context: OperatorContext, output: Output) -> None:
@@ -57,6 +60,7 @@ class RollingReduceLogic(Operator):
         super().setup(context, output)
         if context.keyed is not None:
             self._kept = context.keyed.state(_AGGREGATE).table
+            self._bounded = isinstance(context.keyed.backend, KeptInFiles)
         context.before_snapshot.append(self._keep)
 
     def _keep(self) -> None:
@@ -79,6 +83,7 @@ class RollingReduceLogic(Operator):
             return
         results: list[Any] = []
         self._loop(values, self._new, self._new.get, self._kept.get, results.append)
+        self._keep_if_many()
         self.output.emit(results, timestamps)
 
     def _generate(self) -> Callable[..., None]:
@@ -94,6 +99,10 @@ class RollingReduceLogic(Operator):
         text.line(f"state[of] = new = value if old is missing else {reduce.expression}", reduce)
         text.line("append(new)")
         return text.compile()
+
+    def _keep_if_many(self) -> None:
+        if self._bounded and len(self._new) > _MANY:
+            self._keep()
 
     def _process_with_state(self, values: Values, timestamps: Timestamps) -> None:
         key, reduce, state, kept, store = self._key, self._reduce, self._new, self._kept, self.context.keyed
@@ -112,6 +121,7 @@ class RollingReduceLogic(Operator):
             state[of] = new
             results.append(new)
         self._forget_key()
+        self._keep_if_many()
         self.output.emit(results, timestamps)
 
     def _forget_key(self) -> None:

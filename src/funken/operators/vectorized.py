@@ -107,6 +107,8 @@ class VectorWindow(Window):
 
     def build(self) -> Operator:
         """Make the logic."""
+        if self.general:
+            return super().build()
         from funken.operators.vector_window import VectorWindows  # noqa: PLC0415 - NumPy
 
         return VectorWindows(self)

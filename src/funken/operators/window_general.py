@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
-from funken.operators.window_base import WindowOperator
+from funken.operators.window_adopted import adopt
+from funken.operators.window_base import KeyGroups, WindowOperator
 from funken.operators.window_surroundings import AssignerSurroundings, TriggerSurroundings
 from funken.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from funken.windowing.assigners import MergingWindowAssigner
 from funken.windowing.evictors import TimestampedValue
 from funken.windowing.firing import TriggerResult
 from funken.windowing.merging import MergingWindowSet
+from funken.windowing.triggers import PurgingTrigger
 
 if TYPE_CHECKING:
     from funken.operators.window import Window
@@ -42,6 +44,7 @@ class GeneralWindows(WindowOperator):
         self._evictor = spec.evictor
         self._event_time = spec.assigner.is_event_time()
         self._lateness = spec.allowed_lateness_ms if self._event_time else 0
+        self._saved: list[tuple[Any, ...]] = []
 
     def open(self) -> None:
         """Find the state, open the user's functions."""
@@ -50,10 +53,24 @@ class GeneralWindows(WindowOperator):
         self._trigger_context = TriggerSurroundings(self, self._timers)
         self._assigner_context = AssignerSurroundings(self.context)
         self._descriptor = _EVICTABLE if self._evictor else self.contents.descriptor
-        self._table = self.store.namespaced(self._descriptor).table
+        self.table = self.store.namespaced(self._descriptor).table
         if isinstance(self._assigner, MergingWindowAssigner):
-            self._mappings = self.store.state(_MERGING).table
+            self.mappings = self.store.state(_MERGING).table
+        saved, self._saved = self._saved, []
+        if saved:
+            adopt(self, saved)
         super().open()
+
+    def restore(self, snapshot: Any) -> None:
+        """Take what a faster logic has saved; this one saves nothing itself, all of it is keyed state."""
+        self._saved += KeyGroups(self.context).owned(snapshot)
+
+    @property
+    def count(self) -> int:
+        """How many records a count trigger waits for."""
+        trigger: Any = self._trigger.nested_trigger if isinstance(self._trigger, PurgingTrigger) else self._trigger
+        count: int = trigger.max_count
+        return count
 
     # ---- records
 
@@ -85,6 +102,10 @@ class GeneralWindows(WindowOperator):
         self._expect_cleanup(key, window, cleanup)
         return True
 
+    def expect_cleanup(self, key: Any, window: Any) -> None:
+        """Wait for the end of a window."""
+        self._expect_cleanup(key, window, self._cleanup_time(window))
+
     def _add_merging(self, key: Any, window: Any, value: Any, at: int) -> bool:
         """Add a record to the window that its own one becomes part of."""
         windows = self._window_set(key)
@@ -100,7 +121,7 @@ class GeneralWindows(WindowOperator):
         return entered
 
     def _put(self, key: Any, window: Any, state_window: Any, value: Any, at: int) -> None:
-        table, contents, slot = self._table, self.contents, (key, state_window)
+        table, contents, slot = self.table, self.contents, (key, state_window)
         stored = table.get(slot)
         if self._evictor is not None:
             stored = stored or []
@@ -131,14 +152,14 @@ class GeneralWindows(WindowOperator):
     def _act(self, result: TriggerResult, key: Any, window: Any, slot: tuple[Any, Any]) -> None:
         """Do what the trigger said."""
         if result.is_fire():
-            stored = self._table.get(slot)
+            stored = self.table.get(slot)
             if stored is not None:
                 if self._evictor is not None:
                     self._fire_evicting(key, window, slot, list(stored))
                 else:
                     self.firing.fire(key, window, list(stored) if self.spec.contents.many else stored)
         if result.is_purge():
-            self._table.pop(slot, None)
+            self.table.pop(slot, None)
 
     def _fire_evicting(self, key: Any, window: Any, slot: tuple[Any, Any], elements: list[TimestampedValue]) -> None:
         assert self._evictor is not None
@@ -150,9 +171,9 @@ class GeneralWindows(WindowOperator):
         after = self._evictor.evict_after(kept, len(kept), window, self._trigger_context)
         kept = kept if after is None else list(after)
         if kept:
-            self._table[slot] = kept
+            self.table[slot] = kept
         else:
-            self._table.pop(slot, None)
+            self.table.pop(slot, None)
 
     def advance_event_time(self, watermark: int) -> None:
         """Fire the event-time timers that are due."""
@@ -192,7 +213,7 @@ class GeneralWindows(WindowOperator):
         if result is not TriggerResult.CONTINUE:
             self._act(result, key, window, slot)
         if cleans_up and timestamp == self._cleanup_time(window):
-            self._table.pop(slot, None)
+            self.table.pop(slot, None)
             self._trigger.clear(window, context)
             self.firing.clear(window)
             if isinstance(self._assigner, MergingWindowAssigner):
@@ -204,15 +225,15 @@ class GeneralWindows(WindowOperator):
 
     def _window_set(self, key: Any) -> MergingWindowSet:
         assert isinstance(self._assigner, MergingWindowAssigner)
-        return MergingWindowSet(self._assigner, self._mappings.get(key) or {})
+        return MergingWindowSet(self._assigner, self.mappings.get(key) or {})
 
     def _store_set(self, key: Any, windows: MergingWindowSet) -> None:
         if not windows.changed:
             return
         if windows.mapping:
-            self._mappings[key] = windows.mapping
+            self.mappings[key] = windows.mapping
         else:
-            self._mappings.pop(key, None)
+            self.mappings.pop(key, None)
 
     def _merged(self, result: Any, windows: list[Any], state_window: Any, others: list[Any]) -> None:
         """Carry trigger, timers and contents of ``windows`` over to ``result``."""

@@ -120,8 +120,6 @@ class JobCheckpoints:
     def of(plan: PhysicalPlan, configuration: Configuration, job_id: str) -> JobCheckpoints:
         """Make them as the options say; without a directory they live in a temporary folder, as long as the job."""
         settings = CheckpointSettings.of(configuration)
-        if configuration.get_string("state.backend.type", "hashmap").lower() == "rocksdb":
-            logger.warning("state.backend.type 'rocksdb' is not built yet: keyed state is kept in memory.")
         folder = None
         if not settings.directory:
             folder = tempfile.TemporaryDirectory(prefix="funken-checkpoints-", ignore_cleanup_errors=True)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping
 
-from funken.operators.base import Timestamps, Values
+from funken.operators.base import OperatorSpec, Timestamps, Values
 from funken.operators.batch import key_by_key
 from funken.operators.context import OperatorContext
 from funken.operators.source import SourceOperator
+from funken.operators.window_kept import in_keyed_state, was_in_keyed_state
 from funken.plan.nodes import Node
 from funken.plan.physical import Edge, PhysicalPlan, Vertex
 from funken.runtime.chain import Chain, EdgeEnd
@@ -104,7 +105,7 @@ class Hosting:
             for edge in self._plan.edges
             if edge.source == vertex.id
         ]
-        operators = {node.id: node.spec.build() for node in vertex.nodes}
+        operators = {node.id: self._spec(node).build() for node in vertex.nodes}
         if self._settings.batch:
             operators = {node.id: key_by_key(node.spec, operators[node.id]) for node in vertex.nodes}
         contexts = {node.id: make_context(vertex, node) for node in vertex.nodes}
@@ -118,6 +119,14 @@ class Hosting:
             return False
         found = [checkpoints.restores.get((ids[node.id], self._task.subtask)) for node in vertex.nodes]
         return all(restore is not None and restore.finished for restore in found)
+
+    def _spec(self, node: Node) -> OperatorSpec:
+        """Return what an operator is built from: where state is in files, or was when it was saved, windows are state too."""
+        checkpoints, place = self._settings.checkpoints, (self._plan.stable_ids[node.id], self._task.subtask)
+        saved = None if checkpoints is None else checkpoints.restores.get(place)
+        if self._settings.state.in_files or (saved is not None and was_in_keyed_state(saved.states)):
+            return in_keyed_state(node.spec)
+        return node.spec
 
     def _exchange_end(self, edge: Edge, vertex: Vertex, writers: list[EdgeWriter]) -> EdgeEnd:
         name = next(node.name for node in vertex.nodes if node.id == edge.source_node)

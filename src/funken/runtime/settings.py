@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from funken import config
 from funken.config import Configuration
 from funken.runtime.snapshots import CheckpointPlan
+from funken.state.settings import StateSettings
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class TaskSettings:
     auto_watermark_interval: int = 200
     cancel_grace: int = 5000
     checkpoints: CheckpointPlan | None = None
+    state: StateSettings = field(default_factory=StateSettings)
     job_parameters: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
@@ -42,5 +44,6 @@ class TaskSettings:
             queueing_target=configuration.get(config.QUEUEING_TARGET),
             auto_watermark_interval=configuration.get(config.AUTO_WATERMARK_INTERVAL),
             cancel_grace=configuration.get(config.CANCEL_GRACE),
+            state=StateSettings.of(configuration, batch),
             job_parameters=configuration.get(config.JOB_PARAMETERS),
         )

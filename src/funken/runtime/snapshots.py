@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from funken.checkpoint.blobs import SubtaskState, items_of, pickler
+from funken.checkpoint.databases import load
 from funken.checkpoint.handles import StopHandles, SubtaskHandle, TaskHandles
 from funken.checkpoint.lineage import Cut, Lineage, SnapshotOptions
 from funken.checkpoint.restore import SubtaskRestore, origins, read_state
@@ -26,6 +27,7 @@ from funken.runtime.chain import Chain
 from funken.runtime.ended import EndedChain
 from funken.runtime.inflight import InFlight
 from funken.runtime.messages import Failed, Finished, NotSnapshotted, Report, Savepoint, Snapshotted, TaskId
+from funken.state.rocksdb.backend import RocksDBBackend
 
 Place = tuple[str, int]
 """A stable operator id and a subtask."""
@@ -87,23 +89,36 @@ class Snapshots:
             found = self._plan.restores.get(place)
             if found is None:
                 continue
-            storage = open_storage(found.uri)
             try:
-                for state in read_state(storage, found):
-                    if isinstance(chain, EndedChain):
-                        self._left[place] = _joined(self._left.get(place), state.operator)
-                        state.operator = None
-                    _give(operator, state)
-                    if state.inflight or state.inflight_keyed:
-                        self._in_flight.setdefault(place, InFlight()).add(state)
+                self._give_all(chain, operator, place, lineage, found)
             except CheckpointCorrupted as error:
                 raise RestoreFailed(
                     f"operator {node.name!r} (subtask {self._subtask}) cannot be restored: {error}"
                 ) from error
-            lineage.resume(origins(storage, found), found.exact)
             if operator is chain.head:
                 watermark = operator.current_watermark
         return watermark
+
+    def _give_all(
+        self, chain: Chain, operator: Operator, place: Place, lineage: Lineage, found: SubtaskRestore
+    ) -> None:
+        """Give an operator what it starts from, from whichever backend it is."""
+        storage = open_storage(found.uri)
+        backend = None if operator.context.keyed is None else operator.context.keyed.backend
+        in_files = isinstance(backend, RocksDBBackend)
+        if isinstance(backend, RocksDBBackend):
+            load(backend, storage, found.keyed)
+        for state in read_state(storage, found, databases=not in_files):
+            if isinstance(chain, EndedChain):
+                self._left[place] = _joined(self._left.get(place), state.operator)
+                state.operator = None
+            _give(operator, state)
+            if state.inflight or state.inflight_keyed:
+                self._in_flight.setdefault(place, InFlight()).add(state)
+        if all(bool(source.files) == in_files for source in found.keyed):
+            files = found.keyed[0].files if found.exact and found.keyed else ()
+            lineage.resume(origins(storage, found), found.exact, files)
+        # Else the state was in another backend: the first snapshot is complete.
 
     def in_flight(self, chain: Chain) -> dict[str, InFlight]:
         """Return, once, what was in flight at the operators of a chain, by stable id."""
@@ -208,13 +223,15 @@ def _state_of(operator: Operator, own: Callable[[], Any], complete: bool) -> Sub
     context = operator.context
     for ask in context.before_snapshot:
         ask()
+    files = None if context.keyed is None else context.keyed.snapshot_files()
     keyed, timers = (
         None if part is None else part.snapshot() if complete else part.snapshot_changes()
-        for part in (context.keyed, context.timers)
+        for part in (context.keyed if files is None else None, context.timers)
     )
     return SubtaskState(
-        keyed=keyed,
+        keyed=keyed if files is None else files[0],
         timers=timers,
+        database=None if files is None else files[1],
         operator=own(),
         operator_state={**context.operator_state, _WATERMARK: [operator.current_watermark]},
     )

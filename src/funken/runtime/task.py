@@ -27,6 +27,7 @@ from funken.operators.context import OperatorContext
 from funken.operators.source import SourceOperator
 from funken.plan.nodes import Node
 from funken.plan.physical import PhysicalPlan, Vertex
+from funken.runtime.backends import TaskBackends
 from funken.runtime.blame import Guard, blame
 from funken.runtime.ended import EndedChain
 from funken.runtime.hosting import Hosted, Hosting, give_back
@@ -58,7 +59,6 @@ from funken.runtime.queueing import Queueing
 from funken.runtime.settings import TaskSettings
 from funken.runtime.snapshots import Cuts, Snapshots
 from funken.runtime.wire import Header, Kind, content, decode_records, encode_collected, header
-from funken.state.backend import HashMapBackend
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_groups_of
 from funken.timing.clock import Clock
@@ -93,6 +93,7 @@ class Task:
         self._told_finished = False
         self._may_read = not settings.together
         self._metrics_of: dict[int, MetricGroup] = {}
+        self._backends = TaskBackends(settings.state, task.subtask)
         hosting = Hosting(plan, task, settings, self.outbox, self._born)
         self.hosted = hosting.build(self._context)
         self._sources = [hosted for hosted in self.hosted.values() if hosted.source is not None]
@@ -143,8 +144,7 @@ class Task:
         )
         if node.keyed:
             groups = key_groups_of(subtask, limit, width)
-            backend = HashMapBackend(tracked=context.checkpointing)
-            context.keyed = KeyedStateStore(limit, groups, lambda: self._now, backend)
+            context.keyed = KeyedStateStore(limit, groups, lambda: self._now, self._backends.make(context, groups))
             context.timers = InternalTimerService(lambda: self._now, limit, groups, context.checkpointing)
         return context
 
@@ -208,6 +208,7 @@ class Task:
             return
         self.closed = True
         raised = [error for hosted in self.hosted.values() for error in hosted.chain.close()]
+        self._backends.close()
         if raised and self.finished:
             raise blame(raised[0], self.id.subtask) from raised[0]
 
@@ -356,6 +357,7 @@ class Task:
         self._now = now = self._clock.now()
         due: int | None = None
         with self._guard():
+            self._backends.watch(now)
             for hosted in self.hosted.values():
                 if hosted.vertex.id in self._still:
                     continue

@@ -35,6 +35,7 @@ from funken.runtime.snapshots import Cuts, report_of
 from funken.runtime.task import Task
 from funken.spark.control import Address, ControlClient
 from funken.spark.transport import Fillers, blocks_of, to_batch
+from funken.state.rocksdb.folders import remove_all
 from funken.timing.clock import SystemClock
 
 _CREDITS = 4
@@ -222,6 +223,7 @@ class TaskShell:
     def _end_if_stuck(self) -> None:
         """User code that ignores the end of its job is not stopped by Spark: end the process after a grace period."""
         if not self._done.wait(self._deployment.settings.cancel_grace / 1000):
+            remove_all()
             os._exit(3)
 
     # ---- the loop
@@ -347,4 +349,5 @@ class TaskShell:
             # The query is over, or fails by this. Leaving by the front door would write to a socket that Spark has closed.
             sys.stdout.flush()
             sys.stderr.flush()
+            remove_all()
             os._exit(0)

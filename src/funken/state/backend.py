@@ -11,7 +11,7 @@ the last snapshot, a backend needs to watch these three only. So a value that us
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, MutableMapping
+from collections.abc import Hashable, Iterable, Mapping, MutableMapping
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from funken.state.descriptors import StateKind
@@ -38,6 +38,31 @@ class Tracked(Protocol):
     def take_changed(self) -> Iterable[Slot]:
         """Return the slots written or removed since the last call, each once, in the order of the first change."""
         ...
+
+
+@runtime_checkable
+class KeptInFiles(Protocol):
+    """What a backend has besides if its snapshots are files (``rocksdb/``): the tables it gives may have rows already.
+
+    Tables of maps do not store a dict then, but give a view of one, which reads and writes entry by entry.
+    """
+
+    def cut(self, states: Mapping[str, Mapping[str, Any]], now: int) -> Any:
+        """Return all tables as they are now, given the kind and lifetime of each state; ``None`` if there are none."""
+        ...
+
+
+def slots_of(table: Table) -> Iterable[Slot]:
+    """Return the slots of a table, which may be changed meanwhile.
+
+    A dict's slots are copied, a few ns each, since it cannot change while it is iterated over; other tables can.
+    """
+    return list(table) if isinstance(table, dict) else table
+
+
+def whole(stored: Any) -> Any:
+    """Return what is stored as an object that later changes of the table do not reach, if it is a view of a map."""
+    return dict(stored.items()) if isinstance(stored, Mapping) and not isinstance(stored, dict) else stored
 
 
 _set = dict.__setitem__

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from funken.errors import StateError, StateNotKeyed
-from funken.state.backend import HashMapBackend, StateBackend, Table, Tracked
+from funken.state.backend import HashMapBackend, KeptInFiles, StateBackend, Table, Tracked, slots_of
 from funken.state.descriptors import StateDescriptor, StateKind
 from funken.state.handles import AggregatingState, ListState, ReducingState, State, ValueState
-from funken.state.keygroups import KeyRouter
+from funken.state.keygroups import owned_groups
 from funken.state.maps import MapState
 from funken.state.ttl import (
     TtlAggregatingState,
@@ -81,7 +81,7 @@ class KeyedStateStore:
     0
     """
 
-    __slots__ = ("_backend", "_clock", "_group_of", "_states", "current_key", "key_groups", "max_parallelism")
+    __slots__ = ("_backend", "_clock", "_owned_group", "_states", "current_key", "key_groups", "max_parallelism")
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class KeyedStateStore:
         self._clock = clock
         self._backend: StateBackend = backend or HashMapBackend()
         self._states: dict[str, _Declared] = {}
-        self._group_of = KeyRouter(max_parallelism, max_parallelism, lambda group: group)
+        self._owned_group = owned_groups(max_parallelism, key_groups)
 
     def state(self, descriptor: StateDescriptor) -> Any:
         """Return the handle of a state of the current key; the same one each time."""
@@ -139,8 +139,10 @@ class KeyedStateStore:
         declared = self._states.setdefault(descriptor.name, _Declared(descriptor.kind, ttl))
         if (declared.ttl is None) != (ttl is None):  # restored from before a lifetime was given, or taken away
             now = self._clock()
+            self._find_tables(descriptor.name, declared)
             for table in declared.tables.values():
-                for slot, stored in list(table.items()):
+                for slot in slots_of(table):
+                    stored = table[slot]
                     table[slot] = unwrap(declared.kind, stored) if ttl is None else wrap(declared.kind, stored, now)
         declared.ttl = ttl
         return declared
@@ -164,6 +166,12 @@ class KeyedStateStore:
             table = declared.tables[namespaced] = self._backend.table(name, declared.kind, namespaced)
         return table
 
+    def _find_tables(self, name: str, declared: _Declared) -> None:
+        """Open the tables that a state may have in files, although nobody has asked for them yet."""
+        if isinstance(self._backend, KeptInFiles):
+            for namespaced in (False, True):
+                self._table(name, declared, namespaced)
+
     def snapshot(self) -> dict[str, Any]:
         """Return all state as plain data: a header, and rows ``(key, namespace, stored)`` by key group and state.
 
@@ -172,6 +180,8 @@ class KeyedStateStore:
         now = self._clock()
         groups: dict[int, dict[str, list[tuple[Any, Any, Any]]]] = {}
         self._forget_changes()
+        for name, declared in self._states.items():
+            self._find_tables(name, declared)
         for name, declared, namespaced, table in self._tables():
             for slot, stored in table.items():
                 key, namespace = cast(tuple[Any, Any], slot) if namespaced else (slot, None)
@@ -205,6 +215,26 @@ class KeyedStateStore:
                     groups.setdefault(owned_group(key), {}).setdefault(name, []).append((key, namespace, kept))
         return self._header() | {"groups": groups, "deleted": deleted}
 
+    def snapshot_files(self) -> tuple[dict[str, Any], Any] | None:
+        """Return a snapshot of no changes, and all state as files of the backend; ``None`` if it has no files.
+
+        That is fast whatever there is, and always complete.
+        """
+        if not isinstance(self._backend, KeptInFiles):
+            return None
+        header = self._header()
+        return header | {"groups": {}, "deleted": {}}, self._backend.cut(header["states"], self._clock())
+
+    @property
+    def tables(self) -> Iterator[Table]:
+        """All tables."""
+        return (table for _, _, _, table in self._tables())
+
+    @property
+    def backend(self) -> StateBackend:
+        """Where the state is."""
+        return self._backend
+
     def _header(self) -> dict[str, Any]:
         states = {name: {"kind": s.kind.value, "ttl": s.ttl} for name, s in self._states.items()}
         return {"max_parallelism": self.max_parallelism, "states": states}
@@ -218,15 +248,6 @@ class KeyedStateStore:
         for _, _, _, table in self._tables():
             if isinstance(table, Tracked):
                 table.take_changed()
-
-    def _owned_group(self, key: Any) -> int:
-        group: int = self._group_of[key]
-        if group not in self.key_groups:
-            raise StateError(
-                f"state of key {key!r} was written by a subtask that does not own the key: a key selector must give "
-                "the same key for the same record each time."
-            )
-        return group
 
     def restore(self, snapshots: Iterable[dict[str, Any]]) -> None:
         """Take from snapshots, of any parallelism, what belongs to this subtask's key groups."""

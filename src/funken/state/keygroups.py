@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 from zlib import crc32
 
-from funken.errors import KeyNotHashable
+from funken.errors import KeyNotHashable, StateError
 from funken.ids import KeyGroup
 from funken.types.row import Row
 
@@ -127,6 +127,22 @@ def key_groups_of(subtask: int, max_parallelism: int, parallelism: int) -> range
     """
     start = -(-subtask * max_parallelism // parallelism)
     return range(start, -(-(subtask + 1) * max_parallelism // parallelism))
+
+
+def owned_groups(max_parallelism: int, key_groups: range) -> Callable[[Any], int]:
+    """Return a function from a key to its key group, which raises ``StateError`` for a key of another subtask."""
+    group_of = KeyRouter(max_parallelism, max_parallelism, lambda group: group)
+
+    def owned_group(key: Any) -> int:
+        group: int = group_of[key]
+        if group not in key_groups:
+            raise StateError(
+                f"state of key {key!r} was written by a subtask that does not own the key: a key selector must give "
+                "the same key for the same record each time."
+            )
+        return group
+
+    return owned_group
 
 
 class KeyRouter(dict[Any, Any]):

@@ -14,22 +14,21 @@ from funken.state.handles import State
 
 
 class MapIterator(Iterator[Any]):
-    """Iterates over the keys, values or items of a map state; ``remove()`` drops the entry returned last."""
+    """Iterates over pairs of a key and a result; ``remove()`` drops the entry whose result was returned last."""
 
-    __slots__ = ("_changes", "_keys", "_last", "_pick", "_state")
+    __slots__ = ("_changes", "_last", "_pairs", "_state")
 
-    def __init__(self, state: MapState, keys: Iterable[Any], pick: Callable[[Any], Any]) -> None:
+    def __init__(self, state: MapState, pairs: Iterable[tuple[Any, Any]]) -> None:
         self._state = state
-        self._keys = iter(keys)
-        self._pick = pick
+        self._pairs = iter(pairs)
         self._changes = state.changes
         self._last: list[Any] = []
 
     def __next__(self) -> Any:
         self._check()
-        key = next(self._keys)
+        key, result = next(self._pairs)
         self._last = [key]
-        return self._pick(key)
+        return result
 
     def remove(self) -> None:
         """Remove the entry returned last; the iteration may go on."""
@@ -124,19 +123,20 @@ class MapState(State):
 
     def keys(self) -> MapIterator:
         """Iterate over the keys."""
-        return self._iterate(lambda stored, key: key)
+        return self._iterate(lambda key, value: key)
 
     def values(self) -> MapIterator:
         """Iterate over the values."""
-        return self._iterate(lambda stored, key: stored[key])
+        return self._iterate(lambda key, value: value)
 
     def items(self) -> MapIterator:
         """Iterate over pairs of key and value."""
-        return self._iterate(lambda stored, key: (key, stored[key]))
+        return self._iterate(lambda key, value: (key, value))
 
-    def _iterate(self, pick: Callable[[Mapping[Any, Any], Any], Any]) -> MapIterator:
+    def _iterate(self, pick: Callable[[Any, Any], Any]) -> MapIterator:
         stored = self._live()
-        return MapIterator(self, list(stored), lambda key: pick(stored, key))
+        entries = list(stored.items()) if isinstance(stored, dict) else stored.items()
+        return MapIterator(self, ((key, pick(key, value)) for key, value in entries))
 
     def _live(self) -> Mapping[Any, Any]:
         stored: Mapping[Any, Any] = self.table.get(self.slot(), {})

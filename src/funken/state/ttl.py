@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from funken.state.backend import Slot, Table
+from funken.state.backend import Slot, Table, slots_of, whole
 from funken.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -92,8 +92,7 @@ class Lifetime:
         if self._cursor is None:
             if now < self._next_pass or not self._cleanup_size:
                 return
-            # A pass works on a copy of the slots, a few ns each, since a dict cannot change while it is iterated over.
-            self._cursor, self._credit = iter(list(self._table)), 0
+            self._cursor, self._credit = iter(slots_of(self._table)), 0
             self._next_pass = now + max(self.ttl // 2, 1)
         self._credit += self._cleanup_size
         while self._credit > 0:
@@ -101,8 +100,8 @@ class Lifetime:
             if slot is self:
                 self._cursor = None
                 return
-            stored = self._table.get(slot)
-            if stored is not None:
+            stored = whole(self._table.get(slot))
+            if stored:
                 self._credit -= len(stored) if self._kind in (StateKind.LIST, StateKind.MAP) else 1
                 self.keep(slot, stored, sweep(self._kind, stored, now - self.ttl))
 
@@ -111,7 +110,12 @@ class Lifetime:
         if left is None:
             self._table.pop(slot, None)
         elif len(left) != len(stored):
-            self._table[slot] = left
+            entries = self._table[slot]
+            if self._kind is StateKind.MAP and not isinstance(entries, dict):
+                for key in stored.keys() - left.keys():
+                    del entries[key]
+            else:
+                self._table[slot] = left
 
     def read(self, slot: Slot) -> Any:
         """Return the value of a slot that holds one wrapped value, or ``None``, and apply the rules of reading."""
@@ -137,8 +141,8 @@ class Lifetime:
     def read_many(self, slot: Slot) -> Any:
         """Return the wrapped elements or entries of a slot that may be seen, and apply the rules of reading."""
         now = self.clock()
-        stored = self._table.get(slot)
-        if stored is None:
+        stored = whole(self._table.get(slot))
+        if not stored:
             return None
         left = sweep(self._kind, stored, now - self.ttl)
         if left is not None and self.renews:

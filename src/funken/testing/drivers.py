@@ -85,6 +85,7 @@ class Driver:
                     "execution.block.records": drawn.block_records,
                     "pipeline.auto-watermark-interval": 20,
                     "pipeline.max-parallelism": 8,
+                    "state.backend.type": drawn.backend,
                 }
             )
         )

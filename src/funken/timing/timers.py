@@ -250,6 +250,10 @@ class InternalTimerService:
         self._event.clear()
         self._processing.clear()
 
+    def pending(self) -> int:
+        """Return how many timers there are."""
+        return len(self._event) + len(self._processing)
+
     def snapshot(self) -> dict[str, Any]:
         """Return all timers as plain data, by key group and domain."""
         groups: dict[int, dict[str, list[Timer]]] = {}

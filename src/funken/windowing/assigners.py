@@ -313,7 +313,7 @@ def _next_count(context: Any, descriptor: ValueStateDescriptor) -> int:
     return count
 
 
-_TUMBLING_COUNT = ValueStateDescriptor("_window.tumbling-count")
+TUMBLING_COUNT = ValueStateDescriptor("_window.tumbling-count")
 _SLIDING_COUNT = ValueStateDescriptor("_window.sliding-count")
 
 
@@ -347,7 +347,7 @@ class CountTumblingWindowAssigner(WindowAssigner):
 
     def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[CountWindow]:
         """Count the record and return its group."""
-        return [CountWindow(_next_count(context, _TUMBLING_COUNT) // self.size)]
+        return [CountWindow(_next_count(context, TUMBLING_COUNT) // self.size)]
 
     def get_default_trigger(self, env: Any = None) -> Trigger:
         """Return a trigger that fires when a group is full, and frees it: no record can join it any more."""

@@ -128,7 +128,7 @@ def _add(a: int, b: int) -> int:
     return a + b
 
 
-_COUNT = ReducingStateDescriptor("_trigger.count", _add)
+COUNT = ReducingStateDescriptor("_trigger.count", _add)
 
 
 class CountTrigger(Trigger):
@@ -166,7 +166,7 @@ class CountTrigger(Trigger):
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
         """Count, and fire if it is the one."""
-        count = ctx.get_partitioned_state(_COUNT)
+        count = ctx.get_partitioned_state(COUNT)
         count.add(1)
         if count.get() < self.max_count:
             return TriggerResult.CONTINUE
@@ -179,11 +179,11 @@ class CountTrigger(Trigger):
 
     def on_merge(self, window: Any, ctx: Any) -> None:
         """Add the counts."""
-        ctx.merge_partitioned_state(_COUNT)
+        ctx.merge_partitioned_state(COUNT)
 
     def clear(self, window: Any, ctx: Any) -> None:
         """Forget the count."""
-        ctx.get_partitioned_state(_COUNT).clear()
+        ctx.get_partitioned_state(COUNT).clear()
 
     def __repr__(self) -> str:
         return f"CountTrigger({self.max_count})"

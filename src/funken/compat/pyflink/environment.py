@@ -212,9 +212,11 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         return self._remembered.get("restart strategy", RestartStrategies.fall_back_restart())
 
     def set_state_backend(self, state_backend: Any) -> StreamExecutionEnvironment:
-        """Remember it; state lives in memory."""
+        """Keep state in memory, or in RocksDB; of the latter's settings the paths and ``incremental`` count."""
         removed("set_state_backend()", "set state.backend.type.")
         self._remembered["state backend"] = state_backend
+        for key, value in getattr(state_backend, "options", dict)().items():
+            self._configuration.set(key, value)
         return self
 
     def get_state_backend(self) -> Any:

@@ -156,11 +156,15 @@ SlotSharingGroup.Builder = Builder  # type: ignore[attr-defined]
 
 
 class StateBackend:
-    """Where state lives; in memory, whatever is chosen here."""
+    """Where state lives."""
 
 
 class HashMapStateBackend(StateBackend):
-    """In memory: what Funken has."""
+    """In memory."""
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that say the same."""
+        return {"state.backend.type": "hashmap"}
 
 
 class PredefinedOptions(enum.Enum):
@@ -173,10 +177,11 @@ class PredefinedOptions(enum.Enum):
 
 
 class EmbeddedRocksDBStateBackend(StateBackend):
-    """In RocksDB; remembered, and not used."""
+    """In RocksDB, on local disks."""
 
     def __init__(self, enable_incremental_checkpointing: bool | None = None, *args: Any, **kwargs: Any) -> None:
         self._incremental = bool(enable_incremental_checkpointing)
+        self._given = enable_incremental_checkpointing is not None
         self._paths: list[str] = []
         self._predefined = PredefinedOptions.DEFAULT
         self._options: str | None = None
@@ -186,8 +191,17 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         """Return what was set."""
         return self._incremental
 
+    def options(self) -> dict[str, Any]:
+        """Return the options that say the same."""
+        options: dict[str, Any] = {"state.backend.type": "rocksdb"}
+        if self._given:
+            options["execution.checkpointing.incremental"] = self._incremental
+        if self._paths:
+            options["state.backend.rocksdb.localdir"] = ",".join(self._paths)
+        return options
+
     def set_db_storage_paths(self, *paths: str) -> None:
-        """Remember paths."""
+        """Keep the files below these folders."""
         self._paths = list(paths)
 
     def get_db_storage_paths(self) -> list[str]:
@@ -195,7 +209,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return self._paths
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
-        """Remember options."""
+        """Remember options; Funken chooses its own."""
         self._predefined = options
 
     def get_predefined_options(self) -> PredefinedOptions:
@@ -223,7 +237,7 @@ class CustomStateBackend(StateBackend):
     """A Java object: refused."""
 
     def __init__(self, j_custom_state_backend: Any) -> None:
-        refuse("CustomStateBackend", "State is kept in memory; leave the state backend out.")
+        refuse("CustomStateBackend", "State is kept in memory or in RocksDB; leave the state backend out.")
 
 
 class CheckpointStorage:

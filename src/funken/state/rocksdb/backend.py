@@ -1,0 +1,164 @@
+"""RocksDB as a state backend: the tables of one operator subtask in a database of their own.
+
+The databases of a task share their memory (``TaskDatabases``), and a folder that goes with the task. For a snapshot the task
+only gives what is dirty to the database; then a thread makes a folder of hard links, and until that is done what the task
+changes stays among its objects. Whoever has the ``DatabaseCut`` may read it for as long as it wants.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from funken.state.backend import Table
+from funken.state.descriptors import StateKind
+from funken.state.keygroups import owned_groups
+from funken.state.rocksdb.database import Budget, Database, SharedMemory
+from funken.state.rocksdb.folders import WorkFolder
+from funken.state.rocksdb.tables import Layout, MapTable, ObjectLimit, RocksTable, Rows
+
+_TABLES = ".sst"
+
+
+class TaskDatabases:
+    """What the databases of one task share: memory, and a folder; both are made when the first one is opened."""
+
+    def __init__(self, memory: int, write_buffer_ratio: float, directory: str) -> None:
+        self._budget = Budget.of(memory, write_buffer_ratio)
+        self._directory = directory
+        self._memory: SharedMemory | None = None
+        self._folder: WorkFolder | None = None
+        self.objects = ObjectLimit(self._budget.objects)
+        self._count = 0
+
+    @property
+    def memory(self) -> SharedMemory:
+        """The memory."""
+        if self._memory is None:
+            self._memory = SharedMemory(self._budget)
+        return self._memory
+
+    @property
+    def folder(self) -> WorkFolder:
+        """The folder."""
+        if self._folder is None:
+            self._folder = WorkFolder.create(self._directory)
+        return self._folder
+
+    def place(self) -> str:
+        """Make a folder for a database."""
+        self._count += 1
+        return self.folder.place(str(self._count))
+
+    def close(self) -> None:
+        """Let go of the folder, which stays only while somebody reads a cut in it."""
+        self._folder = None
+
+
+class LinkedFiles:
+    """The files of a database as it was, that nobody changes; they go when nobody has this any more."""
+
+    def __init__(self, database: Database, path: str, folder: WorkFolder) -> None:
+        self._made = database.checkpoint(path)
+        self._path = path
+        self._folder = folder
+        weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
+
+    @property
+    def path(self) -> str:
+        """The folder they are in; waits until they are. Raises ``StateError`` if they cannot be."""
+        self._made.result()
+        return self._path
+
+    @property
+    def failed(self) -> bool:
+        """Whether they could not be made."""
+        return self._made.done() and self._made.exception() is not None
+
+
+@dataclass(frozen=True)
+class DatabaseCut:
+    """A database as it was, to be read for as long as one has this.
+
+    ``states`` says of each state its kind and lifetime; ``now`` is the processing time of the cut.
+    """
+
+    linked: LinkedFiles
+    groups: range
+    states: Mapping[str, Mapping[str, Any]]
+    now: int
+
+    @property
+    def path(self) -> str:
+        """The folder."""
+        return self.linked.path
+
+    def files(self) -> dict[str, str]:
+        """Return the paths of the files that make it up, by name; none if there is no state."""
+        names = sorted(os.listdir(self.path))
+        tables = [name for name in names if name.endswith(_TABLES)]
+        rest = [name for name in names if name == "CURRENT" or name.startswith("MANIFEST-")]
+        return {name: os.path.join(self.path, name) for name in [*tables, *rest]} if tables else {}
+
+
+class RocksDBBackend:
+    """Keeps state in RocksDB: bounded by the disk, and slower where keys are not the ones used last.
+
+    The database is opened with the first table.
+    """
+
+    def __init__(self, shared: TaskDatabases, max_parallelism: int, key_groups: range) -> None:
+        self._shared = shared
+        self._groups = key_groups
+        self._group_of = owned_groups(max_parallelism, key_groups)
+        self._database: Database | None = None
+        self._path = ""
+        self._rows: list[Rows] = []
+        self._cuts = 0
+        self._linked: LinkedFiles | None = None
+
+    def place(self) -> str:
+        """Return the folder that the database is opened in, to put the files of an earlier one there before."""
+        self._path = self._path or self._shared.place()
+        return self._path
+
+    @property
+    def database(self) -> Database:
+        """The database."""
+        if self._database is None:
+            self._database = Database(self.place(), self._shared.memory)
+        return self._database
+
+    def table(self, name: str, kind: StateKind, namespaced: bool) -> Table:
+        """Return the table of a state, with what the database has of it."""
+        layout = Layout(name, namespaced, kind is StateKind.MAP, self._group_of)
+        rows = Rows(self.database, layout, self._shared.objects)
+        self._rows.append(rows)
+        return MapTable(rows, self._groups) if layout.mapped else RocksTable(rows, self._groups)
+
+    def cut(self, states: Mapping[str, Mapping[str, Any]], now: int) -> DatabaseCut | None:
+        """Return the state as it is now; ``None`` if there has never been any."""
+        database = self._database
+        if database is None:
+            return None
+        for rows in self._rows:
+            rows.flush()
+        if self._linked is None or database.changed or self._linked.failed:
+            database.changed = False
+            self._cuts += 1
+            path = f"{self._path}.cut-{self._cuts}"
+            self._linked = LinkedFiles(database, path, self._shared.folder)
+        return DatabaseCut(self._linked, self._groups, states, now)
+
+    def close(self) -> None:
+        """Close the database, and remove its files."""
+        database, self._database, self._linked = self._database, None, None
+        if database is not None:
+            database.close()
+            with contextlib.suppress(OSError):
+                shutil.rmtree(database.path)

@@ -1,0 +1,231 @@
+"""RocksDB, as far as it is needed: one database of ordered bytes, and the memory that several of them share.
+
+This is the only module that imports the binding, ``rocksdict``. There is no write-ahead log: what is not in a checkpoint is
+computed again after a failure. A file of a database never changes once it is written, and its name is never used again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from funken.errors import InvalidConfiguration, StateError
+
+_TABLE_FILE_BYTES = 64 * 2**20
+_PATIENCE_SECONDS = 300
+_SMALLEST_BUFFER, _LARGEST_BUFFER = 2**20, 32 * 2**20
+
+
+def binding() -> Any:
+    """Return the module ``rocksdict``."""
+    check_installed()
+    return importlib.import_module("rocksdict")
+
+
+def check_installed() -> None:
+    """Raise ``InvalidConfiguration`` if the binding is not there."""
+    if importlib.util.find_spec("rocksdict") is None:
+        raise InvalidConfiguration(
+            "state.backend.type is 'rocksdb', but the package rocksdict is not installed. Run: pip install 'funken[rocksdb]' "
+            "(on the workers too), or set state.backend.type: hashmap."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How the memory of one task is divided (bytes): cached objects, write buffers and cached blocks."""
+
+    objects: int
+    blocks: int
+    buffers: int
+
+    @staticmethod
+    def of(total: int, write_buffer_ratio: float = 0.5, object_ratio: float = 0.25) -> Budget:
+        """Divide a limit.
+
+        RocksDB begins to write buffers out when they are 7/8 full, and goes on in a second one meanwhile: they can take half
+        as much again as they are allowed. So they are allowed two thirds of their share, as in Flink.
+
+        >>> Budget.of(256 * 2**20)
+        Budget(objects=67108864, blocks=167772160, buffers=67108864)
+        """
+        objects = int(total * object_ratio)
+        rest = total - objects
+        return Budget(objects, int(rest * (3 - write_buffer_ratio) / 3), int(rest * 2 * write_buffer_ratio / 3))
+
+
+class SharedMemory:
+    """The block cache and the write buffers that all databases of a task share."""
+
+    def __init__(self, budget: Budget) -> None:
+        rocks = binding()
+        self.budget = budget
+        self._cache = rocks.Cache(budget.blocks)
+        self._buffers = rocks.WriteBufferManager.new_write_buffer_manager_with_cache(budget.buffers, False, self._cache)
+
+    @property
+    def used(self) -> int:
+        """How many bytes are in use; the write buffers are part of the cache."""
+        return int(self._cache.get_usage())
+
+    def options(self) -> Any:
+        """Return the options of a database that takes its memory from here."""
+        rocks = binding()
+        options, blocks = plain_options(), rocks.BlockBasedOptions()
+        blocks.set_block_cache(self._cache)
+        blocks.set_cache_index_and_filter_blocks(True)
+        blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
+        blocks.set_bloom_filter(10, False)
+        options.set_block_based_table_factory(blocks)
+        options.set_write_buffer_manager(self._buffers)
+        # What is in the buffer is written out before a checkpoint is made, and nothing may be added meanwhile.
+        options.set_write_buffer_size(min(_LARGEST_BUFFER, max(_SMALLEST_BUFFER, self.budget.buffers // 2)))
+        return options
+
+
+def plain_options() -> Any:
+    """Return the options that all databases have."""
+    rocks = binding()
+    options = rocks.Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_compression_type(rocks.DBCompressionType.lz4())
+    options.set_max_background_jobs(2)
+    options.set_keep_log_file_num(1)
+    options.set_max_log_file_size(2**20)
+    options.set_max_manifest_file_size(2**18)
+    options.set_stats_dump_period_sec(0)
+    return options
+
+
+class Database:
+    """A database in a folder.
+
+    ``read_only`` changes nothing in the folder, but for a small file of the binding's own. Whatever RocksDB raises becomes a
+    ``StateError`` that names the folder.
+    """
+
+    def __init__(self, path: str, memory: SharedMemory | None = None, read_only: bool = False) -> None:
+        rocks = binding()
+        self.path = path
+        options = plain_options() if memory is None else memory.options()
+        access = rocks.AccessType.read_only() if read_only else rocks.AccessType.read_write()
+        options.create_if_missing(not read_only)
+        with self._explained("opened"):
+            self._db = rocks.Rdict(path, options, access_type=access)
+        #: whether anything was written since somebody set this to false
+        self.changed = True
+        #: set when nothing is being saved: what is written meanwhile would become a part of it
+        self._saved = threading.Event()
+        self._saved.set()
+        self._rocks = rocks
+        self._unlogged = rocks.WriteOptions()
+        self._unlogged.disable_wal = True
+        self._ingest = rocks.IngestExternalFileOptions()
+        self._ingest.set_move_files(True)
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return what is stored under a key."""
+        try:
+            found: bytes | None = self._db.get(key)
+        except Exception as error:
+            raise self._error("read", error) from error
+        return found
+
+    def write(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Store values, and remove what is given with ``None``; all at once. Waits while a checkpoint is made."""
+        self._wait_until_saved()
+        self.changed = True
+        batch = self._rocks.WriteBatch(raw_mode=True)
+        for key, value in changes:
+            if value is None:
+                batch.delete(key)
+            else:
+                batch.put(key, value)
+        with self._explained("written"):
+            self._db.write(batch, self._unlogged)
+
+    def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the entries from ``start`` up to ``stop``, in order, as they are now."""
+        bounds = self._rocks.ReadOptions()
+        bounds.set_iterate_upper_bound(stop)
+        with self._explained("read"):
+            yield from self._db.items(from_key=start, read_opt=bounds)
+
+    def checkpoint(self, path: str) -> Future[None]:
+        """Write the buffers out, and make a folder of links to the files: as it is now, in a thread of its own."""
+        self._wait_until_saved()
+        self._saved.clear()
+        done: Future[None] = Future()
+        threading.Thread(target=self._checkpoint, args=(path, done), name="funken-rocksdb", daemon=True).start()
+        return done
+
+    def _checkpoint(self, path: str, done: Future[None]) -> None:
+        try:
+            with self._explained("saved"):
+                # Writing out takes most of the time, and unlike making links it does not hold the interpreter's lock.
+                self._db.flush()
+                self._rocks.Checkpoint(self._db).create_checkpoint(path)
+        except StateError as error:
+            self._saved.set()
+            done.set_exception(error)
+        else:
+            self._saved.set()
+            done.set_result(None)
+
+    @property
+    def is_being_saved(self) -> bool:
+        """Whether a write would have to wait."""
+        return not self._saved.is_set()
+
+    def _wait_until_saved(self) -> None:
+        if not self._saved.wait(_PATIENCE_SECONDS):
+            raise StateError(
+                f"RocksDB: the state in {self.path} is still being saved after {_PATIENCE_SECONDS} s. Is the disk (io.tmp.dirs) "
+                "too slow, or out of order?"
+            )
+
+    def take_sorted(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
+        """Take in many entries in their order, that lie between those that are here: as files, past the buffers."""
+        left, path = iter(entries), f"{self.path}.sst"
+        with self._explained("written"):
+            for key, value in left:
+                writer, size = self._rocks.SstFileWriter(plain_options()), 0
+                writer.open(path)
+                writer[key] = value
+                for key, value in left:  # noqa: PLW2901 - goes on where the loop around it is
+                    writer[key] = value
+                    size += len(key) + len(value)
+                    if size > _TABLE_FILE_BYTES:
+                        break
+                writer.finish()
+                self._db.ingest_external_file([path], self._ingest)
+
+    def close(self) -> None:
+        """Close it."""
+        self._wait_until_saved()
+        self._db.close()
+
+    @contextlib.contextmanager
+    def _explained(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except StateError:
+            raise
+        except Exception as error:
+            raise self._error(what, error) from error
+
+    def _error(self, what: str, error: Exception) -> StateError:
+        remedy = f"Is the disk of {os.path.dirname(self.path)} (io.tmp.dirs) in order?"
+        if "No space left" in str(error):
+            remedy = "Free some space, or set io.tmp.dirs to another disk."
+        return StateError(f"RocksDB: the state in {self.path} cannot be {what}: {error}. {remedy}")
+
+
+__all__ = ["Budget", "Database", "SharedMemory", "binding", "check_installed", "plain_options"]

@@ -1,0 +1,57 @@
+"""What the options say of state: which backend, where, and with how much memory."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+
+from funken import config
+from funken.config import Configuration
+from funken.errors import InvalidConfiguration
+from funken.state.rocksdb.database import check_installed
+
+_LEAST_MEMORY = 8 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class StateSettings:
+    """Plain data; sizes are in bytes. ``process_memory`` 0: as much as the machine has."""
+
+    backend: str = "hashmap"
+    directories: tuple[str, ...] = ()
+    memory: int = 256 * 2**20
+    write_buffer_ratio: float = 0.5
+    process_memory: int = 0
+
+    @staticmethod
+    def of(configuration: Configuration, batch: bool = False) -> StateSettings:
+        """Read the options; a job in ``BATCH`` mode keeps its state in memory, whatever they say.
+
+        >>> StateSettings.of(Configuration({"taskmanager.memory.process.size": "2g"})).process_memory
+        2147483648
+        """
+        get = configuration.get
+        backend = "hashmap" if batch else get(config.STATE_BACKEND)
+        memory, ratio = get(config.ROCKSDB_MEMORY), get(config.ROCKSDB_WRITE_BUFFERS)
+        if backend == "rocksdb":
+            check_installed()
+            if memory < _LEAST_MEMORY:
+                raise InvalidConfiguration(
+                    f"option {config.ROCKSDB_MEMORY.key!r} is {memory} bytes; RocksDB needs 8 mb or more to work with."
+                )
+            if not 0 < ratio < 1:
+                raise InvalidConfiguration(
+                    f"option {config.ROCKSDB_WRITE_BUFFERS.key!r} is {ratio}; it is a part of the whole, between 0 and 1."
+                )
+        named = get(config.ROCKSDB_DIRECTORY) or get(config.TEMPORARY_DIRECTORIES)
+        directories = tuple(place.strip().removeprefix("file://") for place in named.split(",") if place.strip())
+        return StateSettings(backend, directories, memory, ratio, get(config.PROCESS_MEMORY))
+
+    @property
+    def in_files(self) -> bool:
+        """Whether state is in files, and memory only has a part of it."""
+        return self.backend == "rocksdb"
+
+    def directory(self, number: int) -> str:
+        """Return the folder for the files of a task."""
+        return self.directories[number % len(self.directories)] if self.directories else tempfile.gettempdir()
