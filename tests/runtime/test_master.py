@@ -230,6 +230,20 @@ def test_what_a_task_says_counts_once_though_it_is_repeated_after_it_has_finishe
     assert master.error is None
 
 
+def test_what_waits_for_a_slow_reader_counts_already(plan):
+    master = held_once(plan, *[collected(SINK, number) for number in range(100)])
+    waiting, _ = in_thread(lambda: master.handle(Finished(SINK)))
+    assert not waiting.wait(0.1)
+
+    for report in (Started(SINK), collected(SINK, "again"), Finished(SINK)):
+        master.handle(report)
+
+    out = master.collectors["out"]
+    assert [out.get() for _ in range(100)] == [[number] for number in range(100)]
+    assert waiting.wait(10)
+    assert not out.waiting()
+
+
 def test_a_task_that_others_have_read_cannot_be_repeated(plan):
     master = held_once(plan, Finished(SOURCE), Opening(SINK))
 

@@ -16,6 +16,7 @@ class Attempts:
     def __init__(self) -> None:
         self._held: dict[TaskId, list[Report]] = {}
         self._failures: dict[TaskId, list[JobExecutionError]] = {}
+        self._finished: set[TaskId] = set()
 
     def hold(self, report: Report) -> None:
         """Keep a report until its task has finished."""
@@ -28,6 +29,16 @@ class Attempts:
     def take_all(self) -> list[Report]:
         """Return what is held of every task, and forget it."""
         return [report for task in list(self._held) for report in self.take(task)]
+
+    def first_to_finish(self, task: TaskId) -> bool:
+        """Tell whether no attempt of the task has finished before this one."""
+        first = task not in self._finished
+        self._finished.add(task)
+        return first
+
+    def has_finished(self, task: TaskId) -> bool:
+        """Whether an attempt of the task has finished."""
+        return task in self._finished
 
     def failed(self, task: TaskId, error: JobExecutionError) -> None:
         """Remember why an attempt failed; Spark decides whether there is another."""

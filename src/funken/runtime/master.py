@@ -310,14 +310,15 @@ class JobMaster:
     def _open(self, task: TaskId) -> None:
         with self._lock:
             self.opening.add(task)
-            if self.holds and task in self.finished and any(other.level > task.level for other in self.opening):
+            read = any(other.level > task.level for other in self.opening)
+            if self.holds and read and self._attempts.has_finished(task):
                 self.fail(_read_already(task))
 
     def _finish(self, task: TaskId) -> None:
         with self._lock:
             held = self._attempts.take(task)
-            counted = task in self.finished
-        if counted:
+            counts = self._attempts.first_to_finish(task)
+        if not counts:
             self._drop(held)
         else:
             for report in held:  # without the lock: a slow reader must not hold up what other tasks report
