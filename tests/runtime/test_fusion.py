@@ -132,10 +132,9 @@ def test_a_chain_fails_with_the_same_error_at_the_same_record(before, failing, a
     fused = run([*before, name, *after], end, False, blocks)
     plain = run([*before, name, *after], end, False, blocks, fused=False)
 
-    if end == "key_by" or isinstance(plain, dict):
-        assert fused == plain
-    else:  # a fused key_by names the record too
-        assert (re.sub(" at the record [^:]*", "", fused[0]), fused[1]) == plain
+    if isinstance(fused, tuple) and fused != plain:  # a loop names the record where a key selector, or a comprehension
+        fused = re.sub(" at the record [^:]*", "", fused[0]), fused[1]  # from Python 3.12 on, does not
+    assert fused == plain
 
 
 def failure(build, values):

@@ -29,8 +29,7 @@ class FusedRun:
 def fused_runs(vertex: Vertex, edges: Iterable[Edge]) -> list[FusedRun]:
     """Return the runs of a vertex; ``edges`` are those of the plan.
 
-    A run goes on as long as each operator has exactly one reader. One of a single function is worth a loop of its own
-    only if the function can be read: measured, the list comprehension of the operator is as fast as a loop that calls.
+    A run goes on as long as each operator has exactly one reader; it may be a single operator.
     """
     leaving = [edge for edge in edges if edge.source == vertex.id]
     runs: list[FusedRun] = []
@@ -47,9 +46,8 @@ def fused_runs(vertex: Vertex, edges: Iterable[Edge]) -> list[FusedRun]:
                 break
             run.append(children[0])
         tail = out[0] if not children and len(out) == 1 and out[0].side is None and _by_key(out[0]) else None
-        if len(run) > 1 or tail is not None or inlined(run[0].spec.function):  # type: ignore[attr-defined]
-            runs.append(FusedRun(tuple(run), tail))
-            taken.update(node.id for node in run)
+        runs.append(FusedRun(tuple(run), tail))
+        taken.update(node.id for node in run)
     return runs
 
 
@@ -70,8 +68,9 @@ def notes(vertex: Vertex, edges: Iterable[Edge]) -> list[str]:
         if run.edge is not None:
             assert isinstance(run.edge.partitioning, Hash)
             parts.append(("key_by", run.edge.partitioning.key))
-        text = " + ".join(_part(name, inlined(call)) for name, call in parts)
-        said.append(f"one loop: {text}")
+        if len(parts) > 1 or inlined(parts[0][1]):
+            text = " + ".join(_part(name, inlined(call)) for name, call in parts)
+            said.append(f"one loop: {text}")
     for node in vertex.nodes:
         if type(node.spec) is RollingReduce and not node.spec.function.rich:
             keys, reduces = inlined(node.spec.key), inlined(node.spec.function, 2)

@@ -40,7 +40,6 @@ class Guard:
 
 def blame(error: BaseException, subtask: int) -> JobExecutionError:
     """Say in which operator, and at which record, an exception was raised: read from the frames it passed through."""
-    add_frames(error)
     operator, record, found = None, "", error.__traceback__
     while found is not None:
         frame = found.tb_frame
@@ -57,6 +56,7 @@ def blame(error: BaseException, subtask: int) -> JobExecutionError:
         if operator is not None and not record and _is_ours(frame.f_code.co_filename):
             record = "".join(f" at the record {shown(value)}" for value in _at_hand(frame.f_locals))
         found = found.tb_next
+    add_frames(error)
     text = "".join(traceback.format_exception(error))
     where = f"operator {operator!r} (subtask {subtask})" if operator else f"subtask {subtask}"
     remedy = "" if isinstance(error, FunkenError) else " The traceback of the function follows."
