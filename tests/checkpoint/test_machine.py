@@ -405,7 +405,15 @@ def test_a_savepoint_asked_for_near_the_end_is_still_made():
     assert [c.checkpoint for c in job.take(Store)] == [2]
     assert job.store(2).take(Answer, Store, JobOver) == [
         Answer("me", 2),
-        Store(3, Kind.CHECKPOINT, 1, 100, {task: f"{task} at its end" for task in TASKS}, frozenset(TASKS)),
+        Store(
+            3,
+            Kind.CHECKPOINT,
+            1,
+            100,
+            {task: f"{task} at its end" for task in TASKS},
+            frozenset(TASKS),
+            final=frozenset(TASKS),
+        ),
     ]
     assert job.store(3).take(JobOver) == [JobOver()]
 

@@ -133,6 +133,7 @@ def test_a_complete_checkpoint_that_vanishes_is_seen():
 
 # Seeds that failed once. What they draw changes with the simulation, so the conditions are those that made them fail.
 LATE_COMMIT = {"interval": 50, "commit_faults": 0.2, "storage_faults": 0.1, "task_crashes": 0, "driver_crashes": 0}
+DRAINED = {"program": "side", "records": 120, "interval": 100, "inline_below": 0, "stops": 2, "rescales": True}
 UNREAD_SPLITS = {"interval": 5, "min_pause": 10, "task_crashes": 5, "driver_crashes": 2, "rescales": True}
 
 
@@ -145,6 +146,8 @@ UNREAD_SPLITS = {"interval": 5, "min_pause": 10, "task_crashes": 5, "driver_cras
         pytest.param(226, {"commit_faults": 0.2}, id="226: a commit fails at the start of an attempt"),
         # Splits that nobody had read were handed out when the only reader was far ahead: their records were late.
         pytest.param(931, UNREAD_SPLITS, id="931: rescaled before every split was handed out"),
+        # The savepoint named files of the job's own folder: a task had ended by itself while the job was drained.
+        pytest.param(790, DRAINED, id="790: a task ends while the job is drained"),
     ],
 )
 def test_a_seed_that_failed_once_fails_no_more(seed, conditions):

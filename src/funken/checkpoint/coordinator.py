@@ -199,8 +199,7 @@ class Coordinator:
         for task, given in command.handles.items():
             ended = task in command.finished
             for place, handle in _part(given, savepoint is not None).items():
-                # What had ended before has only written for checkpoints.
-                copy = savepoint is not None and ended
+                copy = savepoint is not None and task in command.final
                 kept = copied(handle, self.catalog.storage, cast("Storage", savepoint)) if copy else handle
                 handles[place] = replace(kept, finished=ended or handle.finished)
         return Manifest(

@@ -182,7 +182,8 @@ class Trigger(Command):
 class Store(Command):
     """Write the manifest and answer with ``Stored`` or ``StoreFailed``; with ``stop`` that of a checkpoint too.
 
-    ``handles`` holds every task's; ``finished`` names the tasks that have ended and are not to run again.
+    ``handles`` holds every task's; ``finished`` names the tasks that have ended and are not to run again, ``final`` those whose
+    handles are of their final state, which they have written for checkpoints only.
     """
 
     checkpoint: CheckpointId
@@ -193,6 +194,7 @@ class Store(Command):
     finished: frozenset[Task]
     stop: Stop | None = None
     target: str = ""
+    final: frozenset[Task] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -407,7 +407,8 @@ class CheckpointMachine:
                 handles = pending.final | pending.acks
                 facts = (pending.id, pending.kind, self.attempt, pending.started)
                 ended = frozenset(pending.finished)
-                self._commands.append(Store(*facts, handles, ended, pending.stop, pending.target))
+                final = frozenset(pending.final)
+                self._commands.append(Store(*facts, handles, ended, pending.stop, pending.target, final))
                 return
 
     def _settle(self) -> None:

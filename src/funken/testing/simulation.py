@@ -115,7 +115,7 @@ class Simulation:
                 self._leave(isinstance(reason, Replaced))
             except CheckpointCorrupted:
                 # Nothing but a torn manifest that could not be deleted: someone has to look, and finds that nothing is lost.
-                if self._newest:
+                if self._newest or path:
                     raise
                 self.storage.delete_all(job_id)
             else:
