@@ -103,6 +103,11 @@ class ExtremeRecord:
     position: int | str
     largest: bool
 
+    @property
+    def columns_fold(self) -> tuple[str, int | str]:
+        """What the function does, for the vectorized path."""
+        return "max_by" if self.largest else "min_by", self.position
+
     def __call__(self, a: Any, b: Any) -> Any:
         """Join two records."""
         old, new = get_field(a, self.position), get_field(b, self.position)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import getitem
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from funken.operators.vectorized import VectorReduce
 from funken.vector.columns import Array, Column, Columns, column_of, rows
 from funken.vector.evaluation import Unfit, evaluate
 from funken.vector.expressions import FLOAT, HIGHEST, INT, LOWEST, STR, Input, leaves_of, shape_of_value
-from funken.vector.folds import FIRST, LAST, MAX, SUM, Fold
+from funken.vector.folds import EXTREME, FIRST, LAST, MAX, SUM, Fold
 from funken.vector.groups import Groups, running_float_sum, running_most, running_sum
 from funken.vector.keys import Slots
 
@@ -110,6 +110,10 @@ class VectorReduceLogic(RollingReduceLogic):
         of = evaluate(fold.of, step.block.length, step.block)
         assert isinstance(of, Column)
         state, slots = self._state[number], step.groups.slots
+        if fold.how in EXTREME:
+            decides = [path for path, _ in self._leaves].index(cast(Input, fold.of).path)
+            best = self._state[decides].take(slots)
+            return step.extreme(own, of, state.take(slots), best, self._bounds[decides], fold.how == "max_by")
         if fold.how == LAST:
             return step.last(own, of)
         if fold.how == FIRST:
@@ -183,6 +187,11 @@ class VectorReduceLogic(RollingReduceLogic):
             self._clear()
 
 
+def _values(column: Column, length: int) -> Array:
+    array = column.array(length)
+    return _objects(array) if column.kind == STR else array
+
+
 def _objects(array: Array) -> Array:
     """Return text as an array of Python objects."""
     return np.array(array.to_pylist(), np.object_)
@@ -200,6 +209,7 @@ class _Step:
     def __init__(self, block: Columns, groups: Groups, new: Array) -> None:
         self.block = block
         self.groups = groups
+        self._best: Array | None = None
         self._any_new = bool(new.any())
         self._new, self._old = np.flatnonzero(new), np.flatnonzero(~new)
         #: where in the block the first records of the new groups are
@@ -255,6 +265,32 @@ class _Step:
         if found is None:
             raise Unfit("a range too wide")
         return self._results(found if greatest else np.negative(found))
+
+    def extreme(
+        self, own: Column, of: Column, before: Array, best: Array, bounds: tuple[int, int], greatest: bool
+    ) -> tuple[Column, Array]:
+        """The leaf is that of the record with the best value so far, the first of them."""
+        groups = self.groups
+        if self._best is None:
+            found, _ = self.most(of, of, best.copy(), bounds, greatest)
+            so_far = found.array(self.block.length).take(groups.order)
+            # A record is the best so far if it is better than what was there before it.
+            better = np.empty(self.block.length, np.bool_)
+            better[1:] = so_far[1:] != so_far[:-1]
+            better[groups.begins] = True
+            old = groups.begins.take(self._old)
+            better[old] = so_far.take(old) != best.take(self._old)
+            # Where the best record stands; an odd number says that it is older than the block.
+            places = np.arange(self.block.length) * 2
+            marks = np.where(better, places, -1)
+            marks[old] = np.where(better.take(old), places.take(old), places.take(old) + 1)
+            self._best = np.maximum.accumulate(marks)
+        values = _values(own, self.block.length).take(groups.order).take(self._best >> 1)
+        older = np.flatnonzero(self._best & 1)
+        values[older] = groups.spread(before).take(older)
+        kept = values.take(groups.ends)
+        back = groups.back(values)
+        return column_of(back.tolist(), STR) if own.kind == STR else Column(own.kind, back), kept
 
     def _reach(self, own: Column, of: Column, bounds: tuple[int, int]) -> tuple[int, int]:
         lows, highs = zip(own.bounds(), of.bounds(), bounds, strict=True)

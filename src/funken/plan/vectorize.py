@@ -37,7 +37,7 @@ from funken.plan.nodes import Hash, Node
 from funken.plan.physical import Edge, PhysicalPlan, Vertex
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkStrategy
 from funken.vector.expressions import HIGHEST, INT, LOWEST, STR, Input, NotVectorizable, Shape, leaves_of
-from funken.vector.folds import FIRST, LAST, aggregate_folds, reduce_folds
+from funken.vector.folds import EXTREME, FIRST, LAST, aggregate_folds, reduce_folds
 from funken.vector.inference import shape_of
 from funken.vector.tracing import Traced, trace
 
@@ -212,6 +212,8 @@ class _Vectorizer:
         else:
             raise NotVectorizable("keeps every record of a window")
         for fold in folds:
+            if fold.how in EXTREME:
+                raise NotVectorizable(f"keeps whole records of a window by {fold.how}")
             if fold.kind == STR and not (fold.how in (FIRST, LAST) and isinstance(fold.of, Input)):
                 raise NotVectorizable("makes text of the records of a window")
         # The contents are asked for as Python objects when the window fires: what follows is given lists.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from funken.errors import FunkenError
+from funken.vector.arithmetic import ARROW_COMPARE, BITS, COMPARE, FLOATS, NUMPY, PYTHON, RANGES, Unfit
 from funken.vector.columns import Array, Column, Columns
 from funken.vector.expressions import (
     BOOL,
@@ -43,10 +43,6 @@ _MOST_BYTES = 2**30
 """Offsets of text have 32 bits."""
 _EXACT = 2**53
 """Ints up to this have a float."""
-
-
-class Unfit(FunkenError):
-    """A block that the kernels cannot compute."""
 
 
 Value = Column | tuple["Value", ...]
@@ -160,35 +156,35 @@ class _Evaluation:
         if left.kind == STR:
             return self._text([left, right])
         if left.kind == BOOL:
-            return _fold(BOOL, _BITS[op], left, right)
+            return _fold(BOOL, BITS[op], left, right)
         if left.kind == right.kind == INT and op != "/":
             return self._integers(op, left, right)
         if op == "/" and _any_zero(right):
             raise Unfit("division by zero")
-        return _fold(FLOAT, _FLOATS[op], _as_float(left), _as_float(right))
+        return _fold(FLOAT, FLOATS[op], _as_float(left), _as_float(right))
 
     def _integers(self, op: str, left: Column, right: Column) -> Column:
-        low, high = _RANGES[op](*left.bounds(), *right.bounds())
+        low, high = RANGES[op](*left.bounds(), *right.bounds())
         if low < LOWEST or high > HIGHEST:
             raise Unfit("an overflow")
         if left.constant and right.constant:
-            return _constant(_PYTHON[op](left.data, right.data))
+            return _constant(PYTHON[op](left.data, right.data))
         if op == "%" and right.constant:
             # Division by a constant is a multiplication in NumPy, the remainder is not: a third of the time.
             data = left.data - np.floor_divide(left.data, right.data) * right.data
         else:
-            data = _NUMPY[op](left.data, right.data)
+            data = NUMPY[op](left.data, right.data)
         return Column(INT, data, False, low, high)
 
     def _compare(self, op: str, left: Column, right: Column) -> Column:
         if left.kind == STR:
             if left.constant and right.constant:
-                return _constant(bool(_COMPARE[op](left.data, right.data)))
-            compare = getattr(_arrow(), _ARROW_COMPARE[op])
+                return _constant(bool(COMPARE[op](left.data, right.data)))
+            compare = getattr(_arrow(), ARROW_COMPARE[op])
             return Column(BOOL, _mask(compare(_scalar(left), _scalar(right))))
         if left.kind != right.kind:  # an int and a float: Python compares exactly
             left, right = _as_float(left), _as_float(right)
-        return _fold(BOOL, _COMPARE[op], left, right)
+        return _fold(BOOL, COMPARE[op], left, right)
 
     def truth(self, value: Value) -> Column:
         """Compute whether values are true."""
@@ -242,7 +238,7 @@ class _Evaluation:
             found = self._column(needle)
             items = [item.value for item in container.items if isinstance(item, Constant)]
             tests = [self._compare("==", found, _constant(item)) for item in items]
-            return reduce(lambda one, other: _fold(BOOL, _BITS["|"], one, other), tests)
+            return reduce(lambda one, other: _fold(BOOL, BITS["|"], one, other), tests)
         return self._search("match_substring", self._column(container), self._column(needle))
 
     def _search(self, kernel: str, text: Column, part: Column) -> Column:
@@ -362,97 +358,6 @@ def _mask(bits: Any) -> Array:
     return bits.to_numpy(zero_copy_only=False)
 
 
-# ---- bounds of results: (low, high) of both sides to (low, high)
-
-
-def _corners(op: Callable[[int, int], int]) -> Callable[[int, int, int, int], tuple[int, int]]:
-    def bounds(a: int, b: int, c: int, d: int) -> tuple[int, int]:
-        found = (op(a, c), op(a, d), op(b, c), op(b, d))
-        return min(found), max(found)
-
-    return bounds
-
-
-def _quotient(a: int, b: int, c: int, d: int) -> tuple[int, int]:
-    if c <= 0 <= d:
-        raise Unfit("a divisor that may be zero")
-    return _corners(lambda x, y: x // y)(a, b, c, d)
-
-
-def _remainder(a: int, b: int, c: int, d: int) -> tuple[int, int]:
-    low, high = _quotient(a, b, c, d)
-    if low < LOWEST or high > HIGHEST:
-        raise Unfit("an overflow")
-    return (0, d - 1) if c > 0 else (c + 1, 0)
-
-
-def _bits(a: int, b: int, c: int, d: int) -> tuple[int, int]:
-    width = max(each.bit_length() for each in (a, b, c, d))
-    return (0 if min(a, c) >= 0 else -(1 << width)), (1 << width) - 1
-
-
-def _shifted_right(a: int, b: int, c: int, d: int) -> tuple[int, int]:
-    if c < 0 or d > 63:
-        raise Unfit("a shift by less than 0 or more than 63")
-    return _corners(lambda x, y: x >> y)(a, b, c, d)
-
-
-def _shifted_left(a: int, b: int, c: int, d: int) -> tuple[int, int]:
-    if c < 0 or d > 63:
-        raise Unfit("a shift by less than 0 or more than 63")
-    return _corners(lambda x, y: x << y)(a, b, c, d)
-
-
-_RANGES: dict[str, Callable[[int, int, int, int], tuple[int, int]]] = {
-    "+": lambda a, b, c, d: (a + c, b + d),
-    "-": lambda a, b, c, d: (a - d, b - c),
-    "*": _corners(lambda x, y: x * y),
-    "//": _quotient,
-    "%": _remainder,
-    "&": _bits,
-    "|": _bits,
-    "^": _bits,
-    "<<": _shifted_left,
-    ">>": _shifted_right,
-}
-_PYTHON: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda x, y: x + y,
-    "-": lambda x, y: x - y,
-    "*": lambda x, y: x * y,
-    "/": lambda x, y: x / y,
-    "//": lambda x, y: x // y,
-    "%": lambda x, y: x % y,
-    "&": lambda x, y: x & y,
-    "|": lambda x, y: x | y,
-    "^": lambda x, y: x ^ y,
-    "<<": lambda x, y: x << y,
-    ">>": lambda x, y: x >> y,
-}
-_NUMPY: dict[str, Callable[[Any, Any], Array]] = {
-    "+": np.add,
-    "-": np.subtract,
-    "*": np.multiply,
-    "//": np.floor_divide,
-    "%": np.remainder,
-    "&": np.bitwise_and,
-    "|": np.bitwise_or,
-    "^": np.bitwise_xor,
-    "<<": np.left_shift,
-    ">>": np.right_shift,
-}
-_FLOATS = {op: _PYTHON[op] for op in ("+", "-", "*", "/")}
-_BITS = {op: _PYTHON[op] for op in ("&", "|", "^")}
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "<": lambda x, y: x < y,
-    "<=": lambda x, y: x <= y,
-    "==": lambda x, y: x == y,
-    "!=": lambda x, y: x != y,
-    ">": lambda x, y: x > y,
-    ">=": lambda x, y: x >= y,
-}
-_ARROW_COMPARE = {
-    "<": "less", "<=": "less_equal", "==": "equal", "!=": "not_equal", ">": "greater", ">=": "greater_equal",
-}  # fmt: skip
 _TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
     "match_substring": lambda text, part: part in text,
     "starts_with": str.startswith,

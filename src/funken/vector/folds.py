@@ -34,6 +34,8 @@ from funken.vector.inference import shape_of
 from funken.vector.tracing import Traced, trace
 
 FIRST, LAST, SUM, MIN, MAX = "first", "last", "sum", "min", "max"
+EXTREME = {"min_by": MIN, "max_by": MAX}
+"""Folds of whole records: every leaf has the same, with the field that decides."""
 
 
 @dataclass(frozen=True)
@@ -232,6 +234,11 @@ def _of_field(form: tuple[str, Any], shape: Shape) -> tuple[Fold, ...]:
     if position is None or all(path != wanted for path, _ in leaves):
         raise NotVectorizable(f"has no single field there in {shown(shape)}")
     folds = []
+    if how in EXTREME:
+        # One fold of the whole record: all its leaves are those of the record that has the least or greatest value.
+        if dict(leaves)[wanted] != INT:
+            raise NotVectorizable(f"takes the {how} of a {dict(leaves)[wanted]}")
+        return tuple(Fold(how, kind, Input(0, wanted)) for _, kind in leaves)
     for path, kind in leaves:
         if path == wanted and (kind not in (INT, FLOAT) or (how != SUM and kind != INT)):
             raise NotVectorizable(f"takes the {how} of a {kind}")
@@ -239,4 +246,4 @@ def _of_field(form: tuple[str, Any], shape: Shape) -> tuple[Fold, ...]:
     return tuple(folds)
 
 
-__all__ = ["FIRST", "LAST", "MAX", "MIN", "SUM", "Aggregate", "Fold", "aggregate_folds", "reduce_folds"]
+__all__ = ["EXTREME", "FIRST", "LAST", "MAX", "MIN", "SUM", "Aggregate", "Fold", "aggregate_folds", "reduce_folds"]
