@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from funken.errors import StateNotKeyed
+from funken.errors import StateError, StateNotKeyed
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Operator, Output, Values
 from funken.operators.calls import Call
@@ -53,6 +53,13 @@ class WindowOperator(Operator):
             )
         self.store = context.keyed
         self._late = context.metrics.counter("numLateRecordsDropped")
+
+    def restore(self, snapshot: Any) -> None:
+        """Refuse it: all that windows save is keyed state."""
+        raise StateError(
+            f"operator {self.context.operator!r} is a window, but what was saved for it is not of a window of this "
+            "version. Give it another uid, and allow state that is not restored."
+        )
 
     def open(self) -> None:
         """Open the user's functions."""

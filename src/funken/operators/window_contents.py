@@ -117,12 +117,12 @@ class _ElementsLogic:
     descriptor: StateDescriptor = ListStateDescriptor(_NAME)
 
     def collect(self, pane: Layers, pairs: Pairs) -> None:
-        new, old = pane.new, pane.old.get
+        new, old = pane.new, pane.old
         get = new.get
         for key, value in pairs:
             stored = get(key)
             if stored is None:
-                stored = new[key] = old(key) or []
+                stored = new[key] = old.get(key) or []
             stored.append(value)
 
     def start(self, value: Any) -> Any:
@@ -173,12 +173,15 @@ class _ReducedLogic:
 
     def collect(self, pane: Layers, pairs: Pairs) -> None:
         # Hot: a lookup, the user's function, a store.
-        new, old, reduce = pane.new, pane.old.get, self.fold
+        new, old, reduce = pane.new, pane.old, self.fold
         get = new.get
         for key, value in pairs:
             stored = get(key)
-            if stored is None and key not in new:
-                stored = old(key)
+            if stored is not None:
+                new[key] = reduce(stored, value)
+                continue
+            if old and key not in new:
+                stored = old.get(key)
             new[key] = value if stored is None else reduce(stored, value)
 
     def start(self, value: Any) -> Any:
@@ -229,12 +232,15 @@ class _AggregatedLogic:
 
     def collect(self, pane: Layers, pairs: Pairs) -> None:
         # Hot: a lookup, the user's function, a store.
-        new, old, add, create = pane.new, pane.old.get, self._add, self._create
+        new, old, add, create = pane.new, pane.old, self._add, self._create
         get = new.get
         for key, value in pairs:
             stored = get(key)
-            if stored is None and key not in new:
-                stored = old(key)
+            if stored is not None:
+                new[key] = add(value, stored)
+                continue
+            if old and key not in new:
+                stored = old.get(key)
             new[key] = add(value, create() if stored is None else stored)
 
     def start(self, value: Any) -> Any:
