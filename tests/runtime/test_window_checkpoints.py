@@ -292,3 +292,24 @@ def test_what_was_late_for_a_join_before_a_failure_is_late_after_it():
         again = job.again(job.write(1), 1)
         again.feed([("a", 1, 5)])
         assert again.end() == []
+
+
+def test_a_session_that_fired_is_no_more_in_what_is_saved_of_its_key():
+    with mounted("memory:", storage := MemoryStorage("memory:")):
+        job = Job(SPECS["sessions"], storage.at("job"))
+        job.feed([("a", 1, 5), ("a", 2, 40)])
+        job.cut(1)
+        job.write(1)
+        job.time(20)
+        job.cut(2)
+        again = job.again(job.write(2), 1)
+        assert job.results + again.end() == [((("a", 1),), 10), ((("a", 2),), 45)]
+
+
+def test_what_was_reduced_to_nothing_does_not_come_back_from_before_the_checkpoint():
+    job = Job(SPECS["tumbling, reduced"], MemoryStorage())
+    job.feed([("a", 0, 1)])
+    job.cut(1)
+    job.feed([("a", 4, 1)])
+    job.feed([("a", 5, 1)])
+    assert job.end() == [(("a", 5), 9)]
