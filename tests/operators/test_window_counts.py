@@ -64,10 +64,10 @@ def test_s47_full_count_windows_are_freed(general):
         harness(**TWO, general=general),
     ):
         h.feed_block([1, 2])
-        stored = [name for states in h.snapshot()["keyed"]["groups"].values() for name in states]
-        assert [name for name in stored if "count" not in name] == []
-        held = h.snapshot()["operator"]
-        assert [contents for entries in (held or {}).values() for *_, contents in entries if contents] == []
+        stored = [pair for states in h.snapshot()["keyed"]["groups"].values() for pair in states.items()]
+        assert [name for name, _ in stored if "count" not in name] == []
+        held = [saved for name, rows in stored if name == "_windows.counts" for *_, saved in rows]
+        assert [contents for _, contents in held if contents] == []
 
 
 def test_s48_global_windows_need_a_trigger():

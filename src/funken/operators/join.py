@@ -136,7 +136,8 @@ class WindowJoinLogic(Operator):
         self._inner.setup(context, output)
 
     def open(self) -> None:
-        """Open the user's functions."""
+        """Open the user's functions, at the watermark that was restored."""
+        self._inner.current_watermark = self.current_watermark
         self._inner.open()
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
@@ -150,6 +151,7 @@ class WindowJoinLogic(Operator):
     def watermark(self, watermark: int) -> None:
         """Let the inner operator fire and pass the watermark on."""
         self._inner.watermark(watermark)
+        self.current_watermark = self._inner.current_watermark
 
     def next_tick(self) -> int | None:
         """When the inner operator wants a tick."""

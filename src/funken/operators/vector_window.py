@@ -17,7 +17,8 @@ from funken.operators.vector_panes import ArrayPane, Contribution
 from funken.operators.vector_stateless import Kernel
 from funken.operators.vectorized import VectorWindow
 from funken.operators.window_aligned import AlignedWindows
-from funken.operators.window_contents import Aggregated, Pane, Reduced
+from funken.operators.window_contents import Aggregated, Reduced
+from funken.state.layers import Changes, Layers, PaneTable, Row
 from funken.vector.columns import Array, Column, Columns, rows
 from funken.vector.evaluation import Unfit, evaluate
 
@@ -40,7 +41,8 @@ class VectorWindows(AlignedWindows):
             case Reduced(function):
                 self._kernels.append(Kernel(function, spec.traced))
         #: ``_panes`` under the type it has here; their order is that of the record path
-        self._mixed: dict[int, Pane | ArrayPane] = self._panes  # type: ignore[assignment]
+        self._mixed: dict[int, Layers | ArrayPane] = self._panes  # type: ignore[assignment]
+        self._table = self._arrays = MixedPanes(self._mixed)
         self._returns = 0
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
@@ -120,37 +122,82 @@ class VectorWindows(AlignedWindows):
         """Return a pane as arrays; raise ``Unfit`` if it is a dict of something else."""
         found = self._mixed.get(start)
         if isinstance(found, ArrayPane):
+            self._arrays.changed.add(start)
             return found
         aggregate = self._vector.aggregate
         pane = ArrayPane(self._vector.shape if aggregate is None else aggregate.shape)
         if found is None:
             self._expect(start)
         else:
-            pane.load(found)
+            pane.load(found.whole())
+            if found.old:
+                self._arrays.saved.add(start)
+        self._arrays.changed.add(start)
         self._mixed[start] = pane
         return pane
 
     # ---- what the record path asks for
 
-    def _pane(self, start: int) -> Pane:
-        pane = self._mixed.get(start)
-        if isinstance(pane, ArrayPane):
+    def _pane(self, start: int) -> Layers:
+        if isinstance(self._mixed.get(start), ArrayPane):
             self._returns += 1
-            self._panes[start] = pane.stored()
+            self._arrays.to_layers(start)
         return super()._pane(start)
 
-    def _take(self, start: int) -> Pane:
-        return _stored(self._mixed.pop(start))
 
-    def snapshot(self) -> Any:
-        """Return ``(key, window start, contents)`` by key group."""
-        return self._groups.sort(
-            (key, start, stored) for start, pane in self._mixed.items() for key, stored in _stored(pane).items()
+class MixedPanes(PaneTable):
+    """A ``PaneTable`` some of whose panes are arrays: of these, one that got a record is written whole."""
+
+    __slots__ = ("_mixed", "changed", "saved")
+
+    def __init__(self, panes: dict[int, Layers | ArrayPane]) -> None:
+        super().__init__(panes)  # type: ignore[arg-type]
+        self._mixed = panes
+        #: arrays that got a record since the last snapshot, and those that are in one
+        self.changed: set[int] = set()
+        self.saved: set[int] = set()
+
+    def to_layers(self, start: int) -> None:
+        """Turn arrays back into dicts."""
+        pane = self._mixed[start]
+        if isinstance(pane, ArrayPane):
+            layers = self._mixed[start] = Layers()
+            stored = pane.stored()
+            if start in self.saved:
+                layers.old = stored
+            if start in self.changed:
+                layers.new = dict(stored)
+            self.changed.discard(start)
+            self.saved.discard(start)
+
+    def pop(self, namespace: int) -> dict[Any, Any]:
+        """Remove all entries of a window, and return them."""
+        if namespace in self._mixed:
+            self.to_layers(namespace)
+        return super().pop(namespace)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield everything."""
+        for namespace, pane in self._mixed.items():
+            whole = pane.stored() if isinstance(pane, ArrayPane) else pane.whole()
+            for key, stored in whole.items():
+                yield key, namespace, stored
+
+    def take_changes(self) -> Changes:
+        """Return what was written or removed since the last call."""
+        gone, self._gone = self._gone, []
+        new: list[tuple[int, dict[Any, Any]]] = []
+        for namespace, pane in self._mixed.items():
+            if not isinstance(pane, ArrayPane):
+                new.append((namespace, pane.take()))
+            elif namespace in self.changed:
+                new.append((namespace, pane.stored()))
+        self.saved |= self.changed
+        self.changed.clear()
+        return Changes(
+            ((key, namespace, stored) for namespace, entries in new for key, stored in entries.items()),
+            ((key, namespace) for namespace, keys in gone for key in keys),
         )
-
-
-def _stored(pane: Pane | ArrayPane) -> Pane:
-    return pane.stored() if isinstance(pane, ArrayPane) else pane
 
 
 def _stamped_rows(values: Columns, timestamps: Array) -> tuple[Values, list[int]]:

@@ -1,6 +1,7 @@
 """What the fast window logics have saved, as the general one keeps it: contents, timers, and the state of triggers.
 
-Each fast logic saves rows that begin with the key; what follows is told in its ``snapshot``.
+A fast logic saves one keyed state of its own (``state/layers.py``). The general one takes its rows as they are restored, and
+files them away when its tables are open.
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.operators.window_slices import FIRED
+from funken.state.descriptors import StateKind
+from funken.state.keygroups import key_group_of
+from funken.state.layers import Changes, Row
 from funken.windowing.assigners import TUMBLING_COUNT, CountTumblingWindowAssigner
 from funken.windowing.evictors import TimestampedValue
 from funken.windowing.triggers import COUNT
@@ -19,13 +24,45 @@ from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow
 if TYPE_CHECKING:
     from funken.operators.window_general import GeneralWindows
 
-Rows = Iterable[tuple[Any, ...]]
+Rows = Iterable[tuple[Any, Any, Any]]
 
 
-def adopt(windows: GeneralWindows, rows: Rows) -> None:
-    """Put what a fast logic has saved where the general one finds it; its tables are open."""
+class SavedRows:
+    """An ``OwnTable`` that has nothing of its own, and keeps the rows it is restored with."""
+
+    def __init__(self) -> None:
+        self.found: list[Row] = []
+
+    def rows(self) -> Iterable[Row]:
+        """Return nothing."""
+        return ()
+
+    def take_changes(self) -> Changes:
+        """Return nothing."""
+        return Changes((), ())
+
+    def load(self, rows: Iterable[Row]) -> None:
+        """Keep rows."""
+        self.found += rows
+
+
+def expect(windows: GeneralWindows) -> SavedRows:
+    """Have the rows kept that the fast logic of these windows may have saved; before anything is restored."""
+    saved = SavedRows()
     strategy = replace(windows.spec, general=False).strategy.value
-    _ADOPT[strategy](windows, rows)
+    if strategy in _ADOPT:
+        kind = windows.contents.descriptor.kind if strategy in _PANES else StateKind.VALUE
+        windows.store.adopt(_STATES[strategy], kind, saved)
+    return saved
+
+
+def adopt(windows: GeneralWindows, saved: SavedRows) -> None:
+    """Put what a fast logic has saved where the general one finds it; its tables are open."""
+    if saved.found:
+        strategy = replace(windows.spec, general=False).strategy.value
+        _ADOPT[strategy](windows, saved.found)
+        saved.found = []
+    windows.context.operator_state.pop(FIRED, None)
 
 
 def _aligned(windows: GeneralWindows, rows: Rows) -> None:
@@ -35,11 +72,17 @@ def _aligned(windows: GeneralWindows, rows: Rows) -> None:
 
 
 def _slices(windows: GeneralWindows, rows: Rows) -> None:
-    """Put every window together of the slices that have come; ``first`` is the first window that is not over."""
+    """Put every window together of the slices that have come and that has not fired for the key."""
     assigner, merge, table = _assigner(windows), windows.contents.merge, windows.table
     size, slide, offset = assigner.size, assigner.slide, assigner.offset
-    for key, at, stored, first in sorted(rows, key=lambda row: row[1]):
-        for start in range(first, at - (at - offset) % slide + 1, slide):
+    limit, told = windows.store.max_parallelism, windows.context.operator_state.get(FIRED, ())
+    for key, at, stored in sorted(rows, key=lambda row: row[1]):
+        group = key_group_of(key, limit)
+        fired = max((latest for start, stop, latest in told if start <= group < stop), default=MIN_TIMESTAMP)
+        newest = at - (at - offset) % slide
+        for start in range(newest - (size - 1 - (at - newest)) // slide * slide, newest + 1, slide):
+            if start <= fired:
+                continue
             window = TimeWindow(start, min(start + size, MAX_WATERMARK))
             before = table.get((key, window))
             own = copy.deepcopy(stored)  # a record that is added later may change it in place
@@ -47,16 +90,17 @@ def _slices(windows: GeneralWindows, rows: Rows) -> None:
 
 
 def _sessions(windows: GeneralWindows, rows: Rows) -> None:
-    for key, start, end, stored in rows:
-        window = TimeWindow(start, end)
-        windows.mappings[key] = {**(windows.mappings.get(key) or {}), window: window}
-        _keep(windows, key, window, stored)
+    for key, _, sessions in rows:
+        for start, end, stored in sessions:
+            window = TimeWindow(start, end)
+            windows.mappings[key] = {**(windows.mappings.get(key) or {}), window: window}
+            _keep(windows, key, window, stored)
 
 
 def _counts(windows: GeneralWindows, rows: Rows) -> None:
     assigner, counts = _assigner(windows), windows.store.namespaced(COUNT).table
     size = windows.count
-    for key, count, stored in rows:
+    for key, _, (count, stored) in rows:
         window: Any = GlobalWindow.get()
         if isinstance(assigner, CountTumblingWindowAssigner):
             windows.store.state(TUMBLING_COUNT).table[key] = count
@@ -78,6 +122,10 @@ def _assigner(windows: GeneralWindows) -> Any:
     return windows.spec.assigner
 
 
+_PANES = ("aligned", "slices")
+_STATES = {
+    "aligned": "_windows.panes", "slices": "_windows.slices", "sessions": "_windows.sessions", "counts": "_windows.counts"
+}  # fmt: skip
 _ADOPT: dict[str, Callable[[GeneralWindows, Rows], None]] = {
     "aligned": _aligned, "slices": _slices, "sessions": _sessions, "counts": _counts
 }  # fmt: skip

@@ -6,8 +6,6 @@ for a window that can neither fire early nor be entered after it fired.
 
 A block is cut once, by *slice*: the greatest length that both size and slide are multiples of, so that all records of
 a slice are in the same windows. Most blocks are one slice.
-
-The unit of change between two snapshots is a pane: one that got no record since the last need not be written again.
 """
 
 from __future__ import annotations
@@ -19,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Output, Timestamps, Values
 from funken.operators.context import OperatorContext
-from funken.operators.window_base import KeyGroups, WindowOperator
+from funken.operators.window_base import WindowOperator
 from funken.operators.window_contents import Pane
+from funken.state.layers import Layers, PaneTable
 from funken.windowing.assigners import SlidingEventTimeWindows, SlidingProcessingTimeWindows, no_timestamp
 from funken.windowing.windows import TimeWindow
 
@@ -34,6 +33,9 @@ _FLUSH = 16_384
 class AlignedWindows(WindowOperator):
     """Tumbling and sliding windows, in event time or processing time."""
 
+    #: the keyed state that the panes are in snapshots; its namespaces are the starts of windows
+    state_name = "_windows.panes"
+
     def __init__(self, spec: Window) -> None:
         super().__init__(spec)
         assigner: Any = spec.assigner
@@ -43,19 +45,25 @@ class AlignedWindows(WindowOperator):
         self._slide: int = assigner.slide if sliding else assigner.size
         self._slice = gcd(self._size, self._slide)
         self._event_time: bool = assigner.is_event_time()
-        self._panes: dict[int, Pane] = {}
+        self._panes: dict[int, Layers] = {}
+        self._table = PaneTable(self._panes)
         self._open_from: int = MIN_TIMESTAMP + 1
         self._next_due: int | None = None
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
         super().setup(context, output)
-        self._groups = KeyGroups(context)
+        self.store.adopt(self.state_name, self.contents.descriptor.kind, self._table)
 
     def open(self) -> None:
-        """Open the user's functions."""
+        """Open the user's functions; wait for the windows that were restored."""
         self._close_until(self.current_watermark)
+        self._resume()
         super().open()
+
+    def _resume(self) -> None:
+        for start in self._panes:
+            self._expect(start)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """File a block away."""
@@ -129,10 +137,10 @@ class AlignedWindows(WindowOperator):
         """Return where the panes begin that records of a slice are added to."""
         return self._windows_of(start)
 
-    def _pane(self, start: int) -> Pane:
+    def _pane(self, start: int) -> Layers:
         pane = self._panes.get(start)
         if pane is None:
-            pane = self._panes[start] = {}
+            pane = self._panes[start] = Layers()
             self._expect(start)
         return pane
 
@@ -196,15 +204,4 @@ class AlignedWindows(WindowOperator):
 
     def _take(self, start: int) -> Pane:
         """Remove a window and return its contents."""
-        return self._panes.pop(start)
-
-    def snapshot(self) -> Any:
-        """Return ``(key, window start, contents)`` by key group."""
-        return self._groups.sort(
-            (key, start, stored) for start, pane in self._panes.items() for key, stored in pane.items()
-        )
-
-    def restore(self, snapshot: Any) -> None:
-        """Take what belongs to this subtask's keys."""
-        for key, start, stored in self._groups.owned(snapshot):
-            self._pane(start)[key] = stored
+        return self._table.pop(start)

@@ -7,17 +7,15 @@ processing-time windows too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from funken.errors import StateNotKeyed
+from funken.errors import StateError, StateNotKeyed
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Operator, Output, Values
 from funken.operators.calls import Call
 from funken.operators.context import OperatorContext
 from funken.operators.window_functions import Firing
 from funken.state.keyed import NO_KEY, KeyedStateStore
-from funken.state.keygroups import KeyRouter, key_groups_of
 from funken.windowing.assigners import MergingWindowAssigner
 
 if TYPE_CHECKING:
@@ -55,6 +53,13 @@ class WindowOperator(Operator):
             )
         self.store = context.keyed
         self._late = context.metrics.counter("numLateRecordsDropped")
+
+    def restore(self, snapshot: Any) -> None:
+        """Refuse it: all that windows save is keyed state."""
+        raise StateError(
+            f"operator {self.context.operator!r} is a window, but what was saved for it is not of a window of this "
+            "version. Give it another uid, and allow state that is not restored."
+        )
 
     def open(self) -> None:
         """Open the user's functions."""
@@ -124,27 +129,3 @@ class WindowOperator(Operator):
     def _end_firing(self) -> None:
         self.store.current_key = NO_KEY
         self.firing.flush()
-
-
-class KeyGroups:
-    """Sorts entries by the key group of their key, and picks those that a subtask owns out of snapshots."""
-
-    def __init__(self, context: OperatorContext) -> None:
-        limit = context.max_parallelism
-        self._group_of = KeyRouter(limit, limit, lambda group: group)
-        self._owned = key_groups_of(context.subtask, limit, context.parallelism)
-
-    def sort(self, entries: Iterable[tuple[Any, ...]]) -> dict[int, list[tuple[Any, ...]]]:
-        """Return entries, which begin with their key, by key group."""
-        groups: dict[int, list[tuple[Any, ...]]] = {}
-        group_of = self._group_of
-        for entry in entries:
-            groups.setdefault(group_of[entry[0]], []).append(entry)
-        return groups
-
-    def owned(self, snapshot: Any) -> Iterable[tuple[Any, ...]]:
-        """Yield the entries of this subtask's key groups from one snapshot or several."""
-        for groups in [snapshot] if isinstance(snapshot, dict) else snapshot:
-            for group, entries in groups.items():
-                if group in self._owned:
-                    yield from entries

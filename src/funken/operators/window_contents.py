@@ -1,7 +1,8 @@
 """What a window keeps of its records: all of them, or what they were reduced or aggregated to.
 
-A *pane* is the contents of one window by key: a dict from key to what is stored. What is stored is never ``None``;
-where a user's function makes it ``None``, the next record starts anew, as in reducing and aggregating state.
+A *pane* is the contents of one window by key: a dict from key to what is stored, while the window is open in two layers
+(``state/layers.py``). What is stored is never ``None``; where a user's function makes it ``None``, the next record starts
+anew, as in reducing and aggregating state.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from funken.state.descriptors import (
     ReducingStateDescriptor,
     StateDescriptor,
 )
+from funken.state.layers import Layers
 
 Pane = dict[Any, Any]
 Pairs = Iterable[tuple[Any, Any]]
@@ -50,7 +52,7 @@ class ContentsLogic(Protocol):
         """Make the result of contents; ``None`` means that there is nothing to emit."""
         ...
 
-    def collect(self, pane: Pane, pairs: Pairs) -> None:
+    def collect(self, pane: Layers, pairs: Pairs) -> None:
         """Add records, in order, to a pane; the hot loop."""
         ...
 
@@ -114,14 +116,14 @@ class _ElementsLogic:
 
     descriptor: StateDescriptor = ListStateDescriptor(_NAME)
 
-    def collect(self, pane: Pane, pairs: Pairs) -> None:
-        get = pane.get
+    def collect(self, pane: Layers, pairs: Pairs) -> None:
+        new, old = pane.new, pane.old
+        get = new.get
         for key, value in pairs:
             stored = get(key)
             if stored is None:
-                pane[key] = [value]
-            else:
-                stored.append(value)
+                stored = new[key] = old.get(key) or []
+            stored.append(value)
 
     def start(self, value: Any) -> Any:
         return [value]
@@ -169,12 +171,18 @@ class _ReducedLogic:
         self.descriptor: StateDescriptor = ReducingStateDescriptor(_NAME, reduce)
         self.fold = self.merge = reduce
 
-    def collect(self, pane: Pane, pairs: Pairs) -> None:
+    def collect(self, pane: Layers, pairs: Pairs) -> None:
         # Hot: a lookup, the user's function, a store.
-        get, reduce = pane.get, self.fold
+        new, old, reduce = pane.new, pane.old, self.fold
+        get = new.get
         for key, value in pairs:
             stored = get(key)
-            pane[key] = value if stored is None else reduce(stored, value)
+            if stored is not None:
+                new[key] = reduce(stored, value)
+                continue
+            if old and key not in new:
+                stored = old.get(key)
+            new[key] = value if stored is None else reduce(stored, value)
 
     def start(self, value: Any) -> Any:
         return value
@@ -222,12 +230,18 @@ class _AggregatedLogic:
         self.result = function.get_result
         self.merge = getattr(function, "merge", None) or _cannot_merge
 
-    def collect(self, pane: Pane, pairs: Pairs) -> None:
+    def collect(self, pane: Layers, pairs: Pairs) -> None:
         # Hot: a lookup, the user's function, a store.
-        get, add, create = pane.get, self._add, self._create
+        new, old, add, create = pane.new, pane.old, self._add, self._create
+        get = new.get
         for key, value in pairs:
             stored = get(key)
-            pane[key] = add(value, create() if stored is None else stored)
+            if stored is not None:
+                new[key] = add(value, stored)
+                continue
+            if old and key not in new:
+                stored = old.get(key)
+            new[key] = add(value, create() if stored is None else stored)
 
     def start(self, value: Any) -> Any:
         return self._add(value, self._create())

@@ -1,7 +1,8 @@
 """Count windows: a key's records in groups of so many, in the order of arrival. No time, hence no timers.
 
 What a key has is a count and its contents; a full group fires within the block that filled it. An incomplete last group
-never fires. Sliding windows keep the last ``size`` records and fire after every ``slide`` of them.
+never fires. Sliding windows keep the last ``size`` records and fire after every ``slide`` of them. Snapshots have
+``(count, contents)`` of each key as keyed state.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from funken.operators.base import Output, Timestamps, Values
 from funken.operators.context import OperatorContext
-from funken.operators.window_base import KeyGroups, WindowOperator
+from funken.operators.window_base import WindowOperator
+from funken.state.descriptors import StateKind
+from funken.state.layers import LayeredTable
 from funken.windowing.assigners import CountTumblingWindowAssigner
 from funken.windowing.windows import CountWindow, GlobalWindow
 
@@ -20,28 +23,19 @@ if TYPE_CHECKING:
 
 
 class CountOperator(WindowOperator):
-    """Base of both kinds: entries ``[count, contents]`` by key."""
+    """Base of both kinds: entries ``[count, contents]`` by key, changed in place."""
 
     def __init__(self, spec: Window) -> None:
         super().__init__(spec)
-        self._entries: dict[Any, list[Any]] = {}
+        self._entries = LayeredTable(tuple, lambda key, saved: [saved[0], self.revive(saved[1])])
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
         super().setup(context, output)
-        self._groups = KeyGroups(context)
+        self.store.adopt("_windows.counts", StateKind.VALUE, self._entries)
 
     def fire_all(self) -> None:
         """Do nothing: these windows do not wait for a time."""
-
-    def snapshot(self) -> Any:
-        """Return ``(key, count, contents)`` by key group."""
-        return self._groups.sort((key, count, contents) for key, (count, contents) in self._entries.items())
-
-    def restore(self, snapshot: Any) -> None:
-        """Take what belongs to this subtask's keys."""
-        for key, count, contents in self._groups.owned(snapshot):
-            self._entries[key] = [count, self.revive(contents)]
 
     def revive(self, contents: Any) -> Any:
         """Return contents as they were before the snapshot."""
@@ -58,13 +52,13 @@ class TumblingCounts(CountOperator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Handle a block."""
-        entries, size, numbered = self._entries, self._size, self._numbered
+        new, old, size, numbered = self._entries.new, self._entries.old.get, self._size, self._numbered
         start, fold, fire, store = self.contents.start, self.contents.fold, self.firing.fire, self.store
         every = GlobalWindow.get()
         for key, value in zip(self.keys(values), values, strict=True):
-            entry = entries.get(key)
+            entry = new.get(key)
             if entry is None:
-                entry = entries[key] = [0, None]
+                entry = new[key] = old(key) or [0, None]
             count, stored = entry
             entry[0] = count = count + 1
             entry[1] = stored = start(value) if stored is None else fold(stored, value)
@@ -75,7 +69,7 @@ class TumblingCounts(CountOperator):
                 if numbered:
                     entry[1] = None
                 else:
-                    del entries[key]
+                    self._entries.remove(key)
         self._end_firing()
 
 
@@ -93,13 +87,13 @@ class SlidingCounts(CountOperator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Handle a block."""
-        entries, slide = self._entries, self._slide
+        new, old, slide = self._entries.new, self._entries.old.get, self._slide
         compute, fire, store = self.contents.compute, self.firing.fire, self.store
         window = GlobalWindow.get()
         for key, value in zip(self.keys(values), values, strict=True):
-            entry = entries.get(key)
+            entry = new.get(key)
             if entry is None:
-                entry = entries[key] = [0, self.revive(())]
+                entry = new[key] = old(key) or [0, self.revive(())]
             entry[0] += 1
             entry[1].append(value)
             if entry[0] == slide:

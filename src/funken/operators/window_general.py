@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Timestamps, Values
-from funken.operators.window_adopted import adopt
-from funken.operators.window_base import KeyGroups, WindowOperator
+from funken.operators.base import Output, Timestamps, Values
+from funken.operators.context import OperatorContext
+from funken.operators.window_adopted import adopt, expect
+from funken.operators.window_base import WindowOperator
 from funken.operators.window_surroundings import AssignerSurroundings, TriggerSurroundings
 from funken.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from funken.windowing.assigners import MergingWindowAssigner
@@ -44,7 +45,11 @@ class GeneralWindows(WindowOperator):
         self._evictor = spec.evictor
         self._event_time = spec.assigner.is_event_time()
         self._lateness = spec.allowed_lateness_ms if self._event_time else 0
-        self._saved: list[tuple[Any, ...]] = []
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Remember the surroundings."""
+        super().setup(context, output)
+        self._saved = expect(self)
 
     def open(self) -> None:
         """Find the state, open the user's functions."""
@@ -56,14 +61,8 @@ class GeneralWindows(WindowOperator):
         self.table = self.store.namespaced(self._descriptor).table
         if isinstance(self._assigner, MergingWindowAssigner):
             self.mappings = self.store.state(_MERGING).table
-        saved, self._saved = self._saved, []
-        if saved:
-            adopt(self, saved)
+        adopt(self, self._saved)
         super().open()
-
-    def restore(self, snapshot: Any) -> None:
-        """Take what a faster logic has saved; this one saves nothing itself, all of it is keyed state."""
-        self._saved += KeyGroups(self.context).owned(snapshot)
 
     @property
     def count(self) -> int:

@@ -4,7 +4,8 @@ A record nearly always extends the last session of its key, which needs one look
 a heap that is not told when a session grows: an entry that comes up too early is put back with the session's true end.
 
 Invariants: the sessions of a key are sorted and neither overlap nor touch; each has one entry in the heap, at or before
-its true end; none is over, as seen from the current watermark.
+its true end; none is over, as seen from the current watermark. Snapshots have the sessions of each key, as ``(start, end,
+contents)``, as keyed state.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Output, Timestamps, Values
 from funken.operators.context import OperatorContext
-from funken.operators.window_base import KeyGroups, WindowOperator
+from funken.operators.window_base import WindowOperator
+from funken.state.descriptors import StateKind
+from funken.state.layers import LayeredTable
 from funken.windowing.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -41,24 +44,27 @@ class SessionWindows(WindowOperator):
         assigner: Any = spec.assigner
         self._gap: int | None = getattr(assigner, "gap", None)
         self._gap_of = assigner.gap_of
-        self._sessions: dict[Any, list[_Session]] = {}
+        self._sessions = LayeredTable(_saved, self._revive)  # a list per key
         self._ends: list[tuple[int, int, Any, _Session]] = []
         self._pushes = 0
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
         super().setup(context, output)
-        self._groups = KeyGroups(context)
+        self.store.adopt("_windows.sessions", StateKind.VALUE, self._sessions)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Handle a block."""
         late: tuple[Values, list[int]] = ([], [])
         stamps = [MIN_TIMESTAMP] * len(values) if timestamps is None else timestamps
-        get, fold, gap, gap_of = self._sessions.get, self.contents.fold, self._gap, self._gap_of
+        new, old, fold = self._sessions.new, self._sessions.old, self.contents.fold
+        get, gap, gap_of = new.get, self._gap, self._gap_of
         # Hot: a lookup, two comparisons, the user's function.
         for key, value, at in zip(self.keys(values), values, stamps, strict=True):
             end = at + (gap_of(value) if gap is None else gap)
             sessions = get(key)
+            if sessions is None and key in old:
+                sessions = new[key] = old[key]
             if sessions is not None:
                 session = sessions[-1]
                 if session.start <= at <= session.end and session.contents is not None:
@@ -73,12 +79,13 @@ class SessionWindows(WindowOperator):
 
     def _add(self, key: Any, value: Any, start: int, end: int) -> bool:
         """Add a record that opens, joins or bridges sessions; return whether it was in time."""
-        sessions = self._sessions.get(key, [])
+        sessions: list[_Session] = self._sessions.get(key) or []
         touched = [session for session in sessions if session.start <= end and start <= session.end]
         if not touched:
             if end - 1 <= self.current_watermark:
                 return False
-            self._insert(key, _Session(start, end, self.contents.start(value)))
+            self._sessions.new[key] = sessions
+            self._insert(sessions, key, _Session(start, end, self.contents.start(value)))
             return True
         first = touched[0]
         first.start = min(first.start, start)
@@ -97,8 +104,7 @@ class SessionWindows(WindowOperator):
             return other if stored is None else stored
         return self.contents.merge(stored, other)
 
-    def _insert(self, key: Any, session: _Session) -> None:
-        sessions = self._sessions.setdefault(key, [])
+    def _insert(self, sessions: list[_Session], key: Any, session: _Session) -> None:
         sessions.append(session)
         sessions.sort(key=_start)
         self._pushes += 1
@@ -123,30 +129,28 @@ class SessionWindows(WindowOperator):
         self.advance_event_time(MAX_WATERMARK)
 
     def _fire(self, key: Any, session: _Session) -> None:
-        sessions = self._sessions[key]
+        sessions: list[_Session] = self._sessions.get(key)
         if len(sessions) == 1:
-            del self._sessions[key]
+            self._sessions.remove(key)
         else:
             sessions.remove(session)
+            self._sessions.new[key] = sessions
         self.store.current_key = key
         window = TimeWindow(session.start, session.end)
         if session.contents is not None:
             self.firing.fire(key, window, session.contents)
         self.firing.clear(window)
 
-    def snapshot(self) -> Any:
-        """Return ``(key, start, end, contents)`` by key group."""
-        return self._groups.sort(
-            (key, session.start, session.end, session.contents)
-            for key, sessions in self._sessions.items()
-            for session in sessions
-        )
-
-    def restore(self, snapshot: Any) -> None:
-        """Take what belongs to this subtask's keys."""
-        for key, start, end, contents in self._groups.owned(snapshot):
-            self._insert(key, _Session(start, end, contents))
+    def _revive(self, key: Any, saved: list[tuple[int, int, Any]]) -> list[_Session]:
+        sessions: list[_Session] = []
+        for start, end, contents in saved:
+            self._insert(sessions, key, _Session(start, end, contents))
+        return sessions
 
 
 def _start(session: _Session) -> int:
     return session.start
+
+
+def _saved(sessions: list[_Session]) -> list[tuple[int, int, Any]]:
+    return [(session.start, session.end, session.contents) for session in sessions]

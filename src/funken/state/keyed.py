@@ -7,10 +7,13 @@ together again for another parallelism; a state restored but not declared (yet) 
 ``snapshot`` gives everything, ``snapshot_changes`` what changed since the last of either, or since the restore: the rows
 of slots that were written, and in ``"deleted"`` the slots that hold nothing any more. Each call takes the changes away,
 so whoever gets them has to keep them until they are written (``checkpoint/lineage.py`` does).
+
+An operator that keeps state in dicts of its own, as windows do, has them saved and restored here too (``adopt``).
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -20,6 +23,7 @@ from funken.state.backend import HashMapBackend, KeptInFiles, StateBackend, Tabl
 from funken.state.descriptors import StateDescriptor, StateKind
 from funken.state.handles import AggregatingState, ListState, ReducingState, State, ValueState
 from funken.state.keygroups import owned_groups
+from funken.state.layers import OwnTable, Row
 from funken.state.maps import MapState
 from funken.state.ttl import (
     TtlAggregatingState,
@@ -60,12 +64,13 @@ _TTL_HANDLES: dict[StateKind, Any] = {
 
 @dataclass(slots=True)
 class _Declared:
-    """One state: its tables and handles by whether their slots have a namespace."""
+    """One state: its tables and handles by whether their slots have a namespace, or the one table of an operator's own."""
 
     kind: StateKind
     ttl: int | None
     tables: dict[bool, Table] = field(default_factory=dict)
     handles: dict[bool, State] = field(default_factory=dict)
+    own: OwnTable | None = None
 
 
 class KeyedStateStore:
@@ -119,6 +124,10 @@ class KeyedStateStore:
         """Remove a state of the current key, in a namespace or (``None``) outside of any."""
         handle = self._handle(descriptor, namespaced=namespace is not None)
         handle.table.pop(self.current_key if namespace is None else (self.current_key, namespace), None)
+
+    def adopt(self, name: str, kind: StateKind, table: OwnTable) -> None:
+        """Save and restore a table that the operator keeps itself; it is adopted before anything is restored."""
+        self._states[name] = _Declared(kind, None, own=table)
 
     def _handle(self, descriptor: StateDescriptor, *, namespaced: bool) -> Any:
         declared = self._states.get(descriptor.name)
@@ -189,6 +198,8 @@ class KeyedStateStore:
                 if kept is not _NOTHING:
                     rows = groups.setdefault(self._owned_group(key), {}).setdefault(name, [])
                     rows.append((key, namespace, kept))
+        for name, own in self._own_tables():
+            self._sort(name, own.rows(), groups)
         return self._header() | {"groups": groups}
 
     def snapshot_changes(self) -> dict[str, Any]:
@@ -213,6 +224,10 @@ class KeyedStateStore:
                     deleted.setdefault(owned_group(key), {}).setdefault(name, []).append((key, namespace))
                 else:
                     groups.setdefault(owned_group(key), {}).setdefault(name, []).append((key, namespace, kept))
+        for name, own in self._own_tables():
+            changes = own.take_changes()
+            self._sort(name, changes.rows, groups)
+            self._sort(name, changes.gone, deleted)
         return self._header() | {"groups": groups, "deleted": deleted}
 
     def snapshot_files(self) -> tuple[dict[str, Any], Any] | None:
@@ -235,6 +250,16 @@ class KeyedStateStore:
         """Where the state is."""
         return self._backend
 
+    def _sort(
+        self, name: str, rows: Iterable[tuple[Any, ...]], groups: dict[int, dict[str, list[Any]]]
+    ) -> None:  # fmt: skip
+        """Add rows or slots of a state to those of their key groups."""
+        owned_group, by_group = self._owned_group, defaultdict[int, list[Any]](list)
+        for row in rows:
+            by_group[owned_group(row[0])].append(row)
+        for group, found in by_group.items():
+            groups.setdefault(group, {})[name] = found
+
     def _header(self) -> dict[str, Any]:
         states = {name: {"kind": s.kind.value, "ttl": s.ttl} for name, s in self._states.items()}
         return {"max_parallelism": self.max_parallelism, "states": states}
@@ -244,10 +269,15 @@ class KeyedStateStore:
             for namespaced, table in declared.tables.items():
                 yield name, declared, namespaced, table
 
+    def _own_tables(self) -> Iterator[tuple[str, OwnTable]]:
+        return ((name, declared.own) for name, declared in self._states.items() if declared.own is not None)
+
     def _forget_changes(self) -> None:
         for _, _, _, table in self._tables():
             if isinstance(table, Tracked):
                 table.take_changed()
+        for _, own in self._own_tables():
+            own.take_changes()
 
     def restore(self, snapshots: Iterable[dict[str, Any]]) -> None:
         """Take from snapshots, of any parallelism, what belongs to this subtask's key groups."""
@@ -268,8 +298,11 @@ class KeyedStateStore:
                     self._load(name, rows)
         self._forget_changes()
 
-    def _load(self, name: str, rows: Iterable[tuple[Any, Any, Any]]) -> None:
+    def _load(self, name: str, rows: Iterable[Row]) -> None:
         declared, now = self._states[name], self._clock()
+        if declared.own is not None:
+            declared.own.load(rows)
+            return
         for key, namespace, stored in rows:
             kept = _copy(declared, stored, now)
             if kept is _NOTHING:
