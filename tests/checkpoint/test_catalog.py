@@ -162,6 +162,23 @@ def test_a_driver_that_is_replaced_while_it_writes_a_manifest_does_not_count_it(
     assert job.catalog.latest() == job.manifest(1)
 
 
+def test_before_another_attempt_a_manifest_that_was_given_up_is_gone(job):
+    """It was written, but the answer was lost, and then it could not be looked at."""
+    job.snapshot(1, a=1)
+    faults = planned(
+        ("write", "_metadata", Fault.UNSURE), ("read", "_metadata", Fault.ERROR), ("delete", "", Fault.ERROR)
+    )
+    job.storage.faults = faults
+    with pytest.raises(StorageFailed, match="unsure"):
+        job.catalog.store(job.manifest(1))
+    assert again(job.storage).latest() == job.manifest(1)
+
+    assert not job.catalog.settle()
+    assert job.catalog.settle()
+
+    assert again(job.storage).latest() is None
+
+
 def test_a_driver_that_was_replaced_deletes_nothing(job):
     job.complete(1, a=1)
     job.catalog.claim()

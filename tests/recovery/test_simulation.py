@@ -137,6 +137,7 @@ def test_a_complete_checkpoint_that_vanishes_is_seen():
 
 # Seeds that failed once. What they draw changes with the simulation, so the conditions are those that made them fail.
 LATE_COMMIT = {"interval": 50, "commit_faults": 0.2, "storage_faults": 0.1, "task_crashes": 0, "driver_crashes": 0}
+UNSURE = {"program": "broadcast", "storage_faults": 0.1, "commit_faults": 0.2, "task_crashes": 5, "interval": 100}
 DRAINED = {"program": "side", "records": 120, "interval": 100, "inline_below": 0, "stops": 2, "rescales": True}
 UNREAD_SPLITS = {"interval": 5, "min_pause": 10, "task_crashes": 5, "driver_crashes": 2, "rescales": True}
 
@@ -151,6 +152,8 @@ UNREAD_SPLITS = {"interval": 5, "min_pause": 10, "task_crashes": 5, "driver_cras
         # Splits that nobody had read were handed out when the only reader was far ahead: their records were late.
         pytest.param(931, UNREAD_SPLITS, id="931: rescaled before every split was handed out"),
         # The savepoint named files of the job's own folder: a task had ended by itself while the job was drained.
+        # A manifest was written but reported as failed, and could not be looked at: a later driver went on from it.
+        pytest.param(689, UNSURE, id="689: nobody knows whether a manifest is there"),
         pytest.param(790, DRAINED, id="790: a task ends while the job is drained"),
     ],
 )

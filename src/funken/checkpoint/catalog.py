@@ -52,9 +52,12 @@ class Catalog:
     #: greater than every id that has left a trace
     next_id: CheckpointId = field(default_factory=lambda: CheckpointId(1))
     _left_over: set[str] = field(default_factory=set)
+    #: folders of checkpoints that were given up because of their manifest, which may be there nevertheless
+    _unsure: set[str] = field(default_factory=set)
     #: files of checkpoints that were refused
     _kept: dict[CheckpointId, frozenset[str]] = field(default_factory=dict)
     _claim: bytes = b""
+    _replaced: bool = False
 
     # ---- what is there
 
@@ -99,6 +102,7 @@ class Catalog:
 
     def _check_owner(self) -> None:
         if self._claim and self.storage.read(OWNER) != self._claim:
+            self._replaced = True
             raise StorageFailed(
                 f"another driver has taken over the checkpoints in {self.storage.uri}. Stop one of the two, or give each job "
                 "an id of its own."
@@ -130,11 +134,12 @@ class Catalog:
         folder = folder_of(manifest.checkpoint)
         try:
             write_manifest(self.storage.at(folder), manifest)
+            self._check_owner()  # who claimed the folder before this was written may not have seen it
         except StorageFailed as error:
-            if not isinstance(error.__cause__, FileExistsError):
-                self._left_over.add(folder)  # there may be a part of it
+            if not self._replaced and not isinstance(error.__cause__, FileExistsError):
+                self._left_over.add(folder)  # there may be a part of it, or all
+                self._unsure.add(folder)
             raise
-        self._check_owner()  # who claimed the folder before this was written may not have seen it
         self.complete[manifest.checkpoint] = manifest
         self._clear_left_over()
 
@@ -158,6 +163,15 @@ class Catalog:
                 self._left_over.add(name)
             else:
                 self._delete(name)
+
+    def settle(self) -> bool:
+        """Make sure that no manifest is there that was given up; false: that cannot be said at the moment.
+
+        An attempt that starts gives up what sinks prepared before, so nobody may go on from such a checkpoint after that.
+        """
+        if self._unsure and self._may_delete():
+            self._unsure -= {folder for folder in sorted(self._unsure) if self._delete(folder)}
+        return self._replaced or not self._unsure
 
     def sweep(self) -> None:
         """Delete what nobody names: for between two attempts, when no checkpoint is under way.

@@ -47,6 +47,9 @@ from funken.ids import CheckpointId, Millis
 
 logger = logging.getLogger(__name__)
 
+_TRIES = 100
+"""How often a storage is asked again that does not answer before an attempt may start."""
+
 
 class Surroundings(Protocol):
     """What the coordinator asks of whoever runs the job."""
@@ -170,8 +173,12 @@ class Coordinator:
             case _:
                 self._around.perform(command)
 
-    def _sweep_and_perform(self, command: MayRestart) -> None:
-        """Tidy up before there is another attempt, whose blobs nobody names yet."""
+    def _sweep_and_perform(self, command: MayRestart, tries: int = _TRIES) -> None:
+        """Tidy up before there is another attempt, whose blobs nobody names yet; there is none while it cannot be settled."""
+        if not self.catalog.settle():
+            if tries > 1:
+                self._around.background(lambda: self._sweep_and_perform(command, tries - 1))
+            return
         self.catalog.sweep()
         self._around.perform(command)
 
