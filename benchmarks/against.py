@@ -1,9 +1,11 @@
 """``make bench-against COMMIT=...``: is Funken slower than it was? This tree and an earlier commit take turns in one go.
 
-The earlier commit is checked out into a temporary folder; both run the same ``keyed.py`` of this tree, which checks its
-results first. What is printed are medians of the ratios of neighbouring runs, this tree over the earlier one.
+The earlier commit is unpacked into a temporary folder; both run its ``benchmarks/keyed.py``, or that of ``--script COMMIT``,
+which checks its results first. What is printed are medians of the ratios of neighbouring runs, this tree over the earlier
+one. The options in the environment's ``BENCH_OPTIONS`` are for this tree alone.
 
-usage: against.py COMMIT [--runs N] [--seconds S] [--allowed FRACTION]; ends with 1 if a throughput fell by more
+usage: against.py COMMIT [--script COMMIT] [--runs N] [--seconds S] [--allowed FRACTION]; ends with 1 if a throughput fell
+by more
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ PROGRAMS = {
 }
 
 
-def run(source: Path, arguments: list[str]) -> dict[str, float]:
-    """Run ``keyed.py`` on the package below ``source``; return its figures."""
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(source)}
-    command = [sys.executable, "-W", "ignore", str(HERE / "keyed.py"), *arguments]
+def run(script: Path, source: Path, options: str, arguments: list[str]) -> dict[str, float]:
+    """Run a ``keyed.py`` on the package below ``source``; return its figures."""
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(source), "BENCH_OPTIONS": options}
+    command = [sys.executable, "-W", "ignore", str(script), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
     if done.returncode:
         raise SystemExit(f"keyed.py {' '.join(arguments)} with {source} failed:\n{done.stderr[-3000:]}")
@@ -40,6 +42,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("commit")
+    parser.add_argument("--script")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--allowed", type=float, default=0.05)
@@ -47,13 +50,18 @@ def main() -> None:
     root = HERE.parent
     rows: list[tuple[str, float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
-        archive = subprocess.run(["git", "archive", args.commit, "src"], cwd=root, capture_output=True, check=True)
-        subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+        for commit, path in ((args.commit, "src"), (args.script or args.commit, "benchmarks/keyed.py")):
+            archive = subprocess.run(["git", "archive", commit, path], cwd=root, capture_output=True, check=True)
+            subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+        script, options = Path(folder, "benchmarks/keyed.py"), os.environ.get("BENCH_OPTIONS", "")
         for name, arguments in PROGRAMS.items():
             now, then = [], []
             for number in range(args.runs):
-                for which, source, found in (("then", Path(folder, "src"), then), ("now", root / "src", now)):
-                    found.append(run(source, [*arguments, "--seconds", str(args.seconds)]))
+                for which, source, given, found in (
+                    ("then", Path(folder, "src"), "", then),
+                    ("now", root / "src", options, now),
+                ):
+                    found.append(run(script, source, given, [*arguments, "--seconds", str(args.seconds)]))
                     shown = ", ".join(f"{key} {value:,.1f}" for key, value in found[-1].items())
                     print(f"  {name} {number + 1}/{args.runs} {which:<5} {shown}", flush=True)
             rows.append((name, ratio(now, then, "records_per_s"), ratio(now, then, "p99")))

@@ -1,7 +1,8 @@
 """``make bench``: Funken's speed as ratios to the same job by hand on bare Spark, measured in turn in one go.
 
 Each figure is the median of several runs; the two programs take turns, so that a machine that drifts drifts for both.
-Funken checks its result against an oracle before every run. The last column is the aim of the project.
+Funken checks its result against an oracle before every run. The functions are called for every record, as on bare Spark:
+the vectorized path is switched off. The last column is the aim of the project.
 
 usage: run.py [--runs N] [--seconds S] [--only keyed|rate|grep]
 """
@@ -24,7 +25,8 @@ RATE = 100_000
 def run(script: str, *arguments: str) -> dict[str, float]:
     """Run a script in a process of its own and return the figures of its last line."""
     command = [sys.executable, "-W", "ignore", str(HERE / script), *arguments]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    options = f"{os.environ.get('BENCH_OPTIONS', '')} pipeline.vectorized=false"
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "BENCH_OPTIONS": options}
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
     if done.returncode:
         raise SystemExit(f"{script} {' '.join(arguments)} failed:\n{done.stderr[-3000:]}")
