@@ -60,10 +60,11 @@ class SlicedWindows(AlignedWindows):
         parts = [
             (range(max(start, groups.start), min(stop, groups.stop)), fired)
             for start, stop, fired in self.context.operator_state.get(FIRED, ())
+            if start < groups.stop and stop > groups.start
         ]
         latest = [max((fired for part, fired in parts if group in part), default=MIN_TIMESTAMP) for group in groups]
         self._fired = min(latest)
-        self._ahead = [(part, fired) for part, fired in parts if part and fired > self._fired]
+        self._ahead = [(part, fired) for part, fired in parts if fired > self._fired]
         for start in self._panes:
             waiting = [at for at in self._windows_of(start) if at > self._fired]
             if waiting:
