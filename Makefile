@@ -71,7 +71,7 @@ test-fast: setup ## the tests that need no Spark
 	@echo "tests without Spark"
 	@$(BIN)/python -m pytest -q -m "not spark and not simulation" -n auto --dist worksteal
 
-test-simulation: setup ## whole jobs under 200 random schedules of faults
+test-simulation: setup ## whole jobs under faults without Spark, 200 random schedules among them
 	@echo "simulation"
 	@$(BIN)/python -m pytest -q -m simulation -n auto --dist worksteal
 

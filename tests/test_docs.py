@@ -9,10 +9,13 @@ block, that is what it must print. An HTML comment on the line above a block say
 
 import doctest
 import importlib
+import multiprocessing
 import os
 import re
+import runpy
 import subprocess
 import sys
+import traceback
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -54,18 +57,58 @@ def examples(page: str) -> list[Example]:
 def run(example: Example, folder: Path) -> None:
     script = folder / "example.py"
     script.write_text(example.code)
+    code, printed, complaints = (run_as_script if example.comment == "spark" else run_in_fork)(script)
+    assert code == 0, complaints
+    if example.printed is not None:
+        assert printed.strip() == example.printed.strip()
+
+
+def run_as_script(script: Path) -> tuple[int, str, str]:
     done = subprocess.run(
         [sys.executable, script],
-        cwd=folder,
+        cwd=script.parent,
         env=os.environ | {"PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,
         timeout=100,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    if example.printed is not None:
-        assert done.stdout.strip() == example.printed.strip()
+    return done.returncode, done.stdout, done.stderr
+
+
+def run_in_fork(script: Path) -> tuple[int, str, str]:
+    """Run a script in a process of its own that has imported Funken already: that is most of the time of a small one."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["funken", "funken.testing", "funken.runtime.local"])
+    process = context.Process(target=become, args=(str(script),))
+    process.start()
+    process.join(100)
+    if process.is_alive():
+        process.kill()
+        process.join()
+        raise AssertionError("the example did not end within 100 s")
+    printed, complaints = (script.with_suffix(suffix).read_text() for suffix in (".out", ".err"))
+    return process.exitcode or 0, printed, complaints
+
+
+def become(script: str) -> None:
+    """Be the script: its output goes to files beside it."""
+    os.chdir(Path(script).parent)
+    for suffix, number in ((".out", 1), (".err", 2)):
+        os.dup2(os.open(Path(script).with_suffix(suffix), os.O_WRONLY | os.O_CREAT), number)
+    sys.argv = [script]
+    sys.path.insert(0, str(Path(script).parent))
+    code = 0
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:  # noqa: BLE001 - told as the interpreter tells it
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    sys.exit(code)
 
 
 def runnable():

@@ -57,10 +57,11 @@ def test_what_unaligned_barriers_overtake_counts_once(program, timeout):
 
 @pytest.mark.simulation
 def test_a_job_that_is_stopped_goes_on_from_its_savepoint_with_another_parallelism():
-    found = Simulation(5, **CALM | {"program": "windows", "stops": 2, "rescales": True, "calm_after": 4000}).run()
+    conditions = CALM | {"program": "windows", "stops": 2, "rescales": True, "calm_after": 4000}
+    runs = [Simulation(seed, **conditions).run() for seed in range(5, 11)]
 
-    assert found.violation == ""
-    assert (found.savepoints, found.drivers) >= (2, 3)
+    assert {run.violation for run in runs} == {""}
+    assert max((run.savepoints, run.drivers) for run in runs) >= (2, 3)
 
 
 @pytest.mark.simulation
