@@ -19,6 +19,9 @@ unexport PYTHONPATH
 # Without compiled modules, every process of the tests and every worker of Spark compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
+# One more than there are cores: some tests wait.
+WORKERS = $$(($$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') + 1))
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup fmt lint types test test-fast test-simulation test-spark check docs bench bench-against bench-compare chaos simulate run clean
@@ -69,7 +72,7 @@ check: lint types test-fast ## the fast part, for every save
 
 test-fast: setup ## the tests that need no Spark
 	@echo "tests without Spark"
-	@$(BIN)/python -m pytest -q -m "not spark and not simulation" -n auto --dist worksteal
+	@$(BIN)/python -m pytest -q -m "not spark and not simulation" -n $(WORKERS) --dist worksteal
 
 test-simulation: setup ## whole jobs under faults without Spark, 200 random schedules among them
 	@echo "simulation"
