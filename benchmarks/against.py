@@ -64,7 +64,8 @@ def main() -> None:
                     found.append(run(script, source, given, [*arguments, "--seconds", str(args.seconds)]))
                     shown = ", ".join(f"{key} {value:,.1f}" for key, value in found[-1].items())
                     print(f"  {name} {number + 1}/{args.runs} {which:<5} {shown}", flush=True)
-            rows.append((name, ratio(now, then, "records_per_s"), ratio(now, then, "p99")))
+            latency = ratio(now, then, "p99") if all(figures["p99"] for figures in then) else float("nan")
+            rows.append((name, ratio(now, then, "records_per_s"), latency))
     print(f"\n{'now / ' + args.commit:<24}{'throughput':>12}{'p99':>8}")
     for name, speed, p99 in rows:
         print(f"{name:<24}{speed:>12.2f}{p99:>8.2f}")
