@@ -6,25 +6,29 @@ clock, all that does not depend on the clock counts.
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-from events import Auction, Bid, Nexmark, Person
+from events import Nexmark
 from queries.windowed import SIZE
 from streams import Query, Streams
 
 from funken import RuntimeExecutionMode, StreamExecutionEnvironment
 
-HERE = Path(__file__).parent
-ORACLE_SECONDS = 300
-
 Rows = Iterable[tuple[Any, ...]]
+
+
+class RightRows(Protocol):
+    """Who knows the right results over the first ``count`` events."""
+
+    count: int
+
+    def rows(self, query: str, nexmark: Nexmark) -> list[tuple[Any, ...]]:
+        """Return the result of a query."""
+        ...
 
 
 class WrongResult(Exception):
@@ -64,31 +68,6 @@ def without_clock(name: str, rows: Rows, begin: int, end: int) -> list[tuple[Any
     return list(counts.items())
 
 
-class Oracle:
-    """DuckDB over ``count`` events, which are written for each rate once; ``python`` is an interpreter that has it."""
-
-    def __init__(self, python: Path, folder: Path, count: int) -> None:
-        self.count = count
-        self._python, self._folder = python, folder
-
-    def rows(self, query: Query, nexmark: Nexmark) -> list[tuple[Any, ...]]:
-        """Return the right result."""
-        folder = self._folder / f"events-{nexmark.rate}"
-        if not folder.exists():
-            folder.mkdir(parents=True)
-            events = [nexmark.event(number) for number in range(self.count)]
-            for kind in (Person, Auction, Bid):
-                rows = [event for event in events if type(event) is kind]
-                columns = {name: list(column) for name, column in zip(kind._fields, zip(*rows, strict=True), strict=True)}
-                pq.write_table(pa.table(columns), folder / f"{kind.__name__.lower()}.parquet")
-        command = [str(self._python), str(HERE / "reference.py"), str(folder), query.name]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=ORACLE_SECONDS, check=False)
-        if done.returncode:
-            raise RuntimeError(f"DuckDB could not answer {query.name}:\n{done.stderr[-2000:]}")
-        table = pq.read_table(folder / f"{query.name}.parquet")
-        return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-
-
 def results(query: Query, environment: StreamExecutionEnvironment, nexmark: Nexmark, count: int, folder: Path) -> Rows:
     """Run a program over the first ``count`` events and return its result."""
     if query.by_the_clock:  # in STREAMING mode, windows that the clock has not closed when the input ends never fire
@@ -107,8 +86,13 @@ def results(query: Query, environment: StreamExecutionEnvironment, nexmark: Nexm
 
 
 def check(
-    query: Query, new: Callable[[], StreamExecutionEnvironment], nexmark: Nexmark, oracle: Oracle, folder: Path
+    query: Query, new: Callable[[], StreamExecutionEnvironment], seed: int, oracle: RightRows, folder: Path
 ) -> int:
-    """Compare a program with the oracle; return the number of rows, raise ``WrongResult``."""
-    found = results(query, new(), nexmark, oracle.count, folder)
-    return compare(query.name, found, oracle.rows(query, nexmark))
+    """Compare a program with DuckDB at each of its rates; return the number of rows, raise ``WrongResult``."""
+    count = 0
+    for rate in query.rates:
+        nexmark, place = Nexmark(seed, rate), folder / f"{rate}"
+        place.mkdir()
+        found = results(query, new(), nexmark, oracle.count, place)
+        count += compare(query.name, found, oracle.rows(query.name, nexmark))
+    return count

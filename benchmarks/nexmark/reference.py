@@ -108,7 +108,9 @@ def main() -> None:
     # Parquet keeps a name once; what counts is the order.
     result = connection.sql(QUERIES[query])
     names = ", ".join(f"c{number}" for number in range(len(result.columns)))
-    connection.sql(f"SELECT * FROM ({QUERIES[query]}) AS result({names})").write_parquet(str(folder / f"{query}.parquet"))
+    connection.sql(f"SELECT * FROM ({QUERIES[query]}) AS result({names})").write_parquet(
+        str(folder / f"{query}.parquet")
+    )
 
 
 if __name__ == "__main__":

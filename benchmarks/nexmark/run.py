@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -22,9 +23,10 @@ from typing import Any
 sys.path.append(str(Path(__file__).parents[1] / "compare"))
 
 import environments
-from checking import HERE, Oracle, WrongResult, check
+from checking import WrongResult, check
+from duck import Oracle
 from events import Nexmark
-from protocol import Reading, Spec, watch
+from protocol import Reading, Spec, Stalled, watch
 from queries.catalogue import QUERIES
 from rich.console import Console
 from rich.table import Table
@@ -33,6 +35,7 @@ from streams import Query, Streams
 
 from funken import Configuration, DiscardingSink, JobClient, JobExecutionError, StreamExecutionEnvironment
 
+HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results" / "nexmark.json"
 MODES = ("local", "batch", "continuous")
 EVENTS = {"local": 100_000, "batch": 2_000_000}
@@ -90,17 +93,16 @@ def run(query: Query, args: argparse.Namespace, oracle: Oracle) -> dict[str, Any
     """Check a query, then measure it; without a figure if the result is wrong."""
     measure = watched if args.mode == "continuous" else timed
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
-        nexmark = Nexmark(args.seed, query.rate)
         try:
-            rows = check(query, lambda: environment(args.mode, args.width), nexmark, oracle, Path(first))
+            rows = check(query, lambda: environment(args.mode, args.width), args.seed, oracle, Path(first))
             return {"rows_checked": rows, **({} if args.check else measure(query, args, second))}
-        except (WrongResult, JobExecutionError) as error:
+        except (WrongResult, Stalled, JobExecutionError) as error:
             return {"failed": f"{type(error).__name__}: {error}"}
 
 
 def commit() -> str:
     """Return the newest commit, with a ``+`` if the working tree differs from it."""
-    git = environments.subprocess.run(
+    git = subprocess.run(
         ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
         cwd=HERE,
         capture_output=True,

@@ -16,7 +16,9 @@ class Streams:
 
     def __init__(self, environment: StreamExecutionEnvironment, source: Source, folder: str) -> None:
         # A split is in the order of event time, so nothing is late, however the splits are mixed.
-        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda event, _: event.date_time)
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
+            lambda event, _: event.date_time
+        )
         self.folder = folder
         self._events = environment.from_source(source, strategy, "events")
 
@@ -42,14 +44,15 @@ class Query:
 
     ``key`` is the number of leading fields that say which row of the result a record replaces; 0: every record is a row.
     ``sink`` makes the sink of a query that is about one, and ``written`` reads what it wrote, both given the folder.
-    ``rate`` is how many events there are in a second of event time when the result is checked.
+    ``rates`` are how many events there are in a second of event time when the result is checked: few, so that there are many
+    windows, and as many as are measured, so that many happen in the same millisecond.
     """
 
     name: str
     title: str
     program: Callable[[Streams], DataStream]
     key: int = 0
-    rate: float = 200
+    rates: tuple[float, ...] = (200, 10_000)
     by_the_clock: bool = False
     sink: Callable[[str], Sink] | None = None
     written: Callable[[str], list[Any]] | None = None

@@ -8,14 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from queries.reports import day, minute
 from streams import Streams
 
 from funken import BucketAssigner, DataStream, Encoder, FileSink, Sink
+from queries.reports import day, minute
 
 
 def q10(streams: Streams) -> DataStream:
-    """INSERT INTO log PARTITIONED BY (day, minute) SELECT auction, bidder, price, dateTime, extra FROM bid."""
+    """Write bids down, by minute of event time.
+
+    INSERT INTO log PARTITIONED BY (dt, hm)
+    SELECT auction, bidder, price, dateTime, extra, DATE_FORMAT(dateTime, 'yyyy-MM-dd'), DATE_FORMAT(dateTime, 'HH:mm') FROM bid
+    """
     return streams.bids.map(lambda bid: (bid.auction, bid.bidder, bid.price, bid.date_time, bid.extra))
 
 

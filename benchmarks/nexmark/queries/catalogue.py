@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from streams import Query
+
 from queries.archive import log, logged, q10
 from queries.joins import q3, q8, q13, q20
 from queries.ranking import q18, q19
@@ -9,10 +11,9 @@ from queries.reports import q15, q16, q17
 from queries.stateless import q0, q1, q2, q14, q21, q22
 from queries.windowed import q5, q7, q11, q12
 from queries.winning import q4, q6, q9
-from streams import Query
 
-HOURS = 0.2
-"""Events a second, few enough for a query about the time of day to see all of a day."""
+HOURS = (0.2, 10_000)
+"""Events a second, few enough for a query about the time of day to see all of a day, and as many as are measured."""
 
 QUERIES = {
     query.name: query
@@ -31,7 +32,7 @@ QUERIES = {
         Query("q11", "user sessions", q11),
         Query("q12", "processing time windows", q12, by_the_clock=True),
         Query("q13", "bounded side input join", q13),
-        Query("q14", "calculation", q14, rate=HOURS),
+        Query("q14", "calculation", q14, rates=HOURS),
         Query("q15", "bidding statistics report", q15, key=1),
         Query("q16", "channel statistics report", q16, key=2),
         Query("q17", "auction statistics report", q17, key=2),

@@ -51,9 +51,10 @@ class OneToMany(KeyedCoProcessFunction):
 
 
 def q3(streams: Streams) -> DataStream:
-    """SELECT P.name, P.city, P.state, A.id FROM auction A JOIN person P ON A.seller = P.id.
+    """Tell who sells something of a category in some states.
 
-    WHERE A.category = 10 AND P.state IN ('OR', 'ID', 'CA').
+    SELECT P.name, P.city, P.state, A.id FROM auction A JOIN person P ON A.seller = P.id
+    WHERE A.category = 10 AND P.state IN ('OR', 'ID', 'CA')
     """
     near = streams.people.filter(lambda person: person.state in ("OR", "ID", "CA"))
     items = streams.auctions.filter(lambda auction: auction.category == 10)
@@ -62,9 +63,12 @@ def q3(streams: Streams) -> DataStream:
 
 
 def q8(streams: Streams) -> DataStream:
-    """SELECT P.id, P.name, P.starttime FROM (... TUMBLE(person, 10 s)) P JOIN (... TUMBLE(auction, 10 s)) A.
+    """Tell who came and opened an auction in the same 10 seconds.
 
-    ON P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime, each pair once.
+    SELECT P.id, P.name, P.starttime
+    FROM (SELECT id, name, starttime, endtime FROM TUMBLE(person, 10 s) GROUP BY ALL) P
+    JOIN (SELECT seller, starttime, endtime FROM TUMBLE(auction, 10 s) GROUP BY ALL) A
+    ON P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime
     """
     grouped = streams.people.co_group(streams.auctions).where(lambda person: person.id)
     windows = grouped.equal_to(lambda auction: auction.seller).window(TumblingEventTimeWindows.of(WINDOW))
@@ -101,12 +105,20 @@ class Lookup(FlatMapFunction):
 
 
 def q13(streams: Streams) -> DataStream:
-    """SELECT B.auction, B.bidder, B.price, B.dateTime, S.value FROM bid B JOIN side_input S ON MOD(B.auction, 10000) = S.key."""
+    """Enrich bids from a table that does not change.
+
+    SELECT B.auction, B.bidder, B.price, B.dateTime, S.value
+    FROM bid B JOIN side_input FOR SYSTEM_TIME AS OF B.proctime AS S ON MOD(B.auction, 10000) = S.key
+    """
     return streams.bids.flat_map(Lookup(side_input(streams.folder)))
 
 
 def q20(streams: Streams) -> DataStream:
-    """SELECT B.*, A.* except its id FROM bid B JOIN auction A ON B.auction = A.id WHERE A.category = 10."""
+    """Add to bids for things of a category what they are for.
+
+    SELECT B.*, A.itemName, A.description, A.initialBid, A.reserve, A.dateTime, A.expires, A.seller, A.category, A.extra
+    FROM bid B JOIN auction A ON B.auction = A.id WHERE A.category = 10
+    """
     items = streams.auctions.filter(lambda auction: auction.category == 10)
     pairs = items.connect(streams.bids).key_by(lambda auction: auction.id, lambda bid: bid.auction).process(OneToMany())
     return pairs.map(lambda pair: (*pair[1], *pair[0][1:]))

@@ -26,7 +26,12 @@ def dearest(bid: Bid) -> Any:
 
 
 def q18(streams: Streams) -> DataStream:
-    """SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY bidder, auction ORDER BY dateTime DESC) AS r FROM bid) WHERE r <= 1."""
+    """Tell someone's last bid for an auction.
+
+    SELECT auction, bidder, price, channel, url, dateTime, extra
+    FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY bidder, auction ORDER BY dateTime DESC) AS rank_number FROM bid)
+    WHERE rank_number <= 1
+    """
     pairs = streams.bids.key_by(lambda bid: (bid.auction, bid.bidder))
     return pairs.reduce(lambda a, b: max(a, b, key=latest)).map(tuple)
 
@@ -52,5 +57,10 @@ class Highest(KeyedProcessFunction):
 
 
 def q19(streams: Streams) -> DataStream:
-    """SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) AS rank FROM bid) WHERE rank <= 10."""
+    """Tell the ten highest bids of an auction.
+
+    SELECT *
+    FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) AS rank_number FROM bid)
+    WHERE rank_number <= 10
+    """
     return streams.bids.key_by(lambda bid: bid.auction).process(Highest())

@@ -56,13 +56,20 @@ class Report(KeyedProcessFunction):
 
 
 def q15(streams: Streams) -> DataStream:
-    """SELECT day, count(*), count(*) FILTER (...), ..., count(distinct bidder), ..., count(distinct auction), ... FROM bid GROUP BY day."""
+    """Count bids, bidders and auctions of a day, by level of price.
+
+    SELECT day, count(*), count(*) FILTER (WHERE price < 10000), ..., count(distinct bidder), ..., count(distinct auction), ...
+    FROM bid GROUP BY DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS day
+    """
     bids = streams.bids.map(lambda bid: (day(bid.date_time), bid.date_time, bid.bidder, bid.auction, bid.price))
     return bids.key_by(lambda bid: bid[0]).process(Report()).map(lambda row: (row[0], *row[2:]))
 
 
 def q16(streams: Streams) -> DataStream:
-    """SELECT channel, day, max(minute), the counts of q15 FROM bid GROUP BY channel, day."""
+    """Count them of a channel and a day, and tell when the last one was.
+
+    SELECT channel, day, max(minute), the counts of q15 FROM bid GROUP BY channel, day
+    """
     bids = streams.bids.map(
         lambda bid: ((bid.channel, day(bid.date_time)), bid.date_time, bid.bidder, bid.auction, bid.price)
     )
@@ -70,7 +77,11 @@ def q16(streams: Streams) -> DataStream:
 
 
 def q17(streams: Streams) -> DataStream:
-    """SELECT auction, day, count(*), three counts by price, min(price), max(price), avg(price), sum(price) GROUP BY auction, day."""
+    """Tell the number and the prices of an auction's bids of a day.
+
+    SELECT auction, day, count(*), count(*) FILTER (WHERE price < 10000), ...,
+        min(price), max(price), avg(price), sum(price) FROM bid GROUP BY auction, day
+    """
 
     def prepared(bid: Any) -> Any:
         price, of = bid.price, level(bid.price)

@@ -20,17 +20,26 @@ def euros(dollars: int) -> Decimal:
 
 
 def q0(streams: Streams) -> DataStream:
-    """SELECT auction, bidder, price, dateTime, extra FROM bid."""
+    """Hand bids on.
+
+    SELECT auction, bidder, price, dateTime, extra FROM bid
+    """
     return streams.bids.map(lambda bid: (bid.auction, bid.bidder, bid.price, bid.date_time, bid.extra))
 
 
 def q1(streams: Streams) -> DataStream:
-    """SELECT auction, bidder, 0.908 * price, dateTime, extra FROM bid."""
+    """Convert prices from dollars to euros.
+
+    SELECT auction, bidder, 0.908 * price, dateTime, extra FROM bid
+    """
     return streams.bids.map(lambda bid: (bid.auction, bid.bidder, euros(bid.price), bid.date_time, bid.extra))
 
 
 def q2(streams: Streams) -> DataStream:
-    """SELECT auction, price FROM bid WHERE MOD(auction, 123) = 0."""
+    """Select the bids for some auctions.
+
+    SELECT auction, price FROM bid WHERE MOD(auction, 123) = 0
+    """
     return streams.bids.filter(lambda bid: bid.auction % 123 == 0).map(lambda bid: (bid.auction, bid.price))
 
 
@@ -43,9 +52,13 @@ def time_type(at: int) -> str:
 
 
 def q14(streams: Streams) -> DataStream:
-    """SELECT auction, bidder, 0.908 * price, CASE HOUR(dateTime) ..., dateTime, extra, count_char(extra, 'c').
+    """Find dear bids, and compute this and that.
 
-    FROM bid WHERE 0.908 * price > 1000000 AND 0.908 * price < 50000000.
+    SELECT auction, bidder, 0.908 * price,
+        CASE WHEN HOUR(dateTime) BETWEEN 8 AND 18 THEN 'dayTime'
+             WHEN HOUR(dateTime) <= 6 OR HOUR(dateTime) >= 20 THEN 'nightTime' ELSE 'otherTime' END,
+        dateTime, extra, count_char(extra, 'c')
+    FROM bid WHERE 0.908 * price > 1000000 AND 0.908 * price < 50000000
     """
     dear = streams.bids.filter(lambda bid: 1_000_000_000 < 908 * bid.price < 50_000_000_000)
     return dear.map(
@@ -70,14 +83,21 @@ def channel_id(channel: str, url: str) -> str | None:
 
 
 def q21(streams: Streams) -> DataStream:
-    """SELECT auction, bidder, price, channel, CASE lower(channel) ... ELSE REGEXP_EXTRACT(url, ...) END AS channel_id.
+    """Add the id of the channel; leave out bids without one.
 
-    FROM bid WHERE channel_id IS NOT NULL.
+    SELECT auction, bidder, price, channel,
+        CASE lower(channel) WHEN 'apple' THEN '0' WHEN 'google' THEN '1' WHEN 'facebook' THEN '2' WHEN 'baidu' THEN '3'
+            ELSE REGEXP_EXTRACT(url, '(&|^)channel_id=([^&]*)', 2) END AS channel_id
+    FROM bid WHERE channel_id IS NOT NULL
     """
     known = streams.bids.map(lambda bid: (*bid[:4], channel_id(bid.channel, bid.url)))
     return known.filter(lambda row: row[4] is not None)
 
 
 def q22(streams: Streams) -> DataStream:
-    """SELECT auction, bidder, price, channel, SPLIT_INDEX(url, '/', 3), ... 4, ... 5 FROM bid."""
+    """Take the folders out of addresses.
+
+    SELECT auction, bidder, price, channel, SPLIT_INDEX(url, '/', 3), SPLIT_INDEX(url, '/', 4), SPLIT_INDEX(url, '/', 5)
+    FROM bid
+    """
     return streams.bids.map(lambda bid: (*bid[:4], *bid.url.split("/")[3:6]))

@@ -64,7 +64,12 @@ class Largest(AggregateFunction):
 
 
 def q5(streams: Streams) -> DataStream:
-    """SELECT auction, num FROM (... count(*) AS num ... HOP(bid, 2 s, 10 s) GROUP BY auction, window) WHERE num is its window's max."""
+    """Tell, every 2 seconds, which auctions had the most bids in the last 10.
+
+    SELECT auction, num
+    FROM (SELECT auction, count(*) AS num, endtime FROM HOP(bid, 2 s, 10 s) GROUP BY auction, endtime) AS counts
+    WHERE num = (SELECT max(num) FROM counts AS others WHERE others.endtime = counts.endtime)
+    """
     windows = streams.bids.map(lambda bid: bid.auction).key_by(lambda auction: auction)
     counts = windows.window(SlidingEventTimeWindows.of(SIZE, SLIDE)).aggregate(
         Count(), lambda auction, window, counts: [(auction, count, window.end) for count in counts]
@@ -75,7 +80,12 @@ def q5(streams: Streams) -> DataStream:
 
 
 def q7(streams: Streams) -> DataStream:
-    """SELECT B.auction, B.bidder, B.price, B.dateTime, B.extra FROM bid B JOIN (... MAX(price) ... TUMBLE(bid, 10 s)) ON price."""
+    """Tell the highest bids of every 10 seconds.
+
+    SELECT B.auction, B.bidder, B.price, B.dateTime, B.extra
+    FROM bid B JOIN (SELECT MAX(price) AS price, starttime, endtime FROM TUMBLE(bid, 10 s) GROUP BY ALL) M
+    ON B.price = M.price AND B.dateTime >= M.starttime AND B.dateTime < M.endtime
+    """
     bids = streams.bids.map(lambda bid: (bid.auction, bid.bidder, bid.price, bid.date_time, bid.extra))
     windows = TumblingEventTimeWindows.of(SIZE)
     # In parallel by auction first, so that the one subtask that sees all auctions sees few bids of each.
@@ -85,7 +95,10 @@ def q7(streams: Streams) -> DataStream:
 
 
 def q11(streams: Streams) -> DataStream:
-    """SELECT bidder, count(*), SESSION_START, SESSION_END FROM bid GROUP BY bidder, SESSION(dateTime, 10 s)."""
+    """Count what people bid until they pause for 10 seconds.
+
+    SELECT bidder, count(*), SESSION_START, SESSION_END FROM bid GROUP BY bidder, SESSION(dateTime, 10 s)
+    """
     bidders = streams.bids.map(lambda bid: bid.bidder).key_by(lambda bidder: bidder)
     return bidders.window(EventTimeSessionWindows.with_gap(SIZE)).aggregate(
         Count(), lambda bidder, window, counts: [(bidder, count, window.start, window.end) for count in counts]
@@ -93,7 +106,10 @@ def q11(streams: Streams) -> DataStream:
 
 
 def q12(streams: Streams) -> DataStream:
-    """SELECT bidder, count(*), window_start, window_end FROM TUMBLE(bid, PROCTIME(), 10 s) GROUP BY bidder, window."""
+    """Count what people bid in 10 seconds by the clock.
+
+    SELECT bidder, count(*), starttime, endtime FROM TUMBLE(bid, PROCTIME(), 10 s) GROUP BY bidder, starttime, endtime
+    """
     bidders = streams.bids.map(lambda bid: bid.bidder).key_by(lambda bidder: bidder)
     return bidders.window(TumblingProcessingTimeWindows.of(SIZE)).aggregate(
         Count(), lambda bidder, window, counts: [(bidder, count, window.start, window.end) for count in counts]

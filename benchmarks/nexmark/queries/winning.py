@@ -81,7 +81,13 @@ def winners(streams: Streams) -> DataStream:
 
 
 def q4(streams: Streams) -> DataStream:
-    """SELECT category, AVG(final) FROM (SELECT MAX(B.price) AS final, A.category FROM auction A JOIN bid B ...) GROUP BY category."""
+    """Tell the average price at which things of a category are sold.
+
+    SELECT category, AVG(final)
+    FROM (SELECT A.id, A.category, MAX(B.price) AS final FROM auction A JOIN bid B
+          ON A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires GROUP BY A.id, A.category)
+    GROUP BY category
+    """
     finals = winners(streams).map(lambda pair: (pair[0].category, pair[1].price, 1))
     sums = finals.key_by(lambda row: row[0]).reduce(lambda a, b: (a[0], a[1] + b[1], a[2] + b[2]))
     return sums.map(lambda row: (row[0], row[1] // row[2]))
@@ -112,13 +118,23 @@ class LastPrices(KeyedProcessFunction):
 
 
 def q6(streams: Streams) -> DataStream:
-    """SELECT seller, AVG(final) OVER (PARTITION BY seller ORDER BY expires, id ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)."""
+    """Tell the average price of what a seller sold last, ten things at most.
+
+    SELECT seller, AVG(final) OVER (PARTITION BY seller ORDER BY expires, id ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)
+    FROM (the auctions of q4, with MAX(B.price) AS final)
+    """
     closed = winners(streams).map(lambda pair: (pair[0].seller, pair[0].expires, pair[0].id, pair[1].price))
     return closed.key_by(lambda row: row[0]).process(LastPrices())
 
 
 def q9(streams: Streams) -> DataStream:
-    """SELECT A.*, B.auction, B.bidder, B.price, B.dateTime, B.extra FROM auction A JOIN bid B ... where B is the best of its A."""
+    """Tell the winning bid of each auction.
+
+    SELECT A.*, B.auction, B.bidder, B.price, B.dateTime, B.extra
+    FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY A.id ORDER BY B.price DESC, B.dateTime) AS rownum
+          FROM auction A JOIN bid B ON A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires)
+    WHERE rownum <= 1
+    """
     return winners(streams).map(
         lambda pair: (*pair[0], pair[1].auction, pair[1].bidder, pair[1].price, pair[1].date_time, pair[1].extra)
     )
