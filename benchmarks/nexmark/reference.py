@@ -33,14 +33,14 @@ QUERIES = {
     "q3": """
         SELECT P.name, P.city, P.state, A.id FROM auction A JOIN person P ON A.seller = P.id
         WHERE A.category = 10 AND P.state IN ('OR', 'ID', 'CA')""",
-    "q4": f"SELECT category, sum(price) // count(*) FROM ({WINNERS}) GROUP BY category",
+    "q4": f"SELECT category, sum(price)::BIGINT // count(*) FROM ({WINNERS}) GROUP BY category",
     "q5": """
         WITH windows AS (
             SELECT auction, date_time // 2000 * 2000 - 2000 * back AS start, count(*) AS num
             FROM bid, range(5) AS r(back) GROUP BY ALL)
         SELECT auction, num FROM windows QUALIFY num = max(num) OVER (PARTITION BY start)""",
     "q6": f"""
-        SELECT seller, sum(price) OVER last_ten // count(*) OVER last_ten FROM ({WINNERS})
+        SELECT seller, (sum(price) OVER last_ten)::BIGINT // count(*) OVER last_ten FROM ({WINNERS})
         WINDOW last_ten AS (PARTITION BY seller ORDER BY expires, id ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)""",
     "q7": """
         SELECT auction, bidder, price, date_time, extra FROM bid

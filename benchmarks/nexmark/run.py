@@ -33,7 +33,7 @@ from rich.table import Table
 from rounds import machine
 from streams import Query, Streams
 
-from funken import Configuration, DiscardingSink, JobClient, JobExecutionError, StreamExecutionEnvironment
+from funken import Configuration, DiscardingSink, FunkenError, JobClient, StreamExecutionEnvironment
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results" / "nexmark.json"
@@ -96,7 +96,7 @@ def run(query: Query, args: argparse.Namespace, oracle: Oracle) -> dict[str, Any
         try:
             rows = check(query, lambda: environment(args.mode, args.width), args.seed, oracle, Path(first))
             return {"rows_checked": rows, **({} if args.check else measure(query, args, second))}
-        except (WrongResult, Stalled, JobExecutionError) as error:
+        except (WrongResult, Stalled, FunkenError) as error:
             return {"failed": f"{type(error).__name__}: {error}"}
 
 
