@@ -29,6 +29,7 @@ from events import Nexmark
 from protocol import Reading, Spec, Stalled, watch
 from queries.catalogue import QUERIES
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rounds import machine
 from streams import Query, Streams
@@ -113,12 +114,13 @@ def commit() -> str:
     return git.stdout.strip() or "unknown"
 
 
-def keep(mode: str, name: str, figures: dict[str, Any]) -> None:
+def keep(args: argparse.Namespace, name: str, figures: dict[str, Any]) -> None:
     """Put the figures of a query into the results."""
     document: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     document |= {"machine": machine(), "duckdb": environments.PACKAGES["duckdb"]}
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    document.setdefault("modes", {}).setdefault(mode, {})[name] = {**figures, "commit": commit(), "at": at}
+    told = {**figures, "parallelism": args.width, "events_checked": args.checked, "commit": commit(), "at": at}
+    document.setdefault("modes", {}).setdefault(args.mode, {})[name] = told
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(document, indent=1) + "\n")
 
@@ -151,10 +153,11 @@ def main() -> None:
             figures = run(QUERIES[name], args, oracle)
             failed |= "failed" in figures
             speed = f"{figures['events_per_s']:,.0f}" if "events_per_s" in figures else ""
-            table.add_row(name, QUERIES[name].title, f"{figures.get('rows_checked', '')}", figures.get("failed", speed))
-            console.print(f"{name}: {figures.get('failed') or figures['rows_checked']}  {speed}")
+            told = escape(figures.get("failed", speed))
+            table.add_row(name, QUERIES[name].title, f"{figures.get('rows_checked', '')}", told)
+            console.print(f"{name}: {figures.get('rows_checked', 'no')} rows checked  {told}")
             if not args.check:
-                keep(args.mode, name, figures)
+                keep(args, name, figures)
     console.print(table)
     sys.exit(failed)
 
