@@ -24,7 +24,7 @@ WORKERS = $$(($$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') + 1))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-fast test-simulation test-spark check docs bench bench-against bench-compare chaos simulate run clean
+.PHONY: help setup fmt lint types test test-fast test-simulation test-spark check docs bench bench-against bench-compare nexmark chaos simulate run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -102,6 +102,13 @@ DOCS ?=
 bench-compare: setup ## Funken beside PyFlink, Flink, Bytewax and Spark: ONLY=keyed SYSTEMS=funken,bytewax QUICK=1 FRESH=1 DOCS=1
 	@$(BIN)/python -W ignore benchmarks/compare --only '$(ONLY)' --systems '$(SYSTEMS)' $(if $(QUICK),--quick) \
 	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(FRESH),--fresh) $(if $(DOCS),--docs)
+
+QUERY ?=
+EVENTS ?=
+MODE ?= local
+nexmark: setup ## the Nexmark queries, checked with DuckDB, then measured: QUERY=q5 EVENTS=100000 MODE=local|batch|continuous
+	@$(BIN)/python -W ignore benchmarks/nexmark/run.py --query '$(QUERY)' --mode $(MODE) $(if $(EVENTS),--events $(EVENTS)) \
+	  $(if $(SECONDS),--seconds $(SECONDS))
 
 chaos: setup ## kill workers and the driver of a job on Spark, and compare what it wrote with what it should have
 	@$(BIN)/python -W ignore benchmarks/chaos.py

@@ -21,6 +21,7 @@ PACKAGES = {
     "pyflink": ["apache-flink==2.3.0", "setuptools<81"],
     "bytewax": ["bytewax==0.21.1"],
     "plots": ["matplotlib>=3.9,<4"],
+    "duckdb": ["duckdb==2.0.0"],
 }
 BESIDE = {"spark": ["protobuf>=5.29,<7"]}
 """Packages that join those of Funken's own environment: Spark's ``transformWithState`` speaks protobuf with its workers."""

@@ -1,0 +1,1 @@
+"""The queries, a few to a module; ``catalogue`` lists them."""

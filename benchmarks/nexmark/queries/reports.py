@@ -1,0 +1,95 @@
+"""q15, q16, q17: what happened on a day so far, told anew with every bid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from streams import Streams
+
+from funken import DataStream, KeyedProcessFunction, MapStateDescriptor, ValueStateDescriptor
+from funken.operators.context import RuntimeContext
+
+CHEAP, DEAR = 10_000, 1_000_000
+
+
+def day(at: int) -> str:
+    """Return the day of a time (ms)."""
+    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d")
+
+
+def minute(at: int) -> str:
+    """Return the time of day of a time (ms), to the minute."""
+    return datetime.fromtimestamp(at / 1000, UTC).strftime("%H:%M")
+
+
+def level(price: int) -> int:
+    """Return the level of a price: 1, 2 or 3."""
+    return 1 if price < CHEAP else 2 if price < DEAR else 3
+
+
+class Report(KeyedProcessFunction):
+    """Counts bids, bidders and auctions, each in all and by level of price; gives (key, latest minute, the 12 counts).
+
+    Bidders and auctions count once: the state has those that were seen.
+    """
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Get the state."""
+        self._report = runtime_context.get_state(ValueStateDescriptor("report"))
+        self._seen = runtime_context.get_map_state(MapStateDescriptor("seen"))
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        """Count a bid."""
+        _, at, bidder, auction, price = value
+        latest, *counts = self._report.value() or ("",) + (0,) * 12
+        for column in (0, level(price)):
+            counts[column] += 1
+            for first, number in ((4, bidder), (8, auction)):
+                if not self._seen.contains((first + column, number)):
+                    self._seen.put((first + column, number), True)
+                    counts[first + column] += 1
+        report = (max(latest, minute(at)), *counts)
+        self._report.update(report)
+        yield ctx.get_current_key(), *report
+
+
+def q15(streams: Streams) -> DataStream:
+    """Count bids, bidders and auctions of a day, by level of price.
+
+    SELECT day, count(*), count(*) FILTER (WHERE price < 10000), ..., count(distinct bidder), ..., count(distinct auction), ...
+    FROM bid GROUP BY DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS day
+    """
+    bids = streams.bids.map(lambda bid: (day(bid.date_time), bid.date_time, bid.bidder, bid.auction, bid.price))
+    return bids.key_by(lambda bid: bid[0]).process(Report()).map(lambda row: (row[0], *row[2:]))
+
+
+def q16(streams: Streams) -> DataStream:
+    """Count them of a channel and a day, and tell when the last one was.
+
+    SELECT channel, day, max(minute), the counts of q15 FROM bid GROUP BY channel, day
+    """
+    bids = streams.bids.map(
+        lambda bid: ((bid.channel, day(bid.date_time)), bid.date_time, bid.bidder, bid.auction, bid.price)
+    )
+    return bids.key_by(lambda bid: bid[0]).process(Report()).map(lambda row: (*row[0], *row[1:]))
+
+
+def q17(streams: Streams) -> DataStream:
+    """Tell the number and the prices of an auction's bids of a day.
+
+    SELECT auction, day, count(*), count(*) FILTER (WHERE price < 10000), ...,
+        min(price), max(price), avg(price), sum(price) FROM bid GROUP BY auction, day
+    """
+
+    def prepared(bid: Any) -> Any:
+        price, of = bid.price, level(bid.price)
+        return (bid.auction, day(bid.date_time)), 1, of == 1, of == 2, of == 3, price, price, price
+
+    def add(a: Any, b: Any) -> Any:
+        counts = (x + y for x, y in zip(a[1:5], b[1:5], strict=True))
+        return a[0], *counts, min(a[5], b[5]), max(a[6], b[6]), a[7] + b[7]
+
+    reports = streams.bids.map(prepared).key_by(lambda row: row[0]).reduce(add)
+    return reports.map(lambda row: (*row[0], *map(int, row[1:7]), row[7] // row[1], row[7]))

@@ -1,0 +1,58 @@
+"""The streams that the queries read, and what a query is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from events import Auction, Bid, Person
+
+from funken import DataStream, Sink, Source, StreamExecutionEnvironment, WatermarkStrategy
+
+
+class Streams:
+    """People, auctions and bids of one source; ``folder`` is where a query finds or puts files."""
+
+    def __init__(self, environment: StreamExecutionEnvironment, source: Source, folder: str) -> None:
+        # A split is in the order of event time, so nothing is late, however the splits are mixed.
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
+            lambda event, _: event.date_time
+        )
+        self.folder = folder
+        self._events = environment.from_source(source, strategy, "events")
+
+    @property
+    def people(self) -> DataStream:
+        """The people."""
+        return self._events.filter(lambda event: type(event) is Person).name("people")
+
+    @property
+    def auctions(self) -> DataStream:
+        """The auctions."""
+        return self._events.filter(lambda event: type(event) is Auction).name("auctions")
+
+    @property
+    def bids(self) -> DataStream:
+        """The bids."""
+        return self._events.filter(lambda event: type(event) is Bid).name("bids")
+
+
+@dataclass(frozen=True)
+class Query:
+    """A program, and how its result is to be read.
+
+    ``key`` is the number of leading fields that say which row of the result a record replaces; 0: every record is a row.
+    ``sink`` makes the sink of a query that is about one, and ``written`` reads what it wrote, both given the folder.
+    ``rates`` are how many events there are in a second of event time when the result is checked: few, so that there are many
+    windows, and as many as are measured, so that many happen in the same millisecond.
+    """
+
+    name: str
+    title: str
+    program: Callable[[Streams], DataStream]
+    key: int = 0
+    rates: tuple[float, ...] = (200, 10_000)
+    by_the_clock: bool = False
+    sink: Callable[[str], Sink] | None = None
+    written: Callable[[str], list[Any]] | None = None

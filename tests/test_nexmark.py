@@ -1,0 +1,193 @@
+"""The Nexmark programs without DuckDB: the events are what they should be, and what the check against DuckDB leans on holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from funken import DataGeneratorSource, StreamExecutionEnvironment
+
+BENCH = Path(__file__).parents[1] / "benchmarks" / "nexmark"
+
+
+@pytest.fixture(autouse=True)
+def bench(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCH))
+
+
+def local(parallelism=2):
+    return StreamExecutionEnvironment.create_local_environment(parallelism)
+
+
+def rows(program, events, tmp_path, parallelism=2):
+    """Run a program over events that are given, dealt out to the subtasks in turn."""
+    from streams import Streams
+
+    source = DataGeneratorSource(events.__getitem__, len(events))
+    with program(Streams(local(parallelism), source, str(tmp_path))).execute_and_collect() as found:
+        return list(found)
+
+
+def bid(auction=1, bidder=1, price=1, at=0, channel="c"):
+    from events import Bid
+
+    return Bid(auction, bidder, price, channel, "u", at, "")
+
+
+def auction(number, at, expires, seller=1):
+    from events import Auction
+
+    return Auction(number, "item", "", 1, 1, at, expires, seller, 10, "")
+
+
+def test_of_fifty_events_one_is_a_person_three_are_auctions_and_their_numbers_have_no_gaps():
+    from events import Auction, Nexmark, Person
+
+    events = [Nexmark().event(number) for number in range(500)]
+    assert Counter(type(event).__name__ for event in events) == {"Person": 10, "Auction": 30, "Bid": 460}
+    assert [event.id for event in events if type(event) is Person] == list(range(1000, 1010))
+    assert [event.id for event in events if type(event) is Auction] == list(range(1000, 1030))
+    assert [event.date_time for event in events] == sorted(event.date_time for event in events)
+
+
+def test_an_event_depends_on_its_number_and_the_seed_and_on_nothing_else():
+    from events import Nexmark
+
+    numbers = range(2000, 2050)
+    first = [Nexmark(seed=5).event(number) for number in numbers]
+    assert [Nexmark(seed=5).event(number) for number in reversed(numbers)] == first[::-1]
+    assert not {*first} & {Nexmark(seed=6).event(number) for number in numbers}
+    assert Nexmark(rate=10).time(25) == Nexmark().start + 2500
+
+
+def test_half_of_the_bids_are_hot_and_the_others_are_for_auctions_of_the_time():
+    from events import AUCTIONS, EVERY, FIRST_AUCTION, IN_FLIGHT, LEAD, Bid, Nexmark
+
+    first = 400 * EVERY
+    made = [(number, Nexmark().event(number)) for number in range(first, first + 2000)]
+    bids = [(number, event) for number, event in made if type(event) is Bid]
+    hot = sum(event.auction % 100 == FIRST_AUCTION % 100 for _, event in bids)
+    assert 0.47 < hot / len(bids) < 0.55
+    assert 0.7 < sum(event.bidder % 100 == 1 for _, event in bids) / len(bids) < 0.8
+    for number, event in bids:
+        newest = FIRST_AUCTION + (number // EVERY + 1) * AUCTIONS - 1
+        assert event.auction % 100 == 0 or newest - IN_FLIGHT <= event.auction <= newest + LEAD
+        assert 100 <= event.price <= 100_000_000
+
+
+def test_subtasks_share_the_events():
+    from events import Nexmark
+
+    source = Nexmark().source(300)
+    with local(3).from_source(source).execute_and_collect() as found:
+        assert Counter(found) == Counter(map(Nexmark().event, range(300)))
+
+
+def test_the_selection_against_a_line(tmp_path):
+    from events import Bid, Nexmark
+    from queries.stateless import q2
+
+    events = list(map(Nexmark().event, range(4000)))
+    right = [(e.auction, e.price) for e in events if type(e) is Bid and e.auction % 123 == 0]
+    assert sorted(rows(q2, events, tmp_path)) == sorted(right) != []
+
+
+def test_winning_bids_against_a_few_lines(tmp_path):
+    from events import Auction, Bid, Nexmark
+    from queries.winning import q9
+
+    events = list(map(Nexmark(seed=3, rate=10_000).event, range(1500)))
+    winners = {}
+    for each in (event for event in events if type(event) is Auction):
+        bids = [e for e in events if type(e) is Bid and e.auction == each.id]
+        valid = [e for e in bids if each.date_time <= e.date_time <= each.expires]
+        if valid:
+            best = min(valid, key=lambda e: (-e.price, e.date_time, e.bidder))
+            winners[each.id] = (*each, each.id, best.bidder, best.price, best.date_time, best.extra)
+    found = {row[0]: row for row in rows(q9, events, tmp_path, parallelism=3)}
+    assert found == winners != {}
+
+
+def test_of_equal_bids_the_earlier_one_wins_and_the_last_moment_counts(tmp_path):
+    from queries.winning import q9
+
+    events = [auction(7, 0, 10), bid(7, 1, price=5, at=1), bid(7, 2, price=5, at=3), bid(7, 3, price=9, at=11)]
+    assert [row[11:13] for row in rows(q9, events, tmp_path, parallelism=1)] == [(1, 5)]
+    events = [auction(7, 0, 10), bid(7, 1, price=5, at=1), bid(7, 4, price=6, at=10), bid(7, 3, price=9, at=11)]
+    assert [row[11:13] for row in rows(q9, events, tmp_path, parallelism=1)] == [(4, 6)]
+
+
+def test_bids_that_come_before_their_auction_count_if_they_were_not_made_before_it(tmp_path):
+    from queries.winning import q9
+
+    events = [bid(7, 1, price=9, at=4), bid(7, 2, price=5, at=5), auction(7, 5, 9), bid(1, at=6)]
+    assert [row[11:13] for row in rows(q9, events, tmp_path, parallelism=1)] == [(2, 5)]
+
+
+def test_auctions_and_bids_that_are_equally_hot_are_all_told(tmp_path):
+    from queries.windowed import q5, q7
+
+    events = [bid(1, price=3), bid(1, price=3, at=5), bid(2, price=3), bid(2, price=2), bid(3)]
+    assert Counter(rows(q5, events, tmp_path)) == {(1, 2): 5, (2, 2): 5}
+    assert sorted(row[:4] for row in rows(q7, events, tmp_path)) == [(1, 1, 3, 0), (1, 1, 3, 5), (2, 1, 3, 0)]
+
+
+def test_the_ranks_of_an_auction_are_those_of_the_last_word(tmp_path):
+    from checking import last_of_each
+    from queries.ranking import q19
+
+    events = [bid(1, price=price, at=at) for at, price in enumerate([3, 9, 1, *range(20, 31)])]
+    told = last_of_each(rows(q19, events, tmp_path), 2)
+    assert sorted((row[1], row[3]) for row in told) == [(rank, 31 - rank) for rank in range(1, 11)]
+
+
+def test_the_check_takes_what_is_right_and_nothing_else():
+    from checking import WrongResult, compare, last_of_each, without_clock
+
+    right = [("a", 1), ("a", 1), ("b", 2)]
+    assert compare("q", right[::-1], right) == 3
+    for wrong in (right[1:], [*right, ("a", 1)], [*right[1:], ("c", 1)]):
+        with pytest.raises(WrongResult, match="q: of 3 rows"):
+            compare("q", wrong, right)
+    with pytest.raises(WrongResult, match="proves nothing"):
+        compare("q", [], [])
+    assert last_of_each([("a", 1), ("b", 1), ("a", 2)], 1) == [("a", 2), ("b", 1)]
+
+    good = [(1, 3, 10_000, 20_000), (2, 1, 10_000, 20_000), (1, 4, 20_000, 30_000)]
+    assert without_clock("q", good, begin=15_000, end=25_000) == [(1, 7), (2, 1)]
+    for window in (good[0], (3, 1, 0, 10_000), (3, 1, 15_000, 25_000), (3, 1, 30_000, 40_000)):
+        with pytest.raises(WrongResult):
+            without_clock("q", [*good, window], begin=15_000, end=25_000)
+
+
+def test_each_query_has_a_reference():
+    from queries.catalogue import QUERIES
+    from reference import QUERIES as REFERENCES
+
+    assert list(QUERIES) == [f"q{number}" for number in range(23)]
+    assert {*QUERIES} == {*REFERENCES}
+
+
+def test_of_a_closed_auction_and_of_bids_that_cannot_count_nothing_is_kept():
+    from queries.winning import Winners
+
+    from funken.operators.calls import Call
+    from funken.operators.coprocess import KeyedCoProcess
+    from funken.testing import OperatorHarness
+
+    spec = KeyedCoProcess(Call(Winners(), None, rich=True), Call(lambda a: a.id), Call(lambda b: b.auction))
+    harness = OperatorHarness(spec, keyed=True)
+    nothing = harness.snapshot()["keyed"]["groups"]
+    harness.feed_second(bid(7, at=3), 3)
+    assert harness.snapshot()["keyed"]["groups"] != nothing
+    harness.watermark(3)
+    assert harness.snapshot()["keyed"]["groups"] == nothing
+    harness.feed(auction(7, 4, 9), 4)
+    harness.feed_second(bid(7, at=9), 9)
+    harness.watermark(9)
+    harness.feed_second(bid(7, at=10), 10)
+    harness.watermark(10)
+    assert harness.output == [(auction(7, 4, 9), bid(7, at=9))]
+    assert harness.snapshot()["keyed"]["groups"] == nothing
