@@ -9,6 +9,7 @@ The session is Funken's own: the first job starts it, every other uses it, the e
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 
@@ -34,6 +35,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "ways(*modes): run in these ways only")
+    # A shell that runs the tests in the background has SIGINT ignored, also for the programs that tests send it to.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_generate_tests(metafunc):

@@ -127,16 +127,16 @@ def rot(folder, checkpoint):
 
 
 def crashed(environment, folder):
-    """Leave a job that has failed, with two checkpoints."""
+    """Leave a job that has failed, with two checkpoints, or three if one more was complete just then."""
     with pytest.raises(JobExecutionError, match="as planned"):
         program(environment, folder, 3_000, breaks=True).execute()
-    assert len(kept(folder)) == 2
+    assert len(kept(folder)) in (2, 3)
     return sorted(kept(folder))
 
 
 @pytest.mark.ways("local")
 def test_a_rotten_checkpoint_is_refused_and_the_one_before_it_used(mode, environment, folder, caplog):
-    _, newest = crashed(environment, folder)
+    newest = crashed(environment, folder)[-1]
     rot(folder, newest)
 
     with caplog.at_level(logging.WARNING):
