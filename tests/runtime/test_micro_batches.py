@@ -13,6 +13,7 @@ from funken import (
     ProcessWindowFunction,
     StreamExecutionEnvironment,
     TumblingEventTimeWindows,
+    WatermarkGenerator,
     WatermarkStrategy,
 )
 from funken.checkpoint.events import Outcome
@@ -128,6 +129,25 @@ def test_windows_fire_at_the_end_of_the_batch_that_completes_them(rows, at, para
         sums[key, moment // 10 * 10] += n
     found = run_batches(build, [*cut(rows, at), [("end", 0, 1000)] * 4], parallelism, strategy)
     assert sorted(found) == sorted((key, start, total) for (key, start), total in sums.items())
+
+
+class AtOnes(WatermarkGenerator):
+    """Only some rows say how far event time is."""
+
+    def on_event(self, event, event_timestamp, output):
+        if event.n == 1:
+            output.emit_watermark(event_timestamp)
+
+    def on_periodic_emit(self, output):
+        pass
+
+
+def test_a_subtask_whose_rows_told_no_time_holds_it_back_and_one_without_rows_does_not():
+    strategy = WatermarkStrategy.for_generator(AtOnes).with_timestamp_assigner(lambda row, _: row.at)
+    told, untold = [("b", 1, 50), ("b", 1, 51)], [("a", 0, 1), ("a", 0, 2)]
+    assert run_batches(windows, [untold + told], 2, strategy) == []
+    assert run_batches(windows, [untold, [], told], 1, strategy) == [("a", 0, 0)]
+    assert run_batches(windows, [told, [("b", 1, 75)]], 2, strategy) == [("b", 50, 2)]
 
 
 def test_a_batch_that_is_given_again_is_not_run_again(tmp_path):

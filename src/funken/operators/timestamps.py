@@ -23,6 +23,8 @@ class Stamper:
         self.progress = WatermarkProgress(strategy)
         self.progress.watermark = operator.current_watermark  # of a snapshot, if the operator starts from one
         self._told_idle = False
+        #: whether there was a record since the start
+        self._saw = False
         self._pausing = operator.context.pausing
         self._due: int | None = None
         if strategy.generator is not None and self._interval > 0 and not self._pausing:
@@ -41,6 +43,7 @@ class Stamper:
         if strategy.generator is None:
             output.emit(values, timestamps)
             return
+        self._saw = True
         now = self._operator.context.processing_time()
         stamps = timestamps if timestamps is not None else [MIN_TIMESTAMP] * len(values)
         self.wake()
@@ -82,13 +85,13 @@ class Stamper:
         self._ask(now)
 
     def settle(self) -> None:
-        """The micro-batch has come to its end: say how far event time is, or that there was nothing to tell it from."""
+        """The micro-batch has come to its end: say how far event time is, or that there was no record."""
         self._pausing = False
         before = self._operator.current_watermark
         self._ask(self._operator.context.processing_time())
         if self.progress.watermark > before == self._operator.current_watermark:
             self.advance()  # of a generator that had told during the batch
-        elif self._strategy.generator is not None and self.progress.empty:
+        elif self._strategy.generator is not None and not self._saw:
             self._operator.output.idle(True)
 
     def _ask(self, now: int) -> None:

@@ -53,7 +53,7 @@ class MicroBatchRunner(BatchRunner):
                 query = (
                     frame.writeStream.queryName(f"{job.plan.name} {job.settings.job_id[:8]}")
                     .foreachBatch(lambda rows, number: self._batch(job, settings, program, rows, number))
-                    .option("checkpointLocation", f"{folder.rstrip('/')}/{job.settings.job_id}.spark")
+                    .option("checkpointLocation", log_beside(folder, job.settings.job_id))
                     .trigger(**({"availableNow": True} if once else {"processingTime": every}))
                     .start()
                 )
@@ -107,6 +107,17 @@ class MicroBatchRunner(BatchRunner):
             job.checkpoints = None
             job.master.over = False  # the next batch may fail, and be run again
             checkpoints.stopped(outcome)
+
+
+def log_beside(folder: str, job_id: str) -> str:
+    """Return where Spark's log of offsets goes, in the spelling that Spark has for the scheme.
+
+    >>> log_beside("/checkpoints/", "orders"), log_beside("s3://bucket/checkpoints", "orders")
+    ('/checkpoints/orders.spark', 's3a://bucket/checkpoints/orders.spark')
+    """
+    if folder.startswith("s3://"):  # as Arrow and Flink say; to Hadoop it is another file system
+        folder = folder.replace("s3://", "s3a://", 1)
+    return f"{folder.rstrip('/')}/{job_id}.spark"
 
 
 @contextmanager

@@ -260,11 +260,6 @@ class WatermarkProgress:
             self._outputs[split] = WatermarkOutput()
             self._active_at[split] = now
 
-    @property
-    def empty(self) -> bool:
-        """Whether no split has said how far it is."""
-        return all(output.watermark == MIN_TIMESTAMP for output in self._outputs.values())
-
     def remove(self, split: str) -> None:
         """A split ended: it counts no more."""
         for of in (self._generators, self._outputs, self._active_at):
