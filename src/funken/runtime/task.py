@@ -11,45 +11,34 @@ the number of records: orders, ticks and flushes get their turn.
 
 from __future__ import annotations
 
-import pickle
 from collections import deque
-from collections.abc import Callable, Collection
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
-from funken.checkpoint.events import Stop
 from funken.connectors.rows import RowsReader
-from funken.ids import MAX_WATERMARK, CheckpointId
+from funken.ids import MAX_WATERMARK
 from funken.metrics.latency import bucket_of
-from funken.metrics.registry import MetricGroup
 from funken.operators.base import Timestamps, Values
-from funken.operators.context import OperatorContext
 from funken.operators.source import SourceOperator
-from funken.plan.nodes import Node
-from funken.plan.physical import PhysicalPlan, Vertex
+from funken.plan.physical import PhysicalPlan
 from funken.runtime.backends import TaskBackends
+from funken.runtime.barriers import Barriers, Work
 from funken.runtime.blame import Guard, blame
+from funken.runtime.contexts import Contexts
 from funken.runtime.ended import EndedChain
-from funken.runtime.hosting import Hosted, Hosting, give_back
-from funken.runtime.inflight import OVERTAKES, Channel, Recorder
+from funken.runtime.hosting import Hosted, Hosting
 from funken.runtime.messages import (
     AddSplits,
     Align,
     Begin,
     CheckpointAborted,
     CheckpointComplete,
-    Collected,
     Finished,
     Measured,
     Order,
-    Prepared,
-    Printed,
     Queued,
-    Reached,
     Report,
-    Savepoint,
     SplitsFound,
-    SplitsWanted,
     TaskId,
     Throttle,
     TriggerCheckpoint,
@@ -57,12 +46,9 @@ from funken.runtime.messages import (
 from funken.runtime.outputs import Born
 from funken.runtime.queueing import Queueing
 from funken.runtime.settings import TaskSettings
-from funken.runtime.snapshots import Cuts, Snapshots
-from funken.runtime.wire import Header, Kind, content, decode_records, encode_collected, header
-from funken.state.keyed import KeyedStateStore
-from funken.state.keygroups import key_groups_of
+from funken.runtime.snapshots import Cuts
+from funken.runtime.wire import Header, Kind, content, decode_records, header
 from funken.timing.clock import Clock
-from funken.timing.timers import InternalTimerService
 
 _PIECE_SECONDS = 0.02
 _BEGIN_MILLIS = 100
@@ -82,87 +68,36 @@ class Task:
         self._settings = settings
         self._clock = clock
         self._report = report
-        self._wake = wake
         self._now = clock.now()
         self._born = Born()
         self._queueing = Queueing(settings.queueing_target / 1000)
         self._edges = plan.edges
-        self._work: deque[tuple[Hosted, Header, Values, Timestamps]] = deque()
+        self._work: deque[Work] = deque()
         self._piece = settings.block_records
         self._relayed_ends = 0
         self._told_finished = False
         self._may_read = not settings.together
-        self._metrics_of: dict[int, MetricGroup] = {}
         self._backends = TaskBackends(settings.state, task.subtask)
+        self._contexts = Contexts(task, settings, self._backends, lambda: self._now, report, wake)
         hosting = Hosting(plan, task, settings, self.outbox, self._born)
-        self.hosted = hosting.build(self._context)
-        self._sources = [hosted for hosted in self.hosted.values() if hosted.source is not None]
-        self._live_sources = list(self._sources)
+        self.hosted = hosting.build(self._contexts.make)
+        self._live_sources = [hosted for hosted in self.hosted.values() if hosted.source is not None]
         self._relays_expected = hosting.relays()
-        self._deliver = deliver
-        self._snapshots: Snapshots | None = None
-        if settings.checkpoints is not None:
-            self._snapshots = Snapshots(settings.checkpoints, plan.stable_ids, task.subtask)
-            for hosted in self.hosted.values():
-                hosted.chain.snapshot = partial(self._cut, hosted)
-        self._cut_by: dict[int, set[int]] = {}
-        self._overtake_after = None if settings.checkpoints is None else settings.checkpoints.overtake_after
-        self._names = hosting.names
-        #: vertices where something is written down that a barrier overtakes
-        self._recording: list[Hosted] = []
-        if self._overtake_after is not None:
-            for hosted in self.hosted.values():
-                if hosted.gate is not None:
-                    hosted.gate.let_overtake(
-                        hosting.firm(hosted.vertex), partial(self._overtake, hosted), lambda: self._now,
-                        self._overtake_after,
-                    )  # fmt: skip
         self._flushing = hosting.flushing
-        self._savepoints = hosting.savepoints
-        #: vertices that do nothing any more, since they were cut for the savepoint that the job is stopped with
-        self._still: dict[int, int] = {}
-
-    def _context(self, vertex: Vertex, node: Node) -> OperatorContext:
-        subtask, width, limit = self.id.subtask, vertex.parallelism, vertex.max_parallelism
-        operator = node.id
-        self._metrics_of[operator] = metrics = MetricGroup()
-        context = OperatorContext(
-            operator=node.name,
-            subtask=subtask,
-            parallelism=width,
-            max_parallelism=limit,
-            processing_time=lambda: self._now,
-            attempt=self._settings.attempt,
-            batch=self._settings.batch,
-            pausing=self._settings.pausing,
-            auto_watermark_interval=self._settings.auto_watermark_interval,
-            job_parameters=self._settings.job_parameters,
-            checkpointing=self._settings.checkpoints is not None,
-            metrics=metrics,
-            report=lambda kind, payload: self._operator_report(operator, kind, payload),
-            wake=self._wake,
+        self._deliver = deliver
+        self._barriers = Barriers(
+            plan, settings.checkpoints, task.subtask, hosting, self._work, self._over, lambda: self._now, deliver
         )
-        if node.keyed:
-            groups = key_groups_of(subtask, limit, width)
-            context.keyed = KeyedStateStore(limit, groups, lambda: self._now, self._backends.make(context, groups))
-            context.timers = InternalTimerService(lambda: self._now, limit, groups, context.checkpointing)
-        return context
 
     # ---- life
 
     def open(self) -> None:
         """Open every operator, downstream ones first."""
         with self._guard():
-            for hosted in self.hosted.values():
-                if self._snapshots is not None:
-                    watermark = self._snapshots.restore(hosted.chain)
-                    if watermark is not None and hosted.gate is not None:
-                        hosted.gate.combined = watermark
+            self._barriers.restore()
             for hosted in reversed(list(self.hosted.values())):
                 hosted.chain.open()
-            if self._snapshots is not None:
-                for hosted in self.hosted.values():
-                    give_back(hosted, self._plan, self._names, self._snapshots.in_flight(hosted.chain), self._take)
+            self._barriers.give_back(self._take)
 
     @property
     def finished(self) -> bool:
@@ -192,15 +127,12 @@ class Task:
     @property
     def looks_ahead(self) -> bool:
         """Whether blocks are to be received although others wait: a barrier among them overtakes these."""
-        return self._overtake_after is not None
+        return self._barriers.overtake_after is not None
 
     @property
     def awaits_barriers(self) -> bool:
         """Whether some barriers of an unaligned checkpoint have come, and others have not."""
-        return bool(self._recording) or (
-            self.looks_ahead
-            and any(hosted.gate is not None and hosted.gate.aligning for hosted in self.hosted.values())
-        )
+        return self._barriers.awaited
 
     def close(self) -> None:
         """Close every operator; errors of user code surface here only if nothing failed before."""
@@ -227,7 +159,10 @@ class Task:
             return
         hosted = self.hosted[edge.target]
         if head.kind == Kind.BARRIER:
-            self._receive_barrier(hosted, head, content(data))
+            overtakes = self._barriers.read(head.number, content(data))
+            self._take(hosted, head, [], None)
+            with self._guard():
+                self._barriers.announce(hosted, head, overtakes)
             return
         if head.kind != Kind.DATA:
             self._take(hosted, head, [], None)
@@ -243,20 +178,8 @@ class Task:
 
     def _take(self, hosted: Hosted, head: Header, values: Values, timestamps: Timestamps) -> None:
         self._work.append((hosted, head, values, timestamps))
-        if self._recording and hosted.recorder is not None:
-            hosted.recorder.take(head, values, timestamps)
-            self._hand_in()
-
-    def _receive_barrier(self, hosted: Hosted, head: Header, details: bytes) -> None:
-        overtakes = details == OVERTAKES
-        if details and not overtakes:
-            self._savepoints[head.number] = pickle.loads(details)
-        self._take(hosted, head, [], None)
-        if self._overtake_after is not None and head.number not in self._savepoints:
-            assert hosted.gate is not None
-            with self._guard():
-                hosted.gate.announce((head.edge, head.upstream), head.number, overtakes)
-            self._hand_in()
+        if self._barriers.recording:
+            self._barriers.take(hosted, head, values, timestamps)
 
     def step(self) -> None:
         """Handle one piece of what was received."""
@@ -276,7 +199,7 @@ class Task:
                     gate.idle(channel, bool(head.number))
                 case Kind.BARRIER:
                     gate.barrier(channel, head.number)
-                    self._hand_in()
+                    self._barriers.hand_in()
                 case Kind.END:
                     gate.end(channel, bool(head.number))
         self._check_finished()
@@ -299,7 +222,7 @@ class Task:
 
     def poll(self) -> int | None:
         """Let every source read once; return ms to wait (0: go on at once), ``None`` if no source is left."""
-        if self._still or not self._may_read:
+        if self._barriers.still or not self._may_read:
             return _BEGIN_MILLIS
         pause = self._queueing.pause(self._clock.wall())
         if pause:
@@ -359,7 +282,7 @@ class Task:
         with self._guard():
             self._backends.watch(now)
             for hosted in self.hosted.values():
-                if hosted.vertex.id in self._still:
+                if hosted.vertex.id in self._barriers.still:
                     continue
                 at = hosted.chain.next_tick()
                 if at is not None and at <= now:
@@ -368,10 +291,10 @@ class Task:
                     at = hosted.chain.next_tick()
                 if at is not None and not self._over(hosted):
                     due = at if due is None else min(due, at)
-                if hosted.gate is not None and self._overtake_after:
+                if hosted.gate is not None and self._barriers.overtake_after:
                     at = hosted.gate.advance(now)
                     due = due if at is None else at if due is None else min(due, at)
-            self._hand_in()
+            self._barriers.hand_in()
             at = self._flushing.advance(now)
         return at if due is None else due if at is None else min(due, at)
 
@@ -399,12 +322,13 @@ class Task:
                     with self._guard():
                         source.add_splits(splits, no_more)
             case TriggerCheckpoint(checkpoint, savepoint):
-                self._trigger(checkpoint, savepoint)
+                with self._guard():
+                    self._barriers.trigger(checkpoint, savepoint, list(self._live_sources))
             case CheckpointComplete(checkpoint):
-                if self._snapshots is not None:
-                    self._snapshots.complete(CheckpointId(checkpoint))
+                self._barriers.complete(checkpoint)
             case CheckpointAborted(checkpoint):
-                self._give_up(checkpoint)
+                with self._guard():
+                    self._barriers.give_up(checkpoint)
             case Begin():
                 self._may_read = True
             case Align(operator, allowed):
@@ -424,81 +348,6 @@ class Task:
                 return hosted.source
         return None
 
-    # ---- checkpoints
-
-    def _trigger(self, checkpoint: int, savepoint: Savepoint | None) -> None:
-        if savepoint is not None:
-            self._savepoints[checkpoint] = savepoint
-        with self._guard():
-            for hosted in list(self._live_sources):
-                if savepoint is not None and savepoint.stop is Stop.DRAIN:
-                    hosted.chain.watermark(MAX_WATERMARK)
-                if savepoint is None and self._overtake_after == 0:
-                    self._overtake(hosted, checkpoint, ())
-                hosted.chain.barrier(checkpoint)
-            self._hand_in()
-
-    def _cut(self, hosted: Hosted, checkpoint: int) -> None:
-        assert self._snapshots is not None
-        savepoint = self._savepoints.get(checkpoint)
-        if savepoint is not None and savepoint.stop is not None:
-            if savepoint.stop is Stop.DRAIN:
-                hosted.chain.drain(hosted.gate.inputs if hosted.gate else 0)
-            self._still[hosted.vertex.id] = checkpoint
-        self._snapshots.cut(hosted.chain, CheckpointId(checkpoint))
-        if hosted.recorder is None or hosted.recorder.checkpoint != checkpoint:  # else what is in flight is missing yet
-            self._cut_by.setdefault(checkpoint, set()).add(hosted.vertex.id)
-            self._deliver_if_all_cut()
-
-    def _overtake(self, hosted: Hosted, checkpoint: int, waiting: Collection[Channel]) -> None:
-        """A vertex is about to be cut before the barriers of these channels were handled, or even received."""
-        recorder = hosted.recorder = Recorder(checkpoint, waiting)
-        for other, head, values, timestamps in self._work if waiting else ():
-            if other is hosted:
-                recorder.take(head, values, timestamps)
-        if hosted not in self._recording:
-            self._recording.append(hosted)
-
-    def _hand_in(self) -> None:
-        """Complete the cuts of vertices where everything is written down that the barrier has overtaken."""
-        for hosted in [each for each in self._recording if each.recorder and not each.recorder.waiting]:
-            self._recording.remove(hosted)
-            recorder = hosted.recorder
-            assert recorder is not None and self._snapshots is not None
-            if not recorder.void and self._snapshots.add_in_flight(
-                hosted.chain, CheckpointId(recorder.checkpoint), recorder.by_operator(self._edges, self._names)
-            ):
-                self._cut_by.setdefault(recorder.checkpoint, set()).add(hosted.vertex.id)
-                self._deliver_if_all_cut()
-
-    def _deliver_if_all_cut(self) -> None:
-        """Hand over the checkpoints that every vertex has cut; one that has ended is cut as it is."""
-        for checkpoint, cut in sorted(self._cut_by.items()):
-            missing = [hosted for number, hosted in self.hosted.items() if number not in cut]
-            if all(self._over(hosted) for hosted in missing):
-                assert self._snapshots is not None
-                assert self._deliver is not None
-                for hosted in missing:
-                    self._snapshots.cut(hosted.chain, CheckpointId(checkpoint), ended=True)
-                for older in [number for number in self._cut_by if number <= checkpoint]:
-                    del self._cut_by[older]
-                savepoint = self._savepoints.get(checkpoint)
-                for older in [number for number in self._savepoints if number < checkpoint]:
-                    del self._savepoints[older]  # this one is still needed: its barrier is yet to be passed on
-                self._deliver(self._snapshots.take(CheckpointId(checkpoint), savepoint))
-
-    def _give_up(self, checkpoint: int) -> None:
-        self._savepoints.pop(checkpoint, None)
-        self._still = {vertex: by for vertex, by in self._still.items() if by != checkpoint}
-        self._recording = [each for each in self._recording if each.recorder and each.recorder.checkpoint != checkpoint]
-        if self._snapshots is not None:
-            self._cut_by.pop(checkpoint, None)
-            self._snapshots.give_up(CheckpointId(checkpoint))
-        with self._guard():
-            for hosted in self.hosted.values():
-                if hosted.gate is not None:
-                    hosted.gate.give_up(checkpoint)
-
     # ---- reports
 
     def measured(self) -> Measured:
@@ -510,51 +359,24 @@ class Task:
             if hosted.source is not None:
                 hosted.metrics.records_in = hosted.source.records
             for node in hosted.vertex.nodes:
-                user = self._metrics_of[node.id].snapshot()
+                user = self._contexts.metrics[node.id].snapshot()
                 if user:
                     hosted.metrics.user[node.name] = user
         return Measured(self.id, vertices={number: hosted.metrics.copy() for number, hosted in self.hosted.items()})
 
-    def _operator_report(self, operator: int, kind: str, payload: Any) -> None:
-        place = (self.id, operator, self.id.subtask)
-        match kind:
-            case "splits":
-                self._report(SplitsWanted(*place))
-            case "align":
-                group, watermark, drift = payload
-                self._report(Reached(*place, group=group, watermark=watermark, drift=drift))
-            case "print":
-                self._report(Printed(*place, lines=tuple(payload)))
-            case "collect":
-                name, records = payload
-                nodes = (node for hosted in self.hosted.values() for node in hosted.vertex.nodes)
-                origin = next(node.name for node in nodes if node.id == operator)
-                data = encode_collected(records, origin, self.id.subtask)
-                self._report(Collected(*place, sink=name, records=data))
-            case "commit":
-                self._report(Prepared(*place, committables=tuple(payload)))
-
     def _check_finished(self) -> None:
-        if self._cut_by:
-            self._deliver_if_all_cut()  # a vertex that has just ended is no longer waited for
+        if self._barriers.cut_by:
+            self._barriers.deliver_if_all_cut()  # a vertex that has just ended is no longer waited for
         if not self._told_finished and self.finished:
             self._told_finished = True
-            cuts = self._final_cuts()
+            with self._guard():
+                cuts = self._barriers.last()
             self.close()
             self._report(self.measured())
             if cuts is not None and self._deliver is not None:
                 self._deliver(cuts)
             else:
                 self._report(Finished(self.id))
-
-    def _final_cuts(self) -> Cuts | None:
-        if self._snapshots is None:
-            return None
-        last = self._snapshots.last
-        with self._guard():
-            for hosted in self.hosted.values():
-                self._snapshots.cut(hosted.chain, last, final=True)
-        return self._snapshots.take(last, final=True)
 
     # ---- failures
 

@@ -1,0 +1,81 @@
+"""Between a task and its operators: the context each is given, and what becomes of what it reports through it.
+
+An operator knows its driver only as ``report(kind, payload)``; here that becomes a message with the operator's place in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from funken.metrics.registry import MetricGroup
+from funken.operators.context import OperatorContext
+from funken.plan.nodes import Node
+from funken.plan.physical import Vertex
+from funken.runtime.backends import TaskBackends
+from funken.runtime.messages import Collected, Prepared, Printed, Reached, Report, SplitsWanted, TaskId
+from funken.runtime.settings import TaskSettings
+from funken.runtime.wire import encode_collected
+from funken.state.keyed import KeyedStateStore
+from funken.state.keygroups import key_groups_of
+from funken.timing.timers import InternalTimerService
+
+
+class Contexts:
+    """Makes the contexts of one task; ``now`` is the task's time (ms), ``wake`` gets its loop to look at it again."""
+
+    def __init__(
+        self, task: TaskId, settings: TaskSettings, backends: TaskBackends, now: Callable[[], int],
+        report: Callable[[Report], None], wake: Callable[[], None] | None,
+    ) -> None:  # fmt: skip
+        self._task = task
+        self._settings = settings
+        self._backends = backends
+        self._now = now
+        self._report = report
+        self._wake = wake
+        #: the metrics that functions of the user count, by operator
+        self.metrics: dict[int, MetricGroup] = {}
+
+    def make(self, vertex: Vertex, node: Node) -> OperatorContext:
+        """Make the context of one operator."""
+        subtask, width, limit = self._task.subtask, vertex.parallelism, vertex.max_parallelism
+        self.metrics[node.id] = metrics = MetricGroup()
+        context = OperatorContext(
+            operator=node.name,
+            subtask=subtask,
+            parallelism=width,
+            max_parallelism=limit,
+            processing_time=self._now,
+            attempt=self._settings.attempt,
+            batch=self._settings.batch,
+            pausing=self._settings.pausing,
+            auto_watermark_interval=self._settings.auto_watermark_interval,
+            job_parameters=self._settings.job_parameters,
+            checkpointing=self._settings.checkpoints is not None,
+            metrics=metrics,
+            report=lambda kind, payload: self._pass_on(node, kind, payload),
+            wake=self._wake,
+        )
+        if node.keyed:
+            groups = key_groups_of(subtask, limit, width)
+            context.keyed = KeyedStateStore(limit, groups, self._now, self._backends.make(context, groups))
+            context.timers = InternalTimerService(self._now, limit, groups, context.checkpointing)
+        return context
+
+    def _pass_on(self, node: Node, kind: str, payload: Any) -> None:
+        place = (self._task, node.id, self._task.subtask)
+        match kind:
+            case "splits":
+                self._report(SplitsWanted(*place))
+            case "align":
+                group, watermark, drift = payload
+                self._report(Reached(*place, group=group, watermark=watermark, drift=drift))
+            case "print":
+                self._report(Printed(*place, lines=tuple(payload)))
+            case "collect":
+                name, records = payload
+                data = encode_collected(records, node.name, self._task.subtask)
+                self._report(Collected(*place, sink=name, records=data))
+            case "commit":
+                self._report(Prepared(*place, committables=tuple(payload)))
