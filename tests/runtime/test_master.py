@@ -9,7 +9,8 @@ import pytest
 from funken import NumberSequenceSource, Sink, StreamExecutionEnvironment, WatermarkStrategy
 from funken.errors import JobExecutionError, OperatorFailed, TaskLost
 from funken.operators.sink import CollectSink
-from funken.runtime.master import Collector, JobMaster
+from funken.runtime.collecting import Collector
+from funken.runtime.master import JobMaster
 from funken.runtime.messages import (
     AddSplits,
     Collected,

@@ -23,8 +23,8 @@ from funken.checkpoint.restart import restart_strategy
 from funken.errors import InvalidProgram, JobCancelled, JobExecutionError, RestoreFailed
 from funken.ids import Millis
 from funken.plan.physical import PhysicalPlan
+from funken.runtime.collecting import Collector
 from funken.runtime.job import Job, Runner
-from funken.runtime.master import Collector
 from funken.timing.clock import SystemClock
 
 T = TypeVar("T")

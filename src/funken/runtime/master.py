@@ -1,4 +1,4 @@
-"""The driver's half of a job: hands out splits, gathers what tasks report, says when the job is over.
+"""The driver's half of a job: takes what tasks report, answers them, says when the job is over.
 
 It has no thread, socket or clock of its own: a runner feeds it reports and carries its orders. Calls may come from
 several threads (one per connection); one lock makes them one after the other.
@@ -9,12 +9,10 @@ from __future__ import annotations
 import pickle
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TextIO
 
 from funken.connectors.base import Sink, SplitEnumerator
-from funken.connectors.rows import RowsEnumerator
 from funken.errors import JobExecutionError, TaskLost
 from funken.ids import OperatorId
 from funken.operators.sink import CollectSink, WriterSink
@@ -22,8 +20,8 @@ from funken.operators.source import SourceSpec
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.alignment import Alignment
 from funken.runtime.attempts import Attempts
+from funken.runtime.collecting import Collector
 from funken.runtime.messages import (
-    AddSplits,
     Begin,
     Collected,
     Failed,
@@ -44,66 +42,9 @@ from funken.runtime.messages import (
     TaskId,
     Throttle,
 )
+from funken.runtime.splits import Splits
 
 Orders = list[tuple[TaskId, Order]]
-
-_COLLECT_BLOCKS = 64
-
-
-class Collector:
-    """Records on their way to the program: a bounded queue of blocks, so that a slow reader slows the job.
-
-    Nobody waits for ever: ``close`` wakes a writer that waits for room, and either end wakes the reader.
-    """
-
-    def __init__(self) -> None:
-        self.limit: float = _COLLECT_BLOCKS
-        """How many blocks may wait."""
-        self._blocks: deque[list[Any]] = deque()
-        self._changed = threading.Condition()
-        self._closed = False
-        self._ended = False
-
-    def put(self, records: list[Any], given_up: Callable[[], bool] = bool) -> None:
-        """Add a block; waits for room, unless the reader left or the attempt that it is from was given up."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or given_up() or len(self._blocks) < self.limit)
-            if not self._closed and not given_up():
-                self._blocks.append(records)
-                self._changed.notify_all()
-
-    def wake(self) -> None:
-        """Let whoever waits look again."""
-        with self._changed:
-            self._changed.notify_all()
-
-    def end(self) -> None:
-        """Tell the reader that nothing follows."""
-        with self._changed:
-            self._ended = True
-            self._changed.notify_all()
-
-    def close(self) -> None:
-        """The reader left: drop what is there and what comes."""
-        with self._changed:
-            self._closed = True
-            self._blocks.clear()
-            self._changed.notify_all()
-
-    def waiting(self) -> bool:
-        """Whether ``get`` would return a block at once."""
-        with self._changed:
-            return bool(self._blocks)
-
-    def get(self) -> list[Any] | None:
-        """Wait for the next block; ``None`` at the end."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._blocks or self._ended or self._closed)
-            if not self._blocks:
-                return None
-            block = self._blocks.popleft()
-            self._changed.notify_all()
-            return block
 
 
 class CheckpointObserver(Protocol):
@@ -144,7 +85,6 @@ class JobMaster:
         self.collectors: dict[str, Collector] = {}
         self.checkpoints: CheckpointObserver | None = None
         self.send: Callable[[TaskId, Order], None] = lambda task, order: None
-        self._restored: dict[OperatorId, Any] = {}
         self.holds = hold
         self.repeats = False
         """Whether Spark repeats tasks that fail; then a failure ends the job only when Spark gives up."""
@@ -155,31 +95,25 @@ class JobMaster:
         self._printing = threading.Lock()
         self._cancelled = False
         self._given_up = False
-        self._enumerators: dict[OperatorId, SplitEnumerator] = {}
-        self._given: dict[tuple[int, int], list[Any]] = {}
-        self._again: dict[tuple[int, int], list[Any]] = {}
         self._sinks: dict[OperatorId, Sink] = {}
         self._prepared: dict[OperatorId, list[Any]] = {}
         self._alignment = Alignment()
-        self._next_discovery: dict[OperatorId, int] = {}
+        enumerators: dict[OperatorId, SplitEnumerator] = {}
         for vertex in plan.vertices:
             for node in vertex.nodes:
                 if isinstance(node.spec, SourceSpec):
-                    self._enumerators[node.id] = node.spec.source.enumerator(vertex.parallelism)
+                    enumerators[node.id] = node.spec.source.enumerator(vertex.parallelism)
                 elif isinstance(node.spec, WriterSink):
                     self._sinks[node.id] = node.spec.sink
                 elif isinstance(node.spec, CollectSink):
                     self.collectors[node.spec.name] = Collector()
+        self._splits = Splits(plan.name, enumerators)
 
     # ---- life
 
     def check(self) -> None:
         """Look at every source and sink before anything runs; raise what they raise."""
-        for operator, enumerator in self._enumerators.items():
-            if operator in self._restored:
-                enumerator.restore(self._restored[operator])
-            else:
-                enumerator.start()
+        self._splits.start()
         for sink in self._sinks.values():
             sink.check()
 
@@ -223,30 +157,18 @@ class JobMaster:
 
         ``own``: it is a checkpoint of this very job, else the first batch begins. Raises if batches are missing.
         """
-        for operator, enumerator in self._enumerators.items():
-            if isinstance(enumerator, RowsEnumerator):
-                enumerator.batch = number
-                before = self._restored.get(operator, -1) if own else -1
-                if before + 1 != number and before != number:
-                    raise JobExecutionError(
-                        f"job {self.plan.name!r} is given micro-batch {number}, but its newest checkpoint is of batch "
-                        f"{before}: Spark's log of offsets and the checkpoints do not belong together. Put the missing "
-                        "checkpoint back, or start with another execution.job-id (from a checkpoint, with "
-                        "execution.state-recovery.path)."
-                    )
-                return bool(before != number)
-        return True
+        return self._splits.begin_micro_batch(number, own)
 
     # ---- checkpoints
 
     def restore_enumerators(self, snapshots: Mapping[OperatorId, Any]) -> None:
         """Let enumerators go on from snapshots instead of from the start; before ``check``."""
-        self._restored = {operator: value for operator, value in snapshots.items() if operator in self._enumerators}
+        self._splits.restore(snapshots)
 
     def trigger(self, tasks: Iterable[Any], order: Order) -> dict[OperatorId, Any]:
         """Send an order to tasks and return what the enumerators have not handed out, with nothing in between."""
         with self._lock:
-            snapshots = {operator: enumerator.snapshot() for operator, enumerator in self._enumerators.items()}
+            snapshots = self._splits.snapshot()
             for task in tasks:
                 self.send(task, order)
         return snapshots
@@ -300,7 +222,7 @@ class JobMaster:
             match report:
                 case SplitsWanted():
                     # Sent before the lock is free: what is handed out must not overtake the trigger of a checkpoint.
-                    self.send(report.task, self._splits(report))
+                    self.send(report.task, self._splits.give(report))
                 case Failed() if self.repeats and not (self._cancelled or self.over):
                     self._attempts.failed(report.task, _of_the_job(report.error))
                 case Failed():
@@ -359,25 +281,13 @@ class JobMaster:
         return orders
 
     def _begin(self, task: TaskId) -> Orders:
-        if task in self.started:  # a second attempt: what the first one read is read again
-            for place, splits in self._given.items():
-                if place[1] == task.subtask and task.level == 0:
-                    self._again[place] = splits
+        if task in self.started and task.level == 0:  # a second attempt
+            self._splits.give_again(task.subtask)
         self.started.add(task)
         if len(self.started) < len(self.tasks):
             return []
         self.all_started.set()
         return [(source, Begin()) for source in self.tasks if source.level == 0]
-
-    def _splits(self, report: SplitsWanted) -> AddSplits:
-        place = (report.operator, report.subtask)
-        again = self._again.pop(place, None)
-        if again:
-            return AddSplits(*place, splits=tuple(again))
-        splits = self._enumerators[OperatorId(report.operator)].next_splits(report.subtask)
-        if splits:
-            self._given.setdefault(place, []).extend(splits)
-        return AddSplits(*place, splits=tuple(splits or ()), no_more=splits is None)
 
     def _deliver(self, report: Report) -> None:
         match report:
@@ -403,17 +313,11 @@ class JobMaster:
     def discover(self, now: int) -> Orders:
         """Let enumerators look for new splits whose time it is; tell the source tasks if there are any."""
         orders: Orders = []
-        for operator, enumerator in self._enumerators.items():
-            interval = enumerator.discovery_interval
-            if interval is None:
-                continue
-            due = self._next_discovery.setdefault(operator, now + interval)
-            if now >= due:
-                self._next_discovery[operator] = now + interval
-                with self._lock:
-                    found = enumerator.discover(now)
-                if found:
-                    orders += [(task, SplitsFound(operator)) for task in self.tasks if task.level == 0]
+        for operator in self._splits.due(now):
+            with self._lock:
+                found = self._splits.discover(operator, now)
+            if found:
+                orders += [(task, SplitsFound(operator)) for task in self.tasks if task.level == 0]
         return orders
 
 
