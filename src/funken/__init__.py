@@ -21,7 +21,7 @@ from funken.api.co_functions import (
     ProcessJoinFunction,
 )
 from funken.api.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
-from funken.api.environment import RuntimeExecutionMode, StreamExecutionEnvironment
+from funken.api.environment import StreamExecutionEnvironment
 from funken.api.functions import (
     AggregateFunction,
     CheckpointedFunction,
@@ -35,12 +35,14 @@ from funken.api.functions import (
     ProcessFunction,
     ReduceFunction,
 )
-from funken.api.job import CloseableIterator, JobClient, JobExecutionResult, JobStatus
+from funken.api.job import JobClient
 from funken.api.joins import CoGroupedStreams, IntervalJoin, IntervalJoined, JoinedStreams
 from funken.api.keyed import KeyedStream
 from funken.api.options import CheckpointConfig, CheckpointingMode, ExecutionConfig, ExternalizedCheckpointRetention
+from funken.api.results import CloseableIterator, JobExecutionResult, JobStatus
 from funken.api.sinks import DataStreamSink
 from funken.api.stream import DataStream
+from funken.api.targets import RuntimeExecutionMode
 from funken.api.window_functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,

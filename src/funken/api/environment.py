@@ -6,14 +6,15 @@ knows a session that it passes on.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable
 from typing import Any
 
 from funken import config
-from funken.api.job import CloseableIterator, JobClient, JobExecutionResult, new_job_id
+from funken.api.job import JobClient, new_job_id
 from funken.api.options import CheckpointConfig, ExecutionConfig
+from funken.api.results import CloseableIterator, JobExecutionResult
 from funken.api.stream import DataStream
+from funken.api.targets import RuntimeExecutionMode, is_batch, target_of
 from funken.config import Configuration
 from funken.connectors.base import Source
 from funken.connectors.inline import CollectionSource
@@ -32,22 +33,6 @@ from funken.runtime.settings import TaskSettings
 from funken.timing.watermarks import WatermarkStrategy
 from funken.types.convert import converter
 from funken.types.info import declared
-
-
-class RuntimeExecutionMode(enum.Enum):
-    """Whether results come as they develop (STREAMING), or once; AUTOMATIC is BATCH if every source is bounded.
-
-    >>> def totals(mode):
-    ...     env = StreamExecutionEnvironment.create_local_environment(parallelism=1).set_runtime_mode(mode)
-    ...     with env.from_collection([1, 2, 3]).key_by(lambda n: "all").sum().execute_and_collect() as results:
-    ...         return list(results)
-    >>> totals(RuntimeExecutionMode.STREAMING), totals(RuntimeExecutionMode.BATCH)
-    ([1, 3, 6], [6])
-    """
-
-    STREAMING = 0
-    BATCH = 1
-    AUTOMATIC = 2
 
 
 class StreamExecutionEnvironment:
@@ -284,47 +269,6 @@ class StreamExecutionEnvironment:
 
     # ---- running
 
-    def _batch(self, plan: PhysicalPlan) -> bool:
-        mode = self._configuration.get(config.RUNTIME_MODE)
-        if mode == "batch" and not plan.bounded:
-            names = [v.source.name for v in plan.vertices if v.source and not v.source.spec.bounded]  # type: ignore[attr-defined]
-            raise InvalidProgram(
-                f"runtime mode BATCH cannot run unbounded sources, but {', '.join(map(repr, names))} never ends. Use "
-                "STREAMING or AUTOMATIC, or bound the source."
-            )
-        return mode == "batch" or (mode == "automatic" and plan.bounded)
-
-    def _target(self, batch: bool, plan: PhysicalPlan) -> str:
-        target = self._configuration.get(config.TARGET)
-        if self._frame is not None:
-            return self._target_of_rows(target, plan)
-        if target == "micro-batch":
-            raise InvalidProgram(
-                "execution.target 'micro-batch' is for streaming DataFrames; there is no from_spark()."
-            )
-        if target == "auto":
-            return "batch" if batch else "continuous"
-        if target == "batch" and not plan.bounded:
-            raise InvalidProgram("execution.target 'batch' cannot run unbounded sources; use 'continuous' or 'local'.")
-        return target
-
-    def _target_of_rows(self, target: str, plan: PhysicalPlan) -> str:
-        """Choose the one way in which a program that reads a DataFrame can run."""
-        needed = "micro-batch" if self._frame.isStreaming else "batch"
-        if target not in ("auto", needed):
-            kind = "streaming" if self._frame.isStreaming else "static"
-            raise InvalidProgram(
-                f"execution.target {target!r} cannot read a {kind} DataFrame; leave it 'auto', or set {needed!r}."
-            )
-        sources = [vertex.source for vertex in plan.vertices if vertex.source]
-        endless = [s.name for s in sources if not s.spec.bounded and not isinstance(s.spec.source, RowsSource)]  # type: ignore[attr-defined]
-        if endless:
-            raise InvalidProgram(
-                f"source {endless[0]!r} never ends, so it cannot be read beside a DataFrame. Read it with Spark and union "
-                "the two, or bound it."
-            )
-        return needed
-
     def compile(self, name: str | None = None) -> PhysicalPlan:
         """Compile the program as it stands, without running it.
 
@@ -381,7 +325,7 @@ class StreamExecutionEnvironment:
 
     def _submit(self, name: str | None) -> JobClient:
         draft = self._compile(self.graph, name, None)
-        target = self._target(self._batch(draft), draft)
+        target = target_of(self._configuration, draft, self._frame)
         runner = runner_for(target)
         return JobClient(self.job(name, runner, hold=target == "batch"), runner)
 
@@ -400,7 +344,7 @@ class StreamExecutionEnvironment:
         """
         conf = self._configuration
         plan = self._compile(self.graph, name, runner)
-        settings = TaskSettings.of(conf, conf.get(config.JOB_ID) or new_job_id(), self._batch(plan))
+        settings = TaskSettings.of(conf, conf.get(config.JOB_ID) or new_job_id(), is_batch(conf, plan))
         checkpoints = None
         frame, self._frame = self._frame, None
         if not settings.batch and not hold and frame is None and JobCheckpoints.wanted(conf):

@@ -88,3 +88,64 @@ class OperatorSettings:
         """
         name = getattr(slot_sharing_group, "name", slot_sharing_group)
         return self._change("slot_sharing_group()", slot_sharing_group=str(name() if callable(name) else name))
+
+
+class StreamSettings(OperatorSettings):
+    """The part of ``DataStream`` that says how the operator before it is called and runs."""
+
+    def get_name(self) -> str:
+        """Return the operator's name.
+
+        >>> from funken.testing import local
+        >>> stream = local([1]).map(str)
+        >>> stream.get_name(), stream.name("as text").get_name()
+        ('map', 'as text')
+        """
+        return self._node("get_name()").name
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """Set the number of key groups, the most subtasks the operator can ever be rescaled to.
+
+        It cannot change once there is state. Raises ``InvalidProgram`` for less than 1, and if the parallelism is higher:
+
+        >>> from funken.testing import local
+        >>> local([1]).map(str).set_parallelism(3).set_max_parallelism(2).get_execution_environment().execute()
+        Traceback (most recent call last):
+        ...
+        funken.errors.InvalidProgram: operator 'map' has parallelism 3, more than its maximum 2. Lower the one, or ...
+        """
+        return self._change("set_max_parallelism()", max_parallelism=positive(max_parallelism, "max parallelism"))
+
+    def force_non_parallel(self) -> Self:
+        """Run the operator with one subtask, for good: its maximum parallelism is 1 too.
+
+        >>> from funken import NumberSequenceSource, StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
+        >>> _ = env.from_source(NumberSequenceSource(1, 9)).map(str).force_non_parallel()
+        >>> [(vertex.name, vertex.parallelism) for vertex in env.compile().vertices]
+        [('source', 2), ('map', 1)]
+        """
+        return self._change("force_non_parallel()", parallelism=1, max_parallelism=1)
+
+    def set_buffer_timeout(self, timeout_millis: int) -> Self:
+        """Let this operator's records wait for their block to fill no longer than this (ms), where they leave the task.
+
+        0: not at all; -1: until the block is full. Within a chain nothing waits, and the timeout says nothing.
+
+        >>> from funken.testing import local
+        >>> local(["to be"]).map(str.upper).set_buffer_timeout(5).rebalance().map(len).execute_and_collect(limit=1)
+        [5]
+        """
+        if timeout_millis < -1:
+            raise InvalidProgram(f"a buffer timeout of {timeout_millis} ms: give -1, 0 or a number of milliseconds.")
+        return self._change("set_buffer_timeout()", buffer_timeout=timeout_millis)
+
+    def start_new_chain(self) -> Self:
+        """Begin a new chain with this operator; what follows may join it.
+
+        >>> from funken.testing import local
+        >>> stream = local([1]).map(abs).map(str).start_new_chain().map(len)
+        >>> [vertex.name for vertex in stream.get_execution_environment().compile().vertices]
+        ['collection -> map', 'map -> map']
+        """
+        return self._change("start_new_chain()", chaining=Chaining.HEAD)

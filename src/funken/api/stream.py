@@ -1,29 +1,27 @@
 """``DataStream``: what a program is written with. Every method adds a node to the program; nothing runs.
 
-A stream is a list of upstream outputs (more than one after ``union``), each with the way its records are spread.
+A stream is a list of upstream outputs (more than one after ``union``), each with the way its records are spread. What may be
+said of the operator before it is in ``settings.py``, how it ends in ``sinks.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from funken.api.functions import as_call
-from funken.api.settings import OperatorSettings, positive
-from funken.api.sinks import DataStreamSink
+from funken.api.settings import StreamSettings
+from funken.api.sinks import StreamEnds
 from funken.api.typed import type_of, typed, typed_side
-from funken.connectors.base import Sink
 from funken.errors import InvalidProgram
 from funken.operators.calls import Call
 from funken.operators.process import Process
-from funken.operators.sink import CollectSink, ForEach, PrintSink, WriterSink
 from funken.operators.stateless import Filter, FlatMap, Map, MapBlock
 from funken.operators.tags import OutputTag
 from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.plan.nodes import (
     Broadcast,
-    Chaining,
     Custom,
     Forward,
     Global,
@@ -40,13 +38,12 @@ from funken.windowing.assigners import GlobalWindows
 
 if TYPE_CHECKING:
     from funken.api.environment import StreamExecutionEnvironment
-    from funken.api.job import CloseableIterator
     from funken.api.joins import CoGroupedStreams, JoinedStreams
     from funken.api.keyed import KeyedStream
     from funken.api.windowed import AllWindowedStream
 
 
-class DataStream(OperatorSettings):
+class DataStream(StreamSettings, StreamEnds):
     """A stream of records.
 
     >>> from funken import StreamExecutionEnvironment
@@ -57,7 +54,7 @@ class DataStream(OperatorSettings):
 
     How an operator is called and how it runs is said right after it:
 
-    >>> upper = env.from_collection(["to be"]).map(str.upper).name("capitals").set_buffer_timeout(5)
+    >>> upper = env.from_collection(["to be"]).map(str.upper).name("capitals")
     >>> upper.get_name(), upper.execute_and_collect(limit=1)
     ('capitals', ['TO BE'])
 
@@ -360,60 +357,7 @@ class DataStream(OperatorSettings):
         partition = as_call(partitioner, "partition", "partition_custom()")
         return self._spread(Custom(partition, as_call(key_selector, "get_key", "partition_custom()")))
 
-    # ---- what an operator is called and how it runs, beyond ``OperatorSettings``
-
-    def get_name(self) -> str:
-        """Return the operator's name.
-
-        >>> from funken.testing import local
-        >>> stream = local([1]).map(str)
-        >>> stream.get_name(), stream.name("as text").get_name()
-        ('map', 'as text')
-        """
-        return self._node("get_name()").name
-
-    def set_max_parallelism(self, max_parallelism: int) -> DataStream:
-        """Set the number of key groups, the most subtasks the operator can ever be rescaled to.
-
-        It cannot change once there is state. Raises ``InvalidProgram`` for less than 1, and if the parallelism is higher:
-
-        >>> from funken.testing import local
-        >>> local([1]).map(str).set_parallelism(3).set_max_parallelism(2).get_execution_environment().execute()
-        Traceback (most recent call last):
-        ...
-        funken.errors.InvalidProgram: operator 'map' has parallelism 3, more than its maximum 2. Lower the one, or ...
-        """
-        return self._change("set_max_parallelism()", max_parallelism=positive(max_parallelism, "max parallelism"))
-
-    def force_non_parallel(self) -> DataStream:
-        """Run the operator with one subtask, for good: its maximum parallelism is 1 too.
-
-        >>> from funken import NumberSequenceSource, StreamExecutionEnvironment
-        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
-        >>> _ = env.from_source(NumberSequenceSource(1, 9)).map(str).force_non_parallel()
-        >>> [(vertex.name, vertex.parallelism) for vertex in env.compile().vertices]
-        [('source', 2), ('map', 1)]
-        """
-        return self._change("force_non_parallel()", parallelism=1, max_parallelism=1)
-
-    def set_buffer_timeout(self, timeout_millis: int) -> DataStream:
-        """Let this operator's records wait for their block to fill no longer than this (ms), where they leave the task.
-
-        0: not at all; -1: until the block is full. Within a chain nothing waits, and the timeout says nothing.
-        """
-        if timeout_millis < -1:
-            raise InvalidProgram(f"a buffer timeout of {timeout_millis} ms: give -1, 0 or a number of milliseconds.")
-        return self._change("set_buffer_timeout()", buffer_timeout=timeout_millis)
-
-    def start_new_chain(self) -> DataStream:
-        """Begin a new chain with this operator; what follows may join it.
-
-        >>> from funken.testing import local
-        >>> stream = local([1]).map(abs).map(str).start_new_chain().map(len)
-        >>> [vertex.name for vertex in stream.get_execution_environment().compile().vertices]
-        ['collection -> map', 'map -> map']
-        """
-        return self._change("start_new_chain()", chaining=Chaining.HEAD)
+    # ---- what is known of it
 
     def get_type(self) -> TypeInformation:
         """Return the declared type of the records; that of any Python object if none was declared.
@@ -432,98 +376,3 @@ class DataStream(OperatorSettings):
         1
         """
         return self._environment
-
-    # ---- sinks
-
-    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
-        """Print records where the program runs, as ``N> record`` if the sink is parallel.
-
-        >>> from funken.testing import local
-        >>> words = local(["to", "be"])
-        >>> _ = words.print("word")
-        >>> _ = words.get_execution_environment().execute()
-        word> to
-        word> be
-        """
-        return self._sink("print", PrintSink(sink_identifier, type_of(self)))
-
-    def sink_to(self, sink: Sink) -> DataStreamSink:
-        """Write records with a connector, such as ``FileSink``; raises ``TypeError`` for what is none.
-
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from funken import Encoder, FileSink
-        >>> from funken.testing import local
-        >>> words = local(["to", "be"])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = words.sink_to(FileSink.for_row_format(folder, Encoder.simple_string_encoder()).build())
-        ...     _ = words.get_execution_environment().execute()
-        ...     [path.read_text().split() for path in Path(folder).rglob("part-*")]
-        [['to', 'be']]
-        """
-        if not isinstance(sink, Sink):
-            raise TypeError(f"sink_to() needs a Sink, but got {sink!r}; for a function use for_each()")
-        return self._sink("sink", WriterSink(sink.of_type(type_of(self))))
-
-    add_sink = sink_to
-
-    def for_each(self, func: Any) -> DataStreamSink:
-        """Call ``func(record)`` in the workers, for its effect; at least once per record if the job restarts.
-
-        >>> from funken.testing import local
-        >>> words = local(["to", "be"])
-        >>> _ = words.for_each(lambda word: print("sent", word))
-        >>> _ = words.get_execution_environment().execute()
-        sent to
-        sent be
-        """
-        return self._sink("for_each", ForEach(as_call(func, "for_each", "for_each()")))
-
-    def _sink(self, name: str, spec: Any) -> DataStreamSink:
-        return DataStreamSink(self._environment, self._apply(name, spec))
-
-    @overload
-    def execute_and_collect(
-        self, job_execution_name: str | None = None, limit: None = None
-    ) -> CloseableIterator[Any]: ...
-
-    @overload
-    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
-
-    @overload
-    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
-
-    def execute_and_collect(
-        self, job_execution_name: str | None = None, limit: int | None = None
-    ) -> CloseableIterator[Any] | list[Any]:
-        """Run the program and return this stream's records: an iterator to be closed, or a list of ``limit`` records.
-
-        What one subtask emitted keeps its order. Raises ``ValueError`` for a limit below 1, and what makes the job fail.
-
-        >>> from funken.testing import local
-        >>> with local([1, 2, 3]).execute_and_collect() as records:
-        ...     sum(records)
-        6
-        """
-        if limit is not None and limit <= 0:
-            raise ValueError(f"limit must be more than 0, but is {limit}")
-        sink = f"collect-{len(self._environment.graph)}"
-        self._apply("collect", CollectSink(sink), **self._width())
-        iterator = self._environment._collect(sink, job_execution_name)
-        if limit is None:
-            return iterator
-        with iterator:
-            records = []
-            for record in iterator:
-                records.append(record)
-                if len(records) == limit:
-                    break
-            return records
-
-    def _width(self) -> dict[str, Any]:
-        """Return the parallelism of a sink that keeps the order: its operator's, or 1 if several operators differ."""
-        if any(given.partitioning is not None for given in self._inputs):
-            return {}
-        nodes = [self._environment.graph[given.upstream] for given in self._inputs]
-        widths = {(node.parallelism, node.parallelism_limit) for node in nodes}
-        return dict(zip(("parallelism", "parallelism_limit"), widths.pop() if len(widths) == 1 else (1,), strict=False))

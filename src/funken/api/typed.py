@@ -24,6 +24,7 @@ from funken.plan.nodes import Input
 from funken.types.info import TypeInformation, declared
 
 if TYPE_CHECKING:
+    from funken.api.sinks import StreamEnds
     from funken.api.stream import DataStream
 
 
@@ -53,7 +54,7 @@ def typed_side(stream: DataStream, output_tag: OutputTag) -> None:
         graph.change(node.id, spec=wrapped.with_side(output_tag.tag_id, type_info))
 
 
-def type_of(stream: DataStream) -> TypeInformation | None:
+def type_of(stream: StreamEnds) -> TypeInformation | None:
     """Return the declared type of a stream's records, if they have one."""
     return _common(stream._environment.graph, stream._inputs)
 

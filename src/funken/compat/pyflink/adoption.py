@@ -8,8 +8,9 @@ gets later needs nothing here.
 from __future__ import annotations
 
 import functools
+import itertools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 C = TypeVar("C", bound=type)
@@ -29,7 +30,10 @@ def adopting(native: type) -> Callable[[C], C]:
     """Register a class as the variant of ``native``, and make its methods adopt what they return."""
 
     def decorate(variant: C) -> C:
-        for name, member in vars(native).items():
+        members: dict[str, Any] = {}
+        for owner in reversed([*_without_variant(native)]):
+            members |= vars(owner)
+        for name, member in members.items():
             if name.startswith("_") or name in vars(variant):
                 continue
             if isinstance(member, types.FunctionType):
@@ -40,6 +44,11 @@ def adopting(native: type) -> Callable[[C], C]:
         return variant
 
     return decorate
+
+
+def _without_variant(native: type) -> Iterator[type]:
+    """Yield a class, and its bases up to the first that has a variant: that one has adopted its own."""
+    return itertools.takewhile(lambda owner: owner is not object and owner not in _VARIANTS, native.__mro__)
 
 
 def _adopting(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from funken import config
 from funken.api import environment as native
-from funken.api.environment import RuntimeExecutionMode
+from funken.api.targets import RuntimeExecutionMode
 from funken.compat.pyflink.adoption import adopt, adopting
 from funken.compat.pyflink.dependencies import ComesBack, Dependencies, shipped
 from funken.compat.pyflink.jobs import JobClient, JobExecutionResult

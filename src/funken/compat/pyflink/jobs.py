@@ -6,8 +6,8 @@ import enum
 from concurrent.futures import Future
 from typing import Any
 
-from funken.api import job as native
-from funken.api.job import CloseableIterator, CompletableFuture
+import funken as native
+from funken.api.results import CloseableIterator, CompletableFuture
 from funken.compat.pyflink.adoption import adopt, adopting
 
 
