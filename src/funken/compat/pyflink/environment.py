@@ -11,18 +11,17 @@ from funken import config
 from funken.api import environment as native
 from funken.api.targets import RuntimeExecutionMode
 from funken.compat.pyflink.adoption import adopt, adopting
-from funken.compat.pyflink.dependencies import ComesBack, Dependencies, shipped
-from funken.compat.pyflink.jobs import JobClient, JobExecutionResult
-from funken.compat.pyflink.plan_json import flink_json
-from funken.compat.pyflink.refusals import JVM, JavaAttribute, refuse, removed, without_effect
-from funken.compat.pyflink.resources import (
+from funken.compat.pyflink.backends import (
     EmbeddedRocksDBStateBackend,
     FsStateBackend,
     HashMapStateBackend,
     MemoryStateBackend,
-    RestartStrategies,
-    TimeCharacteristic,
 )
+from funken.compat.pyflink.dependencies import ComesBack, Dependencies, shipped
+from funken.compat.pyflink.jobs import JobClient, JobExecutionResult
+from funken.compat.pyflink.plan_json import flink_json
+from funken.compat.pyflink.refusals import JVM, JavaAttribute, refuse, removed, without_effect
+from funken.compat.pyflink.resources import RestartStrategies, TimeCharacteristic
 from funken.compat.pyflink.settings import CheckpointConfig, CheckpointingMode, Configuration, ExecutionConfig
 from funken.compat.pyflink.streams import DataStream
 from funken.connectors.base import Source

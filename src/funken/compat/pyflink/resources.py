@@ -1,13 +1,10 @@
-"""What describes Flink's own machines and storage: accepted and remembered, without effect on a job of Funken's."""
+"""What describes Flink's own machines and scheduling: accepted and remembered, without effect on a job of Funken's."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
-
-from funken.compat.pyflink.refusals import refuse
 
 
 @dataclass(frozen=True, order=True)
@@ -155,145 +152,6 @@ class Builder:
 SlotSharingGroup.Builder = Builder  # type: ignore[attr-defined]
 
 
-class StateBackend:
-    """Where state lives."""
-
-
-class HashMapStateBackend(StateBackend):
-    """In memory."""
-
-    def options(self) -> dict[str, Any]:
-        """Return the options that say the same."""
-        return {"state.backend.type": "hashmap"}
-
-
-class PredefinedOptions(enum.Enum):
-    """Sets of options for RocksDB."""
-
-    DEFAULT = 0
-    SPINNING_DISK_OPTIMIZED = 1
-    SPINNING_DISK_OPTIMIZED_HIGH_MEM = 2
-    FLASH_SSD_OPTIMIZED = 3
-
-
-class EmbeddedRocksDBStateBackend(StateBackend):
-    """In RocksDB, on local disks."""
-
-    def __init__(self, enable_incremental_checkpointing: bool | None = None, *args: Any, **kwargs: Any) -> None:
-        self._incremental = bool(enable_incremental_checkpointing)
-        self._given = enable_incremental_checkpointing is not None
-        self._paths: list[str] = []
-        self._predefined = PredefinedOptions.DEFAULT
-        self._options: str | None = None
-        self._threads = 4
-
-    def is_incremental_checkpoints_enabled(self) -> bool:
-        """Return what was set."""
-        return self._incremental
-
-    def options(self) -> dict[str, Any]:
-        """Return the options that say the same."""
-        options: dict[str, Any] = {"state.backend.type": "rocksdb"}
-        if self._given:
-            options["execution.checkpointing.incremental"] = self._incremental
-        if self._paths:
-            options["state.backend.rocksdb.localdir"] = ",".join(self._paths)
-        return options
-
-    def set_db_storage_paths(self, *paths: str) -> None:
-        """Keep the files below these folders."""
-        self._paths = list(paths)
-
-    def get_db_storage_paths(self) -> list[str]:
-        """Return what was set."""
-        return self._paths
-
-    def set_predefined_options(self, options: PredefinedOptions) -> None:
-        """Remember options; Funken chooses its own."""
-        self._predefined = options
-
-    def get_predefined_options(self) -> PredefinedOptions:
-        """Return what was set."""
-        return self._predefined
-
-    def set_options(self, options_factory_class_name: str) -> None:
-        """Remember a Java class; it is not used."""
-        self._options = options_factory_class_name
-
-    def get_options(self) -> str | None:
-        """Return what was set."""
-        return self._options
-
-    def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
-        """Remember a number of threads."""
-        self._threads = number_of_transfering_threads
-
-    def get_number_of_transfer_threads(self) -> int:
-        """Return what was set."""
-        return self._threads
-
-
-class CustomStateBackend(StateBackend):
-    """A Java object: refused."""
-
-    def __init__(self, j_custom_state_backend: Any) -> None:
-        refuse("CustomStateBackend", "State is kept in memory or in RocksDB; leave the state backend out.")
-
-
-class CheckpointStorage:
-    """Where checkpoints are written."""
-
-
-class JobManagerCheckpointStorage(CheckpointStorage):
-    """In the memory of the driver.
-
-    >>> JobManagerCheckpointStorage().get_max_state_size(), JobManagerCheckpointStorage().get_checkpoint_path()
-    (5242880, None)
-    """
-
-    def __init__(self, checkpoint_path: str | None = None, max_state_size: int | None = None, **kwargs: Any) -> None:
-        self._path = checkpoint_path
-        self._max = 5 << 20 if max_state_size is None else max_state_size
-
-    def get_checkpoint_path(self) -> str | None:
-        """Return what was set."""
-        return self._path
-
-    def get_max_state_size(self) -> int:
-        """Return what was set."""
-        return self._max
-
-    def get_savepoint_path(self) -> str | None:
-        """Return nothing."""
-        return None
-
-
-class FileSystemCheckpointStorage(CheckpointStorage):
-    """In files below a path.
-
-    >>> FileSystemCheckpointStorage("file:///data/checkpoints").get_checkpoint_path()
-    'file:///data/checkpoints'
-    """
-
-    def __init__(self, checkpoint_path: str, *args: Any, **kwargs: Any) -> None:
-        self._path = checkpoint_path
-
-    def get_checkpoint_path(self) -> str:
-        """Return the path."""
-        return self._path
-
-    def get_savepoint_path(self) -> str | None:
-        """Return nothing."""
-        return None
-
-
-class CustomCheckpointStorage(CheckpointStorage):
-    """A Java object: refused."""
-
-    def __init__(self, j_custom_checkpoint_storage: Any) -> None:
-        refuse("CustomCheckpointStorage", "Set execution.checkpointing.dir to a path or URI.")
-
-
 @dataclass(frozen=True)
 class RestartStrategyConfiguration:
     """What happens after a failure."""
@@ -345,25 +203,6 @@ class RestartStrategies:
         return RestartStrategyConfiguration("failure-rate", failure_rate, delay, interval)
 
 
-class MemoryStateBackend(HashMapStateBackend):
-    """PyFlink 1.x: state in memory."""
-
-
-class FsStateBackend(HashMapStateBackend):
-    """PyFlink 1.x: state in memory, checkpoints in files."""
-
-    def __init__(self, checkpoint_directory_uri: str | None = None, *args: Any, **kwargs: Any) -> None:
-        self.checkpoint_directory_uri = checkpoint_directory_uri
-
-
-class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
-    """PyFlink 1.x: state in RocksDB."""
-
-    def __init__(self, checkpoint_data_uri: str | None = None, enable_incremental: bool | None = None) -> None:
-        super().__init__(enable_incremental)
-        self.checkpoint_data_uri = checkpoint_data_uri
-
-
 class TimeCharacteristic(enum.Enum):
     """PyFlink 1.x: which time a job goes by; windows and timers say that themselves now."""
 
@@ -389,23 +228,11 @@ class InputDependencyConstraint(enum.Enum):
 
 
 __all__ = [
-    "CheckpointStorage",
-    "CustomCheckpointStorage",
-    "CustomStateBackend",
-    "EmbeddedRocksDBStateBackend",
     "ExecutionMode",
-    "FileSystemCheckpointStorage",
-    "FsStateBackend",
-    "HashMapStateBackend",
     "InputDependencyConstraint",
-    "JobManagerCheckpointStorage",
     "MemorySize",
-    "MemoryStateBackend",
-    "PredefinedOptions",
     "RestartStrategies",
     "RestartStrategyConfiguration",
-    "RocksDBStateBackend",
     "SlotSharingGroup",
-    "StateBackend",
     "TimeCharacteristic",
 ]

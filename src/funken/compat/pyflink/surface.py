@@ -6,8 +6,10 @@ A PyFlink module has all public names (``__all__``) of the modules listed for it
 from __future__ import annotations
 
 _HERE = "funken.compat.pyflink."
-_COMMON = ("times", "settings", "jobs", "resources", "formats", "watermarks", "types")
-_DATASTREAM = ("functions", "streams", "environment", "windows", "states", "settings", "resources", "connectors")
+_COMMON = ("times", "settings", "jobs", "resources", "backends", "formats", "watermarks", "types")
+_DATASTREAM = (
+    "functions", "streams", "environment", "windows", "states", "settings", "resources", "backends", "connectors",
+)  # fmt: skip
 
 MODULES: dict[str, tuple[str, ...]] = {
     "pyflink": ("version",),
@@ -39,11 +41,11 @@ MODULES: dict[str, tuple[str, ...]] = {
     "pyflink.datastream.execution_mode": ("environment",),
     "pyflink.datastream.window": ("windows",),
     "pyflink.datastream.state": ("states",),
-    "pyflink.datastream.state_backend": ("resources",),
-    "pyflink.datastream.checkpoint_storage": ("resources",),
+    "pyflink.datastream.state_backend": ("backends",),
+    "pyflink.datastream.checkpoint_storage": ("backends",),
     "pyflink.datastream.slot_sharing_group": ("resources",),
     "pyflink.datastream.time_characteristic": ("resources",),
-    "pyflink.datastream.checkpoint_config": ("settings", "resources"),
+    "pyflink.datastream.checkpoint_config": ("settings", "backends"),
     "pyflink.datastream.checkpointing_mode": ("settings",),
     "pyflink.datastream.externalized_checkpoint_retention": ("settings",),
     "pyflink.datastream.tests": (),
