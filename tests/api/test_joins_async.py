@@ -25,7 +25,6 @@ from funken import (
     SlidingEventTimeWindows,
     StreamExecutionEnvironment,
     TumblingEventTimeWindows,
-    WatermarkGenerator,
     WatermarkStrategy,
     async_retry_predicates,
     blocking,
@@ -35,26 +34,9 @@ from funken.errors import InvalidProgram
 from funken.operators.async_retry import NO_RETRY_STRATEGY
 from funken.testing import local
 from funken.types import Types
+from tests.support.functions import Delayed, timed
 
 few = settings(max_examples=25, deadline=None)
-
-
-class Delayed(WatermarkGenerator):
-    """A watermark behind each record, ``delay`` behind the highest timestamp."""
-
-    def __init__(self, delay):
-        self.delay = delay
-        self.highest = -(2**63)
-
-    def on_event(self, event, event_timestamp, output):
-        self.highest = max(self.highest, event_timestamp)
-        output.emit_watermark(self.highest - self.delay - 1)
-
-
-def timed(env, records, delay=0):
-    """Return a stream of records ``(key, timestamp, number)``."""
-    strategy = WatermarkStrategy.for_generator(partial(Delayed, delay)).with_timestamp_assigner(lambda r, _: r[1])
-    return env.from_collection(records).assign_timestamps_and_watermarks(strategy)
 
 
 def collect(stream):

@@ -13,23 +13,20 @@ import pytest
 from click.testing import CliRunner
 
 from funken import (
-    AggregateFunction,
     DataGeneratorSource,
-    Encoder,
     EventTimeSessionWindows,
-    FileSink,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapFunction,
     MapStateDescriptor,
     ProcessJoinFunction,
-    RollingPolicy,
     SlidingEventTimeWindows,
     ValueStateDescriptor,
     WatermarkStrategy,
 )
 from funken.cli.main import main
-from funken.connectors.buckets import BucketAssigner
+from tests.support.files import file_sink, written
+from tests.support.functions import Sum
 
 COUNT, KEYS = 3_000, 50
 
@@ -82,34 +79,6 @@ class Doomed(Remember):
         yield from super().process_element(value, ctx)
 
 
-class Total(AggregateFunction):
-    def create_accumulator(self):
-        return 0
-
-    def add(self, value, accumulator):
-        return accumulator + value
-
-    def get_result(self, accumulator):
-        return accumulator
-
-    def merge(self, a, b):
-        return a + b
-
-
-def sink(folder):
-    return (
-        FileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder())
-        .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
-        .with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
-        .build()
-    )
-
-
-def written(folder):
-    files = [path for path in (folder / "out").rglob("*") if path.is_file() and not path.name.startswith(".")]
-    return Counter(line for path in files for line in path.read_text().splitlines())
-
-
 @pytest.fixture
 def folder(tmp_path):
     """A folder in memory, if there is such a thing, since all that is saved waits for the disk; no task leaves anything in it."""
@@ -144,13 +113,13 @@ def program(env, folder, every=10**9, rate=10_000, count=COUNT):
     made = [
         keyed.process(Remember()).uid("remember"),
         keyed.reduce(lambda a, b: a + b).uid("reduce"),
-        keyed.window(SlidingEventTimeWindows.of(1000, 500)).aggregate(Total()).uid("sliding"),
+        keyed.window(SlidingEventTimeWindows.of(1000, 500)).aggregate(Sum()).uid("sliding"),
         numbers.key_by(lambda n: n // 100).window(EventTimeSessionWindows.with_gap(5)).reduce(max).uid("sessions"),
         keyed.count_window(7).reduce(lambda a, b: a * 31 + b).uid("counts"),
         keyed.interval_join(keyed).between(-60, 60).process(Pair()).uid("join"),
     ]
     texts = [stream.map(lambda x, at=at: f"{at} {x}").uid(f"text-{at}") for at, stream in enumerate(made)]
-    texts[0].union(*texts[1:]).sink_to(sink(folder)).uid("files")
+    texts[0].union(*texts[1:]).sink_to(file_sink(folder)).uid("files")
     return env
 
 
@@ -245,7 +214,7 @@ def test_a_worker_with_a_database_is_killed_and_its_folder_goes(environment, fol
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda n, _: n)
     numbers = env.from_source(DataGeneratorSource(lambda i: i, 6_000, 2_000), strategy, "numbers")
     remembered = numbers.key_by(lambda n: n % KEYS).process(Doomed(str(folder)))
-    remembered.map(lambda line: line.split(" [")[0]).sink_to(sink(folder))
+    remembered.map(lambda line: line.split(" [")[0]).sink_to(file_sink(folder))
 
     env.execute()
 

@@ -8,19 +8,16 @@ import pytest
 
 from funken import (
     DataGeneratorSource,
-    Encoder,
-    FileSink,
     KeyedProcessFunction,
     MapFunction,
     NumberSequenceSource,
-    RollingPolicy,
     SlidingEventTimeWindows,
     ValueStateDescriptor,
     WatermarkStrategy,
 )
 from funken.checkpoint.catalog import Catalog
-from funken.connectors.buckets import BucketAssigner
 from funken.errors import JobExecutionError
+from tests.support.files import file_sink, written
 
 COUNT = 40_000
 
@@ -62,20 +59,6 @@ def with_checkpoints(env, folder, failures):
     return env
 
 
-def file_sink(folder):
-    return (
-        FileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder())
-        .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
-        .with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
-        .build()
-    )
-
-
-def written(folder):
-    files = [path for path in (folder / "out").rglob("*") if path.is_file() and not path.name.startswith(".")]
-    return [line for path in files for line in path.read_text().splitlines()]
-
-
 class Count(KeyedProcessFunction):
     """Counts the records of a key in state."""
 
@@ -98,7 +81,7 @@ def test_files_hold_each_result_once_whatever_fails(env, folder):
     with_checkpoints(env, folder, failures=2).execute()
 
     assert not list(folder.glob("fail-*")), "it failed as often as planned"
-    assert Counter(written(folder)) == Counter(f"{key} {n}" for key in range(10) for n in range(1, COUNT // 10 + 1))
+    assert written(folder) == Counter(f"{key} {n}" for key in range(10) for n in range(1, COUNT // 10 + 1))
 
 
 @pytest.mark.ways("local", "continuous")
@@ -116,7 +99,7 @@ def test_windows_and_reduce_go_on_where_they_were(env, folder):
         for start in range(-500, 20_000, 500)
         for key in range(3)
     ]
-    assert Counter(written(folder)) == Counter(expected)
+    assert written(folder) == Counter(expected)
 
 
 @pytest.mark.ways("local")
@@ -149,12 +132,12 @@ def test_a_driver_that_starts_again_with_the_same_id_goes_on(mode, environment, 
 
     with pytest.raises(JobExecutionError):
         program(failing=True).execute()
-    lines = len(written(folder))
+    lines = written(folder).total()
     assert 0 < lines < COUNT
 
     program(failing=False).execute()
 
-    assert Counter(written(folder)) == Counter(f"{key} {n}" for key in range(10) for n in range(1, COUNT // 10 + 1))
+    assert written(folder) == Counter(f"{key} {n}" for key in range(10) for n in range(1, COUNT // 10 + 1))
 
 
 class Slow(MapFunction):
@@ -187,5 +170,5 @@ def test_unaligned_checkpoints_overtake_what_queues_and_count_it_once(env, folde
     env.execute()
 
     assert not list(folder.glob("fail-*")), "it failed as often as planned"
-    assert Counter(written(folder)) == Counter(f"{key} {n}" for key in range(10) for n in range(1, 1_001))
+    assert written(folder) == Counter(f"{key} {n}" for key in range(10) for n in range(1, 1_001))
     assert max(in_flight) > 0

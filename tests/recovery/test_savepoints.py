@@ -13,18 +13,14 @@ import pytest
 from funken import (
     CheckpointedFunction,
     DataGeneratorSource,
-    Encoder,
-    FileSink,
     FlatMapFunction,
     JobStatus,
     KeyedProcessFunction,
     ListStateDescriptor,
-    RollingPolicy,
     TumblingEventTimeWindows,
     ValueStateDescriptor,
     WatermarkStrategy,
 )
-from funken.connectors.buckets import BucketAssigner
 from funken.errors import (
     CheckpointCorrupted,
     CheckpointError,
@@ -32,6 +28,7 @@ from funken.errors import (
     CheckpointNotFound,
     InvalidProgram,
 )
+from tests.support.files import file_sink, written
 
 KEYS = 7
 FILES = {"execution.checkpointing.data-inline-threshold": 0}
@@ -71,20 +68,6 @@ class Gather(FlatMapFunction, CheckpointedFunction):
         if len(self.waiting.get()) >= 10:
             yield from self.waiting.get()
             self.waiting.clear()
-
-
-def file_sink(folder):
-    return (
-        FileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder())
-        .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
-        .with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
-        .build()
-    )
-
-
-def written(folder):
-    files = [path for path in (folder / "out").rglob("*") if path.is_file() and not path.name.startswith(".")]
-    return Counter(line for path in files for line in path.read_text().splitlines())
 
 
 @pytest.fixture

@@ -5,31 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from funken.runtime.inputs import Gate
+from tests.support.receiver import Receiver
 
 
-class Log:
-    """A receiver that writes down what it is told."""
-
-    def __init__(self):
-        self.told = []
-
-    def process(self, index, values, timestamps):
-        self.told += values
-
-    def barrier(self, checkpoint):
-        self.told.append(f"barrier {checkpoint}")
+class Log(Receiver):
+    """A receiver that writes down watermarks and the end as well."""
 
     def watermark(self, watermark):
         self.told.append(f"watermark {watermark}")
-
-    def watermark_input(self, index, watermark):
-        pass
-
-    def idle(self, idle):
-        pass
-
-    def end_input(self, index):
-        pass
 
     def finish(self):
         self.told.append("finish")

@@ -27,40 +27,18 @@ from funken.runtime.snapshots import CheckpointPlan, write
 from funken.runtime.task import Task
 from funken.runtime.wire import Kind, content, decode_records, encode_records, header, pack
 from funken.timing.clock import ManualClock
+from tests.support.receiver import Receiver
 
 A, B, C = (0, 0), (0, 1), (1, 0)
 
 
-class Log:
-    """A receiver that writes down what it is told, and what was overtaken."""
+class Log(Receiver):
+    """A receiver that writes down what is overtaken as well."""
 
-    def __init__(self):
-        self.told = []
-        self.now = 0
-
-    def process(self, index, values, timestamps):
-        self.told += values
-
-    def barrier(self, checkpoint):
-        self.told.append(f"barrier {checkpoint}")
+    now = 0
 
     def overtake(self, checkpoint, waiting):
         self.told.append(f"overtake {checkpoint}: {sorted(waiting)}")
-
-    def watermark(self, watermark):
-        pass
-
-    def watermark_input(self, index, watermark):
-        pass
-
-    def idle(self, idle):
-        pass
-
-    def end_input(self, index):
-        pass
-
-    def finish(self):
-        pass
 
 
 @pytest.fixture

@@ -135,16 +135,11 @@ def keep_the_interpreter():
     re.match("(a+)+b", "a" * 60)
 
 
-class Blocks(MapFunction):
-    """Blocks in one of its methods."""
-
-    def __init__(self, path, method, block):
-        self.path, self.method, self.block = path, method, block
+class Reaching(MapFunction):
+    """Says which of its methods is called."""
 
     def reach(self, method):
-        if method == self.method:
-            self.path.write_text(str(os.getpid()))
-            self.block()
+        raise NotImplementedError
 
     def open(self, runtime_context):
         self.reach("open")
@@ -155,6 +150,18 @@ class Blocks(MapFunction):
 
     def close(self):
         self.reach("close")
+
+
+class Blocks(Reaching):
+    """Blocks in one of its methods."""
+
+    def __init__(self, path, method, block):
+        self.path, self.method, self.block = path, method, block
+
+    def reach(self, method):
+        if method == self.method:
+            self.path.write_text(str(os.getpid()))
+            self.block()
 
 
 @pytest.mark.parametrize(
@@ -213,7 +220,7 @@ def test_code_that_blocks_while_another_operator_fails(mode, environment, watch,
 # ---- failed
 
 
-class Fails(MapFunction):
+class Fails(Reaching):
     """Raises in one of its methods."""
 
     def __init__(self, method, error):
@@ -222,16 +229,6 @@ class Fails(MapFunction):
     def reach(self, method):
         if method == self.method:
             raise self.error
-
-    def open(self, runtime_context):
-        self.reach("open")
-
-    def map(self, value):
-        self.reach("map")
-        return value
-
-    def close(self):
-        self.reach("close")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from funken.operators.calls import Call
 from funken.operators.window import Elements, Reduced, Shape, Window, WindowFunction
 from funken.testing.harness import OperatorHarness
 from funken.windowing.assigners import TumblingEventTimeWindows
+from tests.support import functions
 
 TEN = TumblingEventTimeWindows.of(10)
 SUM = Reduced(Call(lambda a, b: a + b))
@@ -31,7 +32,7 @@ def harness(assigner, contents=None, function=None, key=one, now=0, **options):
     return OperatorHarness(Window(Call(key), assigner, contents, function, **options), keyed=True, now=now)
 
 
-class Sum:
+class Sum(functions.Sum):
     """An aggregate that notes its life."""
 
     def __init__(self):
@@ -42,15 +43,3 @@ class Sum:
 
     def close(self):
         self.life.append("close")
-
-    def create_accumulator(self):
-        return 0
-
-    def add(self, value, accumulator):
-        return accumulator + value
-
-    def get_result(self, accumulator):
-        return accumulator
-
-    def merge(self, a, b):
-        return a + b

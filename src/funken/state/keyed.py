@@ -22,7 +22,7 @@ from funken.errors import StateError, StateNotKeyed
 from funken.state.backend import HashMapBackend, KeptInFiles, StateBackend, Table, Tracked, slots_of
 from funken.state.descriptors import StateDescriptor, StateKind
 from funken.state.handles import AggregatingState, ListState, ReducingState, State, ValueState
-from funken.state.keygroups import owned_groups
+from funken.state.keygroups import check_max_parallelism, owned_groups
 from funken.state.layers import OwnTable, Row
 from funken.state.maps import MapState
 from funken.state.ttl import (
@@ -282,11 +282,7 @@ class KeyedStateStore:
     def restore(self, snapshots: Iterable[dict[str, Any]]) -> None:
         """Take from snapshots, of any parallelism, what belongs to this subtask's key groups."""
         for snapshot in snapshots:
-            if snapshot["max_parallelism"] != self.max_parallelism:
-                raise StateError(
-                    f"the snapshot was taken with a maximum parallelism of {snapshot['max_parallelism']}, but the "
-                    f"operator has {self.max_parallelism}: it cannot be changed, set it to the old value."
-                )
+            check_max_parallelism(snapshot["max_parallelism"], self.max_parallelism)
             for name, header in snapshot["states"].items():
                 declared = self._states.setdefault(name, _Declared(StateKind(header["kind"]), header["ttl"]))
                 if declared.kind.value != header["kind"]:

@@ -129,6 +129,15 @@ def key_groups_of(subtask: int, max_parallelism: int, parallelism: int) -> range
     return range(start, -(-(subtask + 1) * max_parallelism // parallelism))
 
 
+def check_max_parallelism(then: int, now: int) -> None:
+    """Raise ``StateError`` if a snapshot has other key groups than the operator that is to take it."""
+    if then != now:
+        raise StateError(
+            f"the snapshot was taken with a maximum parallelism of {then}, but the operator has {now}: it cannot be changed, "
+            "set it to the old value."
+        )
+
+
 def owned_groups(max_parallelism: int, key_groups: range) -> Callable[[Any], int]:
     """Return a function from a key to its key group, which raises ``StateError`` for a key of another subtask."""
     group_of = KeyRouter(max_parallelism, max_parallelism, lambda group: group)

@@ -14,9 +14,8 @@ from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from funken.errors import StateError
 from funken.ids import DEFAULT_MAX_PARALLELISM, MAX_WATERMARK, MIN_TIMESTAMP
-from funken.state.keygroups import KeyRouter
+from funken.state.keygroups import KeyRouter, check_max_parallelism
 
 logger = logging.getLogger(__name__)
 
@@ -286,11 +285,7 @@ class InternalTimerService:
     def restore(self, snapshots: Iterable[dict[str, Any]]) -> None:
         """Take from snapshots, of any parallelism, the timers of this subtask's key groups."""
         for snapshot in snapshots:
-            if snapshot["max_parallelism"] != self.max_parallelism:
-                raise StateError(
-                    f"the snapshot was taken with a maximum parallelism of {snapshot['max_parallelism']}, but the "
-                    f"operator has {self.max_parallelism}: it cannot be changed, set it to the old value."
-                )
+            check_max_parallelism(snapshot["max_parallelism"], self.max_parallelism)
             for group in self.key_groups:
                 timers = snapshot["groups"].get(group, {})
                 for timestamp, key, namespace in timers.get("event", ()):

@@ -1,7 +1,6 @@
 """Programs that join streams, and that ask somebody else about each record."""
 
 import asyncio
-from functools import partial
 
 from funken import (
     AsyncDataStream,
@@ -13,34 +12,16 @@ from funken import (
     ProcessJoinFunction,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
-    WatermarkGenerator,
-    WatermarkStrategy,
     async_retry_predicates,
     blocking,
     cached,
 )
 from tests.flows.programs.catalogue import in_order, in_order_per_key, numbers, program
+from tests.support.functions import timed
 
 LEFT = [("abcd"[n % 4], n, 0) for n in range(200)]
 RIGHT = [("abcd"[n % 3], n, 1) for n in range(200)]
 PAIRS = [(a, b) for a in LEFT for b in RIGHT if a[0] == b[0]]
-
-
-class Delayed(WatermarkGenerator):
-    """A watermark behind each record, ``delay`` behind the highest timestamp."""
-
-    def __init__(self, delay):
-        self.delay = delay
-        self.highest = -(2**63)
-
-    def on_event(self, event, event_timestamp, output):
-        self.highest = max(self.highest, event_timestamp)
-        output.emit_watermark(self.highest - self.delay - 1)
-
-
-def timed(env, records, delay=0):
-    strategy = WatermarkStrategy.for_generator(partial(Delayed, delay)).with_timestamp_assigner(lambda r, _: r[1])
-    return env.from_collection(records).assign_timestamps_and_watermarks(strategy)
 
 
 def both(env):

@@ -17,7 +17,8 @@ from funken import (
     ValueStateDescriptor,
 )
 from tests.flows.programs.catalogue import clock, in_order, in_order_per_key, numbers, program
-from tests.flows.programs.windows import Sum, add
+from tests.flows.programs.windows import add
+from tests.support.functions import Sum
 
 END = 10**9
 """A time after every record: its timer fires when all inputs have ended."""

@@ -3,7 +3,6 @@
 from collections import Counter
 
 from funken import (
-    AggregateFunction,
     AllWindowFunction,
     ContinuousEventTimeTrigger,
     CountEvictor,
@@ -26,6 +25,7 @@ from funken import (
     WindowFunction,
 )
 from tests.flows.programs.catalogue import MONOTONOUS, clock, in_order, in_order_per_key, program
+from tests.support.functions import Sum
 
 LAST = 999
 
@@ -47,20 +47,6 @@ def contents(size, slide):
 
 def add(a, b):
     return a + b
-
-
-class Sum(AggregateFunction):
-    def create_accumulator(self):
-        return 0
-
-    def add(self, value, accumulator):
-        return accumulator + value
-
-    def get_result(self, accumulator):
-        return accumulator
-
-    def merge(self, acc_a, acc_b):
-        return acc_a + acc_b
 
 
 class Contents(ProcessWindowFunction):
