@@ -6,11 +6,12 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from funken.cli import histogram
-from funken.cli.demo import Tally
+from funken.cli.demo import Tally, standard_input
 from funken.cli.main import main
 
 TEXT = ["to be or not to be", "that is the question"]
@@ -110,3 +111,10 @@ def test_the_newest_window_shown_is_the_last_but_one():
         tally.add(*result)
 
     assert tally.newest() == (1000, {"a": 2, "b": 1, "c": 1})
+
+
+def test_without_a_standard_input_nothing_is_waited_for(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+
+    with pytest.raises(click.UsageError, match="no standard input"), standard_input():
+        pass

@@ -60,3 +60,13 @@ def test_the_package_can_be_run():
     )
 
     assert done.stdout == f"funken, version {funken.__version__}\n"
+
+
+def test_version_does_not_wait_for_a_java_that_hangs(monkeypatch):
+    def hang(*arguments, timeout, **options):
+        raise subprocess.TimeoutExpired("java", timeout)
+
+    monkeypatch.setattr("funken.cli.main.ensure_java", lambda: "/opt/java")
+    monkeypatch.setattr(subprocess, "run", hang)
+
+    assert "java     unknown: Command 'java' timed out after 30.0 seconds (/opt/java)" in invoke("version").output

@@ -2,11 +2,17 @@
 
 import json
 import sys
+from concurrent.futures import Future
+from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
+from funken.api import job
+from funken.api.results import CompletableFuture
 from funken.cli.main import main
+from funken.cli.run import waiting_for_jobs
 from funken.config import Configuration, set_default_configuration
 
 
@@ -201,3 +207,51 @@ def test_explain_needs_an_execute(run):
 
     assert done.exit_code == 1
     assert "ended without a call of execute()" in done.stderr
+
+
+class Client:
+    """A job as those who watch see it: it is over when its result is asked for, or never."""
+
+    def __init__(self, name, over, ends=True):
+        self.plan = SimpleNamespace(name=name)
+        self.over, self.ends = over, ends
+        self.watched = ExitStack()
+        for watch in tuple(job._watchers):
+            self.watched.enter_context(watch(self))
+
+    def get_job_execution_result(self):
+        self.watched.close()
+        self.over.append(self.plan.name)
+        return CompletableFuture.of(None)
+
+    def cancel(self):
+        return CompletableFuture.of(None) if self.ends else CompletableFuture(Future())
+
+
+def test_every_job_that_still_runs_is_waited_for():
+    over = []
+    with waiting_for_jobs():
+        for name in ("first", "second", "third"):
+            Client(name, over)
+
+    assert over == ["first", "second", "third"]
+
+
+def test_a_job_that_cannot_be_stopped_is_named_and_not_waited_for_for_ever(monkeypatch, capsys):
+    monkeypatch.setattr("funken.cli.run._STOP_SECONDS", 0.01)
+
+    with pytest.raises(KeyError), waiting_for_jobs():
+        clients = [Client("deaf", [], ends=False), Client("other", [])]
+        raise KeyError
+
+    assert "'deaf' has not stopped" in capsys.readouterr().err
+    assert len(clients) == 2
+
+
+def test_sigterm_in_a_function_of_the_program_is_no_failure_of_it(run):
+    done = run(
+        "import signal\n" + PROGRAM + "sums.map(lambda sale: signal.raise_signal(signal.SIGTERM)).print()\nenv.execute()",
+        "run", "--target", "local", "-p", "1", "{}",
+    )  # fmt: skip
+
+    assert (done.exit_code, done.stderr) == (143, "")

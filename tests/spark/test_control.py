@@ -225,6 +225,50 @@ time.sleep(3600)
 """
 
 
+def test_a_worker_that_reads_no_orders_holds_nobody_up(master, monkeypatch):
+    monkeypatch.setattr("funken.spark.control._SEND_SECONDS", 0.2)
+    server = ControlServer(master)
+    with (
+        contextlib.closing(ControlClient(server.address, server.authkey)) as deaf,
+        contextlib.closing(ControlClient(server.address, server.authkey)) as other,
+    ):
+        orders = Orders(other)
+        deaf.send(Started(TASK))
+        master.wait_for(Started)
+        other.send(Started(TaskId(0, 1)))
+        other.send(Measured(TaskId(0, 1)))
+        master.wait_for(Measured)
+        told = threading.Event()
+
+        def tell():
+            server.tell(TASK, AddSplits(1, 0, splits=(b"x" * 2**25,)))
+            server.tell(TaskId(0, 1), SplitsFound(1))
+            told.set()
+
+        threading.Thread(target=tell, daemon=True).start()
+        assert told.wait(BOUND / 4)
+
+        orders.wait_for(1)
+        assert orders.taken == [SplitsFound(1)]
+        assert "level 0, task 0 has taken no order for 0.2 s" in str(master.wait_for(Failed).error)
+        server.close()
+
+
+def test_an_order_that_does_not_unpickle_is_told_and_the_next_is_heard(server, master, client):
+    orders = Orders(client)
+    client.send(Started(TASK))
+    master.wait_for(Started)
+    client.send(Opening(TASK))
+    master.wait_for(Opening)
+
+    server.tell(TASK, AddSplits(1, 0, splits=(Poison(),)))
+    server.tell(TASK, SplitsFound(1))
+
+    orders.wait_for(2)
+    assert isinstance(orders.taken[0], ZeroDivisionError)
+    assert orders.taken[1] == SplitsFound(1)
+
+
 def test_a_worker_that_hears_nothing_is_killed(master):
     server = ControlServer(master)
     path = os.pathsep.join(filter(None, sys.path))

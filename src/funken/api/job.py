@@ -78,8 +78,12 @@ class JobClient:
         """
         name = f"funken-job-{self._job.settings.job_id[:8]}"
         self._thread = threading.Thread(target=self._run_quietly, name=name, daemon=True)
-        self._thread.start()
-        self._begun.wait()
+        try:
+            self._thread.start()
+            self._begun.wait()
+        except BaseException:
+            self._job.cancel()  # nobody will have this client to do it
+            raise
 
     def _run_quietly(self) -> None:
         try:
@@ -108,9 +112,14 @@ class JobClient:
                 self._job.master.succeed()
             self._stopped(Outcome.FINISHED)
         except BaseException as error:  # noqa: BLE001 - kept in the future, and raised from there
-            outcome = self._failed(error)
-            self._stopped(Outcome.FAILED if self._status is JobStatus.FAILED else Outcome.CANCELLED)
-            self._result.set_exception(outcome)
+            outcome = error
+            try:
+                outcome = self._failed(error)
+                self._stopped(Outcome.FAILED if self._status is JobStatus.FAILED else Outcome.CANCELLED)
+            except Exception as also:  # noqa: BLE001 - the first error is the one to tell
+                outcome.add_note(f"Ending its checkpoints failed as well: {type(also).__name__}: {also}")
+            finally:
+                self._result.set_exception(outcome)  # whoever waits hears of it, also if Ctrl-C came once more
             raise outcome from (error.__cause__ if outcome is error else error)
         finally:
             self._begun.set()

@@ -46,6 +46,8 @@ BAR_WIDTH = 40
 @contextmanager
 def standard_input() -> Iterator[SocketSource]:
     """Serve standard input on loopback, to the first that connects; a job's tasks cannot read it themselves."""
+    if sys.stdin is None or sys.stdin.closed:
+        raise click.UsageError("--input - needs a standard input, but it is closed: there is no standard input.")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=_serve, args=(listener,), name="funken-stdin", daemon=True).start()
         yield SocketSource(*listener.getsockname())

@@ -34,11 +34,13 @@ _OWN_FRAME = re.compile(
 def ending_well(script: str | None = None) -> Iterator[None]:
     """Turn what the block raises into a message and an exit code; ``script`` is the user's program.
 
-    SIGTERM becomes an exception too, so that a job that runs is stopped, not abandoned.
+    SIGTERM becomes an exception too, so that a job that runs is stopped, not abandoned: the same as Ctrl-C to all that run it.
     """
     before = signal.signal(signal.SIGTERM, _terminate)
     try:
         yield
+    except _Terminated:
+        sys.exit(TERMINATED)
     except KeyboardInterrupt:
         click.echo("Interrupted.", err=True)
         sys.exit(INTERRUPTED)
@@ -54,8 +56,12 @@ def ending_well(script: str | None = None) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+class _Terminated(KeyboardInterrupt):
+    """Not ``SystemExit``: raised in a function of the user, that would be a failure of the function."""
+
+
 def _terminate(number: int, frame: FrameType | None) -> None:
-    sys.exit(TERMINATED)
+    raise _Terminated
 
 
 def explained(error: FunkenError, script: str | None = None) -> str:

@@ -20,6 +20,8 @@ from funken.cli.state import state
 from funken.errors import JavaNotFound
 from funken.spark.java import ensure_java
 
+_JAVA_SECONDS = 30.0
+
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(funken.__version__, "--version", "-V", prog_name="funken")
@@ -77,6 +79,10 @@ def version() -> None:
     except JavaNotFound as error:
         click.echo(f"java     none: {error}")
         return
-    said = subprocess.run([Path(home, "bin", "java"), "-version"], capture_output=True, text=True, check=False)
-    first = next(iter(said.stderr.splitlines()), "unknown")
+    try:
+        java = [str(Path(home, "bin", "java")), "-version"]
+        said = subprocess.run(java, capture_output=True, text=True, check=False, timeout=_JAVA_SECONDS).stderr
+    except (OSError, subprocess.TimeoutExpired) as error:
+        said = f"unknown: {error}"
+    first = next(iter(said.splitlines()), "unknown")
     click.echo(f"java     {first} ({home})")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,6 +24,8 @@ from funken.config import Configuration, set_default_configuration
 from funken.errors import InvalidConfiguration
 from funken.plan.explain import explain_json, explain_text
 from funken.plan.physical import PhysicalPlan
+
+_STOP_SECONDS = 60.0
 
 # ---- options that several commands share
 
@@ -94,7 +96,7 @@ def run_script(script: str, arguments: tuple[str, ...]) -> None:
 @contextmanager
 def waiting_for_jobs() -> Iterator[None]:
     """Let jobs that the block started with ``execute_async`` run to their end; stop them if it fails."""
-    running: list[JobClient] = []
+    running: list[JobClient] = []  # changed by the threads of the jobs
 
     @contextmanager
     def count(client: JobClient) -> Iterator[None]:
@@ -107,13 +109,21 @@ def waiting_for_jobs() -> Iterator[None]:
     with watch_jobs(count):
         try:
             yield
-            for client in running:
+            while client := next(iter(running), None):
                 click.echo(f"The script has ended; {client.plan.name!r} still runs. Ctrl-C stops it.", err=True)
                 client.get_job_execution_result().result()
         except BaseException:
-            for stopped in [client.cancel() for client in list(running)]:
-                stopped.result()
+            _stop(list(running))
             raise
+
+
+def _stop(clients: Iterable[JobClient]) -> None:
+    """Stop jobs; code of the user that never comes back ends with the process."""
+    for client, stopped in [(client, client.cancel()) for client in clients]:
+        try:
+            stopped.result(_STOP_SECONDS)
+        except TimeoutError:
+            click.echo(f"{client.plan.name!r} has not stopped within {_STOP_SECONDS:.0f} s; it is left.", err=True)
 
 
 _pyflink = click.option(

@@ -12,6 +12,7 @@ import os
 import secrets
 import signal
 import socket
+import struct
 import threading
 import traceback
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from funken.runtime.messages import Failed, Finished, Opening, Order, Report, St
 Address = tuple[str, int]
 
 _LINGER_SECONDS = 1.0
+_SEND_SECONDS = 10.0
 
 
 class ControlServer:
@@ -99,6 +101,7 @@ class ControlServer:
             if self._closing:
                 continue  # only its end is still of interest
             if isinstance(report, Started):
+                _bound_sending(connection)
                 with self._lock:
                     self._connections[task] = connection
             over = over or isinstance(report, Finished | Failed)
@@ -111,15 +114,21 @@ class ControlServer:
                 self.tell(target, order)
 
     def tell(self, task: TaskId, order: Order) -> None:
-        """Send an order; a task that is gone gets none."""
+        """Send an order; a task that is gone gets none, and one that reads none for long is lost."""
         with self._lock:
             connection = self._connections.get(task)
             if connection is None:
                 return
             try:
                 connection.send(order)
-            except OSError:
+                return
+            except OSError as error:
                 self._connections.pop(task, None)
+                if not isinstance(error, BlockingIOError):
+                    return
+            _hang_up(connection, socket.SHUT_RDWR)  # what was sent of the order is no order
+        # Without the lock: the master has one of its own, under which others may wait for this one.
+        self._master.handle(Failed(task, error=_deaf(task)))
 
     def wait_gone(self, seconds: float) -> bool:
         """Wait until every task has hung up; tell whether that happened in time."""
@@ -162,6 +171,21 @@ def _hang_up(connection: Any, how: int) -> None:
             return
 
 
+def _bound_sending(connection: Any) -> None:
+    """Let a send that nobody reads fail after a while; reading is not bounded."""
+    bound = struct.pack("ll", int(_SEND_SECONDS), int(_SEND_SECONDS % 1 * 1e6))
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
+        duplicate.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, bound)
+
+
+def _deaf(task: TaskId) -> TaskLost:
+    return TaskLost(
+        f"the worker of {task} has taken no order for {_SEND_SECONDS:g} s, and many wait: it was stopped, or a function keeps "
+        "Python's interpreter lock.",
+        subtask=task.subtask,
+    )
+
+
 def _lost(task: TaskId) -> TaskLost:
     return TaskLost(
         f"the worker of {task} ended without a word: it was killed (out of memory?) or crashed. See the executor's log; "
@@ -190,15 +214,21 @@ class ControlClient:
         with self._lock:
             self._connection.send(report)
 
-    def listen(self, take: Callable[[Order | None], None]) -> None:
-        """Hand every order to ``take`` in a thread of its own; ``None`` when the driver hung up."""
+    def listen(self, take: Callable[[Order | Exception | None], None]) -> None:
+        """Hand every order to ``take`` in a thread of its own, for one that does not unpickle why; ``None`` at the end."""
 
         def run() -> None:
-            try:
-                while True:
-                    take(self._connection.recv())
-            except (EOFError, OSError):
-                take(None)
+            order: Order | Exception | None
+            while True:
+                try:
+                    order = self._connection.recv()
+                except (EOFError, OSError):
+                    order = None
+                except Exception as error:  # noqa: BLE001 - whatever unpickling a user's split may raise
+                    order = error
+                take(order)
+                if order is None:
+                    return
 
         self._listener = threading.Thread(target=run, name="funken-orders", daemon=True)
         self._listener.start()

@@ -29,7 +29,7 @@ from pyspark import TaskContext
 from funken.checkpoint.storage import open_storage
 from funken.errors import JobExecutionError, TaskLost
 from funken.runtime.blame import failed
-from funken.runtime.messages import Opening, Order, Started, TaskId
+from funken.runtime.messages import Opening, Order, Report, Started, TaskId
 from funken.runtime.settings import TaskSettings
 from funken.runtime.snapshots import Cuts, report_of
 from funken.runtime.task import Task
@@ -130,6 +130,8 @@ class TaskShell:
         self._owed = 0
         self._done = threading.Event()
         self._stop = False
+        #: why no more blocks could be received, if there was something
+        self._unread: Exception | None = None
         self._finish_writing: Callable[[], None] = lambda: None
         self._fillers = Fillers()
 
@@ -178,7 +180,11 @@ class TaskShell:
 
         def write() -> None:
             while (cut := cuts.get()) is not None:
-                report = report_of(self._id, settings.attempt, cut, storage)
+                report: Report
+                try:
+                    report = report_of(self._id, settings.attempt, cut, storage)
+                except Exception as error:  # noqa: BLE001 - told to the driver, which would wait for the report
+                    report = failed(self._id, error)
                 with contextlib.suppress(OSError):
                     control.send(report)
 
@@ -202,8 +208,8 @@ class TaskShell:
                 for item in self._items(batch):
                     self._credits.get()
                     self._mailbox.put(item)
-        except Exception:  # noqa: BLE001 - stopped, or an upstream task is gone: the same as the end
-            pass
+        except Exception as error:  # noqa: BLE001 - stopped, or an upstream task is gone: the same as the end
+            self._unread = error
         self._mailbox.put(_INPUT_ENDED)
         if self._continuous:
             self._end_if_stuck()
@@ -213,7 +219,7 @@ class TaskShell:
             return blocks_of(batch)
         return [batch] if self._deployment.rows else ()  # what carries level 0 means nothing by itself
 
-    def _take_order(self, order: Order | None) -> None:
+    def _take_order(self, order: Order | Exception | None) -> None:
         if order is not None:
             self._mailbox.put(order)
             return
@@ -307,6 +313,11 @@ class TaskShell:
             task.order(item)
         elif item is _WAKE:
             return
+        elif isinstance(item, Exception):
+            raise JobExecutionError(
+                f"an order to {self._id} cannot be read: {type(item).__name__}: {item}. Can the workers import the classes of "
+                "the source's splits?"
+            ) from item
         elif self._continuous:
             self._stop = True
         elif item is _DRIVER_GONE:
@@ -317,7 +328,8 @@ class TaskShell:
         elif self._id.level == 0:
             task.feed(None, lambda: None)
         elif not task.has_sources and not task.work and not task.finished:
-            raise TaskLost(f"the input of {self._id} ended before its data did: a task before it was lost.")
+            why = "" if self._unread is None else f" ({type(self._unread).__name__}: {self._unread})"
+            raise TaskLost(f"the input of {self._id} ended before its data did: a task before it was lost{why}.")
 
     def _admit(self, task: Task) -> None:
         """Give credit for blocks that are worked off, and for all while barriers of an unaligned checkpoint are awaited.
@@ -341,13 +353,14 @@ class TaskShell:
         try:
             if task is not None:
                 task.close()
-        except Exception as error:  # noqa: BLE001 - told to the driver
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - told to the driver
             self._report_failure(control, error)
         self._done.set()
         control.close()
         if self._continuous:
             # The query is over, or fails by this. Leaving by the front door would write to a socket that Spark has closed.
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(OSError, ValueError):
+                    stream.flush()
             remove_all()
             os._exit(0)

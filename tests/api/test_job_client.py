@@ -1,0 +1,53 @@
+"""A job's client when it is interrupted: whoever waits for the job hears of its end, and nothing runs on unseen."""
+
+import pytest
+
+from funken.api.job import JobClient
+from funken.errors import JobExecutionError
+from funken.runtime.local import LocalRunner
+from funken.testing import local
+
+
+def client_of(runner):
+    stream = local(["to", "be"])
+    stream.for_each(len)
+    return JobClient(stream.get_execution_environment().job("interrupted"), runner)
+
+
+class Failing:
+    def run(self, job):
+        raise JobExecutionError("boom")
+
+
+@pytest.mark.parametrize("again", [KeyboardInterrupt(), OSError("no disk")])
+def test_a_job_whose_end_is_interrupted_has_a_result_all_the_same(monkeypatch, again):
+    client = client_of(Failing())
+
+    def stopped(outcome):
+        raise again
+
+    monkeypatch.setattr(client, "_stopped", stopped)
+
+    with pytest.raises((KeyboardInterrupt, JobExecutionError)) as raised:
+        client.run()
+
+    assert str(client.get_job_execution_result().exception(timeout=1)) == "boom"
+    assert isinstance(raised.value, KeyboardInterrupt) or "no disk" in raised.value.__notes__[0]
+
+
+def test_an_interrupted_start_leaves_no_job_behind(monkeypatch):
+    client = client_of(LocalRunner())
+
+    class Interrupted:
+        def set(self):
+            pass
+
+        def wait(self):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(client, "_begun", Interrupted())
+
+    with pytest.raises(KeyboardInterrupt):
+        client.start()
+
+    assert client._job.cancelled.is_set()

@@ -1,0 +1,104 @@
+"""The shell around a task in a worker, without Spark: nothing that goes wrong in one of its threads is lost."""
+
+import sys
+import threading
+
+import pytest
+
+from funken.errors import JobExecutionError, TaskLost
+from funken.runtime.messages import Failed, TaskId
+from funken.runtime.settings import TaskSettings
+from funken.runtime.snapshots import CheckpointPlan, Cuts
+from funken.spark import worker
+from funken.spark.worker import Deployment, TaskShell
+
+BOUND = 20
+TASK = TaskId(1, 0)
+
+
+def shell(*, continuous=False, **settings):
+    settings = TaskSettings(cancel_grace=1, **settings)
+    return TaskShell(Deployment(b"", settings, ("127.0.0.1", 0), b"", (), continuous), TASK)
+
+
+class Control:
+    """Takes what is reported."""
+
+    def __init__(self):
+        self.reports = []
+        self.came = threading.Event()
+        self.closed = False
+
+    def send(self, report):
+        self.reports.append(report)
+        self.came.set()
+
+    def close(self):
+        self.closed = True
+
+
+class Task:
+    """A task that waits for its input."""
+
+    has_sources = work = finished = False
+
+    def __init__(self, closing=None):
+        self.closing = closing
+
+    def close(self):
+        if self.closing is not None:
+            raise self.closing
+
+
+def test_an_order_that_cannot_be_read_fails_the_task():
+    tasks = shell()
+    tasks._take_order(AttributeError("no class Split"))
+
+    with pytest.raises(JobExecutionError, match=r"an order to level 1, task 0 .* AttributeError: no class Split"):
+        tasks._handle(Task(), tasks._mailbox.get(timeout=BOUND))
+
+
+def test_cuts_that_cannot_be_written_fail_the_task(tmp_path, monkeypatch):
+    def explode(*_):
+        raise MemoryError("all of it")
+
+    monkeypatch.setattr(worker, "report_of", explode)
+    control, tasks = Control(), shell(checkpoints=CheckpointPlan(str(tmp_path)))
+
+    tasks._deliver_to(control)(Cuts(1, {}))
+
+    assert control.came.wait(BOUND)
+    (report,) = control.reports
+    assert isinstance(report, Failed)
+    assert "MemoryError: all of it" in str(report.error)
+    tasks._finish_writing()
+
+
+def test_why_the_input_ended_is_told():
+    def batches():
+        raise ValueError("no batch")
+        yield
+
+    tasks = shell()
+    tasks._read(batches())
+
+    with pytest.raises(TaskLost, match=r"ended before its data did.*\(ValueError: no batch\)"):
+        tasks._handle(Task(), tasks._mailbox.get(timeout=BOUND))
+
+
+@pytest.mark.parametrize("closing", [None, ValueError("in close"), SystemExit("in close")])
+def test_a_worker_leaves_nothing_whatever_its_end_raises(monkeypatch, closing):
+    class Broken:
+        def flush(self):
+            raise BrokenPipeError
+
+    ended = []
+    monkeypatch.setattr(worker, "remove_all", lambda: ended.append("removed"))
+    monkeypatch.setattr(worker.os, "_exit", ended.append)
+    monkeypatch.setattr(sys, "stdout", Broken())
+    control, tasks = Control(), shell(continuous=True)
+
+    tasks._close(Task(closing), control)
+
+    assert (ended, control.closed) == (["removed", 0], True)
+    assert [isinstance(report, Failed) for report in control.reports] == [True] * (closing is not None)
