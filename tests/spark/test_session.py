@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from funken.spark.control import ControlServer
-from funken.spark.session import control_host, repeats_tasks
+from funken.spark.session import control_host, repeats_tasks, settings_of
 
 
 def session(master, **settings):
@@ -43,3 +43,21 @@ def test_tasks_are_told_another_address_than_the_one_that_is_listened_on():
 
     assert server.address[0] == "gateway"
     assert server.address[1] > 0
+
+
+def test_a_setting_that_is_refused_leaves_the_others_as_they_were():
+    class Conf(dict):
+        def unset(self, key):
+            self.pop(key, None)
+
+        def set(self, key, value):
+            if key.endswith("maxBytesPerBatch"):
+                raise ValueError(key)
+            self[key] = value
+
+    conf = Conf({"spark.sql.adaptive.enabled": "true"})
+
+    with pytest.raises(ValueError, match="maxBytesPerBatch"), settings_of(SimpleNamespace(conf=conf)):
+        pass
+
+    assert conf == {"spark.sql.adaptive.enabled": "true"}

@@ -121,9 +121,9 @@ _OF_ROWS = {
 def settings_of(spark: SparkSession) -> Iterator[None]:
     """Let a session run a job over a DataFrame of its own, which no other session can; then be as it was."""
     before: dict[str, str | None] = {key: spark.conf.get(key, None) for key in _OF_ROWS}
-    for key, value in _OF_ROWS.items():
-        spark.conf.set(key, value)
     try:
+        for key, value in _OF_ROWS.items():
+            spark.conf.set(key, value)
         yield
     finally:
         for key, was in before.items():
