@@ -26,6 +26,7 @@ from funken.plan.physical import PhysicalPlan
 from funken.runtime.job import Job, Runner
 from funken.runtime.master import Collector
 from funken.timing.clock import SystemClock
+from funken.timing.waiting import result_of
 
 T = TypeVar("T")
 
@@ -112,7 +113,7 @@ class CompletableFuture(Generic[T]):
 
     def result(self, timeout: float | None = None) -> T:
         """Wait (at most ``timeout`` s, then ``TimeoutError``) and return the value, or raise what went wrong."""
-        return self._future.result(timeout)
+        return self._future.result(timeout) if timeout is not None else result_of(self._future)
 
     def done(self) -> bool:
         """Whether ``result()`` would return at once."""

@@ -44,6 +44,7 @@ from funken.runtime.messages import (
     TaskId,
     Throttle,
 )
+from funken.timing.waiting import until
 
 Orders = list[tuple[TaskId, Order]]
 
@@ -98,7 +99,7 @@ class Collector:
     def get(self) -> list[Any] | None:
         """Wait for the next block; ``None`` at the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._blocks or self._ended or self._closed)
+            until(self._changed, lambda: bool(self._blocks) or self._ended or self._closed)
             if not self._blocks:
                 return None
             block = self._blocks.popleft()
