@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from funken.runtime.collecting import Collector
+from funken.timing.waiting import result_of
 
 if TYPE_CHECKING:
     from funken.api.job import JobClient
@@ -96,7 +97,7 @@ class CompletableFuture(Generic[T]):
 
     def result(self, timeout: float | None = None) -> T:
         """Wait (at most ``timeout`` s, then ``TimeoutError``) and return the value, or raise what went wrong."""
-        return self._future.result(timeout)
+        return self._future.result(timeout) if timeout is not None else result_of(self._future)
 
     def done(self) -> bool:
         """Whether ``result()`` would return at once."""

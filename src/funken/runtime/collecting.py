@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from funken.timing.waiting import until
+
 _COLLECT_BLOCKS = 64
 
 
@@ -58,7 +60,7 @@ class Collector:
     def get(self) -> list[Any] | None:
         """Wait for the next block; ``None`` at the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._blocks or self._ended or self._closed)
+            until(self._changed, lambda: bool(self._blocks) or self._ended or self._closed)
             if not self._blocks:
                 return None
             block = self._blocks.popleft()

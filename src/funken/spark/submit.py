@@ -41,6 +41,7 @@ from funken.spark.session import (
 from funken.spark.transport import SCHEMA
 from funken.spark.worker import Deployment, level_function, program_bytes
 from funken.timing.clock import SystemClock
+from funken.timing.waiting import result_of, until_done
 
 _BEAT_SECONDS = 0.1
 _ROOT_CAUSE_SECONDS = 1.0
@@ -87,10 +88,10 @@ class SparkRunner:
         _RUNNING[job.settings.job_id] = job, over
         try:
             threading.Thread(target=self._run, args=(job, given, over), name="funken-spark", daemon=True).start()
-            over.result()
+            result_of(over)
         except KeyboardInterrupt:
             job.cancel()
-            wait([over])
+            until_done(over)
             raise
 
     def _run(self, job: Job, given: Any, over: Future[None]) -> None:

@@ -1,0 +1,34 @@
+"""Waits of the program's own thread that Ctrl-C can end.
+
+The system may hand a signal to any thread of the process, but Python runs its handler in the main thread only, and a
+main thread that waits without a bound is not woken for it: the Ctrl-C is lost. So these waits look up now and then.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_LOOK_SECONDS = 0.1
+
+
+def result_of(future: Future[T]) -> T:
+    """Wait for a future's result and return it, or raise what it raises; ``KeyboardInterrupt`` in between."""
+    until_done(future)
+    return future.result()
+
+
+def until_done(future: Future[T]) -> None:
+    """Wait until a future is done, whatever came of it; raises ``KeyboardInterrupt`` in between."""
+    while not future.done():
+        wait([future], _LOOK_SECONDS)
+
+
+def until(condition: threading.Condition, holds: Callable[[], bool]) -> None:
+    """Wait, holding ``condition``'s lock, until something holds; raises ``KeyboardInterrupt`` in between."""
+    while not condition.wait_for(holds, _LOOK_SECONDS):
+        pass

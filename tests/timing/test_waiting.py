@@ -1,0 +1,53 @@
+"""Ctrl-C ends the waits of the main thread, also if the system hands the signal to another thread."""
+
+import signal
+import threading
+from concurrent.futures import Future
+
+import pytest
+
+from funken.runtime.collecting import Collector
+from funken.timing.waiting import result_of, until_done
+
+
+def interrupted_elsewhere(done):
+    """Have another thread take a SIGINT while the main thread waits; end the wait if that did not."""
+
+    def take():
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        too_late.wait(5)
+        done()
+
+    too_late = threading.Event()
+    thread = threading.Timer(0.02, take)
+    thread.start()
+    return too_late, thread
+
+
+@pytest.mark.parametrize("waits", ["a result", "an end", "collected records"])
+def test_ctrl_c_that_another_thread_takes(waits):
+    future, collector = Future(), Collector()
+    way = {
+        "a result": lambda: result_of(future),
+        "an end": lambda: until_done(future),
+        "collected records": collector.get,
+    }
+    too_late, thread = interrupted_elsewhere(lambda: (future.set_result(None), collector.end()))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            way[waits]()
+        assert not future.done(), "it heard of Ctrl-C when the wait was over"
+    finally:
+        too_late.set()
+        thread.join()
+
+
+def test_a_result_and_an_error_pass_through():
+    good, bad = Future(), Future()
+    threading.Timer(0.01, lambda: good.set_result(5)).start()
+    bad.set_exception(ValueError("wrong"))
+
+    assert result_of(good) == 5
+    until_done(bad)
+    with pytest.raises(ValueError, match="wrong"):
+        result_of(bad)
