@@ -122,11 +122,11 @@ def test_a_finished_run_is_not_made_again_and_a_failed_one_is(tmp_path, monkeypa
 
     def todo(seconds=1.0, fresh=False):
         made = rounds.Rounds(experiment, tmp_path / "x.json", Spec(seconds=seconds), fresh, print)
-        return made, [(number, case.label) for number, case in made.plan(2, set())]
+        return made, [(number, case.label) for number, case in made.plan(2)]
 
     first, turns = todo()
     assert turns == [(0, "good"), (0, "bad"), (1, "good"), (1, "bad")]
-    for number, case in first.plan(1, set()):
+    for number, case in first.plan(1):
         first.run(number, case)
     assert todo()[1] == [(0, "bad"), (1, "good"), (1, "bad")]
     assert todo(fresh=True)[1] == todo(seconds=2.0)[1] == turns

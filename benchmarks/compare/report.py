@@ -74,13 +74,10 @@ def verdicts(documents: Documents) -> list[Verdict]:
     def against(experiment: str, over: str, under: str) -> float | None:
         return ratio(documents, experiment, over, under)
 
-    def worst(*found: float | None) -> float | None:
-        known = [one for one in found if one is not None]
-        return min(known) if known else None
-
     full, fixed = "funken, keyed, full load", "funken, keyed, at 100,000/s"
     # The ratio to the better of two modes is the smaller of the two ratios.
-    pyflink = worst(*(against("keyed", "funken", f"pyflink-{mode}") for mode in ("process", "thread")))
+    modes = [against("keyed", "funken", f"pyflink-{mode}") for mode in ("process", "thread")]
+    pyflink = None if None in modes else min(one for one in modes if one is not None)
     kept = [against("checkpoints", f"funken, {p}, every 5 s", f"funken, {p}, none") for p in ("keyed", "grep")]
     return [
         Verdict("keyed, opaque lambdas / PyFlink's better mode", 40, 80, "x", pyflink),
