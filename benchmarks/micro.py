@@ -142,16 +142,10 @@ def chain(steps: list[Any], stamped: bool) -> dict[str, Program]:
         processes["one loop"] = Fused(operators(steps, ends["one loop"]), ends["one loop"]).process
     processes["and inlined"] = Fused(operators(steps, ends["and inlined"]), ends["and inlined"]).process
 
-    def program(name: str) -> Program:
-        process, end = processes[name], ends[name]
+    def program(process: Callable[..., None], end: Collecting) -> Program:
+        return lambda: (process(values, stamps), end.newest)[1]
 
-        def run() -> Any:
-            process(values, stamps)
-            return end.newest
-
-        return run
-
-    return {name: program(name) for name in ends}
+    return {name: program(processes[name], ends[name]) for name in ends}
 
 
 def alone(operator: Operator, values: list[Any], fused: bool = False) -> Program:
