@@ -15,7 +15,7 @@ from systems import SYSTEMS
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 PLAIN = FuncFormatter(lambda value, _: f"{value:g}")
 COLOURS = {
@@ -51,6 +51,8 @@ def titled(system: str) -> str:
 def log_scale(axis: Any, values: Iterable[float]) -> None:
     """Have room around values on a logarithmic scale, and plain numbers on it."""
     known = [value for value in values if value]
+    few = bool(known) and max(known) < 200 * min(known)
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
     axis.set_major_formatter(PLAIN)
     axis.set_minor_formatter(NullFormatter())
     if known:
@@ -134,6 +136,7 @@ def timeouts(documents: Documents) -> Any:
     )
     if not runs:
         return None
+    speeds = medians(runs)
     figure, axes = plt.subplots(1, len(panels), figsize=(14, 3.4))
     for axis, (load, name, title) in zip(axes, panels, strict=True):
         found, unit = medians(runs, name), 1e6 if name == "records_per_s" else 1
@@ -142,6 +145,11 @@ def timeouts(documents: Documents) -> Any:
             values = [found.get(f"{system}, {timeout} ms, {load}") for timeout in TIMEOUTS]
             by_system[system] = [None if value is None else value / unit for value in values]
         lines(axis, [str(timeout) for timeout in TIMEOUTS], by_system)
+        for system, values in by_system.items():  # a fixed rate that was not kept
+            kept = [speeds.get(f"{system}, {timeout} ms, {load}", 0) > 95_000 for timeout in TIMEOUTS]
+            late = [(at, v) for at, (ok, v) in enumerate(zip(kept, values, strict=True)) if v and not ok]
+            if late and load != "full load":
+                axis.plot(*zip(*late, strict=True), "x", color=COLOURS[system], ms=10, label="less than the rate")
         axis.set_title(title, fontsize=10)
         axis.set_xlabel("buffer timeout (ms)", fontsize=9)
     below(figure, axes)
@@ -232,7 +240,7 @@ def enrichment(documents: Documents) -> Any:
     axis.set_yscale("log")
     log_scale(axis.yaxis, [values[q] for values in found.values() for q in quantiles])
     axis.set_ylabel("latency (ms), logarithmic", fontsize=9)
-    axis.legend(fontsize=8)
+    below(figure, [axis])
     return figure
 
 
