@@ -77,6 +77,39 @@ def test_the_ratio_to_pyflink_is_that_to_its_better_mode():
 
     runs = [run("funken", 0, 80.0), run("pyflink-process", 0, 2.0), run("pyflink-thread", 0, 1.0)]
     assert report.verdicts({"keyed": {"runs": runs}})[0].measured == 40.0
+    assert report.verdicts({"keyed": {"runs": runs[:2]}})[0].measured is None  # the other mode may be the better one
+
+
+def test_the_cases_for_the_aims_are_what_their_table_needs():
+    import report
+    from experiments import AIMED, EXPERIMENTS
+
+    def measured(left_out=None):
+        cases = {name: [case for case in labels if (name, case) != left_out] for name, labels in AIMED.items()}
+        runs = {name: {"runs": [run(case, 0, 1.0, p50=1, p99=2) for case in found]} for name, found in cases.items()}
+        return [verdict.measured for verdict in report.verdicts(runs)]
+
+    assert None not in measured()
+    for name, labels in AIMED.items():
+        assert set(labels) <= {case.label for case in EXPERIMENTS[name].cases}
+        for case in labels:
+            assert None in measured(left_out=(name, case))
+
+
+def test_a_rate_that_was_not_kept_is_told_beside_its_latencies():
+    import report
+
+    latencies = {"p50": 1.0, "p90": 2.0, "p99": 3.0, "p99.9": 4.0}
+    runs = [
+        run("funken, 5 ms, full load", 0, 2e6, **latencies),
+        run("funken, 5 ms, at 100,000/s", 0, 99_000.0, **latencies),
+        run("funken, 0 ms, at 100,000/s", 0, 60_000.0, **latencies),
+    ]
+    rows = report.by_load({"buffer-timeout": {"runs": runs}}, "buffer-timeout").splitlines()[2:]
+    assert rows == [
+        "| funken, 0 ms | - | - | 1 / 2 / 3 / 4 (only 60,000/s) |",
+        "| funken, 5 ms | 2 | 1 / 2 / 3 / 4 | 1 / 2 / 3 / 4 |",
+    ]
 
 
 def test_the_interval_that_is_measured_begins_after_the_warm_up():
