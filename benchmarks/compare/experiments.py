@@ -110,7 +110,9 @@ EXPERIMENTS = {
         Experiment("windows", "Counts per key in tumbling windows of 1 s of event time", _systems("windows", *EVERY)),
         Experiment("checkpoints", "A checkpoint every 5 s, or none", tuple(_checkpoints()), seconds=20),
         Experiment("incremental", "Windows: incremental aggregation, or all records at the end", tuple(_incremental())),
-        Experiment("latency", f"Latency from creation to sink, buffer timeout {TIMEOUT} ms", tuple(_latency())),
+        Experiment(
+            "latency", f"Latency from creation to sink, buffer timeout {TIMEOUT} ms", tuple(_latency()), warmup=5
+        ),
         Experiment("buffer-timeout", "Buffer timeout: throughput and latency", tuple(_timeouts()), seconds=5, warmup=3),
         Experiment("windowing", "The window job, one setting changed at a time", tuple(_steps()), seconds=5, warmup=3),
         Experiment(
