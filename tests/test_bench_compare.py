@@ -35,6 +35,16 @@ def test_the_oracle_takes_what_is_right_and_nothing_else(program):
         oracle.check_part(program, right[:1], keys=10, count=3000, per_ms=10, at_least=2)
 
 
+def test_newest_counts_are_those_after_their_batch_and_no_others():
+    import oracle
+
+    first, second = [(0, 2), (1, 1)], [(0, 3), (1, 3)]
+    assert oracle.check_newest([first, second], keys=2, size=3) == 4
+    for wrong in ([(0, 2), (1, 3)], [(0, 3)], [*second, (1, 3)], first, []):  # some were right after another record
+        with pytest.raises(oracle.WrongResult):
+            oracle.check_newest([first, wrong], keys=2, size=3)
+
+
 def test_the_oracle_for_a_few_numbers():
     import oracle
 
