@@ -24,7 +24,7 @@ WORKERS = $$(($$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') + 1))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-fast test-simulation test-spark check docs bench bench-against bench-compare nexmark chaos simulate run clean
+.PHONY: help setup fmt lint types test test-fast test-simulation test-spark check docs bench bench-against bench-compare bench-micro nexmark chaos simulate run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,15 +93,25 @@ bench-against: setup ## take turns with COMMIT, and fail if a throughput fell by
 	@$(BIN)/python benchmarks/against.py $(COMMIT)
 
 QUICK ?=
+AIMS ?=
 ONLY ?=
 SYSTEMS ?=
+CASES ?=
 ROUNDS ?=
 SECONDS ?=
+WARMUP ?=
+RESULTS ?=
 FRESH ?=
 DOCS ?=
-bench-compare: setup ## Funken beside PyFlink, Flink, Bytewax and Spark: ONLY=keyed SYSTEMS=funken,bytewax QUICK=1 FRESH=1 DOCS=1
-	@$(BIN)/python -W ignore benchmarks/compare --only '$(ONLY)' --systems '$(SYSTEMS)' $(if $(QUICK),--quick) \
-	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(FRESH),--fresh) $(if $(DOCS),--docs)
+REPORT ?=
+bench-compare: setup ## Funken beside PyFlink, Flink, Bytewax and Spark: ONLY=keyed SYSTEMS=funken,bytewax QUICK=1 AIMS=1 ROUNDS=3 DOCS=1
+	@$(BIN)/python -W ignore benchmarks/compare --only '$(ONLY)' --systems '$(SYSTEMS)' --cases '$(CASES)' \
+	  $(if $(QUICK),--quick) $(if $(AIMS),--aims) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) \
+	  $(if $(WARMUP),--warmup $(WARMUP)) $(if $(RESULTS),--results '$(RESULTS)') $(if $(FRESH),--fresh) $(if $(DOCS),--docs) \
+	  $(if $(REPORT),--report)
+
+bench-micro: setup ## what a record costs in the engine's inner loops, and in what could take their place
+	@$(BIN)/python benchmarks/micro.py
 
 QUERY ?=
 EVENTS ?=

@@ -35,6 +35,16 @@ def test_the_oracle_takes_what_is_right_and_nothing_else(program):
         oracle.check_part(program, right[:1], keys=10, count=3000, per_ms=10, at_least=2)
 
 
+def test_newest_counts_are_those_after_their_batch_and_no_others():
+    import oracle
+
+    first, second = [(0, 2), (1, 1)], [(0, 3), (1, 3)]
+    assert oracle.check_newest([first, second], keys=2, size=3) == 4
+    for wrong in ([(0, 2), (1, 3)], [(0, 3)], [*second, (1, 3)], first, []):  # some were right after another record
+        with pytest.raises(oracle.WrongResult):
+            oracle.check_newest([first, wrong], keys=2, size=3)
+
+
 def test_the_oracle_for_a_few_numbers():
     import oracle
 
@@ -77,6 +87,39 @@ def test_the_ratio_to_pyflink_is_that_to_its_better_mode():
 
     runs = [run("funken", 0, 80.0), run("pyflink-process", 0, 2.0), run("pyflink-thread", 0, 1.0)]
     assert report.verdicts({"keyed": {"runs": runs}})[0].measured == 40.0
+    assert report.verdicts({"keyed": {"runs": runs[:2]}})[0].measured is None  # the other mode may be the better one
+
+
+def test_the_cases_for_the_aims_are_what_their_table_needs():
+    import report
+    from experiments import AIMED, EXPERIMENTS
+
+    def measured(left_out=None):
+        cases = {name: [case for case in labels if (name, case) != left_out] for name, labels in AIMED.items()}
+        runs = {name: {"runs": [run(case, 0, 1.0, p50=1, p99=2) for case in found]} for name, found in cases.items()}
+        return [verdict.measured for verdict in report.verdicts(runs)]
+
+    assert None not in measured()
+    for name, labels in AIMED.items():
+        assert set(labels) <= {case.label for case in EXPERIMENTS[name].cases}
+        for case in labels:
+            assert None in measured(left_out=(name, case))
+
+
+def test_a_rate_that_was_not_kept_is_told_beside_its_latencies():
+    import report
+
+    latencies = {"p50": 1.0, "p90": 2.0, "p99": 3.0, "p99.9": 4.0}
+    runs = [
+        run("funken, 5 ms, full load", 0, 2e6, **latencies),
+        run("funken, 5 ms, at 100,000/s", 0, 99_000.0, **latencies),
+        run("funken, 0 ms, at 100,000/s", 0, 60_000.0, **latencies),
+    ]
+    rows = report.by_load({"buffer-timeout": {"runs": runs}}, "buffer-timeout").splitlines()[2:]
+    assert rows == [
+        "| funken, 0 ms | - | - | 1 / 2 / 3 / 4 (only 60,000/s) |",
+        "| funken, 5 ms | 2 | 1 / 2 / 3 / 4 | 1 / 2 / 3 / 4 |",
+    ]
 
 
 def test_the_interval_that_is_measured_begins_after_the_warm_up():
@@ -122,11 +165,11 @@ def test_a_finished_run_is_not_made_again_and_a_failed_one_is(tmp_path, monkeypa
 
     def todo(seconds=1.0, fresh=False):
         made = rounds.Rounds(experiment, tmp_path / "x.json", Spec(seconds=seconds), fresh, print)
-        return made, [(number, case.label) for number, case in made.plan(2, set())]
+        return made, [(number, case.label) for number, case in made.plan(2)]
 
     first, turns = todo()
     assert turns == [(0, "good"), (0, "bad"), (1, "good"), (1, "bad")]
-    for number, case in first.plan(1, set()):
+    for number, case in first.plan(1):
         first.run(number, case)
     assert todo()[1] == [(0, "bad"), (1, "good"), (1, "bad")]
     assert todo(fresh=True)[1] == todo(seconds=2.0)[1] == turns

@@ -1,10 +1,11 @@
 """``make bench-compare``: Funken and the alternatives, side by side on the same cores, in turn; every figure is a ratio first.
 
-usage: python benchmarks/compare [--only NAME,...] [--systems NAME,...] [--quick] [--rounds N] [--seconds S] [--fresh] [--docs]
+usage: python benchmarks/compare [--only NAME,...] [--systems NAME,...] [--cases TEXT] [--aims] [--quick] [--rounds N]
+       [--seconds S] [--warmup S] [--fresh] [--docs] [--report] [--results FOLDER]
 
 It goes on where it was interrupted: a measurement that is there for this commit and these parameters is not made again,
-unless ``--fresh``. ``--quick`` measures throughput once, for 3 s, into ``results/quick``. ``--docs`` also puts the plots and
-tables into the documentation. ``--report`` measures nothing.
+unless ``--fresh``. ``--aims`` is for the cases that the table of aims needs. ``--quick`` measures throughput for 3 s,
+into ``results/quick``. ``--docs`` also puts the plots and tables into the documentation. ``--report`` measures nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import NoReturn
 
 import environments
 import report
-from experiments import EXPERIMENTS, MAIN
+from experiments import AIMED, EXPERIMENTS, MAIN, Case, elsewhere
 from protocol import Spec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -59,19 +60,37 @@ def stop(number: int, frame: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
+def planned(args: argparse.Namespace, folder: Path, console: Console) -> list[tuple[Rounds, list[tuple[int, Case]]]]:
+    """Return what is to be run, by experiment, and say how long that takes."""
+    wanted = names(args.only, EXPERIMENTS) or list(AIMED if args.aims else MAIN if args.quick else EXPERIMENTS)
+    systems, found, expected = set(names(args.systems, SYSTEMS)), [], 0.0
+    for name in wanted:
+        experiment = EXPERIMENTS[name]
+
+        def chosen(case: Case, aimed: tuple[str, ...] = AIMED.get(name, ())) -> bool:
+            of_aims = not args.aims or case.label in aimed
+            return of_aims and (not systems or case.system in systems) and args.cases in case.label
+
+        base = Spec(
+            seconds=experiment.seconds if args.seconds is None else args.seconds,
+            warmup=experiment.warmup if args.warmup is None else args.warmup,
+        )
+        rounds = Rounds(experiment, folder / f"{name}.json", base, args.fresh, console.print)
+        todo = rounds.plan(experiment.rounds or args.rounds, chosen)
+        expected += sum(elsewhere(name, case) + base.seconds + base.warmup for _, case in todo)
+        found.append((rounds, todo))
+    console.print(f"{sum(len(todo) for _, todo in found)} runs, about {expected / 60:.0f} min on two idle cores")
+    return found
+
+
 def run(args: argparse.Namespace, console: Console, folder: Path) -> None:
     """Build what is needed and run what is missing."""
-    wanted = names(args.only, EXPERIMENTS) or list(MAIN if args.quick else EXPERIMENTS)
-    systems = set(names(args.systems, SYSTEMS))
-    base = Spec(seconds=args.seconds, warmup=args.warmup)
     with Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
     ) as progress:
         broken: dict[str, str] = {}
-        for name in wanted:
-            experiment = EXPERIMENTS[name]
-            rounds = Rounds(experiment, folder / f"{name}.json", base, args.fresh, console.print)
-            todo = rounds.plan(experiment.rounds or args.rounds, systems)
+        for rounds, todo in planned(args, folder, console):
+            name = rounds.experiment.name
             task = progress.add_task(name, total=len(todo))
             for number, case in todo:
                 environment = SYSTEMS[case.system].environment
@@ -84,7 +103,7 @@ def run(args: argparse.Namespace, console: Console, folder: Path) -> None:
                         console.print(f"[red]{error}[/red]")
                 if environment not in broken:
                     done = rounds.run(number, case)
-                    console.print(f"  {name:<12} {number + 1}  {case.label:<38} {shown(done)}")
+                    console.print(f"  {name:<14} {number + 1}  {case.label:<40} {done['took']:>4.0f} s  {shown(done)}")
                 progress.advance(task)
             progress.update(task, description=name)
 
@@ -94,39 +113,47 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help=f"experiments: {', '.join(EXPERIMENTS)}")
     parser.add_argument("--systems", default="", help=f"systems: {', '.join(SYSTEMS)}")
+    parser.add_argument("--cases", default="", help="only cases whose name has this in it")
+    parser.add_argument("--aims", action="store_true", help="only cases that the table of aims needs")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--warmup", type=float)
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--docs", action="store_true")
     parser.add_argument("--report", action="store_true")
+    parser.add_argument("--results", type=Path, help="a folder other than benchmarks/results")
     args = parser.parse_args()
-    args.rounds = args.rounds or (1 if args.quick else 3)
-    args.seconds = args.seconds or (3 if args.quick else 10)
-    args.warmup = args.warmup if args.warmup is not None else (3 if args.quick else 5)
+    if args.quick:
+        args.seconds, args.warmup = args.seconds or 3.0, 3.0 if args.warmup is None else args.warmup
     for each in STOPS:
         signal.signal(each, stop)
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
-    folder = RESULTS / "quick" if args.quick else RESULTS
+    folder = args.results or (RESULTS / "quick" if args.quick else RESULTS)
     if not args.report:
         run(args, console, folder)
     documents = {name: load(folder / f"{name}.json") for name in EXPERIMENTS if (folder / f"{name}.json").exists()}
     if not documents:
         raise SystemExit(f"there are no results in {folder}")
-    text = report.markdown(documents)
-    (folder / "README.md").write_text(text)
-    console.print(report.plain(report.verdicts(documents)))
-    console.print(f"{folder / 'README.md'}")
-    environments.build("plots", console.print)
-    plots = [str(environments.python("plots")), str(environments.HERE / "plots.py"), str(folder), str(folder)]
-    if args.docs:
-        plots.append(str(GUIDE / "images"))
-    done = subprocess.run(plots, timeout=180, check=False)
-    if done.returncode:
-        raise SystemExit("the plots could not be drawn")
+    (folder / "README.md").write_text(report.markdown(documents))
+    drawn = draw([folder, GUIDE / "images"] if args.docs else [folder], folder, console)
     if args.docs:
         report.into_page(GUIDE / "performance.md", documents)
+    console.print(report.plain(report.verdicts(documents)))
+    console.print(f"{folder / 'README.md'}")
+    sys.exit(not drawn)
+
+
+def draw(targets: list[Path], folder: Path, console: Console) -> bool:
+    """Draw what a folder of results has, into other folders; tell whether that went well."""
+    try:
+        environments.build("plots", console.print)
+        command = [environments.python("plots"), environments.HERE / "plots.py", folder, *targets]
+        done = subprocess.run([str(part) for part in command], timeout=180, check=False)
+    except (environments.CannotBuild, subprocess.TimeoutExpired) as error:
+        console.print(f"[red]the plots could not be drawn: {error}[/red]")
+        return False
+    return not done.returncode
 
 
 if __name__ == "__main__":

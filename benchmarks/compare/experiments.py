@@ -28,12 +28,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Cases that are compared; ``rounds`` overrides how often each has its turn."""
+    """Cases that are compared; ``rounds`` overrides how often each has its turn; what is measured takes ``seconds``."""
 
     name: str
     title: str
     cases: tuple[Case, ...]
     rounds: int | None = None
+    seconds: float = 8
+    warmup: float = 4
 
 
 def _systems(program: str, *names: str, **spec: Any) -> tuple[Case, ...]:
@@ -84,8 +86,8 @@ def _steps() -> Iterable[Case]:
 
 
 def _checkpoints() -> Iterable[Case]:
-    for program in ("keyed", "grep"):
-        for system in ("funken", "flink-java"):
+    for program, systems in (("keyed", ("funken", "flink-java")), ("grep", ("funken",))):
+        for system in systems:
             yield Case(f"{system}, {program}, none", system, {"program": program})
             yield Case(f"{system}, {program}, every 5 s", system, {"program": program, "checkpoint": CHECKPOINT})
 
@@ -106,15 +108,46 @@ EXPERIMENTS = {
             _systems("keyed", *EVERY, "spark-transform"),
         ),
         Experiment("windows", "Counts per key in tumbling windows of 1 s of event time", _systems("windows", *EVERY)),
-        Experiment("checkpoints", "A checkpoint every 5 s, or none", tuple(_checkpoints())),
+        Experiment("checkpoints", "A checkpoint every 5 s, or none", tuple(_checkpoints()), seconds=20),
         Experiment("incremental", "Windows: incremental aggregation, or all records at the end", tuple(_incremental())),
-        Experiment("latency", f"Latency from creation to sink, buffer timeout {TIMEOUT} ms", tuple(_latency())),
-        Experiment("buffer-timeout", "Buffer timeout: throughput and latency", tuple(_timeouts())),
-        Experiment("windowing", "The window job, one setting changed at a time", tuple(_steps())),
-        Experiment("async", "Enrichment, one answer at a time or many at once", (Case("async", "async"),), rounds=1),
         Experiment(
-            "recovery", "Throughput while workers and the driver are killed", (Case("recovery", "recovery"),), rounds=1
+            "latency", f"Latency from creation to sink, buffer timeout {TIMEOUT} ms", tuple(_latency()), warmup=5
+        ),
+        Experiment("buffer-timeout", "Buffer timeout: throughput and latency", tuple(_timeouts()), seconds=5, warmup=3),
+        Experiment("windowing", "The window job, one setting changed at a time", tuple(_steps()), seconds=5, warmup=3),
+        Experiment(
+            "async",
+            "Enrichment, one answer at a time or many at once",
+            (Case("async", "async"),),
+            rounds=1,
+            seconds=5,
+            warmup=2,
+        ),
+        Experiment(
+            "recovery",
+            "Throughput while workers and the driver are killed",
+            (Case("recovery", "recovery"),),
+            rounds=1,
+            seconds=10,
         ),
     )
 }
 MAIN = ("grep", "keyed", "windows")
+
+AIMED = {
+    "grep": ("funken", "flink-sql", "funken-vectorised", "flink-java"),
+    "keyed": (
+        "funken", "pyflink-process", "pyflink-thread", "bytewax", "flink-sql", "funken-vectorised", "flink-java",
+    ),
+    "windows": ("funken", "bytewax", "funken-vectorised", "flink-java"),
+    "checkpoints": tuple(case.label for case in _checkpoints() if case.system == "funken"),
+    "latency": ("funken, keyed, full load", f"funken, keyed, at {max(FIXED_RATES):,}/s"),
+}  # fmt: skip
+"""The cases that the table of aims is made of: what is worth more rounds than one."""
+
+
+def elsewhere(experiment: str, case: Case) -> float:
+    """Return how long a run takes beside what it measures, on two idle cores (s): starting, checking, starting again."""
+    if experiment in ("async", "recovery"):
+        return 90 if experiment == "async" else 40
+    return 18 if case.system.startswith(("pyflink", "spark")) else 6 if case.system == "bytewax" else 13

@@ -7,7 +7,7 @@ N % keys. ``windows``: how many numbers of a key have their event time, N // per
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 CHECKED = 25_000
@@ -57,8 +57,19 @@ def check_counts(results: Iterable[Any], keys: int, count: int = CHECKED, per_ms
     return found.total()
 
 
+def check_newest(batches: Sequence[Iterable[Any]], keys: int, size: int) -> int:
+    """Do so for a system that counts in batches of ``size`` numbers and gives the newest count of each key in a batch."""
+    for batch, results in enumerate(batches):
+        numbers = range(batch * size, (batch + 1) * size)
+        right = Counter({number % keys: number // keys + 1 for number in numbers}.items())
+        found = Counter(tuple(result) for result in results)
+        if found != right:
+            raise WrongResult(f"keyed: batch {batch}: {(right - found).total()} results are missing, or wrong")
+    return len(batches) * min(keys, size)
+
+
 def check_part(program: str, results: Iterable[Any], keys: int, count: int, per_ms: int, at_least: int) -> int:
-    """Do so for a system that gives only a part by then (the newest counts, closed windows): nothing of it may be wrong."""
+    """Do so for a system that gives only a part by then (closed windows): nothing of it may be wrong."""
     found, right = Counter(results), expected(program, keys, count, per_ms)
     foreign = found - right
     if foreign or found.total() < at_least:

@@ -1,20 +1,37 @@
-"""Draws what was measured; runs in an environment that has matplotlib. usage: plots.py RESULTS FOLDER..."""
+"""Draws a plot of each experiment; runs in an environment that has matplotlib. usage: plots.py RESULTS FOLDER..."""
 
 from __future__ import annotations
 
 import json
 import statistics
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from experiments import MAIN, TIMEOUTS
+from systems import SYSTEMS
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-MAIN = ("grep", "keyed", "windows")
-TIMEOUTS = (0, 5, 10, 50, 100)
+PLAIN = FuncFormatter(lambda value, _: f"{value:g}")
+COLOURS = {
+    "funken": "#c0392b",
+    "funken-vectorised": "#e67e22",
+    "flink-java": "#2c3e50",
+    "flink-java-reuse": "#5d6d7e",
+    "flink-sql": "#2980b9",
+    "pyflink-process": "#16a085",
+    "pyflink-thread": "#58b99f",
+    "bytewax": "#8e44ad",
+    "spark": "#7f8c8d",
+    "spark-transform": "#b2babb",
+}
+QUANTILES = ("p50", "p90", "p99", "p99.9")
+Documents = dict[str, Any]
 
 
 def medians(runs: list[Any], figure: str = "records_per_s") -> dict[str, float]:
@@ -26,134 +43,204 @@ def medians(runs: list[Any], figure: str = "records_per_s") -> dict[str, float]:
     return {case: statistics.median(values) for case, values in found.items()}
 
 
-def throughput(documents: dict[str, Any]) -> Any:
-    """Draw a bar per system and program, on a scale that shows ratios."""
+def titled(system: str) -> str:
+    """Return a system's name as a reader knows it."""
+    return "Flink DataStream, object reuse" if system == "flink-java-reuse" else SYSTEMS[system].title
+
+
+def log_scale(axis: Any, values: Iterable[float]) -> None:
+    """Have room around values on a logarithmic scale, and plain numbers on it."""
+    known = [value for value in values if value]
+    few = bool(known) and max(known) < 200 * min(known)
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
+    axis.set_major_formatter(PLAIN)
+    axis.set_minor_formatter(NullFormatter())
+    if known:
+        axis.set_view_interval(min(known) / 2, max(known) * 2, ignore=True)
+
+
+def lines(axis: Any, marks: Iterable[str], found: dict[str, list[float | None]]) -> None:
+    """Draw one line per system."""
+    for system, values in found.items():
+        style = {"lw": 2.5, "zorder": 3} if system.startswith("funken") else {"lw": 1.3}
+        axis.plot(list(marks), values, "o-", label=titled(system), color=COLOURS[system], ms=4, **style)
+    axis.set_yscale("log")
+    log_scale(axis.yaxis, [value or 0 for values in found.values() for value in values])
+    axis.grid(alpha=0.3, which="both")
+    axis.tick_params(labelsize=8)
+
+
+def below(figure: Any, axes: Iterable[Any]) -> None:
+    """Put one legend below all panels."""
+    known = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    figure.legend(known.values(), known.keys(), loc="upper center", bbox_to_anchor=(0.5, 0), ncols=5, fontsize=8)
+
+
+def barred(axis: Any, found: list[tuple[str, float, str, str]], label: str) -> None:
+    """Draw horizontal bars, the first on top: name, value, colour and what is written beside it."""
+    found = found[::-1]
+    drawn = axis.barh(
+        [name for name, *_ in found], [value for _, value, *_ in found], color=[c for _, _, c, _ in found]
+    )
+    axis.bar_label(drawn, [text for *_, text in found], padding=3, fontsize=8)
+    axis.set_xlabel(label, fontsize=9)
+    axis.tick_params(labelsize=8)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def throughput(documents: Documents) -> Any:
+    """Draw a bar per system and program."""
     names = [name for name in MAIN if name in documents]
     if not names:
         return None
-    figure, axes = plt.subplots(1, len(names), figsize=(4.2 * len(names), 3.6), squeeze=False)
+    figure, axes = plt.subplots(1, len(names), figsize=(5 * len(names), 3.8), squeeze=False)
     for axis, name in zip(axes[0], names, strict=True):
-        found = sorted(medians(documents[name]["runs"]).items(), key=lambda pair: pair[1])
-        colours = ["#c0392b" if case.startswith("funken") else "#7f8c8d" for case, _ in found]
-        bars = axis.barh([case for case, _ in found], [speed / 1e6 for _, speed in found], color=colours)
-        axis.bar_label(bars, [f"{speed / 1e6:.3g}" for _, speed in found], padding=2, fontsize=7)
+        found = sorted(medians(documents[name]["runs"]).items(), key=lambda pair: -pair[1])
+        barred(
+            axis,
+            [(titled(case), speed / 1e6, COLOURS[case], f"{speed / 1e6:.2g}") for case, speed in found],
+            "million records/s, logarithmic",
+        )
         axis.set_xscale("log")
-        axis.set_title(name, fontsize=10)
-        axis.set_xlabel("million records/s", fontsize=8)
-        axis.tick_params(labelsize=7)
-        axis.margins(x=0.2)
+        log_scale(axis.xaxis, [speed / 1e6 for _, speed in found])
+        axis.set_title(name, fontsize=11)
     return figure
 
 
-def latency(documents: dict[str, Any]) -> Any:
+def latency(documents: Documents) -> Any:
     """Draw the percentiles of every system, a panel per load."""
-    if "latency" not in documents:
-        return None
-    runs = documents["latency"]["runs"]
-    quantiles = ("p50", "p90", "p99", "p99.9")
-    by_quantile = {q: medians(runs, q) for q in quantiles}
+    runs = documents.get("latency", {}).get("runs", [])
+    by_quantile = {q: medians(runs, q) for q in QUANTILES}
     loads = list(dict.fromkeys(case.partition(", ")[2] for case in by_quantile["p50"]))
     if not loads:
         return None
-    figure, axes = plt.subplots(1, len(loads), figsize=(3.4 * len(loads), 3.4), squeeze=False, sharey=True)
+    figure, axes = plt.subplots(1, len(loads), figsize=(3.5 * len(loads), 3.6), squeeze=False)
     for axis, load in zip(axes[0], loads, strict=True):
-        for case in by_quantile["p50"]:
-            system, _, its = case.partition(", ")
-            if its == load:
-                values = [by_quantile[q].get(case) for q in quantiles]
-                axis.plot(quantiles, values, "o-", label=system, lw=2.5 if system == "funken" else 1, ms=4)
-        axis.set_yscale("log")
-        axis.set_title(load, fontsize=9)
-        axis.legend(fontsize=7)
-        axis.grid(alpha=0.3)
-    axes[0][0].set_ylabel("ms")
+        cases = [case for case in by_quantile["p50"] if case.partition(", ")[2] == load]
+        found = {case.partition(", ")[0]: [by_quantile[q].get(case) for q in QUANTILES] for case in cases}
+        lines(axis, QUANTILES, found)
+        axis.set_title(load, fontsize=10)
+    axes[0][0].set_ylabel("latency (ms), logarithmic", fontsize=9)
+    below(figure, axes[0])
     return figure
 
 
-def timeouts(documents: dict[str, Any]) -> Any:
+def timeouts(documents: Documents) -> Any:
     """Draw throughput and latency over the buffer timeout."""
-    if "buffer-timeout" not in documents:
-        return None
-    runs = documents["buffer-timeout"]["runs"]
+    runs = documents.get("buffer-timeout", {}).get("runs", [])
     panels = (
         ("full load", "records_per_s", "million records/s, full load"),
         ("full load", "p99", "p99 (ms), full load"),
         ("at 100,000/s", "p50", "p50 (ms), at 100,000/s"),
         ("at 100,000/s", "p99", "p99 (ms), at 100,000/s"),
     )
-    figure, axes = plt.subplots(1, len(panels), figsize=(13, 3.2))
-    for axis, (load, name, title) in zip(axes, panels, strict=True):
-        found = medians(runs, name)
-        for system in ("funken", "flink-java"):
-            points = [(str(t), found.get(f"{system}, {t} ms, {load}")) for t in TIMEOUTS]
-            points = [(t, value) for t, value in points if value is not None]
-            values = [value / 1e6 if name == "records_per_s" else value for _, value in points]
-            axis.plot([t for t, _ in points], values, "o-", label=system)
-        axis.set_title(title, fontsize=9)
-        axis.set_xlabel("buffer timeout (ms)", fontsize=8)
-        axis.set_ylim(bottom=0)
-        axis.legend(fontsize=7)
-        axis.grid(alpha=0.3)
-    return figure
-
-
-def bars(documents: dict[str, Any], name: str, split: str = "") -> Any:
-    """Draw an experiment's cases: throughput, and beside it latency where it was measured."""
-    if name not in documents:
-        return None
-    runs = documents[name]["runs"]
-    speeds = {case: v / 1e6 for case, v in medians(runs).items() if not split or case.endswith("full load")}
-    lags = {case: v for case, v in medians(runs, "p50").items() if split and case.endswith(split)}
-    panels = [
-        (found, label)
-        for found, label in ((speeds, "million records/s"), (lags, "median lag of a result (ms)"))
-        if found
-    ]
-    if not panels:
-        return None
-    figure, axes = plt.subplots(1, len(panels), figsize=(5.5 * len(panels), 0.4 * len(speeds) + 1.2), squeeze=False)
-    for axis, (found, label) in zip(axes[0], panels, strict=True):
-        cases = list(reversed(found))
-        drawn = axis.barh(
-            [case.removesuffix(f", {split}").removesuffix(", full load") for case in cases], [found[c] for c in cases]
-        )
-        axis.bar_label(drawn, [f"{found[case]:.3g}" for case in cases], padding=2, fontsize=7)
-        axis.set_xlabel(label, fontsize=8)
-        axis.tick_params(labelsize=7)
-        axis.margins(x=0.15)
-    return figure
-
-
-def recovery(documents: dict[str, Any]) -> Any:
-    """Draw throughput over time, with a line where something was killed."""
-    runs = documents.get("recovery", {}).get("runs", [])
-    runs = [run for run in runs if "timeline" in run["figures"]]
     if not runs:
         return None
-    figures = runs[-1]["figures"]
-    figure, axis = plt.subplots(figsize=(9, 3))
-    axis.plot([t for t, _ in figures["timeline"]], [rate / 1e3 for _, rate in figures["timeline"]], lw=1)
-    for at, what in figures["kills"]:
-        axis.axvline(at, color="#c0392b" if what == "driver" else "#e67e22", ls="--", lw=1)
-        axis.text(at, axis.get_ylim()[1], what, rotation=90, va="top", ha="right", fontsize=7)
-    axis.set_xlabel("seconds")
-    axis.set_ylabel("thousand records/s")
-    axis.set_ylim(bottom=0)
+    speeds = medians(runs)
+    figure, axes = plt.subplots(1, len(panels), figsize=(14, 3.4))
+    for axis, (load, name, title) in zip(axes, panels, strict=True):
+        found, unit = medians(runs, name), 1e6 if name == "records_per_s" else 1
+        by_system: dict[str, list[float | None]] = {}
+        for system in ("funken", "flink-java"):
+            values = [found.get(f"{system}, {timeout} ms, {load}") for timeout in TIMEOUTS]
+            by_system[system] = [None if value is None else value / unit for value in values]
+        lines(axis, [str(timeout) for timeout in TIMEOUTS], by_system)
+        for system, values in by_system.items():  # a fixed rate that was not kept
+            kept = [speeds.get(f"{system}, {timeout} ms, {load}", 0) > 95_000 for timeout in TIMEOUTS]
+            late = [(at, v) for at, (ok, v) in enumerate(zip(kept, values, strict=True)) if v and not ok]
+            if late and load != "full load":
+                axis.plot(*zip(*late, strict=True), "x", color=COLOURS[system], ms=10, label="less than the rate")
+        axis.set_title(title, fontsize=10)
+        axis.set_xlabel("buffer timeout (ms)", fontsize=9)
+    below(figure, axes)
     return figure
 
 
-def enrichment(documents: dict[str, Any]) -> Any:
+def windowing(documents: Documents) -> Any:
+    """Draw throughput and latency of the window job as it is, and with one setting changed."""
+    runs = documents.get("windowing", {}).get("runs", [])
+    panels = (
+        ("full load", "records_per_s", 1e6, "million records/s, full load"),
+        ("at 20,000/s", "p50", 1, "p50 (ms) from a window's end to its result, at 20,000/s"),
+        ("at 20,000/s", "p99", 1, "p99 (ms), at 20,000/s"),
+    )
+    if not runs:
+        return None
+    figure, axes = plt.subplots(1, len(panels), figsize=(14, 3.6), sharey=True)
+    for axis, (load, name, unit, label) in zip(axes, panels, strict=True):
+        found = {case: value / unit for case, value in medians(runs, name).items() if case.endswith(load)}
+        base = found.get(f"as it is, {load}")
+        rows = []
+        for case, value in found.items():
+            note = f"{value:.3g}" + (f"  ({value / base:.2f} x)" if base and not case.startswith("as it is") else "")
+            rows.append((case.removesuffix(f", {load}"), value, COLOURS["funken"], note))
+        barred(axis, rows, label)
+        if base:
+            axis.axvline(base, color="#2c3e50", lw=0.8, ls=":")
+        axis.margins(x=0.3)
+    return figure
+
+
+def pairs(documents: Documents, name: str, first: str) -> Any:
+    """Draw throughput of cases whose names end in what differs; each has its ratio to that whose name ends in ``first``."""
+    speeds = medians(documents.get(name, {}).get("runs", []))
+    if not speeds:
+        return None
+    figure, axis = plt.subplots(figsize=(8, 0.38 * len(speeds) + 0.9))
+    rows = []
+    for case, speed in speeds.items():
+        system, _, rest = case.partition(", ")
+        what, base = rest.rpartition(", "), speeds.get(f"{case.rpartition(', ')[0]}, {first}")
+        note = f"{speed / 1e6:.3g}" + (f"  ({speed / base:.3f} x)" if base and what[2] != first else "")
+        rows.append((f"{titled(system)}: {rest}", speed / 1e6, COLOURS[system], note))
+    barred(axis, rows, "million records/s")
+    axis.margins(x=0.2)
+    return figure
+
+
+def recovery(documents: Documents) -> Any:
+    """Draw throughput over time, with a line where something was killed."""
+    runs = [run for run in documents.get("recovery", {}).get("runs", []) if "timeline" in run["figures"]]
+    if not runs:
+        return None
+    found = runs[-1]["figures"]
+    figure, axis = plt.subplots(figsize=(10, 3.2))
+    times, rates = [at for at, _ in found["timeline"]], [rate / 1e3 for _, rate in found["timeline"]]
+    axis.fill_between(times, rates, step="post", alpha=0.25, color=COLOURS["flink-sql"])
+    axis.step(times, rates, where="post", lw=1, color=COLOURS["flink-sql"], label="events written")
+    labelled = set()
+    for at, what in found["kills"]:
+        label = None if what in labelled else f"{what} killed"
+        style = (
+            {"color": COLOURS["funken"], "ls": "-", "lw": 1.8} if what == "driver" else {"color": "#e67e22", "ls": "--"}
+        )
+        axis.axvline(at, label=label, **style)
+        labelled.add(what)
+    axis.set_xlabel("time (s)", fontsize=9)
+    axis.set_ylabel("thousand events/s", fontsize=9)
+    axis.set_ylim(bottom=0)
+    axis.margins(x=0.01)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8, loc="upper right")
+    return figure
+
+
+def enrichment(documents: Documents) -> Any:
     """Draw the latencies of the three programs."""
     runs = [run for run in documents.get("async", {}).get("runs", []) if "latencies" in run["figures"]]
     if not runs:
         return None
-    figure, axis = plt.subplots(figsize=(5, 3))
-    for program, found in runs[-1]["figures"]["latencies"].items():
-        axis.plot(["p50", "p90", "p99"], [found[q] for q in ("p50", "p90", "p99")], "o-", label=program)
+    figure, axis = plt.subplots(figsize=(6, 3.2))
+    found, quantiles = runs[-1]["figures"]["latencies"], QUANTILES[:3]
+    for number, (program, values) in enumerate(found.items()):
+        at = [place + (number - 1) * 0.27 for place in range(len(quantiles))]
+        drawn = axis.bar(at, [values[q] for q in quantiles], 0.25, label=program)
+        axis.bar_label(drawn, [f"{values[q]:.3g}" for q in quantiles], fontsize=7)
+    axis.set_xticks(range(len(quantiles)), quantiles)
     axis.set_yscale("log")
-    axis.set_ylabel("ms")
-    axis.legend(fontsize=8)
-    axis.grid(alpha=0.3)
+    log_scale(axis.yaxis, [values[q] for values in found.values() for q in quantiles])
+    axis.set_ylabel("latency (ms), logarithmic", fontsize=9)
+    below(figure, [axis])
     return figure
 
 
@@ -166,19 +253,21 @@ def main() -> None:
         "throughput": throughput(documents),
         "latency": latency(documents),
         "buffer-timeout": timeouts(documents),
-        "windowing": bars(documents, "windowing", "at 20,000/s"),
-        "checkpoints": bars(documents, "checkpoints"),
-        "incremental": bars(documents, "incremental"),
+        "windowing": windowing(documents),
+        "checkpoints": pairs(documents, "checkpoints", "none"),
+        "incremental": pairs(documents, "incremental", "aggregate"),
         "recovery": recovery(documents),
         "async": enrichment(documents),
     }
     for name, figure in figures.items():
         if figure is not None:
+            title = documents[name]["title"] if name in documents else "Throughput, parallelism 2"
+            figure.suptitle(title, fontsize=11)
             figure.tight_layout()
             for folder in folders:
                 folder.mkdir(parents=True, exist_ok=True)
                 # Without the time of day, a plot of the same figures is the same file.
-                figure.savefig(folder / f"{name}.png", dpi=110, metadata={"Software": None})
+                figure.savefig(folder / f"{name}.png", dpi=110, metadata={"Software": None}, bbox_inches="tight")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 ENDLESS = 10**12
-PATIENCE = 240.0
+PATIENCE = 150.0
 """How long the first record may take (s); a JVM and two Python workers on a busy machine take their time."""
 
 

@@ -74,13 +74,10 @@ def verdicts(documents: Documents) -> list[Verdict]:
     def against(experiment: str, over: str, under: str) -> float | None:
         return ratio(documents, experiment, over, under)
 
-    def worst(*found: float | None) -> float | None:
-        known = [one for one in found if one is not None]
-        return min(known) if known else None
-
     full, fixed = "funken, keyed, full load", "funken, keyed, at 100,000/s"
     # The ratio to the better of two modes is the smaller of the two ratios.
-    pyflink = worst(*(against("keyed", "funken", f"pyflink-{mode}") for mode in ("process", "thread")))
+    modes = [against("keyed", "funken", f"pyflink-{mode}") for mode in ("process", "thread")]
+    pyflink = None if None in modes else min(one for one in modes if one is not None)
     kept = [against("checkpoints", f"funken, {p}, every 5 s", f"funken, {p}, none") for p in ("keyed", "grep")]
     return [
         Verdict("keyed, opaque lambdas / PyFlink's better mode", 40, 80, "x", pyflink),
@@ -152,18 +149,51 @@ def throughput(documents: Documents) -> str:
     return table(("M records/s (Funken's opaque lambdas / this)", *MAIN), rows)
 
 
+QUANTILES = ("p50", "p90", "p99", "p99.9")
+BASES = {"checkpoints": "none", "incremental": "aggregate", "windowing": "as it is"}
+"""What the other cases of an experiment are compared with; the last part of a case's name, or, by load, the first."""
+
+KEPT = 0.95
+"""A fixed rate of which less arrives was not kept, and its latencies grow as long as it lasts."""
+
+
 def cases(documents: Documents, experiment: str) -> str:
-    """Return an experiment's cases with their medians."""
+    """Return an experiment's cases with their medians, without columns that none of them has."""
     rows = []
     for case in EXPERIMENTS[experiment].cases:
-        found = {name: value(documents, experiment, case.label, name) for name in ("records_per_s", *QUANTILES)}
-        if any(found.values()):
-            speed = found["records_per_s"]
-            rows.append((case.label, *[_number(speed and speed / 1e6)], *[_number(found[name]) for name in QUANTILES]))
-    return table(("case", "M records/s", *(f"{name} ms" for name in QUANTILES)), rows) if rows else ""
+        speed, *latencies = (value(documents, experiment, case.label, name) for name in ("records_per_s", *QUANTILES))
+        if speed is not None:
+            base = f"{case.label.rpartition(', ')[0]}, {BASES.get(experiment)}"
+            over = None if base == case.label else ratio(documents, experiment, case.label, base)
+            rows.append((case.label, _number(speed / 1e6), _number(over, "x"), *map(_number, latencies)))
+    head = ("case", "M records/s", f"to {BASES.get(experiment)!r}", *(f"{name} ms" for name in QUANTILES))
+    used = [column for column in range(len(head)) if any(row[column] != "-" for row in rows)]
+    return table([head[c] for c in used], [[row[c] for c in used] for row in rows]) if rows else ""
 
 
-QUANTILES = ("p50", "p90", "p99", "p99.9")
+def by_load(documents: Documents, experiment: str) -> str:
+    """Return an experiment whose cases come at full load and at a fixed rate, one row for both."""
+    rows: dict[str, list[str]] = {}
+    base = f"{BASES.get(experiment)}, full load"
+    for case in EXPERIMENTS[experiment].cases:
+        name = case.label.rpartition(", ")[0]
+        speed, *found = (value(documents, experiment, case.label, q) for q in ("records_per_s", *QUANTILES))
+        row = rows.setdefault(name, ["-"] * 3)
+        latencies = " / ".join(map(_number, found)) if any(found) else "-"
+        rate = case.spec.get("rate")
+        if speed is None:
+            continue
+        if not rate:
+            over = None if base == case.label else ratio(documents, experiment, case.label, base)
+            row[:2] = [_number(speed / 1e6) + (f" ({_number(over)} x)" if over else ""), latencies]
+        else:
+            row[2] = latencies + (f" (only {speed:,.0f}/s)" if speed < KEPT * rate else "")
+    fixed = next(case.label.rpartition(", ")[2] for case in EXPERIMENTS[experiment].cases if case.spec.get("rate"))
+    names = " / ".join(QUANTILES)
+    head = ("", "M records/s, full load", f"{names} ms, full load", f"{names} ms, {fixed}")
+    shown = [(name, *row) for name, row in rows.items() if any(cell != "-" for cell in row)]
+    used = [column for column in range(4) if not column or any(row[column] != "-" for row in shown)]
+    return table([head[c] for c in used], [[row[c] for c in used] for row in shown]) if shown else ""
 
 
 def _details(documents: Documents, experiment: str) -> str:
@@ -202,6 +232,7 @@ SECTIONS: dict[str, Callable[[Documents], str]] = {
     "aims": aims,
     "throughput": throughput,
     **{name: (lambda documents, name=name: cases(documents, name)) for name in EXPERIMENTS if name not in MAIN},
+    **{name: (lambda documents, name=name: by_load(documents, name)) for name in ("buffer-timeout", "windowing")},
     **{name: (lambda documents, name=name: _details(documents, name)) for name in ("async", "recovery")},
 }
 

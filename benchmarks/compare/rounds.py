@@ -24,8 +24,8 @@ from processes import Others, end_session
 from protocol import Spec
 from systems import SYSTEMS
 
-LIMIT = 600
-"""How long a run may take beyond the seconds it measures."""
+LIMIT = 300
+"""How long a run may take beyond a multiple of the seconds it measures."""
 
 Run = dict[str, Any]
 
@@ -71,15 +71,13 @@ class Rounds:
     def __init__(self, experiment: Experiment, path: Path, base: Spec, fresh: bool, say: Callable[[str], None]) -> None:
         self.experiment, self.path, self.base, self.say = experiment, path, base, say
         self.commit = commit()
+        self.fresh = fresh
         self.document = load(path)
-        if fresh:
-            self.document["runs"] = []
 
-    def plan(self, rounds: int, systems: set[str]) -> list[tuple[int, Case]]:
+    def plan(self, rounds: int, wanted: Callable[[Case], bool] = lambda case: True) -> list[tuple[int, Case]]:
         """Return what is still to be run."""
-        turns = [(number, case) for number in range(rounds) for case in self.experiment.cases]
-        wanted = [(number, case) for number, case in turns if not systems or case.system in systems]
-        return [(number, case) for number, case in wanted if not self._known(number, case)]
+        turns = [(number, case) for number in range(rounds) for case in self.experiment.cases if wanted(case)]
+        return [(number, case) for number, case in turns if self.fresh or not self._known(number, case)]
 
     def _spec(self, case: Case) -> Spec:
         return replace(self.base, variant=SYSTEMS[case.system].variant, **case.spec)
@@ -96,6 +94,7 @@ class Rounds:
     def run(self, number: int, case: Case) -> Run:
         """Run a case, keep and return what came of it."""
         spec = self._spec(case)
+        begin = time.monotonic()
         figures = measure(case.system, spec)
         run = {
             "case": case.label,
@@ -103,6 +102,7 @@ class Rounds:
             "round": number,
             "commit": self.commit,
             "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "took": round(time.monotonic() - begin, 1),
             "spec": json.loads(spec.dump()),
             "figures": figures,
         }
@@ -148,9 +148,12 @@ def measure(system_name: str, spec: Spec) -> dict[str, Any]:
                 end_session(process.pid)
                 process.wait(30)
         lines = [line for line in out.read_text(errors="replace").splitlines() if line.startswith("{")]
-        if code or not lines:
+        try:
+            figures: dict[str, Any] = json.loads(lines[-1]) if lines else {}
+        except ValueError:  # it was killed while it said so
+            figures = {}
+        if code or not figures:
             return {"failed": _reason(err, code), "log": _tail(err)}
-        figures: dict[str, Any] = json.loads(lines[-1])
         return {**figures, "others": round(others.share(), 3)}
     finally:
         shutil.rmtree(folder, ignore_errors=True)

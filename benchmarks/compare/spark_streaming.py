@@ -114,10 +114,10 @@ def check(spark: SparkSession, wanted: Spec) -> int:
         return oracle.check_part(
             "windows", closed, wanted.keys, oracle.CHECKED, oracle.CHECKED_PER_MS, at_least=2 * wanted.keys
         )
-    results = [row[0] if wanted.program == "grep" else row for n in range(CHECK_BATCHES) for row in found.get(n, [])]
+    batches = [found.get(n, []) for n in range(CHECK_BATCHES)]
     if mode(wanted) == "update":
-        at_least = CHECK_BATCHES * wanted.keys
-        return oracle.check_part("keyed", results, wanted.keys, oracle.CHECKED, oracle.CHECKED_PER_MS, at_least)
+        return oracle.check_newest(batches, wanted.keys, oracle.CHECKED // CHECK_BATCHES)
+    results = [row[0] if wanted.program == "grep" else row for rows in batches for row in rows]
     return oracle.check(wanted.program, results, wanted.keys)
 
 
