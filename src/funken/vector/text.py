@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from funken.vector.columns import Array
+from funken.vector.columns import Array, Column
+from funken.vector.expressions import STR
 
 _SCANNED = 4
 
@@ -53,12 +54,43 @@ def contains(array: Any, part: str) -> Array:
     return found
 
 
+def find(how: str, array: Any, text: str) -> Array | bool:
+    """Return where a text is ``in`` values, ``starts`` or ``ends`` them, or ``is`` them; one bool if that is so of all.
+
+    >>> [find(how, pa.array(["abc", "bc", "ab"]), "bc").tolist() for how in ("in", "starts", "ends", "is")]
+    [[True, True, False], [False, True, False], [True, True, False], [False, True, False]]
+    """
+    if how == "is":
+        return _mask(pc.equal(array, pa.scalar(text, pa.string())))
+    if not text:
+        return True
+    if how == "in":
+        return contains(array, text)
+    return _mask((pc.starts_with if how == "starts" else pc.ends_with)(array, pattern=text))
+
+
+def _mask(bits: Any) -> Array:
+    return bits.to_numpy(zero_copy_only=False)
+
+
+def lengths(array: Any) -> Array:
+    """Return how many letters values have."""
+    return pc.utf8_length(array).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def decimal_text(column: Column) -> Any:
+    """Return a column as an array of text: ints become their decimals."""
+    return column.data if column.kind == STR else pa.array(column.data).cast(pa.string())
+
+
 def joined_text(parts: list[Any], length: int) -> Any:
     """Put parts together, value by value; a part is an array or one text for all.
 
     >>> joined_text(["n", pa.array(["1", "2"]), "!"], 2).to_pylist()
     ['n1!', 'n2!']
     """
+    if not length:
+        return pa.array([], pa.string())
     widths = [_width(part) for part in parts]
     if None in widths:
         scalars = [pa.scalar(part, pa.string()) if isinstance(part, str) else part for part in parts]
@@ -91,4 +123,4 @@ def _all_apart(offsets: Array, width: int) -> bool:
     return bool((np.diff(offsets) == width).all())
 
 
-__all__ = ["contains", "joined_text", "parts_of"]
+__all__ = ["contains", "decimal_text", "find", "joined_text", "lengths", "parts_of"]
