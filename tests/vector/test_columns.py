@@ -82,6 +82,7 @@ def test_text_kernels_give_what_python_gives(texts: list[str], part: str, cut: i
     array, rest = pa.array(texts, pa.string())[cut:], texts[cut:]
     if rest:
         assert contains(array, part).tolist() == [part in text for text in rest]
-        assert joined_text([other, array, part, array], len(rest)).to_pylist() == [
+        column = Column("str", array)
+        assert joined_text([other, column, part, column], len(rest)).to_pylist() == [
             f"{other}{text}{part}{text}" for text in rest
         ]

@@ -8,9 +8,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from funken.vector import decimals
-from funken.vector.columns import Column, Columns, column_of
+from funken.vector.codec import decode, encode
+from funken.vector.columns import Column, Columns, column_of, joined
 from funken.vector.evaluation import computed, mask_of
 from funken.vector.expressions import INT, STR
+from funken.vector.keys import encoded
 from funken.vector.patterns import CONSTANT, alternatives
 from funken.vector.ropes import Rope, concatenated
 from funken.vector.tracing import trace
@@ -126,6 +128,21 @@ def test_a_text_made_late_is_the_same_text(given_: tuple[Column, list[str]], dat
         assert block.to_list() == texts  # from here on it is made
 
 
+@settings(max_examples=40, deadline=None)
+@given(ropes(), ropes(), st.integers(0, 3))
+def test_texts_travel_and_are_joined_as_parts(
+    one: tuple[Column, list[str]], other: tuple[Column, list[str]], cut: int
+) -> None:
+    blocks = [Columns(STR, [rope], len(texts)) for rope, texts in (one, other)]
+    again = [decode(encode(block, None))[0] for block in blocks]
+    assert [block.to_list() for block in again] == [one[1], other[1]]
+    assert joined([again[0][cut:], *blocks, again[0]]).to_list() == one[1][cut:] + one[1] + other[1] + one[1]
+    both = joined([blocks[0], again[0]])
+    codes, keys = encoded(both.leaves[0], len(both))
+    assert [keys[code] for code in codes.tolist()] == one[1] * 2
+    assert keys == list(dict.fromkeys(one[1]))
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, TEXTS), min_size=1, max_size=5), TEXTS, st.integers(-1000, 1000))
 def test_functions_over_text_that_is_not_made(records: list[Any], text: str, number: int) -> None:
@@ -141,8 +158,16 @@ def test_functions_over_text_that_is_not_made(records: list[Any], text: str, num
     shape = ("int", "int", "str")
     block = Columns(shape, [column_of([r[at] for r in records], kind) for at, kind in enumerate(shape)], len(records))
     for function in functions:
-        mask = mask_of(trace(function, None, 1).result, block)
+        mask = mask_of(trace(function, None, 1).result, block)  # type: ignore[no-untyped-call]
         assert as_list(mask, len(records)) == [bool(function(record)) for record in records]
+
+
+@pytest.mark.parametrize("step", [1, 4, 1000], ids=["few", "digits", "lengths"])
+def test_text_is_made_by_number_by_digits_or_by_arrow(step: int) -> None:
+    for first in (0, 1000, 95, -30, 2**32 - 3, 2**63 - 6_000_000):
+        numbers = [first + step * (number * 7 % 50) for number in range(120)]
+        rope = concatenated([Column(STR, "n", True), column_of(numbers, INT), Column(STR, "\u00e9", True)], 120)
+        assert rope.to_list(120) == [f"n{number}\u00e9" for number in numbers]
 
 
 def test_what_is_not_asked_for_is_not_made() -> None:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from funken.state.keygroups import KeyRouter, key_group_of, subtask_of
-from funken.vector.columns import Array, Column
+from funken.vector.columns import Array, Column, column_of
 from funken.vector.expressions import INT, STR
+from funken.vector.ropes import Rope
 
 _DENSE = 1 << 16
 """A range of ints up to this wide is looked up in a table."""
@@ -24,6 +25,9 @@ def encoded(column: Column, length: int) -> tuple[Array, list[Any]]:
     """Return a number for each record, and the keys that the numbers stand for, in the order of their first records."""
     if column.constant:
         return np.zeros(length, np.int64), [column.data]
+    if isinstance(column, Rope) and column.variable is not None and not column.made:
+        codes, values = encoded(column.variable, length)
+        return codes, column.over(column_of(values, column.variable.kind)).to_list(len(values))
     import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s
 
     data = column.data if column.kind == STR else pa.array(column.data)

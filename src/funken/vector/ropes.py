@@ -10,16 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from funken.vector import decimals
 from funken.vector.arithmetic import Unfit
-from funken.vector.columns import Array, Column
+from funken.vector.columns import Array, Column, joined_columns
 from funken.vector.decimals import Mask, both, either
 from funken.vector.expressions import INT, STR
-from funken.vector.patterns import CONSTANT, Test, alternatives
+from funken.vector.patterns import CONSTANT, Piece, Test, alternatives
 
 _MOST_BYTES = 2**30
 """Offsets of text have 32 bits."""
 _MOST_DIGITS = 20
+_REPEATED = 2
+"""Texts are made once for each number of a range if there are so many times as many records."""
 
 
 class Rope(Column):
@@ -41,13 +45,25 @@ class Rope(Column):
     def __getattr__(self, name: str) -> Any:
         if name != "data":
             raise AttributeError(name)
-        from funken.vector.text import decimal_text, joined_text  # noqa: PLC0415 - Arrow takes 0.1 s, for text only
+        from funken.vector.text import joined_text  # noqa: PLC0415 - Arrow takes 0.1 s, and is needed for text only
 
-        texts = [part if isinstance(part, str) else decimal_text(part) for part in self.parts]
-        length = next(len(text) for text in texts if not isinstance(text, str))
-        self.data = texts[0] if len(texts) == 1 else joined_text(texts, length)
+        length = next(len(part.data) for part in self.parts if not isinstance(part, str))
+        few = self._few(length)
+        self.data = few if few is not None else joined_text(self.parts, length)
         self.made = True
         return self.data
+
+    def _few(self, length: int) -> Array | None:
+        """Make the text of every number once, if these are few enough."""
+        column = self.variable
+        if column is None or column.kind != INT or not length:
+            return None
+        low, high = column.bounds()
+        if high - low >= length // _REPEATED:
+            return None
+        # Hot: 4 ns a record; to make texts of different lengths takes 38.
+        texts = self.over(Column(INT, np.arange(low, high + 1), False, low, high))
+        return texts.data.take(column.data - low)
 
     def take(self, positions: Array) -> Column:
         """Return the values at some positions."""
@@ -61,6 +77,31 @@ class Rope(Column):
         """Return a slice."""
         return super().cut(part) if self.made else self._each(lambda each: each.cut(part))
 
+    def begin(self, columns: list[Column], lengths: list[int]) -> Column:
+        """Put columns together, of which this is the first; part by part if all are made up alike."""
+        ropes = [column for column in columns if isinstance(column, Rope) and column.pieces == self.pieces]
+        if len(ropes) < len(columns) or all(rope.made for rope in ropes):
+            return super().begin(columns, lengths)
+        parts = zip(*[rope.parts for rope in ropes], strict=True)
+        return Rope(
+            tuple(part[0] if isinstance(part[0], str) else joined_columns(list(part), lengths) for part in parts)
+        )
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Of what the text is made up, without the values."""
+        return tuple((CONSTANT, part) if isinstance(part, str) else (part.kind, "") for part in self.parts)
+
+    @property
+    def variable(self) -> Column | None:
+        """The only part that is a column: equal values of it are equal texts, others are other texts. ``None``: several."""
+        columns = [part for part in self.parts if not isinstance(part, str)]
+        return columns[0] if len(columns) == 1 else None
+
+    def over(self, column: Column) -> Rope:
+        """Return the texts of other values of ``variable``."""
+        return Rope(tuple(part if isinstance(part, str) else column for part in self.parts))
+
     def _each(self, change: Callable[[Column], Column]) -> Rope:
         return Rope(tuple(part if isinstance(part, str) else change(part) for part in self.parts))
 
@@ -68,8 +109,7 @@ class Rope(Column):
         """Return where a text is ``in`` the values, ``starts`` or ``ends`` them, or ``is`` them; ``None``: look for it."""
         if self.made:
             return None
-        pieces = tuple((CONSTANT, part) if isinstance(part, str) else (part.kind, "") for part in self.parts)
-        found = alternatives(how, pieces, text)
+        found = alternatives(how, self.pieces, text)
         if found is None:
             return None
         known: dict[Test, Mask] = {}
