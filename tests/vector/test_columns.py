@@ -14,6 +14,7 @@ from funken.vector.codec import TAG, decode, encode
 from funken.vector.columns import Column, Columns, column_of, columns_of, joined
 from funken.vector.groups import Groups, running_sum
 from funken.vector.keys import KeyTargets, Slots
+from funken.vector.ropes import concatenated
 from funken.vector.text import contains, joined_text
 
 INTS = st.integers(-(2**63), 2**63 - 1) | st.integers(-200, 200) | st.sampled_from([2**61 - 1, -(2**61), 2**32])
@@ -65,6 +66,23 @@ def test_slots_number_keys_by_their_first_record(blocks: list[list[int]]) -> Non
     for keys in blocks:
         expected = [seen.setdefault(key, len(seen)) for key in keys]
         assert slots.find(column_of(keys, "int"), len(keys)).tolist() == expected
+    assert slots.keys == list(seen)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "a", "b-"]), st.lists(INTS | st.integers(0, 9), min_size=1)), max_size=4)
+)
+def test_texts_with_numbers_are_numbered_and_sent_as_any_others(blocks: list[tuple[str, list[int]]]) -> None:
+    slots, targets, seen = Slots(), KeyTargets(128, 3), {}
+    for prefix, numbers in blocks:
+        count = len(numbers)
+        texts = concatenated([Column("str", prefix, True), column_of(numbers, "int")], count)
+        for column in (texts, column_of([f"{prefix}{number}" for number in numbers], "str")):
+            expected = [seen.setdefault(f"{prefix}{number}", len(seen)) for number in numbers]
+            assert slots.find(column, count).tolist() == expected
+            owners = [subtask_of(key_group_of(f"{prefix}{number}", 128), 128, 3) for number in numbers]
+            assert np.asarray(targets.of(column, count)).tolist() == owners
     assert slots.keys == list(seen)
 
 
