@@ -14,6 +14,7 @@ from funken.vector.codec import TAG, decode, encode
 from funken.vector.columns import Column, Columns, column_of, columns_of, joined
 from funken.vector.groups import Groups, running_sum
 from funken.vector.keys import KeyTargets, Slots
+from funken.vector.ropes import concatenated
 from funken.vector.text import contains, joined_text
 
 INTS = st.integers(-(2**63), 2**63 - 1) | st.integers(-200, 200) | st.sampled_from([2**61 - 1, -(2**61), 2**32])
@@ -68,6 +69,23 @@ def test_slots_number_keys_by_their_first_record(blocks: list[list[int]]) -> Non
     assert slots.keys == list(seen)
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "a", "b-"]), st.lists(INTS | st.integers(0, 9), min_size=1)), max_size=4)
+)
+def test_texts_with_numbers_are_numbered_and_sent_as_any_others(blocks: list[tuple[str, list[int]]]) -> None:
+    slots, targets, seen = Slots(), KeyTargets(128, 3), {}
+    for prefix, numbers in blocks:
+        count = len(numbers)
+        texts = concatenated([Column("str", prefix, True), column_of(numbers, "int")], count)
+        for column in (texts, column_of([f"{prefix}{number}" for number in numbers], "str")):
+            expected = [seen.setdefault(f"{prefix}{number}", len(seen)) for number in numbers]
+            assert slots.find(column, count).tolist() == expected
+            owners = [subtask_of(key_group_of(f"{prefix}{number}", 128), 128, 3) for number in numbers]
+            assert np.asarray(targets.of(column, count)).tolist() == owners
+    assert slots.keys == list(seen)
+
+
 @pytest.mark.parametrize("slots", [10, 100_000])
 def test_sums_run_within_their_group(slots: int) -> None:
     numbers = np.array([7, 3, 7, 7, 3, 9]) * (slots // 10)
@@ -82,6 +100,7 @@ def test_text_kernels_give_what_python_gives(texts: list[str], part: str, cut: i
     array, rest = pa.array(texts, pa.string())[cut:], texts[cut:]
     if rest:
         assert contains(array, part).tolist() == [part in text for text in rest]
-        assert joined_text([other, array, part, array], len(rest)).to_pylist() == [
+        column = Column("str", array)
+        assert joined_text([other, column, part, column], len(rest)).to_pylist() == [
             f"{other}{text}{part}{text}" for text in rest
         ]

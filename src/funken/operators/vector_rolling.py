@@ -222,12 +222,13 @@ class _Step:
             data = of.array(self.block.length).copy()
             data[self._firsts] = own.array(self.block.length).take(self._firsts)
             column = Column(of.kind, data)
-        kept = column.array(self.block.length).take(self.groups.order.take(self.groups.ends))
+        ends = self.groups.order.take(self.groups.ends)
+        kept = column.take(ends).array(len(ends))
         return column, _objects(kept) if own.kind == STR else kept
 
     def first(self, own: Column, before: Array) -> tuple[Column, Array]:
         """The value of the first record stays."""
-        begins = own.array(self.block.length).take(self._firsts)
+        begins = own.take(self._firsts).array(len(self._firsts))
         before[self._new] = _objects(begins) if own.kind == STR else begins
         values = self.groups.back(self.groups.spread(before))
         return column_of(values.tolist(), STR) if own.kind == STR else Column(own.kind, values), before

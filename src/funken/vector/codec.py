@@ -1,4 +1,4 @@
-"""Columns as bytes: narrow ints, text as Arrow's two buffers, one value for records that are alike.
+"""Columns as bytes: narrow ints, text as its parts or as Arrow's two buffers, one value for records that are alike.
 
 A payload begins with ``TAG``, which no pickle begins with. Bounds travel too, so that nobody has to look for them again.
 """
@@ -12,6 +12,7 @@ import numpy as np
 
 from funken.vector.columns import Array, Column, Columns
 from funken.vector.expressions import HIGHEST, INT, LOWEST, STR
+from funken.vector.ropes import Rope
 
 TAG = 0xC0
 _TAG = bytes([TAG])
@@ -38,6 +39,8 @@ def _written(column: Column, length: int) -> tuple[Any, ...]:
         return column.kind, None, column.data
     if column.kind == INT:
         return INT, column.bounds(), _narrowed(column.data, *column.bounds())
+    if isinstance(column, Rope) and not column.made:
+        return STR, None, [part if isinstance(part, str) else _written(part, length) for part in column.parts]
     if column.kind == STR:
         return STR, None, _text(column.data)
     return column.kind, None, (column.data.dtype.str, 0, column.data.tobytes())
@@ -45,6 +48,8 @@ def _written(column: Column, length: int) -> tuple[Any, ...]:
 
 def _read(written: tuple[Any, ...], length: int) -> Column:
     kind, bounds, data = written
+    if type(data) is list:
+        return Rope(tuple(part if isinstance(part, str) else _read(part, length) for part in data))
     if type(data) is not tuple:
         return Column(kind, data, True)
     if kind == STR:

@@ -16,6 +16,9 @@ from funken.vector.expressions import BOOL, FLOAT, INT, STR, Shape, leaves_of
 Array = Any
 """A NumPy array, or for text an Arrow array."""
 
+_FEW = 8
+"""Fewer than one record in so many are taken by their positions."""
+
 _TYPES: dict[str, Any] = {INT: np.int64, FLOAT: np.float64, BOOL: np.bool_}
 
 
@@ -77,6 +80,19 @@ class Column:
 
         return pa.repeat(pa.scalar(self.data, pa.string()), length)
 
+    def begin(self, columns: list[Column], lengths: list[int]) -> Column:
+        """Put columns together, of which this is the first."""
+        arrays = [column.array(length) for column, length in zip(columns, lengths, strict=True)]
+        if self.kind == STR:
+            import pyarrow as pa  # noqa: PLC0415 - the same
+
+            return Column(STR, pa.concat_arrays(arrays))
+        low = high = None
+        if self.kind == INT and all(lengths):
+            bounds = [column.bounds() for column in columns]
+            low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
+        return Column(self.kind, np.concatenate(arrays), False, low, high)
+
     def to_list(self, length: int) -> list[Any]:
         """Return the Python values."""
         if self.constant:
@@ -119,8 +135,12 @@ class Columns:
 
     def keep(self, mask: Array) -> Columns:
         """Return the records where a mask is true."""
-        leaves = [leaf.keep(mask) for leaf in self.leaves]
-        return Columns(self.shape, leaves, int(np.count_nonzero(mask)))
+        count = int(np.count_nonzero(mask))
+        if count == self.length:
+            return self
+        if count < self.length // _FEW:
+            return self.take(np.flatnonzero(mask))
+        return Columns(self.shape, [leaf.keep(mask) for leaf in self.leaves], count)
 
     def to_list(self) -> list[Any]:
         """Return the records as Python objects."""
@@ -158,24 +178,16 @@ def joined(blocks: list[Columns]) -> Columns:
     if len(blocks) == 1:
         return blocks[0]
     lengths = [block.length for block in blocks]
-    leaves = [_joined(list(parts), lengths) for parts in zip(*[block.leaves for block in blocks], strict=True)]
+    leaves = [joined_columns(list(parts), lengths) for parts in zip(*[block.leaves for block in blocks], strict=True)]
     return Columns(blocks[0].shape, leaves, sum(lengths))
 
 
-def _joined(parts: list[Column], lengths: list[int]) -> Column:
+def joined_columns(parts: list[Column], lengths: list[int]) -> Column:
+    """Put columns of one kind and these lengths together."""
     first = parts[0]
     if first.constant and all(part.constant and _same(part.data, first.data) for part in parts):
         return first
-    arrays = [part.array(length) for part, length in zip(parts, lengths, strict=True)]
-    if first.kind == STR:
-        import pyarrow as pa  # noqa: PLC0415 - the same
-
-        return Column(STR, pa.concat_arrays(arrays))
-    low = high = None
-    if first.kind == INT and all(length for length in lengths):
-        bounds = [part.bounds() for part in parts]
-        low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
-    return Column(first.kind, np.concatenate(arrays), False, low, high)
+    return first.begin(parts, lengths)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -191,4 +203,4 @@ def rows(values: Any, timestamps: Any) -> tuple[list[Any], list[int] | None]:
     return values, timestamps
 
 
-__all__ = ["Array", "Column", "Columns", "column_of", "columns_of", "joined", "rows"]
+__all__ = ["Array", "Column", "Columns", "column_of", "columns_of", "joined", "joined_columns", "rows"]

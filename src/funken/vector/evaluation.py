@@ -38,9 +38,8 @@ from funken.vector.expressions import (
     leaves_of,
     shape_of_value,
 )
+from funken.vector.ropes import Rope, concatenated
 
-_MOST_BYTES = 2**30
-"""Offsets of text have 32 bits."""
 _EXACT = 2**53
 """Ints up to this have a float."""
 
@@ -147,14 +146,14 @@ class _Evaluation:
             case Invoke(name, given):
                 return self._invoke(name, [self._column(each) for each in given])
             case Text(parts):
-                return self._text([self._column(part) for part in parts])
+                return concatenated([self._column(part) for part in parts], self._length)
         raise Unfit(f"no kernel for {type(expression).__name__}")
 
     # ---- numbers
 
     def _binary(self, op: str, left: Column, right: Column) -> Column:
         if left.kind == STR:
-            return self._text([left, right])
+            return concatenated([left, right], self._length)
         if left.kind == BOOL:
             return _fold(BOOL, BITS[op], left, right)
         if left.kind == right.kind == INT and op != "/":
@@ -180,6 +179,10 @@ class _Evaluation:
         if left.kind == STR:
             if left.constant and right.constant:
                 return _constant(bool(COMPARE[op](left.data, right.data)))
+            if op in ("==", "!=") and (left.constant or right.constant):
+                text, part = (right, left) if left.constant else (left, right)
+                equal = _found("is", text, part.data)
+                return equal if op == "==" else self._not(equal)
             compare = getattr(_arrow(), ARROW_COMPARE[op])
             return Column(BOOL, _mask(compare(_scalar(left), _scalar(right))))
         if left.kind != right.kind:  # an int and a float: Python compares exactly
@@ -194,21 +197,23 @@ class _Evaluation:
         if value.constant:
             return _constant(bool(value.data))
         if value.kind == STR:
-            return Column(BOOL, _mask(_arrow().not_equal(value.data, "")))
+            return self._not(_found("is", value, ""))
         return Column(BOOL, value.data != 0)
 
     def _unary(self, op: str, value: Value) -> Column:
         if op in ("not", "bool"):
             truth = self.truth(value)
-            if op == "bool":
-                return truth
-            return _constant(not truth.data) if truth.constant else Column(BOOL, ~truth.data)
+            return truth if op == "bool" else self._not(truth)
         assert isinstance(value, Column)
         if value.kind == FLOAT:
             return _constant(-value.data) if value.constant else Column(FLOAT, -value.data)
         if op == "~":
             return self._integers("-", _constant(-1), value)
         return self._integers("-", _constant(0), value)
+
+    @staticmethod
+    def _not(truth: Column) -> Column:
+        return _constant(not truth.data) if truth.constant else Column(BOOL, ~truth.data)
 
     def _choose(self, condition: Column, then: Value, otherwise: Value) -> Value:
         if condition.constant:
@@ -239,48 +244,23 @@ class _Evaluation:
             items = [item.value for item in container.items if isinstance(item, Constant)]
             tests = [self._compare("==", found, _constant(item)) for item in items]
             return reduce(lambda one, other: _fold(BOOL, BITS["|"], one, other), tests)
-        return self._search("match_substring", self._column(container), self._column(needle))
+        return self._search("in", self._column(container), self._column(needle))
 
-    def _search(self, kernel: str, text: Column, part: Column) -> Column:
+    def _search(self, how: str, text: Column, part: Column) -> Column:
         if text.constant and part.constant:
-            return _constant(_TEXT_TESTS[kernel](text.data, part.data))
+            return _constant(_TEXT_TESTS[how](text.data, part.data))
         if not part.constant or text.constant:
             raise Unfit("a search for different texts")
-        if not part.data:
-            return _constant(True)
-        if kernel == "match_substring":
-            from funken.vector.text import contains  # noqa: PLC0415 - the same
-
-            return Column(BOOL, contains(text.data, part.data))
-        return Column(BOOL, _mask(getattr(_arrow(), kernel)(text.data, pattern=part.data)))
-
-    def _text(self, parts: list[Column]) -> Column:
-        texts = [self._as_text(part) for part in parts]
-        if all(text.constant for text in texts):
-            return _constant("".join(text.data for text in texts))
-        if len(texts) == 1:
-            return texts[0]
-        sizes = [len(text.data) * 4 * self._length if text.constant else text.data.nbytes for text in texts]
-        if sum(sizes) > _MOST_BYTES:
-            raise Unfit("text too long for one array")
-        from funken.vector.text import joined_text  # noqa: PLC0415 - Arrow takes 0.1 s, and is needed for text only
-
-        return Column(STR, joined_text([text.data for text in texts], self._length))
+        return _found(how, text, part.data)
 
     def _as_text(self, column: Column) -> Column:
-        if column.kind == STR:
-            return column
-        if column.constant:
-            return _constant(str(column.data))
-        import pyarrow as pa  # noqa: PLC0415 - the same
-
-        return Column(STR, pa.array(column.data).cast(pa.string()))
+        return column if column.kind == STR else concatenated([column], self._length)
 
     def _invoke(self, name: str, given: list[Column]) -> Column:
         first = given[0]
         match name:
             case "startswith" | "endswith":
-                return self._search("starts_with" if name == "startswith" else "ends_with", first, given[1])
+                return self._search("starts" if name == "startswith" else "ends", first, given[1])
             case "str":
                 return self._as_text(first)
             case "float":
@@ -298,8 +278,7 @@ class _Evaluation:
             case "len":
                 if first.constant:
                     return _constant(len(first.data))
-                lengths = _arrow().utf8_length(first.data)
-                return Column(INT, lengths.to_numpy(zero_copy_only=False).astype(np.int64))
+                return _length_of(first)
         raise Unfit(f"no kernel for {name}")
 
 
@@ -358,10 +337,30 @@ def _mask(bits: Any) -> Array:
     return bits.to_numpy(zero_copy_only=False)
 
 
+def _found(how: str, text: Column, part: str) -> Column:
+    """Compute where a constant is in a column of text, or whatever ``how`` says."""
+    mask = text.find(how, part) if isinstance(text, Rope) else None
+    if mask is None:
+        from funken.vector.text import find  # noqa: PLC0415 - the same
+
+        mask = find(how, text.data, part)
+    return _constant(mask) if isinstance(mask, bool) else Column(BOOL, mask)
+
+
+def _length_of(text: Column) -> Column:
+    if isinstance(text, Rope) and not text.made:
+        found = text.lengths()
+    else:
+        from funken.vector.text import lengths  # noqa: PLC0415 - the same
+
+        found = lengths(text.data)
+    return _constant(found) if isinstance(found, int) else Column(INT, found)
+
+
 _TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
-    "match_substring": lambda text, part: part in text,
-    "starts_with": str.startswith,
-    "ends_with": str.endswith,
+    "in": lambda text, part: part in text,
+    "starts": str.startswith,
+    "ends": str.endswith,
 }
 
 __all__ = ["Unfit", "Value", "computed", "evaluate", "mask_of"]

@@ -6,16 +6,21 @@ key. Keys are columns of int or str: of those, equal keys are equal objects.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from funken.state.keygroups import KeyRouter, key_group_of, subtask_of
-from funken.vector.columns import Array, Column
+from funken.vector.columns import Array, Column, column_of
 from funken.vector.expressions import INT, STR
+from funken.vector.patterns import Piece
+from funken.vector.ropes import Rope
 
 _DENSE = 1 << 16
 """A range of ints up to this wide is looked up in a table."""
+
+_MOST_TEXTS = 200_000
+"""Owners of more texts than this are forgotten, as those of other keys are."""
 
 KEY_KINDS = (INT, STR)
 
@@ -24,12 +29,21 @@ def encoded(column: Column, length: int) -> tuple[Array, list[Any]]:
     """Return a number for each record, and the keys that the numbers stand for, in the order of their first records."""
     if column.constant:
         return np.zeros(length, np.int64), [column.data]
+    if isinstance(column, Rope) and column.variable is not None and not column.made:
+        codes, values = encoded(column.variable, length)
+        return codes, column.over(column_of(values, column.variable.kind)).to_list(len(values))
     import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s
 
     data = column.data if column.kind == STR else pa.array(column.data)
     dictionary = data.dictionary_encode()
     codes = dictionary.indices.to_numpy(zero_copy_only=False)
     return codes, dictionary.dictionary.to_pylist()
+
+
+def numbers_in(column: Column) -> Column | None:
+    """Return the numbers that tell the texts of a column apart; ``None``: it is no text, or not of that kind."""
+    given = column.variable if isinstance(column, Rope) and not column.made else None
+    return given if given is not None and given.kind == INT else None
 
 
 def hashes(numbers: Array) -> Array:
@@ -66,6 +80,8 @@ class KeyTargets:
         self._subtask_of = KeyRouter(max_parallelism, parallelism, lambda subtask: subtask)
         self._low = 0
         self._table: Array = np.empty(0, np.uint16)
+        self._texts = Slots()
+        self._owners_of_texts: Array = np.empty(0, np.uint16)
 
     def of(self, column: Column, length: int) -> Array | int:
         """Return the subtasks; one number if there is only one for all records."""
@@ -76,9 +92,16 @@ class KeyTargets:
             return subtask_of(group, self._max_parallelism, self._parallelism)
         if column.kind == INT:
             return self._of_ints(column)
-        codes, keys = encoded(column, length)
         owners = self._subtask_of
-        return np.array([owners[key] for key in keys], np.uint16).take(codes)
+        if numbers_in(column) is None:
+            codes, keys = encoded(column, length)
+            return np.array([owners[key] for key in keys], np.uint16).take(codes)
+        if len(self._texts) > _MOST_TEXTS:
+            self._texts, self._owners_of_texts = Slots(), np.empty(0, np.uint16)
+        slots = self._texts.find(column, length)
+        new = [owners[key] for key in self._texts.keys[len(self._owners_of_texts) :]]
+        self._owners_of_texts = np.append(self._owners_of_texts, np.array(new, np.uint16))
+        return self._owners_of_texts.take(slots)
 
     def _of_ints(self, column: Column) -> Array:
         low, high = column.bounds()
@@ -107,6 +130,8 @@ class Slots:
         self._numbers: dict[Any, int] = {}
         self._low = 0
         self._table: Array = np.empty(0, np.int64)
+        #: of texts with a number in them, by what is around it: the numbers, and the slots of their texts
+        self._numbered: dict[tuple[Piece, ...], tuple[Slots, Array]] = {}
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -117,8 +142,22 @@ class Slots:
             low, high = column.bounds()
             if high - low < _DENSE and self._reaches(low, high):
                 return self._dense(column.data)
+        given = numbers_in(column)
+        if given is not None:
+            return self._by_numbers(cast(Rope, column), given, length)
         codes, keys = encoded(column, length)
         return np.array([self._number(key) for key in keys], np.int64).take(codes)
+
+    def _by_numbers(self, texts: Rope, given: Column, length: int) -> Array:
+        """Find texts by the numbers in them: a text is made when its number first comes."""
+        numbers, slots = self._numbered.get(texts.pieces, (Slots(), np.empty(0, np.int64)))
+        found = numbers.find(given, length)
+        new = numbers.keys[len(slots) :]
+        if new:
+            made = texts.over(column_of(new, INT)).to_list(len(new))
+            slots = np.append(slots, [self._number(text) for text in made])
+            self._numbered[texts.pieces] = numbers, slots
+        return slots.take(found)
 
     def _number(self, key: Any) -> int:
         number = self._numbers.get(key)
@@ -159,4 +198,4 @@ class Slots:
         return numbers
 
 
-__all__ = ["KEY_KINDS", "KeyTargets", "Slots", "encoded", "hashes"]
+__all__ = ["KEY_KINDS", "KeyTargets", "Slots", "encoded", "hashes", "numbers_in"]

@@ -6,13 +6,15 @@ inside, so a text is in another exactly if its bytes are.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from funken.vector.columns import Array
+from funken.vector.columns import Array, Column
+from funken.vector.expressions import STR
 
 _SCANNED = 4
 
@@ -53,42 +55,106 @@ def contains(array: Any, part: str) -> Array:
     return found
 
 
-def joined_text(parts: list[Any], length: int) -> Any:
-    """Put parts together, value by value; a part is an array or one text for all.
+def find(how: str, array: Any, text: str) -> Array | bool:
+    """Return where a text is ``in`` values, ``starts`` or ``ends`` them, or ``is`` them; one bool if that is so of all.
 
-    >>> joined_text(["n", pa.array(["1", "2"]), "!"], 2).to_pylist()
-    ['n1!', 'n2!']
+    >>> [find(how, pa.array(["abc", "bc", "ab"]), "bc").tolist() for how in ("in", "starts", "ends", "is")]
+    [[True, True, False], [False, True, False], [True, True, False], [False, True, False]]
     """
-    widths = [_width(part) for part in parts]
-    if None in widths:
-        scalars = [pa.scalar(part, pa.string()) if isinstance(part, str) else part for part in parts]
-        return pc.binary_join_element_wise(*scalars, "")
-    # Hot: values of one length each are a matrix of bytes: a quarter of the time of Arrow's join.
-    known = [width for width in widths if width is not None]
-    total = sum(known)
-    made, at = np.empty((length, total), np.uint8), 0
-    for part, width in zip(parts, known, strict=True):
-        if isinstance(part, str):
-            made[:, at : at + width] = np.frombuffer(part.encode(), np.uint8)
-        elif width:
-            offsets, content = parts_of(part)
-            made[:, at : at + width] = content[int(offsets[0]) : int(offsets[-1])].reshape(length, width)
-        at += width
-    offsets = np.arange(0, (length + 1) * total, total, dtype=np.int32) if total else np.zeros(length + 1, np.int32)
+    if how == "is":
+        return _mask(pc.equal(array, pa.scalar(text, pa.string())))
+    if not text:
+        return True
+    if how == "in":
+        return contains(array, text)
+    return _mask((pc.starts_with if how == "starts" else pc.ends_with)(array, pattern=text))
+
+
+def _mask(bits: Any) -> Array:
+    return bits.to_numpy(zero_copy_only=False)
+
+
+def lengths(array: Any) -> Array:
+    """Return how many letters values have."""
+    return pc.utf8_length(array).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+class _Rows(NamedTuple):
+    """Values of one length each: bytes somewhere in a buffer, always as far from one to the next (0: one for all)."""
+
+    buffer: Any
+    begin: int
+    step: int
+    width: int
+
+    def of(self, length: int) -> Array:
+        """Return the values, each as one number of so many bytes."""
+        return np.ndarray(length, f"V{self.width}", self.buffer, self.begin, (self.step,))
+
+
+def joined_text(parts: Sequence[str | Column], length: int) -> Any:
+    """Put parts together, value by value; a part is one text for all, a column of text, or ints for their decimals.
+
+    >>> from funken.vector.columns import column_of
+    >>> joined_text(["n", column_of([1, 2], "int"), "!", column_of(["a", "b"], "str")], 2).to_pylist()
+    ['n1!a', 'n2!b']
+    """
+    if not length:
+        return pa.array([], pa.string())
+    pieces = [_rows(part) for part in parts]
+    fixed = [piece for piece in pieces if piece is not None]
+    if len(fixed) < len(pieces):
+        arrays = [_scalar_or_array(part) for part in parts]
+        return pc.binary_join_element_wise(*arrays, "") if len(arrays) > 1 else arrays[0]
+    # Hot: values of one length each are rows of bytes, and NumPy copies a row as one number faster than as many: half of
+    # the time of Arrow's decimals and join.
+    total = sum(piece.width for piece in fixed)
+    made, at = np.empty(length * total, np.uint8), 0
+    for piece in fixed:
+        if piece.width:
+            _Rows(made, at, total, piece.width).of(length)[:] = piece.of(length)
+        at += piece.width
+    offsets = np.arange(length + 1, dtype=np.int32) * np.int32(total)
     return pa.StringArray.from_buffers(length, pa.py_buffer(offsets), pa.py_buffer(made))
 
 
-def _width(part: Any) -> int | None:
-    """Return how many bytes every value of a part has; ``None`` if they differ."""
+def _scalar_or_array(part: str | Column) -> Any:
     if isinstance(part, str):
-        return len(part.encode())
-    offsets, _ = parts_of(part)
+        return pa.scalar(part, pa.string())
+    return part.data if part.kind == STR else pa.array(part.data).cast(pa.string())
+
+
+def _rows(part: str | Column) -> _Rows | None:
+    """Return a part whose values have the same number of bytes; ``None`` if they differ."""
+    if isinstance(part, str):
+        text = part.encode()
+        return _Rows(text, 0, 0, len(text))
+    if part.kind != STR:
+        return _digits(part)
+    offsets, content = parts_of(part.data)
     width = int(offsets[1] - offsets[0])
-    return width if int(offsets[-1] - offsets[0]) == width * len(part) and _all_apart(offsets, width) else None
+    alike = int(offsets[-1] - offsets[0]) == width * (len(offsets) - 1) and bool((np.diff(offsets) == width).all())
+    return _Rows(content, int(offsets[0]), width, width) if alike else None
 
 
-def _all_apart(offsets: Array, width: int) -> bool:
-    return bool((np.diff(offsets) == width).all())
+def _digits(column: Column) -> _Rows | None:
+    """Return the decimals of ints that have the same number of digits, and no sign."""
+    low, high = column.bounds()
+    width = len(str(high))
+    if low < 0 or len(str(low)) != width:
+        return None
+    kind = np.uint32 if high < 2**32 else np.uint64
+    rest, fours = column.data.astype(kind), -(-width // 4)
+    made = np.empty((len(rest), fours), np.uint32)
+    for place in reversed(range(1, fours)):
+        upper = rest // kind(10_000)
+        made[:, place] = _FOURS.take(rest - upper * kind(10_000), mode="clip")
+        rest = upper
+    made[:, 0] = _FOURS.take(rest, mode="clip")
+    return _Rows(made, 4 * fours - width, 4 * fours, width)
 
 
-__all__ = ["contains", "joined_text", "parts_of"]
+_FOURS = np.frombuffer("".join(f"{number:04}" for number in range(10_000)).encode(), np.uint32)
+"""The decimals of numbers of four digits."""
+
+__all__ = ["contains", "find", "joined_text", "lengths", "parts_of"]

@@ -1,0 +1,57 @@
+"""What a record costs in the kernels, in one process and without a job: text that is made, and text that stays in parts.
+
+usage: columns.py [--records N] [--blocks N]; prints nanoseconds per record, the median over blocks, of grep on columns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from funken.vector.columns import Column, Columns
+from funken.vector.evaluation import computed, mask_of
+from funken.vector.tracing import trace
+
+LINE = trace(lambda i: "line " + str(i) + " of the text", None, 1).result
+FOUND = trace(lambda line: "999 " in line, None, 1).result
+
+
+def numbers(first: int, count: int) -> Columns:
+    """Return a block as the source makes it."""
+    return Columns("int", [Column("int", np.arange(first, first + count), False, first, first + count - 1)], count)
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--records", type=int, default=16_000, help="of a block")
+    parser.add_argument("--blocks", type=int, default=300)
+    args = parser.parse_args()
+    spent: dict[str, list[float]] = {}
+
+    def timed(what: str, call: Callable[[], Any]) -> Any:
+        begin = time.perf_counter()
+        made = call()
+        spent.setdefault(what, []).append((time.perf_counter() - begin) * 1e9 / args.records)
+        return made
+
+    for number in range(args.blocks):
+        block = timed("source", lambda at=number: numbers(10_000_000 + at * args.records, args.records))
+        lines = timed("map", lambda block=block: computed(LINE, "str", block))
+        mask = timed("search in the parts", lambda lines=lines: mask_of(FOUND, lines))
+        timed("keep the parts", lambda lines=lines, mask=mask: lines.keep(mask))
+        timed("make the text", lambda lines=lines: lines.leaves[0].data)
+        again = timed("search in the text", lambda lines=lines: mask_of(FOUND, lines))
+        timed("keep the text", lambda lines=lines, mask=mask: lines.keep(mask))
+        assert (again == mask).all(), "wrong result: the parts tell something else than the text"
+    for what, found in spent.items():
+        print(f"{what:20} {median(found):6.2f} ns")
+
+
+if __name__ == "__main__":
+    main()
