@@ -160,7 +160,7 @@ def test_a_job_goes_on_from_where_it_was_stopped(mode, environment, folder):
     ("end", "kept"),
     [
         (lambda client, folder: client.cancel().result(60), True),
-        (lambda client, folder: stop(client, folder), False),
+        (stop, False),
         (lambda client, folder: stop(client, folder, drain=True), False),
     ],
     ids=["cancelled", "stopped", "drained"],
