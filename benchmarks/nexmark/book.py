@@ -47,16 +47,20 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str:
-    """Return the newest commit, with a ``+`` if sources differ from it."""
-    git = subprocess.run(
-        ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
-        cwd=HERE,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return git.stdout.strip() or "unknown"
+    """Return the newest commit of what is measured, with a ``+`` if the working tree differs from it."""
+
+    def git(*command: str) -> str:
+        done = subprocess.run(
+            ["git", *command, "--", "src", "benchmarks/nexmark"],
+            cwd=environments.ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return done.stdout.strip()
+
+    return (git("log", "-1", "--format=%h") or "unknown") + ("+" if git("status", "--porcelain") else "")
 
 
 class Session(Others):
