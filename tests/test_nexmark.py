@@ -1,20 +1,46 @@
-"""The Nexmark programs without DuckDB: the events are what they should be, and what the check against DuckDB leans on holds."""
+"""The Nexmark programs give what DuckDB gave, and what the bench says, keeps and leans on holds."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from funken import DataGeneratorSource, StreamExecutionEnvironment
 
-BENCH = Path(__file__).parents[1] / "benchmarks" / "nexmark"
+ROOT = Path(__file__).parents[1]
+BENCH = ROOT / "benchmarks" / "nexmark"
+ANSWERS = json.loads((ROOT / "tests" / "golden" / "nexmark.json").read_text())
 
 
 @pytest.fixture(autouse=True)
 def bench(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCH.parent / "compare"))
     monkeypatch.syspath_prepend(str(BENCH))
+
+
+def same_as_duckdb(name, environment, folder):
+    """Whether a program gives what DuckDB found in the same events."""
+    from checking import results
+    from golden import COUNT, EVENTS, digest
+    from queries.catalogue import QUERIES
+
+    assert digest(results(QUERIES[name], environment(), EVENTS, COUNT, folder)) == ANSWERS[name]
+
+
+@pytest.mark.ways("local")
+@pytest.mark.parametrize("name", list(ANSWERS))
+def test_a_program_gives_what_duckdb_gave(name, environment, tmp_path):
+    same_as_duckdb(name, environment, tmp_path)
+
+
+@pytest.mark.ways("batch", "continuous")
+@pytest.mark.parametrize("name", ["q5", "q8", "q9"], ids=["windows", "co_group", "timers"])
+def test_it_does_on_spark(name, environment, tmp_path):
+    same_as_duckdb(name, environment, tmp_path)
 
 
 def local(parallelism=2):
@@ -166,8 +192,86 @@ def test_each_query_has_a_reference():
     from queries.catalogue import QUERIES
     from reference import QUERIES as REFERENCES
 
-    assert list(QUERIES) == [f"q{number}" for number in range(23)]
+    assert list(QUERIES) == list(ANSWERS) == [f"q{number}" for number in range(24)]
     assert {*QUERIES} == {*REFERENCES}
+
+
+def test_a_digest_depends_on_every_field_and_not_on_the_order():
+    from golden import digest
+
+    rows = [(1, "a", Decimal("1.50")), (2, None, True)]
+    assert digest(rows) == digest([(2, None, True), [1, "a", Decimal("1.5")]])
+    assert digest(rows)[0] == 2
+    for other in (rows[:1], [*rows, rows[0]], [(1, "a", Decimal("1.51")), rows[1]], [rows[0], (2, "", True)]):
+        assert digest(other) != digest(rows)
+
+
+# ---- what is kept, and the guide
+
+
+@pytest.fixture
+def kept(monkeypatch, tmp_path):
+    """The module that keeps figures, on a machine of its own."""
+    import book
+
+    monkeypatch.setattr(book, "RESULTS", tmp_path)
+    monkeypatch.setattr(book, "machine", lambda: "a machine")
+    monkeypatch.setattr(book, "versions", lambda: {"python": "3"})
+    monkeypatch.setattr(book, "commit", lambda: "abc")
+    return book
+
+
+FIGURES = {"events_per_s": 1234.5, "events": 10, "runs": 3, "parallelism": 2, "rows_checked": 7, "others": 0.0}
+
+
+def test_figures_are_kept_by_query_and_not_beside_those_of_another_machine(kept, monkeypatch):
+    kept.keep("local", "q5", FIGURES)
+    kept.keep("local", "q0", FIGURES | {"events_per_s": 1.0})
+    kept.keep("local", "q5", FIGURES | {"events_per_s": 2.0})
+    document = kept.load("local")
+    assert {name: each["events_per_s"] for name, each in document["queries"].items()} == {"q0": 1.0, "q5": 2.0}
+    assert (document["mode"], document["machine"], document["versions"]) == ("local", "a machine", {"python": "3"})
+    assert document["queries"]["q5"]["commit"] == "abc"
+
+    monkeypatch.setattr(kept, "machine", lambda: "another")
+    kept.keep("local", "q1", FIGURES)
+    assert list(kept.load("local")["queries"]) == ["q1"]
+
+
+def test_the_guide_gets_a_column_per_mode_and_says_what_failed(kept, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("Before.\n<!-- measured: results -->\nold\n<!-- end -->\nAfter.\n")
+    kept.into_page(page, {mode: kept.load(mode) for mode in kept.MODES})
+    assert "old" in page.read_text(), "nothing was measured yet"
+
+    kept.keep("local", "q0", FIGURES)
+    kept.keep("continuous", "q0", {**FIGURES, "seconds": 9.7, "others": 0.5})
+    kept.keep("continuous", "q5", {"failed": "WrongResult: q5: of 3 rows", "parallelism": 2})
+    documents = {mode: kept.load(mode) for mode in kept.MODES}
+    kept.into_page(page, documents)
+    assert page.read_text() == (
+        "Before.\n<!-- measured: results -->\n"
+        "| events/s | local | continuous | rows compared |\n| --- | ---: | ---: | ---: |\n"
+        "| q0 pass through | 1,234 | 1,234 | 7 |\n| q5 hot items | - | **failed** | 0 |\n"
+        "<!-- end -->\nAfter.\n"
+    )
+    told = kept.origin({mode: document for mode, document in documents.items() if document["queries"]})
+    assert "10 events from the start of the job to its end, the median of 3" in told
+    assert "about 10 s of a job without end" in told
+    assert "q5 has no figure: WrongResult: q5: of 3 rows" in told
+    assert "Other programs used 25% of the cores" in told
+
+
+def test_the_guide_names_every_query_and_has_a_place_for_the_figures():
+    from book import GUIDE
+    from queries.catalogue import QUERIES
+    from report import BEGIN
+
+    text = GUIDE.read_text()
+    for name, query in QUERIES.items():
+        assert f"| {name} {query.title} |" in text
+    for section in ("results", "origin"):
+        assert BEGIN.format(section) in text
 
 
 def test_of_a_closed_auction_and_of_bids_that_cannot_count_nothing_is_kept():

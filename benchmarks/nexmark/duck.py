@@ -14,6 +14,10 @@ REFERENCE = Path(__file__).parent / "reference.py"
 SECONDS = 300
 
 
+class NoAnswer(Exception):
+    """DuckDB failed."""
+
+
 class Oracle:
     """DuckDB over ``count`` events, which are written once per rate; ``python`` is an interpreter that has DuckDB."""
 
@@ -22,7 +26,7 @@ class Oracle:
         self._python, self._folder = python, folder
 
     def rows(self, query: str, nexmark: Nexmark) -> list[tuple[Any, ...]]:
-        """Return the right result; raise ``RuntimeError`` if DuckDB fails."""
+        """Return the right result; raise ``NoAnswer`` if DuckDB fails."""
         folder = self._folder / f"{nexmark.rate}-a-second"
         if not folder.exists():
             folder.mkdir(parents=True)
@@ -30,7 +34,7 @@ class Oracle:
         command = [str(self._python), str(REFERENCE), str(folder), query]
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
         if done.returncode:
-            raise RuntimeError(f"DuckDB could not answer {query}:\n{done.stderr[-2000:]}")
+            raise NoAnswer(f"DuckDB could not answer {query}:\n{done.stderr[-2000:]}")
         table = pq.read_table(folder / f"{query}.parquet")
         return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 

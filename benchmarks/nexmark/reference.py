@@ -93,6 +93,9 @@ QUERIES = {
     "q22": """
         SELECT auction, bidder, price, channel, split_part(url, '/', 4), split_part(url, '/', 5), split_part(url, '/', 6)
         FROM bid""",
+    "q23": """
+        SELECT B.bidder, B.price, B.channel, B.url, B.extra, P.* EXCLUDE (date_time), A.* EXCLUDE (id)
+        FROM bid B JOIN person P ON P.id = B.bidder JOIN auction A ON A.seller = B.bidder""",
 }
 
 

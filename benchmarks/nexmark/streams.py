@@ -45,7 +45,8 @@ class Query:
     ``key`` is the number of leading fields that say which row of the result a record replaces; 0: every record is a row.
     ``sink`` makes the sink of a query that is about one, and ``written`` reads what it wrote, both given the folder.
     ``rates`` are how many events there are in a second of event time when the result is checked: few, so that there are many
-    windows, and as many as are measured, so that many happen in the same millisecond.
+    windows, and as many as are measured, so that many happen in the same millisecond. ``note`` says where the program is not
+    what the specification asks for.
     """
 
     name: str
@@ -56,3 +57,4 @@ class Query:
     by_the_clock: bool = False
     sink: Callable[[str], Sink] | None = None
     written: Callable[[str], list[Any]] | None = None
+    note: str = ""

@@ -94,7 +94,7 @@ def test_two_inputs_are_never_chained(env):
     [
         (lambda stream: stream.start_new_chain(), ["numbers", "middle -> last"]),
         (lambda stream: stream.disable_chaining(), ["numbers", "middle", "last"]),
-        (lambda stream: stream.slot_sharing_group("other"), ["numbers", "middle", "last"]),
+        (lambda stream: stream.slot_sharing_group("other"), ["numbers", "middle -> last"]),
         (lambda stream: stream.set_max_parallelism(64), ["numbers", "middle", "last"]),
     ],
 )
@@ -105,6 +105,47 @@ def test_what_breaks_a_chain_does_not_raise_the_level(env, change, vertices):
     assert [vertex.name for vertex in plan.vertices] == vertices
     assert {vertex.level for vertex in plan.vertices} == {0}
     assert all(edge.local for edge in plan.edges)
+
+
+def groups(env):
+    """The slot sharing group of each vertex; one that is chained has one."""
+    return {vertex.name: {node.slot_sharing_group for node in vertex.nodes} for vertex in env.compile().vertices}
+
+
+def test_a_slot_sharing_group_is_that_of_the_input_until_another_is_named(env):
+    heavy = numbers(env).map(str).name("heavy").slot_sharing_group("heavy")
+    heavy.key_by(str).reduce(add).name("keyed").filter(bool).name("kept")
+    heavy.map(len).name("light").slot_sharing_group("default").print()
+
+    assert groups(env) == {
+        "numbers": {"default"},
+        "heavy": {"heavy"},
+        "keyed -> kept": {"heavy"},
+        "light -> print": {"default"},
+    }
+
+
+def test_what_reads_from_several_slot_sharing_groups_is_in_the_default_one(env):
+    one, two = (numbers(env, name).slot_sharing_group("a") for name in ("one", "two"))
+    one.union(two).map(str).name("same")
+    one.union(two, numbers(env, "three").slot_sharing_group("b")).map(str).name("mixed")
+
+    found = groups(env)
+    assert (found["same"], found["mixed"]) == ({"a"}, {"default"})
+
+
+def test_naming_the_default_slot_sharing_group_is_naming_none(env):
+    numbers(env).map(str).slot_sharing_group("default").print()
+
+    assert shape(env) == ["0: numbers -> map -> print x2"]
+
+
+def test_a_group_that_is_named_later_counts_for_what_was_added_before(env):
+    middle = numbers(env).map(str).name("middle")
+    middle.print()
+    middle.slot_sharing_group("late")
+
+    assert groups(env) == {"numbers": {"default"}, "middle -> print": {"late"}}
 
 
 def test_chaining_can_be_turned_off(env):

@@ -139,6 +139,36 @@ def test_a_job_goes_on_from_where_it_was_stopped(mode, environment, folder):
 
 
 @pytest.mark.ways("local")
+@pytest.mark.parametrize(
+    ("end", "kept"),
+    [
+        (lambda client, folder: client.cancel().result(60), True),
+        (stop, False),
+        (lambda client, folder: stop(client, folder, drain=True), False),
+    ],
+    ids=["cancelled", "stopped", "drained"],
+)
+def test_a_job_that_is_stopped_with_a_savepoint_has_finished_and_keeps_no_checkpoints(
+    mode, environment, folder, end, kept
+):
+    chosen = options("") | {
+        "execution.job-id": "one",
+        "execution.checkpointing.dir": str(folder / "checkpoints"),
+        "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
+    }
+    client = program(environment(chosen), folder, rate=2_000).execute_async()
+    complete = (folder / "checkpoints" / "one").glob
+    while not [*complete("chk-*/_metadata")]:
+        assert not client.get_job_execution_result().done()
+        time.sleep(0.01)
+
+    end(client, folder)
+
+    assert bool([*complete("chk-*/_metadata")]) == kept
+    assert bool([*folder.glob("savepoints/*/_metadata")]) != kept
+
+
+@pytest.mark.ways("local")
 def test_it_goes_on_with_more_tasks_and_with_fewer(mode, environment, folder):
     path = ""
     for parallelism in (2, 4, 1):

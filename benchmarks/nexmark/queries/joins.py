@@ -1,4 +1,4 @@
-"""q3, q8, q13, q20: people, auctions and bids that belong together."""
+"""q3, q8, q13, q20, q23: people, auctions and bids that belong together."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from events import Auction, Bid, Person
 from streams import Streams
 
 from funken import (
     DataStream,
     FlatMapFunction,
     KeyedCoProcessFunction,
+    KeyedProcessFunction,
     ListStateDescriptor,
     TumblingEventTimeWindows,
     ValueStateDescriptor,
@@ -122,3 +124,46 @@ def q20(streams: Streams) -> DataStream:
     items = streams.auctions.filter(lambda auction: auction.category == 10)
     pairs = items.connect(streams.bids).key_by(lambda auction: auction.id, lambda bid: bid.auction).process(OneToMany())
     return pairs.map(lambda pair: (*pair[1], *pair[0][1:]))
+
+
+class Owned(KeyedProcessFunction):
+    """Combines a person with each pair of a bid and an auction of theirs, whichever of the three comes last."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Get the state."""
+        self._person = runtime_context.get_state(ValueStateDescriptor("person"))
+        self._bids = runtime_context.get_list_state(ListStateDescriptor("bids"))
+        self._auctions = runtime_context.get_list_state(ListStateDescriptor("auctions"))
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        """Give the combinations that are new with this record."""
+        person, bids, auctions = self._person.value(), self._bids.get(), self._auctions.get()
+        if type(value) is Bid:
+            self._bids.add(value)
+            bids = [value]
+        elif type(value) is Auction:
+            self._auctions.add(value)
+            auctions = [value]
+        else:
+            self._person.update(value)
+            person = value
+        if person is not None:
+            yield from ((bid, person, auction) for bid in bids for auction in auctions)
+
+
+def owner(event: Any) -> int:
+    """Return who an event is, who sells it, or who made it."""
+    if type(event) is Bid:
+        return event.bidder
+    return event.id if type(event) is Person else event.seller
+
+
+def q23(streams: Streams) -> DataStream:
+    """Add to bids of people who sell something what they sell, and who they are.
+
+    SELECT B.bidder, B.price, B.channel, B.url, B.extra, P.id, P.name, P.emailAddress, P.creditCard, P.city, P.state, P.extra,
+        A.itemName, A.description, A.initialBid, A.reserve, A.dateTime, A.expires, A.seller, A.category, A.extra
+    FROM bid B JOIN person P ON P.id = B.bidder JOIN auction A ON A.seller = B.bidder
+    """
+    owned = streams.people.union(streams.auctions, streams.bids).key_by(owner).process(Owned())
+    return owned.map(lambda of: (*of[0][1:5], of[0].extra, *of[1][:6], of[1].extra, *of[2][1:]))

@@ -79,12 +79,13 @@ class OperatorSettings:
     def slot_sharing_group(self, slot_sharing_group: Any) -> Self:
         """Name the operator's slot sharing group (text, or an object with a ``name``).
 
+        What follows is in the same group, unless it names another or reads from several groups: then it is in "default".
         Operators of different groups are not chained; where tasks run is Spark's business.
 
         >>> from funken.testing import local
-        >>> stream = local([1]).map(abs).map(str).slot_sharing_group("text")
+        >>> stream = local([1]).map(abs).map(str).slot_sharing_group("text").map(len)
         >>> [vertex.name for vertex in stream.get_execution_environment().compile().vertices]
-        ['collection -> map', 'map']
+        ['collection -> map', 'map -> map']
         """
         name = getattr(slot_sharing_group, "name", slot_sharing_group)
         return self._change("slot_sharing_group()", slot_sharing_group=str(name() if callable(name) else name))

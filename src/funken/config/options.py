@@ -196,7 +196,8 @@ CHECKPOINT_RETENTION = _option(
     _one_of("no_externalized_checkpoints", "delete_on_cancellation", "retain_on_cancellation"),
     "no_externalized_checkpoints",
     "Whether checkpoints are kept when the job was cancelled or has failed for good: never, DELETE_ON_CANCELLATION "
-    "(after a failure only), RETAIN_ON_CANCELLATION (after both).",
+    "(after a failure only), RETAIN_ON_CANCELLATION (after both). A job that has finished, which one stopped with a "
+    "savepoint has, keeps none.",
 )
 CHECKPOINT_DIR = _option(
     _CHECKPOINTING + "dir", str, "", "Where checkpoints are written: a path or URI.", ("state.checkpoints.dir",)

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from funken.errors import InvalidProgram
@@ -15,6 +16,9 @@ from funken.ids import DEFAULT_MAX_PARALLELISM, EdgeId, OperatorId
 from funken.operators.source import SourceSpec
 from funken.plan.graph import StreamGraph
 from funken.plan.nodes import Chaining, Forward, Hash, Input, Node, Partitioning, Rebalance
+
+DEFAULT_SLOT_SHARING_GROUP = "default"
+"""The group of operators that neither name one nor take one over."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +112,16 @@ def _parallelism(node: Node, default: int, max_parallelism: int) -> int:
     return wanted
 
 
+def _slot_sharing_group(node: Node, nodes: Mapping[OperatorId, Node]) -> str:
+    """Return a node's group: the one it names, else the one that all its inputs are in, else the default one."""
+    if node.slot_sharing_group is not None:
+        return node.slot_sharing_group
+    groups = {nodes[given.upstream].slot_sharing_group for given in node.inputs}
+    return (groups.pop() if len(groups) == 1 else None) or DEFAULT_SLOT_SHARING_GROUP
+
+
 def resolve(graph: StreamGraph, parallelism: int, max_parallelism: int = -1) -> list[Node]:
-    """Fill in what the program left open: parallelism, maximum parallelism, partitioning."""
+    """Fill in what the program left open: parallelism, maximum parallelism, slot sharing group, partitioning."""
     nodes: dict[OperatorId, Node] = {}
     for node in graph:
         width = _parallelism(node, parallelism, max_parallelism)
@@ -125,7 +137,13 @@ def resolve(graph: StreamGraph, parallelism: int, max_parallelism: int = -1) -> 
                     "same parallelism, or use rebalance() or rescale()."
                 )
             inputs.append(replace(given, partitioning=how or (Forward() if same else Rebalance())))
-        nodes[node.id] = replace(node, parallelism=width, max_parallelism=max(limit, width), inputs=tuple(inputs))
+        nodes[node.id] = replace(
+            node,
+            parallelism=width,
+            max_parallelism=max(limit, width),
+            slot_sharing_group=_slot_sharing_group(node, nodes),
+            inputs=tuple(inputs),
+        )
     return list(nodes.values())
 
 

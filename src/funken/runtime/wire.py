@@ -1,4 +1,4 @@
-"""Blocks as bytes: a fixed header, and for data a pickle of the values and their timestamps.
+"""Blocks as bytes: a fixed header, and for data a pickle of the values and their timestamps, or of the columns of named tuples.
 
 Header: kind, edge, upstream subtask, target subtask, sequence number in its channel, one number that the kind explains
 (watermark, checkpoint id, idle flag), and the wall-clock time (s) at which the oldest record of the block entered the job.
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import cloudpickle
 
 from funken.errors import RecordNotPicklable
+from funken.runtime.named import columns_of, records_of
 
 _HEADER = struct.Struct("<BHHHIqd")
 _PROTOCOL = 5
@@ -63,7 +64,9 @@ def content(block: bytes) -> bytes:
 def encode_records(values: list[Any], timestamps: list[int] | None, operator: str, subtask: int) -> bytes:
     """Pickle records; plain pickle where it can, cloudpickle for local classes, else ``RecordNotPicklable``."""
     stamps = None if timestamps is None else array("q", timestamps).tobytes()
-    return _pickled((values, stamps), values, operator, subtask)
+    columns = columns_of(values)
+    content = (values, stamps) if columns is None else (type(values[0]), columns, stamps)
+    return _pickled(content, values, operator, subtask)
 
 
 def encode_collected(values: list[Any], operator: str, subtask: int) -> bytes:
@@ -114,7 +117,8 @@ def decode_records(block: bytes) -> tuple[list[Any], list[int] | None]:
 
         columns: Any = decode(memoryview(block)[_HEADER.size :])
         return columns  # type: ignore[no-any-return]
-    values, stamps = pickle.loads(memoryview(block)[_HEADER.size :])
+    *content, stamps = pickle.loads(memoryview(block)[_HEADER.size :])
+    values = content[0] if len(content) == 1 else records_of(*content)
     if stamps is None:
         return values, None
     timestamps = array("q")
