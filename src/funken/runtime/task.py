@@ -22,7 +22,7 @@ from funken.connectors.rows import RowsReader
 from funken.ids import MAX_WATERMARK, CheckpointId
 from funken.metrics.latency import bucket_of
 from funken.metrics.registry import MetricGroup
-from funken.operators.base import Timestamps, Values
+from funken.operators.base import Timestamps, Values, records_of
 from funken.operators.context import OperatorContext
 from funken.operators.source import SourceOperator
 from funken.plan.nodes import Node
@@ -269,6 +269,7 @@ class Task:
                     self._born.at = head.born
                     begin = self._clock.monotonic()
                     gate.data(channel, values, timestamps)
+                    hosted.metrics.records_in += records_of(values)
                     self._measure(hosted, len(values), begin)
                 case Kind.WATERMARK:
                     gate.watermark(channel, head.number)
@@ -284,7 +285,6 @@ class Task:
     def _measure(self, hosted: Hosted, records: int, begin: float) -> None:
         seconds = self._clock.monotonic() - begin
         metrics = hosted.metrics
-        metrics.records_in += records
         metrics.busy += seconds
         if self._born.at:
             age = self._clock.wall() - self._born.at
