@@ -288,7 +288,7 @@ def windows(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[D
         .reduce(add)
         .set_parallelism(wide()),
         pairs.key_by(lambda pair: pair[0])
-        .window(SlidingEventTimeWindows.of(timedelta(milliseconds=100), timedelta(milliseconds=50)))
+        .window(SlidingEventTimeWindows.of(timedelta(milliseconds=400), timedelta(milliseconds=200)))
         .reduce(lambda a, b: (a[0], a[1] + b[1]))
         .set_parallelism(wide()),
     ]
