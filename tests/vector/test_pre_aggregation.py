@@ -317,6 +317,15 @@ def test_too_many_keys_too_few_records_and_large_numbers_are_sent_as_they_are() 
     assert [len(each) for each in large_writer.blocks] == [200]
 
 
+def test_what_waits_to_be_sent_stands_for_so_many_records() -> None:
+    sent = Sent(records=100)
+    block: Any = columns_of([(number % 2, 1) for number in range(800)], ("int", "int"))
+    for _ in range(20):
+        sent.writer.emit(block, np.zeros(800, np.int64))  # type: ignore[arg-type]
+    assert sum(each.records for each in sent.blocks) > 9_000
+    assert max(each.records for each in sent.blocks) <= 4 * 8 * 100 + 800
+
+
 def test_blocks_are_skipped_after_one_with_too_many_keys() -> None:
     combiner = Combiner(("first", "sum"), 10, 0, least=1)
 

@@ -23,6 +23,8 @@ from funken.vector.partials import joined_alike
 
 _FACTOR = 8
 """A block of columns holds so many times the records of a block of lists, if the bytes allow."""
+_FOLDED = 4
+"""A block of partials stands for so many times the records again at most: it may be written down as records."""
 
 
 class ColumnsHashWriter(HashWriter):
@@ -82,7 +84,7 @@ class ColumnsHashWriter(HashWriter):
         if not self._since[target]:
             self._since[target] = self._born.at
         waiting.append((block, stamps))
-        self._waiting[target] += block.length
+        self._waiting[target] += max(block.length, block.records // _FOLDED)
         if self._waiting[target] >= self._limit * _FACTOR:
             self._send_columns(target)
 
