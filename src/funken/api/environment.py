@@ -290,7 +290,9 @@ class StreamExecutionEnvironment:
         title = name or conf.get(config.NAME)
         plan = compile_plan(graph, title, width, conf.get(config.MAX_PARALLELISM), conf.get(config.CHAINING))
         in_memory = conf.get(config.STATE_BACKEND) == "hashmap"  # the arrays that columns are folded into are in memory
-        return vectorize(plan) if in_memory and conf.get(config.VECTORIZED) else plan
+        if not in_memory or not conf.get(config.VECTORIZED):
+            return plan
+        return vectorize(plan, conf.get(config.PRE_AGGREGATION))
 
     def explain(self, format: str = "text") -> str:
         """Return the compiled plan: levels, vertices, which operators are vectorized, edges; as ``text`` or ``json``.

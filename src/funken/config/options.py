@@ -111,6 +111,13 @@ VECTORIZED = _option(
     True,
     "Compute on columns where the result is provably the same; explain() tells where, and why not elsewhere.",
 )
+PRE_AGGREGATION = _option(
+    "pipeline.pre-aggregation",
+    _boolean,
+    True,
+    "Fold what goes to a vectorized window by key and pane before the exchange, where the result is provably the same; "
+    "explain() tells where, and why not elsewhere.",
+)
 RUNTIME_MODE = _option(
     "execution.runtime-mode",
     _one_of("streaming", "batch", "automatic"),

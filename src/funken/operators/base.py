@@ -35,6 +35,11 @@ def as_lists(values: Any, timestamps: Any) -> tuple[Values, Timestamps]:
     return rows(values, timestamps)
 
 
+def records_of(values: Any) -> int:
+    """Return how many records a block stands for, also if they are folded."""
+    return len(values) if type(values) is list else values.records
+
+
 class Output:
     """Where an operator's results go; the chain fills in the callables, so that a call is one hop.
 

@@ -21,6 +21,8 @@ from funken.operators.window_contents import Aggregated, Reduced
 from funken.state.layers import Changes, Layers, PaneTable, Row
 from funken.vector.columns import Array, Column, Columns, rows
 from funken.vector.evaluation import Unfit, evaluate
+from funken.vector.expressions import Constant
+from funken.vector.partials import Partials
 
 _MOST_RETURNS = 8
 
@@ -48,7 +50,8 @@ class VectorWindows(AlignedWindows):
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """File a block away."""
         block, stamps = self._in_time_columns(values, timestamps)
-        if type(block) is Columns and self._returns < _MOST_RETURNS and all(kernel.ready() for kernel in self._kernels):
+        fits = isinstance(block, Columns) and self._returns < _MOST_RETURNS
+        if fits and all(kernel.ready() for kernel in self._kernels):
             try:
                 self._file_columns(block, stamps)
             except Unfit:
@@ -59,12 +62,12 @@ class VectorWindows(AlignedWindows):
 
     def _in_time_columns(self, values: Any, timestamps: Any) -> tuple[Any, Any]:
         """Sort the late records of a block of columns out."""
-        if type(values) is not Columns or timestamps is None or not self._event_time:
+        if not isinstance(values, Columns) or timestamps is None or not self._event_time:
             return values, timestamps
         if int(timestamps.min()) >= self._open_from:
             return values, timestamps
         in_time = timestamps >= self._open_from
-        self._in_time(*_stamped_rows(values.keep(~in_time), timestamps[~in_time]))
+        self._in_time(*_stamped_rows(values.keep(~in_time), timestamps[~in_time]))  # each record counts as late
         return values.keep(in_time), timestamps[in_time]
 
     def _file_columns(self, block: Columns, stamps: Array | None) -> None:
@@ -96,6 +99,8 @@ class VectorWindows(AlignedWindows):
             return Contribution(fold.how, Column(fold.kind, beginning, True), None, beginning)
         of = evaluate(fold.of, block.length, block)
         assert isinstance(of, Column)
+        if fold.how == "sum" and isinstance(fold.of, Constant) and isinstance(block, Partials):
+            of = Column(of.kind, block.weights * of.data)  # once for each record that a partial stands for
         return Contribution(fold.how, of.cast(fold.kind), None, beginning)
 
     def _parts(self, block: Columns, stamps: Array | None) -> Iterator[tuple[int, Array | None]]:
@@ -201,4 +206,5 @@ class MixedPanes(PaneTable):
 
 
 def _stamped_rows(values: Columns, timestamps: Array) -> tuple[Values, list[int]]:
-    return values.to_list(), timestamps.tolist()
+    stamped: tuple[Values, Any] = rows(values, timestamps)
+    return stamped

@@ -35,6 +35,7 @@ from funken.operators.window import Strategy, Window
 from funken.operators.window_contents import Aggregated, Reduced
 from funken.plan.nodes import Hash, Node
 from funken.plan.physical import Edge, PhysicalPlan, Vertex
+from funken.plan.preaggregate import PreAggregation, pre_aggregation
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkStrategy
 from funken.vector.expressions import HIGHEST, INT, LOWEST, STR, Input, NotVectorizable, Shape, leaves_of
 from funken.vector.folds import EXTREME, FIRST, LAST, aggregate_folds, reduce_folds
@@ -49,6 +50,8 @@ class ColumnsHash(Hash):
     """``Hash`` of columns."""
 
     traced: Traced
+    pre_aggregation: PreAggregation | None = None
+    """How a block is folded before it is sent; ``None``: not at all."""
 
     @property
     def label(self) -> str:
@@ -66,16 +69,17 @@ class _Found:
     """Whether anything is gained by it, even if nothing after it is vectorized."""
 
 
-def vectorize(plan: PhysicalPlan) -> PhysicalPlan:
+def vectorize(plan: PhysicalPlan, pre_aggregate: bool = True) -> PhysicalPlan:
     """Return the plan with vectorized operators where that changes nothing but the speed; ``paths`` says where and why."""
-    return _Vectorizer(plan).run()
+    return _Vectorizer(plan, pre_aggregate).run()
 
 
 class _Vectorizer:
     """Walks the plan in topological order, then back to drop what is of no use."""
 
-    def __init__(self, plan: PhysicalPlan) -> None:
+    def __init__(self, plan: PhysicalPlan, pre_aggregate: bool) -> None:
         self._plan = plan
+        self._pre_aggregate = pre_aggregate
         self._found: dict[OperatorId, _Found] = {}
         self._hashes: dict[int, ColumnsHash] = {}
         self._paths: dict[OperatorId, str] = {}
@@ -106,6 +110,18 @@ class _Vectorizer:
             return
         self._found[node.id] = found
         self._paths[node.id] = VECTORIZED
+        if self._pre_aggregate and isinstance(found.spec, VectorWindow):
+            self._paths[node.id] = f"{VECTORIZED}, {self._pre_aggregated(vertex, found.spec)}"
+
+    def _pre_aggregated(self, vertex: Vertex, window: VectorWindow) -> str:
+        """Let the exchange before a window fold records, if it may; return what ``explain`` says of it."""
+        try:
+            found = pre_aggregation(window)
+        except NotVectorizable as reason:
+            return f"not pre-aggregated: {reason}"
+        (edge,) = (edge for edge in self._plan.edges if edge.target == vertex.id)
+        self._hashes[edge.id] = replace(self._hashes[edge.id], pre_aggregation=found)
+        return "pre-aggregated before the exchange"
 
     def _rewritten(self, node: Node) -> Node:
         found = self._found.get(node.id)

@@ -18,7 +18,13 @@ from typing import Any
 from funken.connectors.rows import RowsReader
 from funken.ids import MAX_WATERMARK
 from funken.metrics.latency import bucket_of
+<<<<<<< HEAD
 from funken.operators.base import Timestamps, Values
+=======
+from funken.metrics.registry import MetricGroup
+from funken.operators.base import Timestamps, Values, records_of
+from funken.operators.context import OperatorContext
+>>>>>>> preagg
 from funken.operators.source import SourceOperator
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.backends import TaskBackends
@@ -192,6 +198,7 @@ class Task:
                     self._born.at = head.born
                     begin = self._clock.monotonic()
                     gate.data(channel, values, timestamps)
+                    hosted.metrics.records_in += records_of(values)
                     self._measure(hosted, len(values), begin)
                 case Kind.WATERMARK:
                     gate.watermark(channel, head.number)
@@ -207,7 +214,6 @@ class Task:
     def _measure(self, hosted: Hosted, records: int, begin: float) -> None:
         seconds = self._clock.monotonic() - begin
         metrics = hosted.metrics
-        metrics.records_in += records
         metrics.busy += seconds
         if self._born.at:
             age = self._clock.wall() - self._born.at

@@ -1,7 +1,7 @@
 """The edge writer for columns: blocks are cut up by the subtask that owns the key, and leave as columns.
 
 It takes lists too, and sends them as the writer of the record path does. Records of one target keep their order: what
-waits in one form leaves before the other comes.
+waits in one form leaves before the other comes. In front of a pre-aggregated window, a block is folded before it is cut up.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from funken.operators.vector_stateless import Kernel
 from funken.plan.vectorize import ColumnsHash
 from funken.runtime.outputs import HashWriter
 from funken.vector.codec import encode
-from funken.vector.columns import Array, Column, Columns, joined, rows
+from funken.vector.columns import Array, Column, Columns, rows
+from funken.vector.combining import Combiner
 from funken.vector.evaluation import Unfit, evaluate
 from funken.vector.keys import KeyTargets
+from funken.vector.partials import joined_alike
 
 _FACTOR = 8
 """A block of columns holds so many times the records of a block of lists, if the bytes allow."""
+_FOLDED = 4
+"""A block of partials stands for so many times the records again at most: it may be written down as records."""
 
 
 class ColumnsHashWriter(HashWriter):
@@ -34,6 +38,11 @@ class ColumnsHashWriter(HashWriter):
         assert isinstance(partitioning, ColumnsHash)
         self._result = partitioning.traced.result
         self._kernel = Kernel(partitioning.key, partitioning.traced)
+        before = partitioning.pre_aggregation
+        self._combiner: Combiner | None = None
+        if before is not None:  # of a small block, the calls cost more than the records
+            self._combiner = Combiner(before.roles, before.pane, before.offset, max(1, self._max_records // 2))
+        self._folds = [] if before is None else [Kernel(*function) for function in before.functions]
         self._owners = KeyTargets(self.edge.target_max_parallelism, self.targets)
         self._blocks: list[list[tuple[Columns, Array | None]]] = [[] for _ in range(self.targets)]
         self._waiting = [0] * self.targets
@@ -49,7 +58,10 @@ class ColumnsHashWriter(HashWriter):
             else:
                 assert isinstance(key, Column)
                 super().flush()
-                self._spread(block, timestamps, self._owners.of(key, block.length))
+                stamps: Any = timestamps
+                if self._combiner is not None and all(fold.ready() for fold in self._folds):
+                    block, stamps, key = self._combiner.combine(block, stamps, key)
+                self._spread(block, stamps, self._owners.of(key, block.length))
                 return
         self._flush_columns()
         super().emit(*rows(values, timestamps))
@@ -65,22 +77,24 @@ class ColumnsHashWriter(HashWriter):
 
     def _put(self, target: int, block: Columns, stamps: Array | None) -> None:
         waiting = self._blocks[target]
-        if waiting and (waiting[0][0].shape != block.shape or (waiting[0][1] is None) != (stamps is None)):
-            self._send_columns(target)
+        if waiting:
+            first, stamped = waiting[0][0], waiting[0][1] is not None
+            if type(first) is not type(block) or first.shape != block.shape or stamped != (stamps is not None):
+                self._send_columns(target)
         if not self._since[target]:
             self._since[target] = self._born.at
         waiting.append((block, stamps))
-        self._waiting[target] += block.length
+        self._waiting[target] += max(block.length, block.records // _FOLDED)
         if self._waiting[target] >= self._limit * _FACTOR:
             self._send_columns(target)
 
     def _send_columns(self, target: int) -> None:
         waiting = self._blocks[target]
-        block = joined([each for each, _ in waiting])
+        block = joined_alike([each for each, _ in waiting])
         stamps = None if waiting[0][1] is None else np.concatenate([each for _, each in waiting])
         payload = encode(block, stamps)
         self._adapt(len(payload), max(1, block.length // _FACTOR))
-        self.records += block.length
+        self.records += block.records
         self._send_data(target, payload, self._since[target] or self._born.at)
         waiting.clear()
         self._waiting[target] = 0

@@ -273,8 +273,9 @@ def sequence(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[
 
 
 def windows(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[DataStream]:
-    """Sums of windows that tumble, slide and of sessions."""
+    """Sums of windows that tumble, slide and of sessions; and of ones that get what was folded before the exchange."""
     keyed = _numbers(env, records, wide).key_by(lambda n: n % 3)
+    pairs = _numbers(env, records, wide, "pairs").map(lambda n: (n % 3, n)).set_parallelism(wide())
     add = lambda a, b: a + b  # noqa: E731
     return [
         keyed.window(TumblingEventTimeWindows.of(timedelta(milliseconds=100))).reduce(add).set_parallelism(wide()),
@@ -285,6 +286,10 @@ def windows(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[D
         .key_by(lambda n: n % 3)
         .window(EventTimeSessionWindows.with_gap(timedelta(milliseconds=40)))
         .reduce(add)
+        .set_parallelism(wide()),
+        pairs.key_by(lambda pair: pair[0])
+        .window(SlidingEventTimeWindows.of(timedelta(milliseconds=400), timedelta(milliseconds=200)))
+        .reduce(lambda a, b: (a[0], a[1] + b[1]))
         .set_parallelism(wide()),
     ]
 

@@ -12,7 +12,11 @@ import numpy as np
 
 from funken.vector.columns import Array, Column, Columns
 from funken.vector.expressions import HIGHEST, INT, LOWEST, STR
+<<<<<<< HEAD
 from funken.vector.ropes import Rope
+=======
+from funken.vector.partials import Partials
+>>>>>>> preagg
 
 TAG = 0xC0
 _TAG = bytes([TAG])
@@ -23,15 +27,19 @@ def encode(block: Columns, timestamps: Array | None) -> bytes:
     """Write a block."""
     leaves = [_written(leaf, block.length) for leaf in block.leaves]
     stamps = None if timestamps is None else _narrowed(timestamps, int(timestamps.min()), int(timestamps.max()))
-    return _TAG + pickle.dumps((block.length, block.shape, leaves, stamps), 5)
+    folded = (
+        (_narrowed(block.weights, 0, int(block.weights.max())), block.sums) if isinstance(block, Partials) else None
+    )
+    return _TAG + pickle.dumps((block.length, block.shape, leaves, stamps, folded), 5)
 
 
 def decode(payload: Any) -> tuple[Columns, Array | None]:
     """Read a block, ``TAG`` included."""
-    length, shape, leaves, stamps = pickle.loads(memoryview(payload)[1:])
-    return Columns(shape, [_read(leaf, length) for leaf in leaves], length), None if stamps is None else _widened(
-        stamps
-    )
+    length, shape, leaves, stamps, folded = pickle.loads(memoryview(payload)[1:])
+    block = Columns(shape, [_read(leaf, length) for leaf in leaves], length)
+    if folded is not None:
+        block = Partials(shape, block.leaves, length, _widened(folded[0]), folded[1])
+    return block, None if stamps is None else _widened(stamps)
 
 
 def _written(column: Column, length: int) -> tuple[Any, ...]:

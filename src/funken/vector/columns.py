@@ -125,6 +125,15 @@ class Columns:
     def __len__(self) -> int:
         return self.length
 
+    @property
+    def records(self) -> int:
+        """How many records the block stands for; more than it has rows if they are folded (``vector/partials.py``)."""
+        return self.length
+
+    def each(self, timestamps: Any) -> tuple[Columns, Any]:
+        """Return the records that the block stands for, and their timestamps."""
+        return self, timestamps
+
     def __getitem__(self, part: slice) -> Columns:
         length = len(range(*part.indices(self.length)))
         return Columns(self.shape, [leaf.cut(part) for leaf in self.leaves], length)
@@ -196,7 +205,8 @@ def _same(one: Any, other: Any) -> bool:
 
 def rows(values: Any, timestamps: Any) -> tuple[list[Any], list[int] | None]:
     """Return a block as lists, whatever it is."""
-    if type(values) is Columns:
+    if isinstance(values, Columns):
+        values, timestamps = values.each(timestamps)
         values = values.to_list()
     if timestamps is not None and type(timestamps) is not list:
         timestamps = timestamps.tolist()

@@ -14,6 +14,7 @@ from funken import (
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
     GlobalWindows,
+    NumberSequenceSource,
     OutputTag,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
@@ -126,6 +127,39 @@ def a_window_of_windows(env):
     """Results carry the last instant of their window, so they fall into the next larger one."""
     small = thirds(env).window(TumblingEventTimeWindows.of(10)).reduce(add)
     return small.key_by(lambda _: "all").window(TumblingEventTimeWindows.of(100)).reduce(add)
+
+
+def folded():
+    """Oracle: 12,000 numbers at four to the millisecond, in windows of 600 ms that begin every 200."""
+    found = {}
+    for number in range(12_000):
+        newest = number // 4 // 200 * 200
+        for start in range(newest, newest - 600, -200):
+            key = f"user {number % 7}", start
+            count, least, total = found.get(key, (0, number, 0))
+            found[key] = count + 1, min(least, number), total + number
+    return Counter((*key, *result) for key, result in found.items())
+
+
+class Statistics(AggregateFunction):
+    def create_accumulator(self):
+        return 0, 10**9, 0
+
+    def add(self, value, accumulator):
+        count, least, total = accumulator
+        return count + 1, min(least, value[1]), total + value[2]
+
+    def get_result(self, accumulator):
+        return accumulator
+
+
+@program(folded)
+def sliding_windows_of_what_is_folded_before_the_exchange(env):
+    strategy = MONOTONOUS.with_timestamp_assigner(lambda number, _: number // 4)
+    numbers = env.from_source(NumberSequenceSource(0, 11_999), strategy, "numbers")
+    keyed = numbers.map(lambda number: (f"user {number % 7}", number, number)).key_by(lambda record: record[0])
+    windows = keyed.window(SlidingEventTimeWindows.of(600, 200))
+    return windows.aggregate(Statistics(), lambda key, window, found: [(key, window.start, *found[0])])
 
 
 # ---- sessions
