@@ -18,13 +18,7 @@ from typing import Any
 from funken.connectors.rows import RowsReader
 from funken.ids import MAX_WATERMARK
 from funken.metrics.latency import bucket_of
-<<<<<<< HEAD
-from funken.operators.base import Timestamps, Values
-=======
-from funken.metrics.registry import MetricGroup
 from funken.operators.base import Timestamps, Values, records_of
-from funken.operators.context import OperatorContext
->>>>>>> preagg
 from funken.operators.source import SourceOperator
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.backends import TaskBackends

@@ -126,9 +126,9 @@ class ControlServer:
                 self._connections.pop(task, None)
                 if not isinstance(error, BlockingIOError):
                     return
-            _hang_up(connection, socket.SHUT_RDWR)  # what was sent of the order is no order
         # Without the lock: the master has one of its own, under which others may wait for this one.
         self._master.handle(Failed(task, error=_deaf(task)))
+        _hang_up(connection, socket.SHUT_RDWR)  # what was sent of the order is no order
 
     def wait_gone(self, seconds: float) -> bool:
         """Wait until every task has hung up; tell whether that happened in time."""

@@ -12,11 +12,8 @@ import numpy as np
 
 from funken.vector.columns import Array, Column, Columns
 from funken.vector.expressions import HIGHEST, INT, LOWEST, STR
-<<<<<<< HEAD
-from funken.vector.ropes import Rope
-=======
 from funken.vector.partials import Partials
->>>>>>> preagg
+from funken.vector.ropes import Rope
 
 TAG = 0xC0
 _TAG = bytes([TAG])

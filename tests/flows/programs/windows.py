@@ -3,6 +3,7 @@
 from collections import Counter
 
 from funken import (
+    AggregateFunction,
     AllWindowFunction,
     ContinuousEventTimeTrigger,
     CountEvictor,
