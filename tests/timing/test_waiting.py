@@ -7,7 +7,7 @@ from concurrent.futures import Future
 import pytest
 
 from funken.runtime.collecting import Collector
-from funken.timing.waiting import result_of, until_done
+from funken.timing.waiting import result_of
 
 
 def interrupted_elsewhere(done):
@@ -24,14 +24,10 @@ def interrupted_elsewhere(done):
     return too_late, thread
 
 
-@pytest.mark.parametrize("waits", ["a result", "an end", "collected records"])
+@pytest.mark.parametrize("waits", ["a result", "collected records"])
 def test_ctrl_c_that_another_thread_takes(waits):
     future, collector = Future(), Collector()
-    way = {
-        "a result": lambda: result_of(future),
-        "an end": lambda: until_done(future),
-        "collected records": collector.get,
-    }
+    way = {"a result": lambda: result_of(future), "collected records": collector.get}
     too_late, thread = interrupted_elsewhere(lambda: (future.set_result(None), collector.end()))
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -48,6 +44,5 @@ def test_a_result_and_an_error_pass_through():
     bad.set_exception(ValueError("wrong"))
 
     assert result_of(good) == 5
-    until_done(bad)
     with pytest.raises(ValueError, match="wrong"):
         result_of(bad)

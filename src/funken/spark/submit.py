@@ -41,7 +41,7 @@ from funken.spark.session import (
 from funken.spark.transport import SCHEMA
 from funken.spark.worker import Deployment, level_function, program_bytes
 from funken.timing.clock import SystemClock
-from funken.timing.waiting import result_of, until_done
+from funken.timing.waiting import result_of
 
 _BEAT_SECONDS = 0.1
 _ROOT_CAUSE_SECONDS = 1.0
@@ -49,7 +49,7 @@ _EXIT_SECONDS = 2.0
 _AT_EXIT_SECONDS = 15.0
 _JVM_GONE = (Py4JError, ConnectionError)
 
-_RUNNING: dict[str, tuple[Job, Future[None]]] = {}
+_RUNNING: dict[Future[None], Job] = {}
 
 
 def chain_of(carrier: DataFrame, widths: tuple[int, ...], deployment: Deployment) -> DataFrame:
@@ -85,23 +85,25 @@ class SparkRunner:
         """Run the job to its end, in a thread of its own: Ctrl-C must not cut a call to the JVM in two."""
         given = job.session or existing()
         over: Future[None] = Future()
-        _RUNNING[job.settings.job_id] = job, over
+        thread = threading.Thread(target=self._run, args=(job, given, over), name="funken-spark", daemon=True)
         try:
-            threading.Thread(target=self._run, args=(job, given, over), name="funken-spark", daemon=True).start()
+            thread.start()
             result_of(over)
         except KeyboardInterrupt:
             job.cancel()
-            until_done(over)
+            while thread.is_alive():  # if it was not yet, it finds the job cancelled
+                thread.join(_BEAT_SECONDS)
             raise
 
     def _run(self, job: Job, given: Any, over: Future[None]) -> None:
+        _RUNNING[over] = job
         try:
             self._run_and_clean_up(job, given)
             over.set_result(None)
         except BaseException as error:  # noqa: BLE001 - raised where the job was started
             over.set_exception(error)
         finally:
-            del _RUNNING[job.settings.job_id]
+            del _RUNNING[over]
 
     def _run_and_clean_up(self, job: Job, given: Any) -> None:
         job.master.check()
@@ -202,10 +204,10 @@ def unless_gone(stop: Callable[[], Any]) -> None:
 
 def _stop_running() -> None:
     """Stop what still runs when the program ends, so that it leaves nothing behind."""
-    left = list(_RUNNING.values())
-    for job, _ in left:
+    left = dict(_RUNNING)
+    for job in left.values():
         job.cancel()
-    wait([over for _, over in left], _AT_EXIT_SECONDS)
+    wait(left, _AT_EXIT_SECONDS)
 
 
 atexit.register(_stop_running)

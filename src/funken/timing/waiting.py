@@ -18,14 +18,9 @@ _LOOK_SECONDS = 0.1
 
 def result_of(future: Future[T]) -> T:
     """Wait for a future's result and return it, or raise what it raises; ``KeyboardInterrupt`` in between."""
-    until_done(future)
-    return future.result()
-
-
-def until_done(future: Future[T]) -> None:
-    """Wait until a future is done, whatever came of it; raises ``KeyboardInterrupt`` in between."""
     while not future.done():
         wait([future], _LOOK_SECONDS)
+    return future.result()
 
 
 def until(condition: threading.Condition, holds: Callable[[], bool]) -> None:
