@@ -232,6 +232,7 @@ def test_figures_are_kept_by_query_and_not_beside_those_of_another_machine(kept,
     assert {name: each["events_per_s"] for name, each in document["queries"].items()} == {"q0": 1.0, "q5": 2.0}
     assert (document["mode"], document["machine"], document["versions"]) == ("local", "a machine", {"python": "3"})
     assert document["queries"]["q5"]["commit"] == "abc"
+    assert list(document["left_out"]) == ["cep q0 to q3"]
 
     monkeypatch.setattr(kept, "machine", lambda: "another")
     kept.keep("local", "q1", FIGURES)
