@@ -56,6 +56,14 @@ class Mean(Totals):
         return count + 1, total + value[3], least, text
 
 
+class Large(Totals):
+    """Adds more than fits a block."""
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        count, total, least, text = accumulator
+        return count + 2**40, total, least, text
+
+
 class Range(Totals):
     """Needs one field for two."""
 
@@ -193,6 +201,10 @@ REFUSED: dict[str, tuple[str, Any]] = {
     "a first record counts differently": (
         "computes with a record before it adds it",
         lambda s: s.key_by(lambda r: r[0]).window(TUMBLING).reduce(lambda a, b: (a[0], a[1] + 1, a[2], a[3])),
+    ),
+    "what is added is large": (
+        "adds a constant that is no small int",
+        lambda s: s.key_by(lambda r: r[0]).window(TUMBLING).aggregate(Large()),
     ),
     "the key is added up": (
         "changes what the key is computed from",

@@ -64,8 +64,8 @@ def _roles(window: VectorWindow) -> tuple[str, ...]:
         if fold.how == SUM and fold.kind != INT:
             raise NotVectorizable("adds floats, whose sum depends on the order")
         if isinstance(fold.of, Constant) and own is None:
-            if fold.how == SUM and abs(fold.of.value) > _MOST_ADDED:
-                raise NotVectorizable("adds large constants")
+            if fold.how == SUM and (type(fold.of.value) is not int or abs(fold.of.value) > _MOST_ADDED):
+                raise NotVectorizable("adds a constant that is no small int")
             continue
         path = fold.of.path if isinstance(fold.of, Input) else None
         if path is None or (own is not None and path != own):
