@@ -1,9 +1,9 @@
 """Which windows are pre-aggregated: what goes to them is folded by key and pane before it crosses the exchange.
 
 Only where that provably changes nothing: in event-time windows over columns that fire once, at their end (so a pane takes
-its records or is late for all of them), whose contents are folds that may be regrouped. Ints may be added, and compared, in any
-grouping; the first record of a key stays the first, and the last one of a pane the last. Floats may not be added so. A partial is a record
-(``vector/partials.py``), so a leaf of the record plays one role, and no two.
+its records or is late for all of them), whose contents are folds that may be regrouped. Ints may be added, and compared, in
+any grouping; the first record of a key stays the first, and the last one of a pane the last. Floats may not be added so. A
+partial is a record (``vector/partials.py``), so a leaf of the record plays one role, and no two.
 """
 
 from __future__ import annotations
