@@ -1,9 +1,9 @@
 """Which windows are pre-aggregated: what goes to them is folded by key and pane before it crosses the exchange.
 
 Only where that provably changes nothing: in event-time windows over columns that fire once, at their end (so a pane takes
-its records or is late for all of them), whose contents are folds that may be regrouped. Ints may be added, and compared, in any
-grouping; the first and the last record of a key stay the first and the last. Floats may not be added so. A partial is a record
-(``vector/partials.py``), so a leaf of the record plays one role, and no two.
+its records or is late for all of them), whose contents are folds that may be regrouped. Ints may be added, and compared, in
+any grouping; the first record of a key stays the first, and the last one of a pane the last. Floats may not be added so. A
+partial is a record (``vector/partials.py``), so a leaf of the record plays one role, and no two.
 """
 
 from __future__ import annotations
@@ -46,7 +46,17 @@ def pre_aggregation(window: VectorWindow) -> PreAggregation:
     functions = _functions(window)
     if any(each.kind not in ("method", "builtin") for _, traced in functions for each in traced.dependencies):
         raise NotVectorizable("its function uses variables, which may change")
-    return PreAggregation(_roles(window), gcd(size, slide), assigner.offset, functions)
+    roles, pane = _roles(window), gcd(size, slide)
+    if pane < size and _keeps_last(window, roles):
+        raise NotVectorizable("keeps the last record of windows that overlap")
+    return PreAggregation(roles, pane, assigner.offset, functions)
+
+
+def _keeps_last(window: VectorWindow, roles: tuple[str, ...]) -> bool:
+    """Whether it shows which of two panes of a window had the last record; a field that is the key does not show it."""
+    key = window.traced_key.result
+    paths = [path for path, _ in leaves_of(window.shape)]
+    return any(role == LAST and key != Input(0, path) for path, role in zip(paths, roles, strict=True))
 
 
 def _functions(window: VectorWindow) -> tuple[tuple[Call, Traced], ...]:
@@ -64,8 +74,8 @@ def _roles(window: VectorWindow) -> tuple[str, ...]:
         if fold.how == SUM and fold.kind != INT:
             raise NotVectorizable("adds floats, whose sum depends on the order")
         if isinstance(fold.of, Constant) and own is None:
-            if fold.how == SUM and abs(fold.of.value) > _MOST_ADDED:
-                raise NotVectorizable("adds large constants")
+            if fold.how == SUM and (type(fold.of.value) is not int or abs(fold.of.value) > _MOST_ADDED):
+                raise NotVectorizable("adds a constant that is no small int")
             continue
         path = fold.of.path if isinstance(fold.of, Input) else None
         if path is None or (own is not None and path != own):
