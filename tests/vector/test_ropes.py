@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from funken.vector import decimals
+from funken.vector.arithmetic import Unfit
 from funken.vector.codec import decode, encode
 from funken.vector.columns import Column, Columns, column_of, joined
 from funken.vector.evaluation import computed, mask_of
@@ -168,6 +169,16 @@ def test_text_is_made_by_number_by_digits_or_by_arrow(step: int) -> None:
         numbers = [first + step * (number * 7 % 50) for number in range(120)]
         rope = concatenated([Column(STR, "n", True), column_of(numbers, INT), Column(STR, "\u00e9", True)], 120)
         assert rope.to_list(120) == [f"n{number}\u00e9" for number in numbers]
+
+
+def test_text_that_may_be_too_long_is_not_put_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    ropes = [concatenated([Column(STR, "n", True), column_of([1, 2], INT)], 2) for _ in range(3)]
+    monkeypatch.setattr("funken.vector.ropes._MOST_BYTES", 100)  # of 3 * 2 * 21
+    both = joined([Columns(STR, [rope], 2) for rope in ropes])
+    assert not isinstance(both.leaves[0], Rope)
+    assert both.to_list() == ["n1", "n2"] * 3
+    with pytest.raises(Unfit):
+        concatenated([Column(STR, "n" * 50, True), ropes[0]], 2)
 
 
 def test_what_is_not_asked_for_is_not_made() -> None:

@@ -57,8 +57,16 @@ FILTERS: list[Any] = [
     lambda r: r[2].endswith("1") or r[2].startswith("k2"),
     lambda r: True,
     lambda r: r[1] in {r[1]},
+    lambda r: "1/" in f"{r[1]}/{r[2]}" or len(f"{r[1]}{r[2]}") == 4,
 ]
-KEYS: list[Any] = [lambda r: r[0], lambda r: r[2], lambda r: r[1], lambda r: r[1] * 1_000_003, lambda r: (r[0], r[2])]
+KEYS: list[Any] = [
+    lambda r: r[0],
+    lambda r: r[2],
+    lambda r: r[1],
+    lambda r: r[1] * 1_000_003,
+    lambda r: (r[0], r[2]),
+    lambda r: f"key {r[0]}",
+]
 ENDS: list[Any] = [
     lambda keyed: keyed.sum(1),
     lambda keyed: keyed.max(1),

@@ -8,7 +8,7 @@ decided here, once for a pattern; what is left is asked of the records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -61,20 +61,23 @@ class _Pattern:
 
     def of(self, how: str, text: str) -> Alternatives:
         last = len(self._pieces) - 1
-        if how == "in":
-            found = [
-                part
-                for number in range(last + 1)
-                for part in (
-                    self._test(number, "in", text),
-                    *(
-                        _and(self._test(number, "ends", text[:cut]), self._rest("starts", number + 1, text[cut:]))
-                        for cut in range(1, len(text))
-                    ),
-                )
-            ]
-            return _TRUE if not text else _or(found)
-        return self._rest(how, last if how == "ends" else 0, text)
+        if how != "in":
+            return self._rest(how, last if how == "ends" else 0, text)
+        if not text:
+            return _TRUE
+        return _or(found for number in range(last + 1) for found in self._beginning_in(number, text))
+
+    def _beginning_in(self, number: int, text: str) -> Iterator[Alternatives]:
+        """Return when a text begins in a piece, and ends in it or in a later one."""
+        yield self._test(number, "in", text)
+        for cut in range(1, len(text)):
+            yield self._both(self._test(number, "ends", text[:cut]), "starts", number + 1, text[cut:])
+
+    def _both(self, test: Alternatives, how: str, number: int, rest: str) -> Alternatives:
+        """Return when a test holds, and the rest of the text is where it has to be."""
+        if not test:
+            return ()
+        return _or((left | right,) for left in test for right in self._rest(how, number, rest))
 
     def _rest(self, how: str, number: int, text: str) -> Alternatives:
         """Return when the pieces from one on (``ends``: up to one) begin with a text, end with it, or are it."""
@@ -88,18 +91,14 @@ class _Pattern:
             return () if text else _TRUE
         cuts = range(len(text) + 1)
         if how == "is":
-            return _or(_and(self._test(number, "is", text[:at]), self._rest(how, number + 1, text[at:])) for at in cuts)
+            return _or(self._both(self._test(number, "is", text[:at]), how, number + 1, text[at:]) for at in cuts)
         if not text:
             return _TRUE
         whole = self._test(number, how, text)
         if how == "starts":
-            passed = (
-                _and(self._test(number, "is", text[:at]), self._rest(how, number + 1, text[at:])) for at in cuts[:-1]
-            )
+            passed = (self._both(self._test(number, "is", text[:at]), how, number + 1, text[at:]) for at in cuts[:-1])
         else:
-            passed = (
-                _and(self._test(number, "is", text[at:]), self._rest(how, number - 1, text[:at])) for at in cuts[1:]
-            )
+            passed = (self._both(self._test(number, "is", text[at:]), how, number - 1, text[:at]) for at in cuts[1:])
         return _or([whole, *passed])
 
     def _test(self, number: int, how: str, text: str) -> Alternatives:
@@ -142,11 +141,6 @@ def _or(found: Iterable[Alternatives]) -> Alternatives:
         if len(made) > _MOST:
             raise _TooManyError
     return tuple(made)
-
-
-def _and(one: Alternatives, other: Alternatives) -> Alternatives:
-    """Return when both hold."""
-    return _or((left | right,) for left in one for right in other)
 
 
 __all__ = ["CONSTANT", "Alternatives", "Piece", "Test", "alternatives"]

@@ -7,7 +7,7 @@ the text cannot fail (``concatenated`` is sure that it fits), so nobody can tell
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -80,7 +80,12 @@ class Rope(Column):
     def begin(self, columns: list[Column], lengths: list[int]) -> Column:
         """Put columns together, of which this is the first; part by part if all are made up alike."""
         ropes = [column for column in columns if isinstance(column, Rope) and column.pieces == self.pieces]
-        if len(ropes) < len(columns) or all(rope.made for rope in ropes):
+        sizes = zip(ropes, lengths, strict=False)
+        if (
+            len(ropes) < len(columns)
+            or all(rope.made for rope in ropes)
+            or sum(_size(rope.parts, length) for rope, length in sizes) > _MOST_BYTES
+        ):
             return super().begin(columns, lengths)
         parts = zip(*[rope.parts for rope in ropes], strict=True)
         return Rope(
@@ -180,15 +185,21 @@ def concatenated(columns: list[Column], length: int) -> Column:
         return Column(STR, "".join(str(part) for part in joined), True)
     if len(joined) == 1 and isinstance(joined[0], Column) and joined[0].kind == STR:
         return joined[0]
-    if sum(_most_bytes(part, length) for part in joined) > _MOST_BYTES:
+    if _size(joined, length) > _MOST_BYTES:
         raise Unfit("text too long for one array")
     return Rope(tuple(joined))
 
 
-def _most_bytes(part: str | Column, length: int) -> int:
-    if isinstance(part, str):
-        return len(part.encode()) * length
-    return _MOST_DIGITS * length if part.kind == INT else int(part.data.nbytes)
+def _size(parts: Iterable[str | Column], length: int) -> int:
+    """Return how many bytes the text of parts has at most."""
+    return sum(
+        len(part.encode()) * length
+        if isinstance(part, str)
+        else _MOST_DIGITS * length
+        if part.kind == INT
+        else int(part.data.nbytes)
+        for part in parts
+    )
 
 
 __all__ = ["Rope", "concatenated"]
