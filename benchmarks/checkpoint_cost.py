@@ -1,7 +1,9 @@
 """What a checkpoint costs a task: the time that its thread stands still, the bytes written, and what tracking costs.
 
 Three operators, a running reduce, a ``KeyedProcessFunction`` with one ``ValueState`` and a tumbling window, get KEYS keys
-and are cut once, completely. Then some change, and they are cut again: that is every later checkpoint. The cost on the
+and are cut once, completely. Then some change, and they are cut again: that is every later checkpoint. What is cut is pickled
+in slices, in turn with blocks of records for random keys: the longest pause is the barrier or a slice, whichever took
+longer, and all slices together are what the checkpoint costs. The cost on the
 hot path is the operator's throughput with checkpoints on against off, in turn in one process, with a checkpoint per
 round. Times are those of the thread, so that others on the machine count less.
 
@@ -15,7 +17,7 @@ import gc
 import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -88,8 +90,12 @@ def opened(operator: Operator, checkpointing: bool) -> Operator:
 def feed(operator: Operator, keys: range) -> None:
     """Give an operator one record per key."""
     for start in range(0, len(keys), BLOCK):
-        values = [(key, 1) for key in keys[start : start + BLOCK]]
-        operator.process(values, [0] * len(values))
+        feed_some(operator, keys[start : start + BLOCK])
+
+
+def feed_some(operator: Operator, keys: Sequence[int]) -> None:
+    """Give an operator a block."""
+    operator.process([(key, 1) for key in keys], [0] * len(keys))
 
 
 def checkpoints(make: Callable[[], Operator], keys: int, changed: int) -> None:
@@ -102,21 +108,35 @@ def checkpoints(make: Callable[[], Operator], keys: int, changed: int) -> None:
     storage = MemoryStorage()
     feed(operator, range(keys))
 
-    def checkpoint(number: int) -> tuple[float, int]:
+    chance, clock = random.Random(2), time.thread_time
+
+    def checkpoint(number: int, what: str) -> None:
         before = sum(map(len, storage.files.values()))
-        begin = time.thread_time()
+        begin = clock()
         snapshots.cut(chain, CheckpointId(number))
-        stood = (time.thread_time() - begin) * 1000
+        barrier = clock() - begin
+        slices, blocks = [0.0], 0.0
+        while snapshots.slicing.open:
+            begin = clock()
+            feed_some(operator, [chance.randrange(keys) for _ in range(BLOCK)])
+            blocks += clock() - begin
+            begin = clock()
+            snapshots.slicing.turn()
+            slices.append(clock() - begin)
         for lineage, cut in snapshots.take(CheckpointId(number)).cuts.values():
             lineage.write(cut, storage)
-        return stood, sum(map(len, storage.files.values())) - before
+        size = sum(map(len, storage.files.values())) - before
+        longest, total = max(barrier, *slices) * 1000, (barrier + sum(slices)) * 1000
+        print(
+            f"  {what:18} longest pause {longest:8,.1f} ms (barrier {barrier * 1000:,.1f}), in all {total:10,.1f} ms in "
+            f"{len(slices):6,} slices, {blocks / len(slices) * 1000:.2f} ms per block, {size:13,} bytes",
+            flush=True,
+        )
 
-    stood, size = checkpoint(1)
-    print(f"  first, complete:        {stood:10,.1f} ms  {size:13,} bytes")
+    checkpoint(1, "first, complete:")
     for count, number in ((changed // 10, 2), (changed, 3), (changed, 4), (0, 5)):
         feed(operator, range(0, count * (keys // changed), keys // changed))
-        stood, size = checkpoint(number)
-        print(f"  {count:9,} changed:      {stood:10,.1f} ms  {size:13,} bytes")
+        checkpoint(number, f"{count:,} changed:")
 
 
 def seconds(operator: Operator, blocks: list[Any], rounds: int) -> float:

@@ -108,7 +108,7 @@ def content(subtasks):
             for namespaced, table in declared.tables.items():
                 for slot, stored in table.items():
                     rows[(name, *slot) if namespaced else (name, slot, None)] = stored
-        rows |= {("_rolling.aggregate", key, None): value for key, value in subtask.operator._new.items()}
+        rows |= {("_rolling.aggregate", key, None): value for key, value in subtask.operator._layers.whole().items()}
         for domain, queue in subtask.timers._domains():
             timers |= {(domain, *timer) for timer in queue}
     return pickle.loads(pickle.dumps((rows, timers)))

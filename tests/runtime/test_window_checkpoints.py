@@ -142,6 +142,7 @@ class Job:
     def cut(self, checkpoint):
         for _, snapshots, chain in self.tasks:
             snapshots.cut(chain, checkpoint)
+            snapshots.slicing.finish()
 
     def write(self, checkpoint, savepoint=None):
         handles = []

@@ -57,6 +57,7 @@ from funken.runtime.messages import (
 from funken.runtime.outputs import Born
 from funken.runtime.queueing import Queueing
 from funken.runtime.settings import TaskSettings
+from funken.runtime.slicing import Slicing
 from funken.runtime.snapshots import Cuts, Snapshots
 from funken.runtime.wire import Header, Kind, content, decode_records, encode_collected, header
 from funken.state.keyed import KeyedStateStore
@@ -99,10 +100,11 @@ class Task:
         self._sources = [hosted for hosted in self.hosted.values() if hosted.source is not None]
         self._live_sources = list(self._sources)
         self._relays_expected = hosting.relays()
-        self._deliver = deliver
+        self._slicing = Slicing()
         self._snapshots: Snapshots | None = None
         if settings.checkpoints is not None:
-            self._snapshots = Snapshots(settings.checkpoints, plan.stable_ids, task.subtask)
+            self._slicing = Slicing(deliver, clock.monotonic, settings.checkpoints.options.slice_rows)
+            self._snapshots = Snapshots(settings.checkpoints, plan.stable_ids, task.subtask, self._slicing)
             for hosted in self.hosted.values():
                 hosted.chain.snapshot = partial(self._cut, hosted)
         self._cut_by: dict[int, set[int]] = {}
@@ -279,6 +281,7 @@ class Task:
                     self._hand_in()
                 case Kind.END:
                     gate.end(channel, bool(head.number))
+            self._slice(worked=True)
         self._check_finished()
 
     def _measure(self, hosted: Hosted, records: int, begin: float) -> None:
@@ -324,6 +327,9 @@ class Task:
                     found = 0
             wait = found if wait is None else min(wait, found)
         self._queueing.saturated = wait == 0
+        if self._slicing.open:
+            with self._guard():
+                self._slice(worked=wait == 0)
         self._check_finished()
         return wait
 
@@ -372,7 +378,10 @@ class Task:
                     at = hosted.gate.advance(now)
                     due = due if at is None else at if due is None else min(due, at)
             self._hand_in()
+            self._slice(worked=False)
             at = self._flushing.advance(now)
+        if self._slicing.open:
+            return now
         return at if due is None else due if at is None else min(due, at)
 
     def _over(self, hosted: Hosted) -> bool:
@@ -477,7 +486,6 @@ class Task:
             missing = [hosted for number, hosted in self.hosted.items() if number not in cut]
             if all(self._over(hosted) for hosted in missing):
                 assert self._snapshots is not None
-                assert self._deliver is not None
                 for hosted in missing:
                     self._snapshots.cut(hosted.chain, CheckpointId(checkpoint), ended=True)
                 for older in [number for number in self._cut_by if number <= checkpoint]:
@@ -485,7 +493,7 @@ class Task:
                 savepoint = self._savepoints.get(checkpoint)
                 for older in [number for number in self._savepoints if number < checkpoint]:
                     del self._savepoints[older]  # this one is still needed: its barrier is yet to be passed on
-                self._deliver(self._snapshots.take(CheckpointId(checkpoint), savepoint))
+                self._slicing.deliver(self._snapshots.take(CheckpointId(checkpoint), savepoint))
 
     def _give_up(self, checkpoint: int) -> None:
         self._savepoints.pop(checkpoint, None)
@@ -498,6 +506,17 @@ class Task:
             for hosted in self.hosted.values():
                 if hosted.gate is not None:
                     hosted.gate.give_up(checkpoint)
+
+    def _slice(self, worked: bool) -> None:
+        """Pickle a little of what was cut and is not pickled yet; ``worked``: after records."""
+        if self._slicing.open:
+            self._slicing.worked |= worked
+            self._slicing.turn()
+
+    @property
+    def slicing(self) -> bool:
+        """Whether a cut is not pickled to its end: ``advance`` goes on with it, as every other step does."""
+        return self._slicing.open
 
     # ---- reports
 
@@ -542,8 +561,8 @@ class Task:
             cuts = self._final_cuts()
             self.close()
             self._report(self.measured())
-            if cuts is not None and self._deliver is not None:
-                self._deliver(cuts)
+            if cuts is not None:
+                self._slicing.deliver(cuts)
             else:
                 self._report(Finished(self.id))
 
@@ -554,6 +573,7 @@ class Task:
         with self._guard():
             for hosted in self.hosted.values():
                 self._snapshots.cut(hosted.chain, last, final=True)
+            self._slicing.finish()  # there is nothing else to do any more
         return self._snapshots.take(last, final=True)
 
     # ---- failures
