@@ -232,6 +232,26 @@ def test_windows_go_on_from_changes_as_if_nothing_had_happened(name, phases):
         assert sorted(map(repr, kept + job.end())) == sorted(map(repr, whole.end()))
 
 
+@pytest.mark.parametrize("name", SPECS)
+def test_what_fires_while_a_cut_is_pickled_is_in_it(name):
+    storage = MemoryStorage("memory:")
+    with mounted("memory:", storage):
+        job, whole = Job(SPECS[name], storage.at("job")), Job(SPECS[name], storage)
+        first = [(key, number, 5) for number, key in enumerate(KEYS)]
+        second = [(key, number + 10, at) for key, number, at in first[:2]]
+        for each in (job, whole):
+            each.feed(first)
+        job.cut(1)
+        job.feed(second)
+        job.time(100)
+        entry = job.write(1)
+        job.now = whole.now
+        again = job.again(entry, 1)
+        for each in (again, whole):
+            each.feed(second)
+        assert sorted(map(repr, again.end())) == sorted(map(repr, whole.end()))
+
+
 @pytest.mark.parametrize("name", ["tumbling", "sliding", "slices", "sessions", "counts", "sliding counts", "join"])
 def test_a_checkpoint_of_windows_is_as_large_as_what_changed(name):
     storage = MemoryStorage()

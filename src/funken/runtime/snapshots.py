@@ -78,7 +78,7 @@ class Snapshots:
         self, plan: CheckpointPlan, stable_ids: Mapping[Any, str], subtask: int, slicing: Slicing | None = None
     ) -> None:
         self._plan = plan
-        self.slicing = slicing or Slicing()
+        self.slicing = slicing or Slicing(rows=plan.options.slice_rows)
         self._ids = stable_ids
         self._subtask = subtask
         self._lineages: dict[Place, Lineage] = {}
