@@ -2,9 +2,8 @@
 
 Three operators, a running reduce, a ``KeyedProcessFunction`` with one ``ValueState`` and a tumbling window, get KEYS keys
 and are cut once, completely. Then some change, and they are cut again: that is every later checkpoint. What is cut is pickled
-in slices, in turn with blocks of records for random keys: the longest pause is the barrier or a slice, whichever took
-longer, and all slices together are what the checkpoint costs. The cost on the
-hot path is the operator's throughput with checkpoints on against off, in turn in one process, with a checkpoint per
+in slices, in turn with blocks of records for 10,000 random keys: the longest pause is the barrier or a slice, whichever took
+longer, and all slices together are what the checkpoint costs. The cost on the hot path is the operator's throughput with checkpoints on against off, in turn in one process, with a checkpoint per
 round. Times are those of the thread, so that others on the machine count less.
 
 usage: checkpoint_cost.py [KEYS] [--changed N] [--round RECORDS]; aims: 100 ms, ratio 0.95, 1,000,000/s for get and put.
@@ -31,6 +30,7 @@ from funken.operators.context import OperatorContext
 from funken.operators.process import KeyedProcess
 from funken.operators.rolling import RollingReduce
 from funken.operators.window import Reduced, Window
+from funken.runtime.slicing import Slicing
 from funken.runtime.snapshots import CheckpointPlan, Snapshots
 from funken.state.backend import HashMapBackend
 from funken.state.keyed import KeyedStateStore
@@ -103,12 +103,15 @@ def checkpoints(make: Callable[[], Operator], keys: int, changed: int) -> None:
     operator = opened(make(), checkpointing=True)
     node = SimpleNamespace(id=0, name="op")
     chain: Any = SimpleNamespace(vertex=SimpleNamespace(nodes=[node]), operators={0: operator}, head=operator)
-    snapshots = Snapshots(CheckpointPlan("", SnapshotOptions(inline_below=0)), {0: "op"}, 0)
+    chance, clock = random.Random(2), time.thread_time
+    snapshots = Snapshots(CheckpointPlan("", SnapshotOptions(inline_below=0)), {0: "op"}, 0, Slicing(clock=clock))
     snapshots.restore(chain)
     storage = MemoryStorage()
     feed(operator, range(keys))
-
-    chance, clock = random.Random(2), time.thread_time
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000)  # as a worker does
+    meanwhile = [[chance.randrange(keys) for _ in range(BLOCK)] for _ in range(10)]
 
     def checkpoint(number: int, what: str) -> None:
         before = sum(map(len, storage.files.values()))
@@ -118,7 +121,7 @@ def checkpoints(make: Callable[[], Operator], keys: int, changed: int) -> None:
         slices, blocks = [0.0], 0.0
         while snapshots.slicing.open:
             begin = clock()
-            feed_some(operator, [chance.randrange(keys) for _ in range(BLOCK)])
+            feed_some(operator, meanwhile[len(slices) % len(meanwhile)])
             blocks += clock() - begin
             begin = clock()
             snapshots.slicing.turn()
@@ -134,8 +137,9 @@ def checkpoints(make: Callable[[], Operator], keys: int, changed: int) -> None:
         )
 
     checkpoint(1, "first, complete:")
-    for count, number in ((changed // 10, 2), (changed, 3), (changed, 4), (0, 5)):
-        feed(operator, range(0, count * (keys // changed), keys // changed))
+    for number, count in enumerate((changed // 10, changed, changed, min(keys, 1_000_000), 0), 2):
+        step = max(1, keys // max(count, 1))
+        feed(operator, range(0, count * step, step))
         checkpoint(number, f"{count:,} changed:")
 
 

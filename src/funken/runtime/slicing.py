@@ -8,7 +8,6 @@ made. An operator's next cut waits for the one before: if that is not through by
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -27,7 +26,7 @@ class Slicing:
     """What is open, per operator and subtask, and what is to be handed over to ``deliver``; ``rows``: per slice, if given."""
 
     def __init__(
-        self, deliver: Callable[[Cuts], None] | None = None, clock: Callable[[], float] = time.monotonic, rows: int = 0
+        self, deliver: Callable[[Cuts], None] | None = None, clock: Callable[[], float] = lambda: 0.0, rows: int = 0
     ) -> None:
         self._deliver = deliver
         self._clock = clock
