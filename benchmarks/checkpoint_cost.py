@@ -1,10 +1,11 @@
 """What a checkpoint costs a task: the time that its thread stands still, the bytes written, and what tracking costs.
 
 Three operators, a running reduce, a ``KeyedProcessFunction`` with one ``ValueState`` and a tumbling window, get KEYS keys
-and are cut once, completely. Then some change, and they are cut again: that is every later checkpoint. What is cut is pickled
-in slices, in turn with blocks of records for 10,000 random keys: the longest pause is the barrier or a slice, whichever took
-longer, and all slices together are what the checkpoint costs. The cost on the hot path is the operator's throughput with checkpoints on against off, in turn in one process, with a checkpoint per
-round. Times are those of the thread, so that others on the machine count less.
+and are cut once, completely. Then some change, and they are cut again: that is every later checkpoint. What is cut is
+pickled in slices, in turn with blocks of records for 10,000 random keys: the longest pause is the barrier or a slice,
+whichever took longer, and all slices together are what the checkpoint costs. The cost on the hot path is the operator's
+throughput with checkpoints on against off, in turn in one process, with a checkpoint per round. Times are those of the
+thread, so that others on the machine count less.
 
 usage: checkpoint_cost.py [KEYS] [--changed N] [--round RECORDS]; aims: 100 ms, ratio 0.95, 1,000,000/s for get and put.
 """

@@ -194,12 +194,12 @@ class HeldTable(TrackedTable):
     def items(self) -> Any:
         """Return everything; nothing is held any more then."""
         self._let_go()
-        return super().items()
+        return dict.items(self)  # not of super(): this is no HeldTable any more
 
     def values(self) -> Any:
         """Return everything; nothing is held any more then."""
         self._let_go()
-        return super().values()
+        return dict.values(self)
 
 
 def _ignore(slot: Slot, stored: Any) -> None:
