@@ -1,9 +1,11 @@
 """What a checkpoint costs a task: the time that its thread stands still, the bytes written, and what tracking costs.
 
 Three operators, a running reduce, a ``KeyedProcessFunction`` with one ``ValueState`` and a tumbling window, get KEYS keys
-and are cut once, completely. Then some change, and they are cut again: that is every later checkpoint. The cost on the
-hot path is the operator's throughput with checkpoints on against off, in turn in one process, with a checkpoint per
-round. Times are those of the thread, so that others on the machine count less.
+and are cut once, completely. Then some change, and they are cut again: that is every later checkpoint. What is cut is
+pickled in slices, in turn with blocks of records for 10,000 random keys: the longest pause is the barrier or a slice,
+whichever took longer, and all slices together are what the checkpoint costs. The cost on the hot path is the operator's
+throughput with checkpoints on against off, in turn in one process, with a checkpoint per round. Times are those of the
+thread, so that others on the machine count less.
 
 usage: checkpoint_cost.py [KEYS] [--changed N] [--round RECORDS]; aims: 100 ms, ratio 0.95, 1,000,000/s for get and put.
 """
@@ -15,7 +17,7 @@ import gc
 import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,6 +31,7 @@ from funken.operators.context import OperatorContext
 from funken.operators.process import KeyedProcess
 from funken.operators.rolling import RollingReduce
 from funken.operators.window import Reduced, Window
+from funken.runtime.slicing import Slicing
 from funken.runtime.snapshots import CheckpointPlan, Snapshots
 from funken.state.backend import HashMapBackend
 from funken.state.keyed import KeyedStateStore
@@ -88,8 +91,12 @@ def opened(operator: Operator, checkpointing: bool) -> Operator:
 def feed(operator: Operator, keys: range) -> None:
     """Give an operator one record per key."""
     for start in range(0, len(keys), BLOCK):
-        values = [(key, 1) for key in keys[start : start + BLOCK]]
-        operator.process(values, [0] * len(values))
+        feed_some(operator, keys[start : start + BLOCK])
+
+
+def feed_some(operator: Operator, keys: Sequence[int]) -> None:
+    """Give an operator a block."""
+    operator.process([(key, 1) for key in keys], [0] * len(keys))
 
 
 def checkpoints(make: Callable[[], Operator], keys: int, changed: int) -> None:
@@ -97,26 +104,44 @@ def checkpoints(make: Callable[[], Operator], keys: int, changed: int) -> None:
     operator = opened(make(), checkpointing=True)
     node = SimpleNamespace(id=0, name="op")
     chain: Any = SimpleNamespace(vertex=SimpleNamespace(nodes=[node]), operators={0: operator}, head=operator)
-    snapshots = Snapshots(CheckpointPlan("", SnapshotOptions(inline_below=0)), {0: "op"}, 0)
+    chance, clock = random.Random(2), time.thread_time
+    snapshots = Snapshots(CheckpointPlan("", SnapshotOptions(inline_below=0)), {0: "op"}, 0, Slicing(clock=clock))
     snapshots.restore(chain)
     storage = MemoryStorage()
     feed(operator, range(keys))
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000)  # as a worker does
+    meanwhile = [[chance.randrange(keys) for _ in range(BLOCK)] for _ in range(10)]
 
-    def checkpoint(number: int) -> tuple[float, int]:
+    def checkpoint(number: int, what: str) -> None:
         before = sum(map(len, storage.files.values()))
-        begin = time.thread_time()
+        begin = clock()
         snapshots.cut(chain, CheckpointId(number))
-        stood = (time.thread_time() - begin) * 1000
+        barrier = clock() - begin
+        slices, blocks = [0.0], 0.0
+        while snapshots.slicing.open:
+            begin = clock()
+            feed_some(operator, meanwhile[len(slices) % len(meanwhile)])
+            blocks += clock() - begin
+            begin = clock()
+            snapshots.slicing.turn()
+            slices.append(clock() - begin)
         for lineage, cut in snapshots.take(CheckpointId(number)).cuts.values():
             lineage.write(cut, storage)
-        return stood, sum(map(len, storage.files.values())) - before
+        size = sum(map(len, storage.files.values())) - before
+        longest, total = max(barrier, *slices) * 1000, (barrier + sum(slices)) * 1000
+        print(
+            f"  {what:18} longest pause {longest:8,.1f} ms (barrier {barrier * 1000:,.1f}), in all {total:10,.1f} ms in "
+            f"{len(slices):6,} slices, {blocks / len(slices) * 1000:.2f} ms per block, {size:13,} bytes",
+            flush=True,
+        )
 
-    stood, size = checkpoint(1)
-    print(f"  first, complete:        {stood:10,.1f} ms  {size:13,} bytes")
-    for count, number in ((changed // 10, 2), (changed, 3), (changed, 4), (0, 5)):
-        feed(operator, range(0, count * (keys // changed), keys // changed))
-        stood, size = checkpoint(number)
-        print(f"  {count:9,} changed:      {stood:10,.1f} ms  {size:13,} bytes")
+    checkpoint(1, "first, complete:")
+    for number, count in enumerate((changed // 10, changed, changed, min(keys, 1_000_000), 0), 2):
+        step = max(1, keys // max(count, 1))
+        feed(operator, range(0, count * step, step))
+        checkpoint(number, f"{count:,} changed:")
 
 
 def seconds(operator: Operator, blocks: list[Any], rounds: int) -> float:

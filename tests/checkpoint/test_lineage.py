@@ -476,5 +476,5 @@ def test_long_tables_are_cut_into_frames():
         model.put(("n", number, None), number)
     cut = lineage.cut(model.state(whole=True), 1)
     handle = lineage.write(cut, storage)
-    assert sum(data.count(b"state/n") for data in cut.groups.values()) >= 20
+    assert sum(data.count(b"state/n") for (data,) in cut.groups.values()) >= 20
     assert restored([handle], storage)[0][0].content() == model.content()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from funken import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
 from funken.checkpoint.events import Kind as What
+from funken.checkpoint.lineage import SnapshotOptions
 from funken.checkpoint.manifest import Manifest, OperatorEntry
 from funken.checkpoint.memory import MemoryStorage
 from funken.checkpoint.restore import Target, plan_restore
@@ -150,17 +151,26 @@ def program(width, sources):
 class Bench:
     """The counting tasks of one attempt, fed by hand."""
 
-    def __init__(self, storage, restores=(), width=1, sources=2, after=0, flushes=False):
+    def __init__(self, storage, restores=(), width=1, sources=2, after=0, slice_rows=0):
         blob = program(width, sources)
         self.plan = cloudpickle.loads(blob)
         (self.edge,) = (edge for edge in self.plan.edges if edge.partitioning.label == "HASH")
         self.clock = ManualClock(1_000)
         self.cuts = []
+        self.reports = []
         self.storage = storage
-        checkpoints = CheckpointPlan(storage.uri, overtake_after=after, restores=dict(restores))
+        options = SnapshotOptions(slice_rows=slice_rows)
+        checkpoints = CheckpointPlan(storage.uri, options, overtake_after=after, restores=dict(restores))
         settings = TaskSettings(checkpoints=checkpoints, block_records=1000)
         self.tasks = [
-            Task(cloudpickle.loads(blob), TaskId(2, n), settings, self.clock, print, deliver=self.cuts.append)
+            Task(
+                cloudpickle.loads(blob),
+                TaskId(2, n),
+                settings,
+                self.clock,
+                self.reports.append,
+                deliver=self.cuts.append,
+            )
             for n in range(width)
         ]
         for task in self.tasks:
@@ -179,6 +189,8 @@ class Bench:
         for task in self.tasks:
             while task.work:
                 task.step()
+            while task.slicing:
+                task.advance()
             task.flush()
 
     def sent(self):
@@ -408,12 +420,15 @@ STEPS = st.one_of(
     after=st.sampled_from([0, 5]),
     width=st.integers(1, 3),
     sources=st.sampled_from([1, 3]),
+    slice_rows=st.sampled_from([0, 1]),
 )
-def test_state_and_what_is_in_flight_are_what_came_before_the_barriers(before, between, order, after, width, sources):
+def test_state_and_what_is_in_flight_are_what_came_before_the_barriers(
+    before, between, order, after, width, sources, slice_rows
+):
     """Counts in state, and records that come once more: together each record before its barrier exactly once."""
     storage = MemoryStorage("memory://unaligned")
     with mounted("memory://unaligned", storage):
-        bench = Bench(storage.at("job"), sources=3, after=after)
+        bench = Bench(storage.at("job"), sources=3, after=after, slice_rows=slice_rows)
         task, expected, delivered, arrived = bench.tasks[0], Counter(), [], set()
 
         def do(steps):

@@ -1,4 +1,7 @@
-"""Windows under checkpoints: with changes only, cuts that fail and other parallelisms, as in a run that nothing broke."""
+"""Windows under checkpoints: with changes only, cuts that fail and other parallelisms, as in a run that nothing broke.
+
+Cuts are pickled row by row, while records come and windows fire.
+"""
 
 from contextlib import suppress
 from operator import itemgetter
@@ -115,7 +118,7 @@ class Job:
         node = SimpleNamespace(id=0, name="op")
         chain = SimpleNamespace(vertex=SimpleNamespace(nodes=[node]), operators={0: operator}, head=operator)
         names = iter(range(10**6))
-        options = SnapshotOptions(True, 0, 3, lambda: f"{parallelism}-{subtask}-{next(names)}")
+        options = SnapshotOptions(True, 0, 3, lambda: f"{parallelism}-{subtask}-{next(names)}", slice_rows=1)
         snapshots = Snapshots(CheckpointPlan("", options, restores=restores), {0: "op"}, subtask)
         snapshots.restore(chain)
         operator.open()
@@ -143,9 +146,14 @@ class Job:
         for _, snapshots, chain in self.tasks:
             snapshots.cut(chain, checkpoint)
 
+    def slice(self):
+        for _, snapshots, _ in self.tasks:
+            snapshots.slicing.turn()
+
     def write(self, checkpoint, savepoint=None):
         handles = []
         for _, snapshots, _ in self.tasks:
+            snapshots.slicing.finish()
             for lineage, cut in snapshots.take(checkpoint).cuts.values():
                 handles.append(lineage.write(cut, self.storage, savepoint))
         return OperatorEntry("op", "op", len(self.tasks), GROUPS, True, tuple(handles))
@@ -170,7 +178,10 @@ class Job:
 Record = st.tuples(st.sampled_from(KEYS), st.integers(0, 30))
 Step = st.one_of(st.tuples(st.sampled_from([0, 1]), st.lists(Record, min_size=1, max_size=6)), st.integers(0, 12))
 Phase = st.tuples(
-    st.lists(Step, max_size=6), st.sampled_from(["write", "write", "write", "fail", "give up"]), st.integers(1, 3)
+    st.lists(Step, max_size=6),
+    st.lists(st.one_of(st.none(), Step), max_size=6),
+    st.sampled_from(["write", "write", "write", "fail", "give up"]),
+    st.integers(1, 3),
 )
 
 
@@ -183,18 +194,28 @@ def test_windows_go_on_from_changes_as_if_nothing_had_happened(name, phases):
     with mounted("memory:", storage):
         job, whole = Job(SPECS[name], folder), Job(SPECS[name], folder)
         kept, number = [], 0
-        for checkpoint, (steps, what, parallelism) in enumerate(phases, 1):
-            for step in steps:
-                if isinstance(step, int):
-                    for each in (job, whole):
-                        each.time(each.now + step)
-                    continue
+
+        def do(step, *jobs):
+            nonlocal number
+            if step is None:
+                job.slice()
+            elif isinstance(step, int):
+                for each in jobs:
+                    each.time(each.now + step)
+            else:
                 side = step[0] if name == "join" else 0
                 records = [(key, number + i, at + whole.now // 2) for i, (key, at) in enumerate(step[1])]
                 number += len(records)
-                job.feed(records, side)
-                whole.feed(records, side)
+                for each in jobs:
+                    each.feed(records, side)
+
+        for checkpoint, (steps, meanwhile, what, parallelism) in enumerate(phases, 1):
+            for step in steps:
+                do(step, job, whole)
             job.cut(checkpoint)
+            before = list(job.results)
+            for step in meanwhile:  # if the job starts anew from this checkpoint, that never was
+                do(step, job) if what == "write" else do(step, job, whole)
             if what == "give up":
                 job.give_up(checkpoint)
                 continue
@@ -205,9 +226,30 @@ def test_windows_go_on_from_changes_as_if_nothing_had_happened(name, phases):
                 folder.faults = lambda operation, name: None
                 continue
             entry = job.write(checkpoint)
-            kept += job.results
+            kept += before
+            job.now = whole.now
             job = job.again(entry, parallelism)
         assert sorted(map(repr, kept + job.end())) == sorted(map(repr, whole.end()))
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_what_fires_while_a_cut_is_pickled_is_in_it(name):
+    storage = MemoryStorage("memory:")
+    with mounted("memory:", storage):
+        job, whole = Job(SPECS[name], storage.at("job")), Job(SPECS[name], storage)
+        first = [(key, number, 5) for number, key in enumerate(KEYS)]
+        second = [(key, number + 10, at) for key, number, at in first[:2]]
+        for each in (job, whole):
+            each.feed(first)
+        job.cut(1)
+        job.feed(second)
+        job.time(100)
+        entry = job.write(1)
+        job.now = whole.now
+        again = job.again(entry, 1)
+        for each in (again, whole):
+            each.feed(second)
+        assert sorted(map(repr, again.end())) == sorted(map(repr, whole.end()))
 
 
 @pytest.mark.parametrize("name", ["tumbling", "sliding", "slices", "sessions", "counts", "sliding counts", "join"])

@@ -1,6 +1,8 @@
 """Operators over columns against the record path: the same results and the same snapshots, however blocks come."""
 
-from collections.abc import Callable
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.operators.base import OperatorSpec, Output
+from funken.state.saving import Saving
 from funken.testing import OperatorHarness
 from funken.vector.columns import columns_of, rows
 from funken.vector.expressions import Shape, shape_of_value
@@ -304,3 +307,74 @@ def test_windows_of_both_paths_are_alike(program: str, steps: list[Any]) -> None
     expected += oracle.output_with_timestamps
     assert list(map(repr, given_out)) == list(map(repr, expected))
     assert late + harness.operator._late.get_count() == oracle_late + oracle.operator._late.get_count()
+
+
+class Held:
+    """What the cuts of an operator say, one after the other, each taken row by row while blocks come."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Any, Any] = {}
+        self.complete = True
+
+    def cut(self, harness: OperatorHarness, meanwhile: Callable[[], Iterator[None]]) -> None:
+        store, saving = harness.context.keyed, Saving()
+        assert store is not None
+        steps, self.complete = store.hold(saving, self.complete, chunk=1), False
+        for _ in meanwhile():
+            next(steps, None)
+        deque(steps, maxlen=0)
+        groups, deleted = pickle.loads(pickle.dumps(saving.take()))
+        for slots in (slot for states in deleted.values() for found in states.values() for slot in found):
+            self.rows.pop(slots, None)
+        self.rows |= rows_of(groups)
+
+
+def rows_of(groups: dict[int, dict[str, list[Any]]]) -> dict[Any, Any]:
+    return {row[:2]: row[2] for states in groups.values() for found in states.values() for row in found}
+
+
+@settings(max_examples=12, deadline=None)
+@given(program=st.sampled_from(sorted(WINDOWS)), phases=st.lists(st.tuples(WINDOW_STEPS, WINDOW_STEPS), max_size=2))
+def test_a_cut_of_windows_stays_as_it_was_while_blocks_come(program: str, phases: list[Any]) -> None:
+    harness, oracle, held = (
+        ColumnsHarness(WINDOW_PLANS[program][0]),
+        OperatorHarness(WINDOW_PLANS[program][1], keyed=True),
+        Held(),
+    )
+    watermark = -100
+
+    def fed(steps: list[Any]) -> Iterator[None]:
+        nonlocal watermark
+        for step, stamped, ahead in steps:
+            records, stamps = [record for record, _ in stamped], [at for _, at in stamped]
+            oracle.feed_block(records, stamps)
+            (harness.feed_columns if step == "columns" else harness.feed_block)(records, stamps)
+            watermark = max(watermark, ahead * 3)
+            for each in (oracle, harness):
+                each.watermark(watermark)
+                each.processing_time(watermark)
+            yield
+
+    for before, meanwhile in phases:
+        deque(fed(before), maxlen=0)
+        expected = rows_of(oracle.snapshot()["keyed"]["groups"])
+        held.cut(harness, lambda steps=meanwhile: fed(steps))
+        assert sorted(map(repr, held.rows.items())) == sorted(map(repr, expected.items()))
+
+
+@settings(max_examples=25, deadline=None)
+@given(program=st.sampled_from(sorted(PROGRAMS)), phases=st.lists(st.tuples(STEPS, STEPS), max_size=2))
+def test_a_cut_of_aggregates_stays_as_it_was_while_blocks_come(program: str, phases: list[Any]) -> None:
+    harness, oracle, held = ColumnsHarness(PLANS[program][0]), OperatorHarness(PLANS[program][1], keyed=True), Held()
+
+    def fed(steps: list[Any]) -> Iterator[None]:
+        for step, records in steps:
+            oracle.feed_block(records)
+            (harness.feed_columns if step == "columns" else harness.feed_block)(records)
+            yield
+
+    for before, meanwhile in phases:
+        deque(fed(before), maxlen=0)
+        expected = rows_of(oracle.snapshot()["keyed"]["groups"])
+        held.cut(harness, lambda steps=meanwhile: fed(steps))
+        assert sorted(map(repr, held.rows.items())) == sorted(map(repr, expected.items()))

@@ -31,6 +31,7 @@ from funken.checkpoint.handles import Blob, GroupSegment, Item, Spread
 from funken.checkpoint.storage import Storage
 from funken.errors import CheckpointCorrupted, CheckpointIncompatible, CheckpointNotFound, StateError
 from funken.state.rocksdb.backend import DatabaseCut
+from funken.state.saving import Held
 
 MAGIC = b"FNKS\x01"
 _FRAME_ROWS = 1000
@@ -55,7 +56,8 @@ class SubtaskState:
     or something that cannot be rescaled. The prefix of a name in ``operator_state`` says how it is dealt out:
     ``broadcast/`` (all have the same), ``union/`` and ``split/`` (lists); without one it cannot be rescaled. ``inflight``
     are records that a barrier overtook; those that only the owner of their key may take are in ``inflight_keyed``.
-    ``database`` has all keyed state if the backend keeps it in files; ``keyed`` says that nothing changed then.
+    ``database`` has all keyed state if the backend keeps it in files; ``keyed`` says that nothing changed then. ``held`` is
+    what is not in ``keyed`` and ``timers`` yet, by section (``"state/"``, ``"timers/"``).
     """
 
     keyed: dict[str, Any] | None = None
@@ -65,6 +67,7 @@ class SubtaskState:
     inflight: list[Any] = field(default_factory=list)
     inflight_keyed: list[Any] = field(default_factory=list)
     database: DatabaseCut | None = None
+    held: dict[str, Held] = field(default_factory=dict)
 
 
 class Change(NamedTuple):

@@ -1,7 +1,8 @@
 """Snapshots of one subtask, each as changes to the one before: a complete part, and parts with what changed since.
 
-``cut`` pickles, in the task's own thread, between two records. ``write`` does the rest, in a background thread, for one
-cut after the other, in order; a cut that nobody waits for any more need not be written. Between them they keep this:
+``cut`` pickles, in the task's own thread, between two records; what the state gives in slices it leaves to an ``OpenCut``,
+which is through before the next cut. ``write`` does the rest, in a background thread, for one cut after the other, in order;
+a cut that nobody waits for any more need not be written. Between them they keep this:
 
 * the parts of the last snapshot, applied in order, are the state as it was at the last cut that was written;
 * what a cut says is never lost: until it is written, every later write has it too;
@@ -45,13 +46,13 @@ from funken.checkpoint.blobs import (
 from funken.checkpoint.databases import is_table, joined, segments_of, write_files
 from funken.checkpoint.handles import Blob, NamedBlob, SubtaskHandle
 from funken.checkpoint.manifest import SHARED, folder_of
+from funken.checkpoint.slices import OpenCut, Segments
 from funken.checkpoint.storage import Storage
 from funken.errors import CheckpointError, StorageFailed
 from funken.ids import CheckpointId
 from funken.state.rocksdb.backend import DatabaseCut
 
 T = TypeVar("T")
-Groups = dict[int, bytes]
 Dumps = Callable[[object, str], bytes]
 
 _NEVER = -2
@@ -59,27 +60,37 @@ _NEVER = -2
 
 @dataclass(frozen=True, slots=True)
 class SnapshotOptions:
-    """How state is written; ``unique`` gives names that nobody else uses, not even another attempt."""
+    """How state is written; ``unique`` gives names that nobody else uses, not even another attempt.
+
+    ``slice_rows`` is how many rows are pickled between two blocks of records, 0: as many as take a few ms.
+    """
 
     incremental: bool = True
     inline_below: int = 20 * 1024
     max_parts: int = 8
     unique: Callable[[], str] = lambda: uuid4().hex
+    slice_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A snapshot that is pickled and not yet written; ``final``: of a subtask that has ended."""
+    """A snapshot that is pickled, but for its ``rest``, and not yet written; ``final``: of a subtask that has ended."""
 
     checkpoint: CheckpointId
     number: int
     generation: int
-    groups: Groups
+    groups: Segments
     items: list[ItemData]
     states: dict[str, dict[str, object]]
     committables: bytes = b""
     final: bool = False
     database: DatabaseCut | None = None
+    rest: OpenCut | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is left to pickle."""
+        return self.rest is None or not self.rest.open
 
 
 class Origin(NamedTuple):
@@ -113,7 +124,7 @@ class Lineage:
     #: what those parts are to be made of, before anything else is written
     _origins: tuple[Origin, ...] = ()
     #: what was cut and not written, by the number of the cut, with its generation; both threads change it, an entry at a time
-    _carried: dict[int, tuple[int, Groups]] = field(default_factory=dict)
+    _carried: dict[int, tuple[int, Segments]] = field(default_factory=dict)
     _cuts: int = 0
     #: by section, the key groups of which parts may say something that ``_digests`` does not know
     _unknown: dict[str, set[int]] = field(default_factory=dict)
@@ -161,23 +172,24 @@ class Lineage:
         dumps, changes, whole = pickler(self.operator, self.subtask), changes_of(state), whole_sections(state)
         if not self.options.incremental or self._begun != generation:
             self._digests.clear()
-            if all(change.whole for tables in changes.values() for change in tables.values()):
+            if is_complete(state, changes):
                 self._begun = generation
             else:
                 generation = _NEVER
         unknown = set[int]().union(*(self._unknown.get(section, ()) for section in whole))
-        groups: Groups = {}
+        groups: Segments = {}
         for group in sorted(changes.keys() | self._digests.keys() | unknown):
             data = self._cut_group(group, changes.get(group, {}), whole, dumps)
             if data:
-                groups[group] = data
+                groups[group] = [data]
         states = {} if state.keyed is None else state.keyed["states"]
         prepared = dumps(list(committables), "committables") if committables else b""
         self._cuts += 1
         if self.options.incremental:
             self._carried[self._cuts] = generation, groups
         items = items_of(state, dumps)
-        return Cut(checkpoint, self._cuts, generation, groups, items, states, prepared, final, state.database)
+        rest = OpenCut(state.held, groups, dumps) if state.held else None
+        return Cut(checkpoint, self._cuts, generation, groups, items, states, prepared, final, state.database, rest)
 
     def _cut_group(self, group: int, tables: dict[str, Change], whole: tuple[str, ...], dumps: Dumps) -> bytes:
         """Pickle what is new of a group's tables, and note what they are now."""
@@ -210,6 +222,7 @@ class Lineage:
         return self._written(cut, lambda: (self._write(cut, storage), self._write(cut, storage, savepoint)))
 
     def _written(self, cut: Cut, write: Callable[[], T]) -> T:
+        assert cut.whole, "the rest of a cut is pickled before it is handed over"
         if cut.generation != self._generation:
             raise StorageFailed(
                 f"the state of operator {self.operator!r} (subtask {self.subtask}) is not saved: these are changes to what "
@@ -234,14 +247,14 @@ class Lineage:
     def skip(self, cut: Cut) -> None:
         """Say that a cut will not be written; what changed is part of the next write, as it is of any that failed."""
 
-    def _unwritten(self, cut: Cut) -> tuple[list[int], list[tuple[int, bytes]]]:
+    def _unwritten(self, cut: Cut) -> tuple[list[int], Segments]:
         """Return what was not written up to a cut: the numbers of the cuts, and their segments one behind the other."""
         numbers = sorted(number for number in list(self._carried) if number <= cut.number)
-        groups: dict[int, list[bytes]] = {}
+        groups: Segments = {}
         for generation, of_cut in [self._carried[number] for number in numbers]:
-            for group, data in of_cut.items() if generation == cut.generation else ():
-                groups.setdefault(group, []).append(data)
-        return numbers, [(group, b"".join(groups[group])) for group in sorted(groups)]
+            for group, pieces in of_cut.items() if generation == cut.generation else ():
+                groups.setdefault(group, []).extend(pieces)
+        return numbers, groups
 
     def _write_parts(self, cut: Cut, storage: Storage, savepoint: Storage | None) -> tuple[Blob, ...]:
         inline, unique = self.options.inline_below, self.options.unique
@@ -250,7 +263,7 @@ class Lineage:
             if not cut.groups and in_rows is None:
                 return ()
             name = unique() if savepoint else _prefix(cut) + unique()
-            return _there(write_blob(savepoint or storage, name, self._with(in_rows, cut.groups.items()), (), inline))
+            return _there(write_blob(savepoint or storage, name, self._with(in_rows, _joined(cut.groups)), (), inline))
         shared = f"{SHARED}/{cut.checkpoint}-"
         dumps = pickler(self.operator, self.subtask)
         if self._origins:
@@ -260,9 +273,9 @@ class Lineage:
         numbers, groups = self._unwritten(cut)
         if groups:
             if len(self.parts) < self.options.max_parts:
-                self.parts = (*self.parts, write_blob(storage, shared + unique(), groups, (), inline))
+                self.parts = (*self.parts, write_blob(storage, shared + unique(), _joined(groups), (), inline))
             else:  # merged before it is written: nobody would ever name what was written first
-                parts = (*self.parts, write_blob(storage, "", groups, (), sys.maxsize))
+                parts = (*self.parts, write_blob(storage, "", _joined(groups), (), sys.maxsize))
                 first = first_to_merge([blob.length for blob in parts])
                 newest = merged(storage, parts[first:], first == 0, dumps)
                 self.parts = (*parts[:first], *_there(write_blob(storage, shared + unique(), newest, (), inline)))
@@ -295,6 +308,14 @@ class Lineage:
         return write_blob(savepoint or storage, name, (), cut.items, self.options.inline_below)
 
 
+def is_complete(state: SubtaskState, changes: dict[int, dict[str, Change]]) -> bool:
+    """Tell whether a state says all there is, and not only what changed."""
+    held = (part for section, part in zip(SECTIONS, (state.keyed, state.timers), strict=False) if section in state.held)
+    return all(change.whole for tables in changes.values() for change in tables.values()) and not any(
+        part is not None and "deleted" in part for part in held
+    )
+
+
 def whole_sections(state: SubtaskState) -> tuple[str, ...]:
     """Return the sections of tables that a state gives completely, so that what it does not mention is not there."""
     given: tuple[dict[str, object] | None, ...] = (state.keyed, state.timers, None if state.keyed is None else {})
@@ -303,6 +324,11 @@ def whole_sections(state: SubtaskState) -> tuple[str, ...]:
         for section, snapshot in zip(SECTIONS, given, strict=True)
         if snapshot is not None and "deleted" not in snapshot
     )
+
+
+def _joined(segments: Segments) -> Iterator[tuple[int, bytes]]:
+    """Yield the segments in one piece each: all at once they would be there twice."""
+    return ((group, b"".join(segments[group])) for group in sorted(segments))
 
 
 def _there(blob: Blob) -> tuple[Blob, ...]:

@@ -3,11 +3,11 @@
 In STREAMING every record gives the aggregate so far (the first record unchanged); in BATCH each key gives its final
 value once, at the end of the input, with the highest timestamp seen.
 
-Aggregates are keyed state, with a plain dict in front of it that takes all writes and most reads: it holds those written
-since the last checkpoint. A snapshot first moves them behind it, where the backend notes what changed. So the hot loop
-is the same with checkpoints and without, and without them everything stays in the dict; unless state is in files, which
-holds more than memory: then the dict is moved whenever it has many. The loop is generated, with the bodies of key selector
-and function in it where they can be read.
+Aggregates are keyed state in two layers (``state/layers.py``): a dict that takes all writes and most reads holds those written
+since the last checkpoint. So the hot loop is the same with checkpoints and without, and without them everything stays in
+that dict. Where state is in files, which hold more than memory, they are what is behind it: it is moved there before a
+checkpoint, and whenever it has many. The loop is generated, with the bodies of key selector and function in it where they
+can be read.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from funken.operators.calls import Call
 from funken.operators.context import OperatorContext
 from funken.operators.generated import LoopText
 from funken.state.backend import KeptInFiles, Table
-from funken.state.descriptors import ValueStateDescriptor
+from funken.state.descriptors import StateKind, ValueStateDescriptor
 from funken.state.keyed import NO_KEY
+from funken.state.layers import HeldLayer, LayeredTable
 
 _MISSING = object()
 _MANY = 5000
@@ -49,25 +50,38 @@ class RollingReduceLogic(Operator):
         self._key = key.bind()
         self._function = function
         self._reduce = function.bind()
-        self._new: dict[Any, Any] = {}
-        self._kept: Table = {}
+        self._layers = LayeredTable()
+        #: what is behind ``_new`` where state is in files
+        self._in_files: Table | None = None
         self._last: dict[Any, int] = {}
-        self._bounded = False
         self._loop = self._generate()
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
         super().setup(context, output)
-        if context.keyed is not None:
-            self._kept = context.keyed.state(_AGGREGATE).table
-            self._bounded = isinstance(context.keyed.backend, KeptInFiles)
-        context.before_snapshot.append(self._keep)
+        if context.keyed is None:
+            return
+        if isinstance(context.keyed.backend, KeptInFiles):
+            self._in_files = context.keyed.state(_AGGREGATE).table
+            context.before_snapshot.append(self._keep)
+        else:
+            context.keyed.adopt(_AGGREGATE.name, StateKind.VALUE, self._layers)
+
+    @property
+    def _new(self) -> dict[Any, Any]:
+        return self._layers.new
+
+    @property
+    def _kept(self) -> Table | HeldLayer:
+        return self._layers.old if self._in_files is None else self._in_files
 
     def _keep(self) -> None:
-        kept = self._kept
-        for key, value in self._new.items():
-            kept[key] = value
-        self._new = {}
+        """Move what is new into the files, if that is where it belongs."""
+        kept = self._in_files
+        if kept is not None:
+            for key, value in self._new.items():
+                kept[key] = value
+            self._layers.new = {}
 
     def open(self) -> None:
         """Open the user's function."""
@@ -101,7 +115,7 @@ class RollingReduceLogic(Operator):
         return text.compile()
 
     def _keep_if_many(self) -> None:
-        if self._bounded and len(self._new) > _MANY:
+        if self._in_files is not None and len(self._new) > _MANY:
             self._keep()
 
     def _process_with_state(self, values: Values, timestamps: Timestamps) -> None:
@@ -146,7 +160,7 @@ class RollingReduceLogic(Operator):
     def finish(self) -> None:
         """In BATCH: emit what each key came to."""
         if self.context.batch:
-            found = {**self._kept, **self._new}
+            found = {**(self._in_files or {}), **self._layers.whole()}
             stamps = [self._last.get(key, MIN_TIMESTAMP) for key in found] if self._last else None
             if found:
                 self.output.emit(list(found.values()), stamps)

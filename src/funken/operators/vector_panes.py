@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import getitem
@@ -17,6 +18,9 @@ from funken.vector.folds import FIRST, LAST, MAX, SUM
 from funken.vector.keys import Slots
 
 TYPES: dict[str, Any] = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.object_}
+
+_AT_ONCE = 1024
+"""How many records are made of arrays at a time."""
 
 
 @dataclass(frozen=True)
@@ -110,13 +114,24 @@ class ArrayPane:
 
     def stored(self) -> Pane:
         """Return the contents by key, in the order of the keys' first records."""
+        return dict(self.copied())
+
+    def copied(self) -> Iterator[tuple[Any, Any]]:
+        """Return what gives out the contents by key, as they are now, in that order."""
         count = len(self._slots)
-        leaves = []
-        for (_, kind), array in zip(self._leaves, self._state, strict=True):
-            part = array[:count]
-            leaves.append(column_of(part.tolist(), kind) if kind == STR else Column(kind, part))
-        records = Columns(self._shape, leaves, count).to_list()
-        return dict(zip(self._slots.keys, records, strict=True))
+        return self._entries([array[:count].copy() for array in self._state], self._slots.keys, count)
+
+    def _entries(self, state: list[Array], keys: list[Any], count: int) -> Iterator[tuple[Any, Any]]:
+        for start in range(0, count, _AT_ONCE):
+            stop = min(count, start + _AT_ONCE)
+            leaves = [
+                column_of(array[start:stop].tolist(), kind) if kind == STR else Column(kind, array[start:stop])
+                for (_, kind), array in zip(self._leaves, state, strict=True)
+            ]
+            yield from zip(keys[start:stop], Columns(self._shape, leaves, stop - start).to_list(), strict=True)
+
+    def __len__(self) -> int:
+        return len(self._slots)
 
 
 def _join(

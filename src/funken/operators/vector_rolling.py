@@ -1,13 +1,16 @@
 """The running reduce over columns: one array per field of the aggregates, and one scan per field and block.
 
-The aggregates are in arrays here, by *slot*, the number of a key. For a snapshot, and before a block that the kernels cannot
-compute, they go back into the tables of the record path (``rolling.py``), in the form they have there: a snapshot of one
-path is a snapshot of the other. The first record of a key that is not in the arrays looks for an aggregate in the tables.
+The aggregates are in arrays here, by *slot*, the number of a key. Before a block that the kernels cannot compute, and for a
+snapshot if state is in files, they go back into the tables of the record path (``rolling.py``), in the form they have there.
+Else a snapshot has them from copies of the arrays: a snapshot of one path is a snapshot of the other. The first record of a
+key that is not in the arrays looks for an aggregate in the tables.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import reduce
+from itertools import chain
 from operator import getitem
 from typing import Any, cast
 
@@ -17,6 +20,7 @@ from funken.operators.base import Timestamps, Values
 from funken.operators.rolling import RollingReduceLogic
 from funken.operators.vector_stateless import Kernel
 from funken.operators.vectorized import VectorReduce
+from funken.state.layers import Held, LayeredTable, Row
 from funken.vector.columns import Array, Column, Columns, column_of, rows
 from funken.vector.evaluation import Unfit, evaluate
 from funken.vector.expressions import FLOAT, HIGHEST, INT, LOWEST, STR, Input, leaves_of, shape_of_value
@@ -27,6 +31,8 @@ from funken.vector.keys import Slots
 _TYPES = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.object_}
 _MOST_RETURNS = 8
 _MISSING = object()
+_AT_ONCE = 1024
+"""How many records are made of arrays at a time."""
 
 
 class VectorReduceLogic(RollingReduceLogic):
@@ -36,6 +42,7 @@ class VectorReduceLogic(RollingReduceLogic):
 
     def __init__(self, spec: VectorReduce) -> None:
         super().__init__(spec.key, spec.function)
+        self._layers = _Arrays(self)
         self._spec = spec
         self._shape = spec.shape
         self._kernel = Kernel(spec.function, spec.traced)
@@ -154,6 +161,16 @@ class VectorReduceLogic(RollingReduceLogic):
         value = self._new.get(key, _MISSING)
         return self._kept.get(key, _MISSING) if value is _MISSING else value
 
+    def take_written(self, complete: bool) -> Iterator[tuple[Any, Any]]:
+        """Return what gives out the aggregates that changed since the last time, or all, as they are now."""
+        slots = np.flatnonzero(self._has if complete else self._touched)
+        self._touched[slots] = False
+        return self._entries(slots)
+
+    def entries(self) -> int:
+        """Return how many aggregates are in the arrays."""
+        return len(self._slots)
+
     def _keep(self) -> None:
         self._store()
         super()._keep()
@@ -161,30 +178,57 @@ class VectorReduceLogic(RollingReduceLogic):
     def _store(self) -> None:
         """Write what changed since the last time into the table of the record path."""
         touched = np.flatnonzero(self._touched)
-        if len(touched):
-            keys = self._slots.keys
-            records = self._records(touched)
-            self._new.update(zip([keys[slot] for slot in touched.tolist()], records, strict=True))
-            self._touched[touched] = False
+        self._new.update(self._entries(touched))
+        self._touched[touched] = False
 
-    def _records(self, slots: Array) -> list[Any]:
-        leaves = []
-        for (_, kind), array, is_key in zip(self._leaves, self._state, self._is_key, strict=True):
-            if is_key:
-                keys = self._slots.keys
-                leaves.append(column_of([keys[slot] for slot in slots.tolist()], kind))
-            elif kind == STR:
-                leaves.append(column_of(array.take(slots).tolist(), kind))
-            else:
-                leaves.append(Column(kind, array.take(slots)))
-        return Columns(self._shape, leaves, len(slots)).to_list()
+    def _entries(self, slots: Array) -> Iterator[tuple[Any, Any]]:
+        """Return what gives out keys and aggregates, as they are now."""
+        state = [None if is_key else array.take(slots) for array, is_key in zip(self._state, self._is_key, strict=True)]
+        return self._records(slots, self._slots.keys, state)
+
+    def _records(self, slots: Array, known: list[Any], state: list[Array | None]) -> Iterator[tuple[Any, Any]]:
+        for start in range(0, len(slots), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            keys = [known[slot] for slot in slots[part].tolist()]
+            leaves = []
+            for (_, kind), array in zip(self._leaves, state, strict=True):
+                if array is None:
+                    leaves.append(column_of(keys, kind))
+                elif kind == STR:
+                    leaves.append(column_of(array[part].tolist(), kind))
+                else:
+                    leaves.append(Column(kind, array[part]))
+            yield from zip(keys, Columns(self._shape, leaves, len(keys)).to_list(), strict=True)
 
     def _leave(self) -> None:
         """Go over to the record path: it finds everything in its tables."""
         if len(self._slots):
             self._returns += 1
+            if self._in_files is None:  # else what did not change is there
+                self._layers.let_go().update(self._entries(np.flatnonzero(self._has & ~self._touched)))
             self._store()
             self._clear()
+
+
+class _Arrays(LayeredTable):
+    """The tables of the record path, and the arrays in front of them."""
+
+    __slots__ = ("_logic",)
+
+    def __init__(self, logic: VectorReduceLogic) -> None:
+        super().__init__()
+        self._logic = logic
+
+    def held(self, complete: bool, touched: Callable[[Row], None]) -> Held:
+        """Hold everything, or what was written since the last time: of a key in both, the arrays have the newer."""
+        rows, gone = super().held(complete, touched)
+        return Held(
+            chain(rows, ((key, None, stored) for key, stored in self._logic.take_written(complete))),
+            gone,
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        return super().__len__() + self._logic.entries()
 
 
 def _values(column: Column, length: int) -> Array:

@@ -6,7 +6,7 @@ fires, and in a snapshot, it is a dict in any case: a snapshot of one path is a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from funken.operators.vector_stateless import Kernel
 from funken.operators.vectorized import VectorWindow
 from funken.operators.window_aligned import AlignedWindows
 from funken.operators.window_contents import Aggregated, Reduced
-from funken.state.layers import Changes, Layers, PaneTable, Row
+from funken.state.layers import Held, Layers, PaneTable, Row, hold_pane
 from funken.vector.columns import Array, Column, Columns, rows
 from funken.vector.evaluation import Unfit, evaluate
 from funken.vector.expressions import Constant
@@ -181,28 +181,21 @@ class MixedPanes(PaneTable):
             self.to_layers(namespace)
         return super().pop(namespace)
 
-    def rows(self) -> Iterator[Row]:
-        """Yield everything."""
-        for namespace, pane in self._mixed.items():
-            whole = pane.stored() if isinstance(pane, ArrayPane) else pane.whole()
-            for key, stored in whole.items():
-                yield key, namespace, stored
-
-    def take_changes(self) -> Changes:
-        """Return what was written or removed since the last call."""
-        gone, self._gone = self._gone, []
-        new: list[tuple[int, dict[Any, Any]]] = []
+    def held(self, complete: bool, touched: Callable[[Row], None]) -> Held:
+        """Hold everything, or what was written or removed since the last time; arrays are copied."""
+        rows: list[Iterator[Row]] = []
         for namespace, pane in self._mixed.items():
             if not isinstance(pane, ArrayPane):
-                new.append((namespace, pane.take()))
-            elif namespace in self.changed:
-                new.append((namespace, pane.stored()))
+                rows.append(hold_pane(namespace, pane, complete, touched))
+            elif complete or namespace in self.changed:
+                rows.append(_rows(namespace, pane.copied()))
         self.saved |= self.changed
         self.changed.clear()
-        return Changes(
-            ((key, namespace, stored) for namespace, entries in new for key, stored in entries.items()),
-            ((key, namespace) for namespace, keys in gone for key in keys),
-        )
+        return self._held(complete, rows)
+
+
+def _rows(namespace: int, entries: Iterator[tuple[Any, Any]]) -> Iterator[Row]:
+    return ((key, namespace, stored) for key, stored in entries)
 
 
 def _stamped_rows(values: Columns, timestamps: Array) -> tuple[Values, list[int]]:

@@ -112,7 +112,8 @@ def _entries(context: OperatorContext) -> int:
     """Return how many slots and timers an operator has in memory."""
     timers = 0 if context.timers is None else context.timers.pending()
     tables = [] if context.keyed is None else list(context.keyed.tables)
-    return timers + sum(len(table) for table in tables if isinstance(table, dict))
+    own = 0 if context.keyed is None else context.keyed.own_entries
+    return timers + own + sum(len(table) for table in tables if isinstance(table, dict))
 
 
 def _mib(count: int) -> str:

@@ -1,9 +1,10 @@
 """A task's part in a checkpoint, from the trigger or the first barrier until all its vertices are cut, or it is given up.
 
 Each vertex is cut when its barrier passes (``cut``); what has been cut is handed to ``deliver`` once every vertex has been,
-or has ended. A barrier that overtakes records has its vertex cut at once, but the cut counts only when all of these records
-are written down (``take``, ``hand_in``). The barriers of a savepoint say where it goes, and a vertex that is cut for one that
-stops the job stands *still* from then on, unless it is given up. Without checkpoints no barrier comes, and nothing happens.
+or has ended, and all of it is pickled (``slice``). A barrier that overtakes records has its vertex cut at once, but the cut
+counts only when all of these records are written down (``take``, ``hand_in``). The barriers of a savepoint say where it goes,
+and a vertex that is cut for one that stops the job stands *still* from then on, unless it is given up. Without checkpoints no
+barrier comes, and nothing happens.
 
 It has no guard of its own: the task calls it where an exception is blamed on the operator that raised it.
 """
@@ -21,6 +22,7 @@ from funken.plan.physical import PhysicalPlan
 from funken.runtime.hosting import Hosted, Hosting, give_back
 from funken.runtime.inflight import OVERTAKES, Channel, Recorder
 from funken.runtime.messages import Savepoint
+from funken.runtime.slicing import Slicing
 from funken.runtime.snapshots import CheckpointPlan, Cuts, Snapshots
 from funken.runtime.wire import Header
 
@@ -33,7 +35,8 @@ class Barriers:
 
     def __init__(
         self, plan: PhysicalPlan, checkpoints: CheckpointPlan | None, subtask: int, hosting: Hosting, work: Iterable[Work],
-        over: Callable[[Hosted], bool], now: Callable[[], int], deliver: Callable[[Cuts], None] | None,
+        over: Callable[[Hosted], bool], now: Callable[[], int], monotonic: Callable[[], float],
+        deliver: Callable[[Cuts], None] | None,
     ) -> None:  # fmt: skip
         self._plan = plan
         self._hosted = hosting.hosted
@@ -41,8 +44,12 @@ class Barriers:
         self._savepoints = hosting.savepoints
         self._work = work
         self._over = over
-        self._deliver = deliver
-        self._snapshots = None if checkpoints is None else Snapshots(checkpoints, plan.stable_ids, subtask)
+        self.slicing = Slicing()
+        """What was cut and is not pickled to its end, and what waits for that to be handed over."""
+        self._snapshots: Snapshots | None = None
+        if checkpoints is not None:
+            self.slicing = Slicing(deliver, monotonic, checkpoints.options.slice_rows)
+            self._snapshots = Snapshots(checkpoints, plan.stable_ids, subtask, self.slicing)
         self.overtake_after = None if checkpoints is None else checkpoints.overtake_after
         """After how many ms of alignment barriers overtake records (0: at once), ``None``: never."""
         self.cut_by: dict[int, set[int]] = {}
@@ -157,7 +164,6 @@ class Barriers:
             missing = [hosted for number, hosted in self._hosted.items() if number not in done]
             if all(self._over(hosted) for hosted in missing):
                 assert self._snapshots is not None
-                assert self._deliver is not None
                 for hosted in missing:
                     self._snapshots.cut(hosted.chain, CheckpointId(checkpoint), ended=True)
                 for older in [number for number in self.cut_by if number <= checkpoint]:
@@ -165,7 +171,13 @@ class Barriers:
                 savepoint = self._savepoints.get(checkpoint)
                 for older in [number for number in self._savepoints if number < checkpoint]:
                     del self._savepoints[older]  # this one is still needed: its barrier is yet to be passed on
-                self._deliver(self._snapshots.take(CheckpointId(checkpoint), savepoint))
+                self.slicing.deliver(self._snapshots.take(CheckpointId(checkpoint), savepoint))
+
+    def slice(self, worked: bool) -> None:
+        """Pickle a little of what was cut and is not pickled yet; ``worked``: after records."""
+        if self.slicing.open:
+            self.slicing.worked |= worked
+            self.slicing.turn()
 
     def complete(self, checkpoint: int) -> None:
         """A checkpoint is complete: what sinks prepared for it is committed."""
@@ -191,4 +203,5 @@ class Barriers:
         checkpoint = self._snapshots.last
         for hosted in self._hosted.values():
             self._snapshots.cut(hosted.chain, checkpoint, final=True)
+        self.slicing.finish()  # there is nothing else to do any more
         return self._snapshots.take(checkpoint, final=True)

@@ -146,7 +146,7 @@ class LocalLoop:
             due = task.advance()
             self._route(task)
             if due is not None:
-                wait = min(wait, max(1, due - now))
+                wait = 0 if task.slicing else min(wait, max(1, due - now))
             inbox = self._inbox[task.id]
             while inbox:
                 task.receive(inbox.popleft())

@@ -1,8 +1,9 @@
 """A task's part in checkpoints: state cut at the barrier, written in the background, and read back at the start.
 
-``Snapshots`` belongs to the task and runs in its thread: ``cut`` pickles what every operator of a vertex holds at the
-moment its barrier passed. What was cut is handed over as ``Cuts``, and ``write`` turns that into the handles of an
-acknowledgement, in whatever thread the runner likes, one after the other. What sinks prepared is part of every cut until
+``Snapshots`` belongs to the task and runs in its thread: ``cut`` fixes what every operator of a vertex holds at the
+moment its barrier passed, and pickles what is little; the rest follows in slices (``slicing.py``). What was cut is handed over
+as ``Cuts``, and ``write`` turns that into the handles of an acknowledgement, in whatever thread the runner likes, one after
+the other. What sinks prepared is part of every cut until
 a checkpoint that has it is complete: a savepoint commits nothing, nor does a checkpoint that failed. The watermark is part
 of the state: what was late before a failure is late after it.
 """
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from funken.checkpoint.blobs import SubtaskState, items_of, pickler
+from funken.checkpoint.blobs import SECTIONS, SubtaskState, items_of, pickler
 from funken.checkpoint.databases import load
 from funken.checkpoint.handles import StopHandles, SubtaskHandle, TaskHandles
 from funken.checkpoint.lineage import Cut, Lineage, SnapshotOptions
@@ -27,7 +28,11 @@ from funken.runtime.chain import Chain
 from funken.runtime.ended import EndedChain
 from funken.runtime.inflight import InFlight
 from funken.runtime.messages import Failed, Finished, NotSnapshotted, Report, Savepoint, Snapshotted, TaskId
+from funken.runtime.slicing import Slicing
+from funken.state.keyed import KeyedStateStore
 from funken.state.rocksdb.backend import RocksDBBackend
+from funken.state.saving import CHUNK, Dumps, Held, Saving
+from funken.timing.timers import InternalTimerService
 
 Place = tuple[str, int]
 """A stable operator id and a subtask."""
@@ -60,12 +65,20 @@ class Cuts:
     savepoint: Savepoint | None = None
     ended: frozenset[Place] = frozenset()
 
+    @property
+    def whole(self) -> bool:
+        """Whether nothing of it is left to pickle."""
+        return all(cut.whole for _, cut in self.cuts.values())
+
 
 class Snapshots:
     """The snapshots of one task."""
 
-    def __init__(self, plan: CheckpointPlan, stable_ids: Mapping[Any, str], subtask: int) -> None:
+    def __init__(
+        self, plan: CheckpointPlan, stable_ids: Mapping[Any, str], subtask: int, slicing: Slicing | None = None
+    ) -> None:
         self._plan = plan
+        self.slicing = slicing or Slicing(rows=plan.options.slice_rows)
         self._ids = stable_ids
         self._subtask = subtask
         self._lineages: dict[Place, Lineage] = {}
@@ -130,7 +143,7 @@ class Snapshots:
     # ---- at a barrier
 
     def cut(self, chain: Chain, checkpoint: CheckpointId, *, final: bool = False, ended: bool = False) -> None:
-        """Cut the state of every operator of a chain."""
+        """Cut the state of every operator of a chain; what is big is only fixed, and pickled by ``slicing``."""
         self._newest = max(self._newest, checkpoint)
         cuts = self._partial.setdefault(checkpoint, {})
         for node in chain.vertex.nodes:
@@ -138,16 +151,21 @@ class Snapshots:
             place = (self._ids[node.id], self._subtask)
             lineage = self._lineages[place]
             prepared = self._prepared.setdefault(place, [])
+            self.slicing.finish(place)
             runs = not isinstance(chain, EndedChain)
             if runs:
                 prepared += [(checkpoint, committable) for committable in operator.prepare_commit()]
-            state = _state_of(
-                operator, operator.snapshot if runs else partial(self._left.get, place), lineage.wants_complete
-            )
+            own = operator.snapshot if runs else partial(self._left.get, place)
+            chunk = self._plan.options.slice_rows or CHUNK
+            dumps = pickler(lineage.operator, lineage.subtask)
+            state = _state_of(operator, own, lineage.wants_complete, dumps, chunk)
             committables = [committable for _, committable in prepared]
             if ended:
                 self._ended.setdefault(checkpoint, set()).add(place)
-            cuts[place] = lineage, lineage.cut(state, checkpoint, committables, final)
+            cut = lineage.cut(state, checkpoint, committables, final)
+            cuts[place] = lineage, cut
+            if cut.rest is not None:
+                self.slicing.add(place, cut.rest)
 
     def add_in_flight(self, chain: Chain, checkpoint: CheckpointId, found: Mapping[str, InFlight]) -> bool:
         """Add what the barrier has overtaken to the cut of a chain; return whether there still is one."""
@@ -218,22 +236,32 @@ def _joined(left: Any, more: Any) -> Any:
     return left if more is None else {**left, **more} if isinstance(left, dict) and isinstance(more, dict) else more
 
 
-def _state_of(operator: Operator, own: Callable[[], Any], complete: bool) -> SubtaskState:
+def _state_of(
+    operator: Operator, own: Callable[[], Any], complete: bool, dumps: Dumps, chunk: int
+) -> SubtaskState:  # fmt: skip
     """Return what an operator holds; if not ``complete``, only what changed since the last time where that is known."""
     context = operator.context
     for ask in context.before_snapshot:
         ask()
     files = None if context.keyed is None else context.keyed.snapshot_files()
-    keyed, timers = (
-        None if part is None else part.snapshot() if complete else part.snapshot_changes()
-        for part in (context.keyed if files is None else None, context.timers)
-    )
+    held: dict[str, Held] = {}
+
+    def part(section: str, of: KeyedStateStore | InternalTimerService | None) -> dict[str, Any] | None:
+        if of is None:
+            return None
+        if not of.tracked:
+            return of.snapshot() if complete else of.snapshot_changes()
+        saving = Saving(lambda value, state: dumps(value, section + state))
+        held[section] = Held(saving, of.hold(saving, complete, chunk))
+        return of.header() | {"groups": {}} | ({} if complete else {"deleted": {}})
+
     return SubtaskState(
-        keyed=keyed if files is None else files[0],
-        timers=timers,
+        keyed=part(SECTIONS[0], context.keyed) if files is None else files[0],
+        timers=part(SECTIONS[1], context.timers),
         database=None if files is None else files[1],
         operator=own(),
         operator_state={**context.operator_state, _WATERMARK: [operator.current_watermark]},
+        held=held,
     )
 
 

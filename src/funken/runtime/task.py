@@ -84,9 +84,16 @@ class Task:
         self._live_sources = [hosted for hosted in self.hosted.values() if hosted.source is not None]
         self._relays_expected = hosting.relays()
         self._flushing = hosting.flushing
-        self._deliver = deliver
         self._barriers = Barriers(
-            plan, settings.checkpoints, task.subtask, hosting, self._work, self._over, lambda: self._now, deliver
+            plan,
+            settings.checkpoints,
+            task.subtask,
+            hosting,
+            self._work,
+            self._over,
+            lambda: self._now,
+            clock.monotonic,
+            deliver,
         )
 
     # ---- life
@@ -203,6 +210,7 @@ class Task:
                     self._barriers.hand_in()
                 case Kind.END:
                     gate.end(channel, bool(head.number))
+            self._barriers.slice(worked=True)
         self._check_finished()
 
     def _measure(self, hosted: Hosted, records: int, begin: float) -> None:
@@ -247,6 +255,9 @@ class Task:
                     found = 0
             wait = found if wait is None else min(wait, found)
         self._queueing.saturated = wait == 0
+        if self._barriers.slicing.open:
+            with self._guard():
+                self._barriers.slice(worked=wait == 0)
         self._check_finished()
         return wait
 
@@ -295,7 +306,10 @@ class Task:
                     at = hosted.gate.advance(now)
                     due = due if at is None else at if due is None else min(due, at)
             self._barriers.hand_in()
+            self._barriers.slice(worked=False)
             at = self._flushing.advance(now)
+        if self._barriers.slicing.open:
+            return now
         return at if due is None else due if at is None else min(due, at)
 
     def _over(self, hosted: Hosted) -> bool:
@@ -348,6 +362,11 @@ class Task:
                 return hosted.source
         return None
 
+    @property
+    def slicing(self) -> bool:
+        """Whether a cut is not pickled to its end: ``advance`` goes on with it, as every other step does."""
+        return self._barriers.slicing.open
+
     # ---- reports
 
     def measured(self) -> Measured:
@@ -373,8 +392,8 @@ class Task:
                 cuts = self._barriers.last()
             self.close()
             self._report(self.measured())
-            if cuts is not None and self._deliver is not None:
-                self._deliver(cuts)
+            if cuts is not None:
+                self._barriers.slicing.deliver(cuts)
             else:
                 self._report(Finished(self.id))
 

@@ -8,23 +8,27 @@ together again for another parallelism; a state restored but not declared (yet) 
 of slots that were written, and in ``"deleted"`` the slots that hold nothing any more. Each call takes the changes away,
 so whoever gets them has to keep them until they are written (``checkpoint/lineage.py`` does).
 
+Both may be taken in slices: ``hold`` fixes what belongs to the snapshot, and saves it while the state goes on to change.
+
 An operator that keeps state in dicts of its own, as windows do, has them saved and restored here too (``adopt``).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, islice
 from typing import Any, cast
 
 from funken.errors import StateError, StateNotKeyed
-from funken.state.backend import HashMapBackend, KeptInFiles, StateBackend, Table, Tracked, slots_of
+from funken.state.backend import NOTHING, HashMapBackend, KeptInFiles, Slot, StateBackend, Table, Tracked, slots_of
 from funken.state.descriptors import StateDescriptor, StateKind
 from funken.state.handles import AggregatingState, ListState, ReducingState, State, ValueState
 from funken.state.keygroups import check_max_parallelism, owned_groups
 from funken.state.layers import OwnTable, Row
 from funken.state.maps import MapState
+from funken.state.saving import CHUNK, Saving
 from funken.state.ttl import (
     TtlAggregatingState,
     TtlListState,
@@ -186,49 +190,61 @@ class KeyedStateStore:
 
         Lists and maps are copied, what the user stored in them is not: pickle the snapshot before the next record.
         """
-        now = self._clock()
-        groups: dict[int, dict[str, list[tuple[Any, Any, Any]]]] = {}
-        self._forget_changes()
         for name, declared in self._states.items():
             self._find_tables(name, declared)
-        for name, declared, namespaced, table in self._tables():
-            for slot, stored in table.items():
-                key, namespace = cast(tuple[Any, Any], slot) if namespaced else (slot, None)
-                kept = _copy(declared, stored, now)
-                if kept is not _NOTHING:
-                    rows = groups.setdefault(self._owned_group(key), {}).setdefault(name, [])
-                    rows.append((key, namespace, kept))
-        for name, own in self._own_tables():
-            self._sort(name, own.rows(), groups)
-        return self._header() | {"groups": groups}
+        saving = Saving()
+        for _ in self.hold(saving, complete=True):
+            pass
+        return self.header() | {"groups": saving.groups}
 
     def snapshot_changes(self) -> dict[str, Any]:
         """Return what changed as ``snapshot`` would, with the slots that are gone in ``"deleted"``.
 
         If a table of the backend cannot tell, that is everything, without ``"deleted"``.
         """
-        if not all(isinstance(table, Tracked) for _, _, _, table in self._tables()):
+        if not self.tracked:
             return self.snapshot()
-        now = self._clock()
-        groups: dict[int, dict[str, list[tuple[Any, Any, Any]]]] = {}
-        deleted: dict[int, dict[str, list[tuple[Any, Any]]]] = {}
-        owned_group = self._owned_group
+        saving = Saving()
+        for _ in self.hold(saving, complete=False):
+            pass
+        return self.header() | {"groups": saving.groups, "deleted": saving.deleted}
+
+    @property
+    def tracked(self) -> bool:
+        """Whether it is known what changes."""
+        return all(isinstance(table, Tracked) for _, _, _, table in self._tables())
+
+    def hold(self, saving: Saving, complete: bool, chunk: int = CHUNK) -> Iterator[None]:
+        """Fix what changed since the last time, or all there is, as it is now; a table that is not tracked is saved at once.
+
+        Each step of what is returned adds about ``chunk`` rows to ``saving``, and what is touched comes there by itself.
+        """
+        steps: list[Iterator[None]] = []
         for name, declared, namespaced, table in self._tables():
-            plain = declared.ttl is None and declared.kind not in (StateKind.LIST, StateKind.MAP)
-            for slot in cast(Tracked, table).take_changed():
-                key, namespace = cast(tuple[Any, Any], slot) if namespaced else (slot, None)
-                kept = table.get(slot, _NOTHING)
-                if kept is not _NOTHING and not plain:
-                    kept = _copy(declared, kept, now)
-                if kept is _NOTHING:
-                    deleted.setdefault(owned_group(key), {}).setdefault(name, []).append((key, namespace))
-                else:
-                    groups.setdefault(owned_group(key), {}).setdefault(name, []).append((key, namespace, kept))
+            taking = _Taking(self._owned_group, saving, name, declared, namespaced, complete, self._clock())
+            if isinstance(table, Tracked):
+                steps.append(taking.steps(table.hold(complete, taking.touched), chunk))
+            else:
+                for _ in taking.steps(iter(table.items()), chunk):
+                    pass
         for name, own in self._own_tables():
-            changes = own.take_changes()
-            self._sort(name, changes.rows, groups)
-            self._sort(name, changes.gone, deleted)
-        return self._header() | {"groups": groups, "deleted": deleted}
+            rows, gone = own.held(complete, partial(self._touched, saving, name))
+            steps.append(self._save_own(saving, name, rows, gone, chunk))
+        return chain.from_iterable(steps)
+
+    def _touched(self, saving: Saving, name: str, row: Row) -> None:
+        saving.touched(self._owned_group(row[0]), name, row)
+
+    def _save_own(
+        self, saving: Saving, name: str, rows: Iterator[Row], gone: Iterator[tuple[Any, Any]], chunk: int
+    ) -> Iterator[None]:  # fmt: skip
+        owned_group = self._owned_group
+        while slots := list(islice(gone, chunk)):
+            saving.add(owned_group, name, (), slots)
+            yield
+        while some := list(islice(rows, chunk)):
+            saving.add(owned_group, name, some, ())
+            yield
 
     def snapshot_files(self) -> tuple[dict[str, Any], Any] | None:
         """Return a snapshot of no changes, and all state as files of the backend; ``None`` if it has no files.
@@ -237,7 +253,7 @@ class KeyedStateStore:
         """
         if not isinstance(self._backend, KeptInFiles):
             return None
-        header = self._header()
+        header = self.header()
         return header | {"groups": {}, "deleted": {}}, self._backend.cut(header["states"], self._clock())
 
     @property
@@ -250,19 +266,15 @@ class KeyedStateStore:
         """Where the state is."""
         return self._backend
 
-    def _sort(
-        self, name: str, rows: Iterable[tuple[Any, ...]], groups: dict[int, dict[str, list[Any]]]
-    ) -> None:  # fmt: skip
-        """Add rows or slots of a state to those of their key groups."""
-        owned_group, by_group = self._owned_group, defaultdict[int, list[Any]](list)
-        for row in rows:
-            by_group[owned_group(row[0])].append(row)
-        for group, found in by_group.items():
-            groups.setdefault(group, {})[name] = found
-
-    def _header(self) -> dict[str, Any]:
+    def header(self) -> dict[str, Any]:
+        """Return what a snapshot has besides rows."""
         states = {name: {"kind": s.kind.value, "ttl": s.ttl} for name, s in self._states.items()}
         return {"max_parallelism": self.max_parallelism, "states": states}
+
+    @property
+    def own_entries(self) -> int:
+        """About how many entries the operator keeps itself."""
+        return sum(len(own) for _, own in self._own_tables())
 
     def _tables(self) -> Iterator[tuple[str, _Declared, bool, Table]]:
         for name, declared in self._states.items():
@@ -276,8 +288,6 @@ class KeyedStateStore:
         for _, _, _, table in self._tables():
             if isinstance(table, Tracked):
                 table.take_changed()
-        for _, own in self._own_tables():
-            own.take_changes()
 
     def restore(self, snapshots: Iterable[dict[str, Any]]) -> None:
         """Take from snapshots, of any parallelism, what belongs to this subtask's key groups."""
@@ -301,7 +311,7 @@ class KeyedStateStore:
             return
         for key, namespace, stored in rows:
             kept = _copy(declared, stored, now)
-            if kept is _NOTHING:
+            if kept is NOTHING:
                 continue
             if namespace is None:
                 self._table(name, declared, False)[key] = kept
@@ -309,15 +319,55 @@ class KeyedStateStore:
                 self._table(name, declared, True)[key, namespace] = kept
 
 
-_NOTHING = object()
-
-
 def _copy(declared: _Declared, stored: Any, now: int) -> Any:
-    """Return a copy that later changes of the state do not reach, without what is expired; maybe ``_NOTHING``."""
+    """Return a copy that later changes of the state do not reach, without what is expired; maybe ``NOTHING``."""
     if declared.ttl is not None:
         stored = sweep(declared.kind, stored, now - declared.ttl)
         if stored is None:
-            return _NOTHING
+            return NOTHING
     if declared.kind in (StateKind.LIST, StateKind.MAP):
         return stored.copy()
     return stored
+
+
+class _Taking:
+    """One table on its way into a snapshot: its slots become rows, or slots that hold nothing."""
+
+    def __init__(
+        self, owned_group: Callable[[Any], int], saving: Saving, name: str, declared: _Declared, namespaced: bool,
+        complete: bool, now: int,
+    ) -> None:  # fmt: skip
+        self._owned_group = owned_group
+        self._saving = saving
+        self._name = name
+        self._declared = declared
+        self._namespaced = namespaced
+        self._complete = complete
+        self._now = now
+        self._plain = declared.ttl is None and declared.kind not in (StateKind.LIST, StateKind.MAP)
+
+    def touched(self, slot: Slot, stored: Any) -> None:
+        """Save a slot that may change as soon as this returns."""
+        key, namespace = cast(tuple[Any, Any], slot) if self._namespaced else (slot, None)
+        if stored is not NOTHING and not self._plain:
+            stored = _copy(self._declared, stored, self._now)
+        if stored is not NOTHING:
+            self._saving.touched(self._owned_group(key), self._name, (key, namespace, stored))
+        elif not self._complete:
+            self._saving.dropped(self._owned_group(key), self._name, (key, namespace))
+
+    def steps(self, entries: Iterator[tuple[Slot, Any]], chunk: int) -> Iterator[None]:
+        """Save entries, ``chunk`` at a time."""
+        declared, now, namespaced, plain = self._declared, self._now, self._namespaced, self._plain
+        while some := list(islice(entries, chunk)):
+            rows: list[Row] = []
+            gone: list[tuple[Any, Any]] = []
+            for slot, stored in some:
+                key, namespace = cast(tuple[Any, Any], slot) if namespaced else (slot, None)
+                kept = stored if plain or stored is NOTHING else _copy(declared, stored, now)
+                if kept is not NOTHING:
+                    rows.append((key, namespace, kept))
+                elif not self._complete:
+                    gone.append((key, namespace))
+            self._saving.add(self._owned_group, self._name, rows, gone)
+            yield

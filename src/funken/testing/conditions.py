@@ -12,6 +12,8 @@ from funken.testing.scenarios import COUNTING, PROGRAMS
 class Conditions:
     """What a run is like; ``aligned_timeout`` (ms) says when barriers overtake, ``None``: never.
 
+    ``slice_rows`` is how many rows of a cut are pickled at a time: with 1, everything happens while cuts are open.
+
     The backend is not drawn: RocksDB has threads that no seed decides about.
     """
 
@@ -39,6 +41,7 @@ class Conditions:
     savepoints: int
     stops: int
     second_drivers: int
+    slice_rows: int = 0
     backend: str = "hashmap"
 
     @staticmethod
@@ -74,6 +77,7 @@ class Conditions:
             savepoints=chance.choice([0, 0, 1, 3]),
             stops=chance.choice([0, 0, 1, 2]),
             second_drivers=chance.choice([0, 0, 0, 1, 2]),
+            slice_rows=chance.choice([0, 1, 1, 3]),
         )
 
 

@@ -109,7 +109,9 @@ class Driver:
             policy=policy,
             directory=world.name,
             savepoint_directory=f"{world.name}/savepoints",
-            snapshots=SnapshotOptions(drawn.incremental, drawn.inline_below, unique=world.unique),
+            snapshots=SnapshotOptions(
+                drawn.incremental, drawn.inline_below, unique=world.unique, slice_rows=drawn.slice_rows
+            ),
             exactly_once=drawn.exactly_once,
             unaligned=unaligned,
             aligned_timeout=Millis(drawn.aligned_timeout or 0),

@@ -3,7 +3,8 @@
 Invariants: a timer is registered once per domain, timestamp, key and namespace; timers fire in timestamp order, those
 registered meanwhile included; a timer never fires while it is being registered, only when time advances.
 No clock is read here: time arrives as an argument, except for ``current_processing_time``, which asks the one given.
-Snapshots are of everything, or of what changed since the last one, as those of keyed state (``state/keyed.py``).
+Snapshots are of everything, or of what changed since the last one, as those of keyed state (``state/keyed.py``). They may
+be taken in slices (``hold``): what has changed is noted with what became of it, and needs no second look.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from operator import itemgetter
 from typing import Any, TypeAlias
 
 from funken.ids import DEFAULT_MAX_PARALLELISM, MAX_WATERMARK, MIN_TIMESTAMP
 from funken.state.keygroups import KeyRouter, check_max_parallelism
+from funken.state.saving import CHUNK, Saving
 
 logger = logging.getLogger(__name__)
 
@@ -117,53 +120,55 @@ class TimerQueue:
 class TrackedTimerQueue(TimerQueue):
     """A queue that notes which timers come and go, each at most once, in the order of its first change."""
 
-    __slots__ = ("_changed",)
+    __slots__ = ("_all_changed", "_changed")
 
     def __init__(self) -> None:
         super().__init__()
-        self._changed: dict[Timer, None] = {}
+        #: whether each timer that changed is there now
+        self._changed: dict[Timer, bool] = {}
+        #: whether every timer that is there is among those
+        self._all_changed = True
 
     def add(self, key: Any, namespace: Any, timestamp: int) -> None:
         """Register a timer, unless it is there."""
         if (key, namespace) not in self._slots.get(timestamp, ()):
-            self._changed[timestamp, key, namespace] = None
+            self._changed[timestamp, key, namespace] = True
             super().add(key, namespace, timestamp)
 
     def discard(self, key: Any, namespace: Any, timestamp: int) -> None:
         """Delete a timer, if it is there."""
         if (key, namespace) in self._slots.get(timestamp, ()):
-            self._changed[timestamp, key, namespace] = None
+            self._changed[timestamp, key, namespace] = False
             super().discard(key, namespace, timestamp)
 
     def fire_until(self, limit: int, fire: Fire) -> None:
         """Remove and fire the timers at or before ``limit``."""
 
         def noted(timestamp: int, key: Any, namespace: Any) -> None:
-            self._changed[timestamp, key, namespace] = None
+            self._changed[timestamp, key, namespace] = False
             fire(timestamp, key, namespace)
 
         super().fire_until(limit, noted)
 
     def take(self, key: Any, namespace: Any, timestamp: int) -> bool:
         """Remove a timer and tell whether it was there."""
-        self._changed[timestamp, key, namespace] = None
+        self._changed[timestamp, key, namespace] = False
         return super().take(key, namespace, timestamp)
 
     def clear(self) -> None:
         """Remove all timers."""
-        self._changed.update(dict.fromkeys(self))
+        self._changed.update(dict.fromkeys(self, False))
         super().clear()
 
-    def take_changed(self) -> Iterator[tuple[Timer, bool]]:
-        """Yield the timers that came or went since the last call, and whether they are there; then forget them."""
-        for timer in self._changed:
-            timestamp, key, namespace = timer
-            yield timer, (key, namespace) in self._slots.get(timestamp, ())
+    def take_changed(self, complete: bool = False) -> dict[Timer, bool]:
+        """Return the timers that came or went since the last call, and whether they are there; or all that are there."""
+        changed = self._changed if self._all_changed or not complete else dict.fromkeys(self, True)
         self.forget_changes()
+        return changed
 
     def forget_changes(self) -> None:
         """Start anew to note changes."""
-        self._changed = {}
+        self._changed, self._all_changed = {}, False
 
 
 class InternalTimerService:
@@ -260,19 +265,52 @@ class InternalTimerService:
         for domain, queue in self._domains():
             for timer in queue:
                 groups.setdefault(self._group_of[timer[1]], {}).setdefault(domain, []).append(timer)
-        return {"max_parallelism": self.max_parallelism, "groups": groups}
+        return self.header() | {"groups": groups}
 
     def snapshot_changes(self) -> dict[str, Any]:
         """Return the timers that are new, and in ``"deleted"`` those that are gone; all, if that is not tracked."""
-        groups: dict[int, dict[str, list[Timer]]] = {}
-        deleted: dict[int, dict[str, list[Timer]]] = {}
-        for domain, queue in self._domains():
-            if not isinstance(queue, TrackedTimerQueue):
-                return self.snapshot()
-            for timer, there in queue.take_changed():
-                kept = groups if there else deleted
-                kept.setdefault(self._group_of[timer[1]], {}).setdefault(domain, []).append(timer)
-        return {"max_parallelism": self.max_parallelism, "groups": groups, "deleted": deleted}
+        if not self.tracked:
+            return self.snapshot()
+        saving = Saving()
+        for _ in self.hold(saving, complete=False):
+            pass
+        return self.header() | {"groups": saving.groups, "deleted": saving.deleted}
+
+    @property
+    def tracked(self) -> bool:
+        """Whether it is known what changes."""
+        return isinstance(self._event, TrackedTimerQueue)
+
+    def header(self) -> dict[str, Any]:
+        """Return what a snapshot has besides timers."""
+        return {"max_parallelism": self.max_parallelism}
+
+    def hold(self, saving: Saving, complete: bool, chunk: int = CHUNK) -> Iterator[None]:
+        """Fix what changed, or all there is; each step of what is returned adds about ``chunk`` timers to ``saving``."""
+        taken = [
+            (domain, queue.take_changed(complete))
+            for domain, queue in self._domains()
+            if isinstance(queue, TrackedTimerQueue)
+        ]
+        return self._save(saving, complete, chunk, taken)
+
+    def _save(
+        self, saving: Saving, complete: bool, chunk: int, taken: list[tuple[str, dict[Timer, bool]]]
+    ) -> Iterator[None]:  # fmt: skip
+        group_of = self._group_of
+        for domain, changed in taken:
+            timers = iter(changed.items())
+            while some := list(islice(timers, chunk)):
+                for timer, there in some:
+                    if there or not complete:
+                        kept = saving.groups if there else saving.deleted
+                        kept.setdefault(group_of[timer[1]], {}).setdefault(domain, []).append(timer)
+                saving.count += len(some)
+                yield
+            while changed:  # to free millions of timers at once would take long
+                for _ in range(min(len(changed), chunk)):
+                    changed.popitem()
+                yield
 
     def _domains(self) -> tuple[tuple[str, TimerQueue], ...]:
         return ("event", self._event), ("processing", self._processing)
