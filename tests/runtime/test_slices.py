@@ -14,7 +14,7 @@ from funken.runtime.snapshots import write
 from funken.runtime.wire import Kind
 from tests.runtime.test_unaligned import Bench, restores_of
 
-KEYS = range(10)
+KEYS = list(range(10))
 
 
 @pytest.fixture
