@@ -179,6 +179,27 @@ def test_before_another_attempt_a_manifest_that_was_given_up_is_gone(job):
     assert again(job.storage).latest() is None
 
 
+def test_of_a_checkpoint_that_failed_the_manifest_goes_before_its_files(job):
+    """It was written, but nobody could say whether the folder is still this driver's; then the driver dies."""
+    job.catalog.claim()
+    job.snapshot(1, a=1)
+    written = planned(("read", OWNER, Fault.ERROR), ("delete", "_metadata", Fault.ERROR))
+
+    def refuses(operation, name):
+        return written(operation, name) if "chk-1/_metadata" in job.storage.files else None
+
+    job.storage.faults = refuses
+    with pytest.raises(StorageFailed, match="refused, as planned"):
+        job.catalog.store(job.manifest(1))
+
+    job.catalog.discard([job.handles[1]])
+    assert again(job.storage, check_contents=True).latest() == job.manifest(1), "all of it is there while it is"
+
+    job.catalog.discard([job.handles[1]])
+    assert again(job.storage).latest() is None
+    assert not [name for name in job.storage.sizes() if name.startswith("chk-1")]
+
+
 def test_a_driver_that_was_replaced_deletes_nothing(job):
     job.complete(1, a=1)
     job.catalog.claim()

@@ -140,6 +140,7 @@ def test_a_complete_checkpoint_that_vanishes_is_seen():
 LATE_COMMIT = {"interval": 50, "commit_faults": 0.2, "storage_faults": 0.1, "task_crashes": 0, "driver_crashes": 0}
 UNSURE = {"program": "broadcast", "storage_faults": 0.1, "commit_faults": 0.2, "task_crashes": 5, "interval": 100}
 DRAINED = {"program": "side", "records": 120, "interval": 100, "inline_below": 0, "stops": 2, "rescales": True}
+UNOWNED = {"program": "connect", "records": 120, "storage_faults": 0.1, "stops": 2, "second_drivers": 1, "retained": 2}
 UNREAD_SPLITS = {"interval": 5, "min_pause": 10, "task_crashes": 5, "driver_crashes": 2, "rescales": True}
 
 
@@ -155,6 +156,8 @@ UNREAD_SPLITS = {"interval": 5, "min_pause": 10, "task_crashes": 5, "driver_cras
         # The savepoint named files of the job's own folder: a task had ended by itself while the job was drained.
         # A manifest was written but reported as failed, and could not be looked at: a later driver went on from it.
         pytest.param(689, UNSURE, id="689: nobody knows whether a manifest is there"),
+        # So was one where nobody could tell after it who owns the folder; its files were deleted, and it stayed.
+        pytest.param(5752, UNOWNED, id="5752: a manifest stays without its files"),
         pytest.param(790, DRAINED, id="790: a task ends while the job is drained"),
     ],
 )

@@ -157,9 +157,10 @@ class Catalog:
         """Delete what an aborted checkpoint left; what its successors may build on stays until one of them is complete."""
         if not self._may_delete():
             return
+        self.settle()
         kept = self._named()
         for name in sorted({blob.name for handle in handles for blob in handle.blobs if blob.data is None} - kept):
-            if name.startswith(f"{SHARED}/"):
+            if name.startswith(f"{SHARED}/") or name.partition("/")[0] in self._unsure:  # there may be a manifest of it
                 self._left_over.add(name)
             else:
                 self._delete(name)
