@@ -51,12 +51,13 @@ def titled(system: str) -> str:
 def log_scale(axis: Any, values: Iterable[float]) -> None:
     """Have room around values on a logarithmic scale, and plain numbers on it."""
     known = [value for value in values if value]
-    few = bool(known) and max(known) < 200 * min(known)
+    if not known:
+        return
+    few = max(known) < 200 * min(known)
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
     axis.set_major_formatter(PLAIN)
     axis.set_minor_formatter(NullFormatter())
-    if known:
-        axis.set_view_interval(min(known) / 2, max(known) * 2, ignore=True)
+    axis.set_view_interval(min(known) / 2, max(known) * 2, ignore=True)
 
 
 def lines(axis: Any, marks: Iterable[str], found: dict[str, list[float | None]]) -> None:
@@ -90,7 +91,7 @@ def barred(axis: Any, found: list[tuple[str, float, str, str]], label: str) -> N
 
 def throughput(documents: Documents) -> Any:
     """Draw a bar per system and program."""
-    names = [name for name in MAIN if name in documents]
+    names = [name for name in MAIN if name in documents and medians(documents[name]["runs"])]
     if not names:
         return None
     figure, axes = plt.subplots(1, len(names), figsize=(5 * len(names), 3.8), squeeze=False)
@@ -164,7 +165,7 @@ def windowing(documents: Documents) -> Any:
         ("at 20,000/s", "p50", 1, "p50 (ms) from a window's end to its result, at 20,000/s"),
         ("at 20,000/s", "p99", 1, "p99 (ms), at 20,000/s"),
     )
-    if not runs:
+    if not medians(runs):
         return None
     figure, axes = plt.subplots(1, len(panels), figsize=(14, 3.6), sharey=True)
     for axis, (load, name, unit, label) in zip(axes, panels, strict=True):
