@@ -78,6 +78,11 @@ class Slicing:
             del self._open[each]
         self._hand_over()
 
+    def drop(self) -> None:
+        """Let go of what is not whole: the task is over. What is held of files goes with it."""
+        self._open.clear()
+        self._waiting.clear()
+
     def _hand_over(self) -> None:
         while self._waiting and self._waiting[0].whole:
             cuts = self._waiting.popleft()

@@ -147,6 +147,7 @@ class Task:
             return
         self.closed = True
         raised = [error for hosted in self.hosted.values() for error in hosted.chain.close()]
+        self._barriers.slicing.drop()
         self._backends.close()
         if raised and self.finished:
             raise blame(raised[0], self.id.subtask) from raised[0]
