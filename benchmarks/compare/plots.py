@@ -48,6 +48,11 @@ def titled(system: str) -> str:
     return "Flink DataStream, object reuse" if system == "flink-java-reuse" else SYSTEMS[system].title
 
 
+def short(number: float) -> str:
+    """Write a number with two digits, or more if it is large."""
+    return f"{number:.2g}" if number < 100 else f"{number:,.0f}"
+
+
 def log_scale(axis: Any, values: Iterable[float]) -> None:
     """Have room around values on a logarithmic scale, and plain numbers on it."""
     known = [value for value in values if value]
@@ -99,7 +104,7 @@ def throughput(documents: Documents) -> Any:
         found = sorted(medians(documents[name]["runs"]).items(), key=lambda pair: -pair[1])
         barred(
             axis,
-            [(titled(case), speed / 1e6, COLOURS[case], f"{speed / 1e6:.2g}") for case, speed in found],
+            [(titled(case), speed / 1e6, COLOURS[case], short(speed / 1e6)) for case, speed in found],
             "million records/s, logarithmic",
         )
         axis.set_xscale("log")

@@ -2,7 +2,13 @@
 
 import pytest
 
-from funken import DataGeneratorSource, InvalidProgram, StreamExecutionEnvironment, WatermarkStrategy
+from funken import (
+    DataGeneratorSource,
+    InvalidProgram,
+    NumberSequenceSource,
+    StreamExecutionEnvironment,
+    WatermarkStrategy,
+)
 from funken.runtime.messages import TaskId
 from funken.runtime.settings import TaskSettings
 from funken.runtime.task import Task
@@ -109,3 +115,26 @@ def test_a_timeout_below_minus_1_is_refused():
 
     with pytest.raises(InvalidProgram, match="-2 ms: give -1, 0 or"):
         env.from_collection([1]).map(str).set_buffer_timeout(-2)
+
+
+def test_columns_wait_as_long_as_their_operator_says_and_no_longer():
+    env = StreamExecutionEnvironment.create_local_environment(1)
+    numbers = env.from_source(NumberSequenceSource(0, 99), WatermarkStrategy.no_watermarks())
+    pairs = numbers.map(lambda n: (n % 10, n)).set_buffer_timeout(50)
+    pairs.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
+    plan, clock = env.compile(), ManualClock(1_000)
+    task = Task(plan, TaskId(0, 0), TaskSettings(block_records=2000), clock, lambda report: None)
+    task.open()
+    task.hosted[0].source.add_splits(
+        [plan.vertices[0].nodes[0].spec.source.enumerator(1).next_splits(0)[0]], no_more=False
+    )
+    task.poll()
+    assert task.advance() == 1_050, "the loop knows when to come back"
+    assert not task.outbox
+
+    clock.set(1_050)
+    task.advance()
+
+    [(_, data)] = task.outbox
+    assert len(decode_records(data)[0]) == 100
+    assert type(decode_records(data)[0]).__name__ == "Columns"

@@ -47,6 +47,11 @@ class ColumnsHashWriter(HashWriter):
         self._blocks: list[list[tuple[Columns, Array | None]]] = [[] for _ in range(self.targets)]
         self._waiting = [0] * self.targets
 
+    @property
+    def waiting(self) -> bool:
+        """Whether records wait for their block to fill, in either form."""
+        return any(self._blocks) or super().waiting
+
     def emit(self, values: Values, timestamps: Timestamps) -> None:
         """Spread a block by key."""
         block: Any = values
