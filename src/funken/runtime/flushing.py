@@ -8,9 +8,18 @@ block pushes; n sends n ms after the first record was seen to wait. Looked at on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from funken.plan.physical import Edge
 from funken.runtime.outputs import EdgeWriter
+
+_SOON = 100
+
+
+def all_soon(edges: Iterable[Edge], default: int) -> bool:
+    """Whether no record waits long (ms) for its block to fill, so that a record's age is due to queues and work."""
+    timeouts = [default if edge.buffer_timeout is None else edge.buffer_timeout for edge in edges]
+    return all(0 <= timeout <= _SOON for timeout in timeouts)
 
 
 def _nothing() -> None:
@@ -42,6 +51,13 @@ class Flushing:
         """Whether what was sent since the last call must not wait."""
         pressed, self._pressed = self._pressed, False
         return pressed
+
+    def let_go(self) -> None:
+        """Send what waits for the timeout of its own operator."""
+        for writer, _ in self._timed:
+            if writer.waiting:
+                writer.flush()
+        self._since.clear()
 
     def advance(self, now: int) -> int | None:
         """Send what has waited for as long as its operator allows; return when (ms) more is due, ``None``: nothing waits."""

@@ -198,7 +198,7 @@ class JobMaster:
                 with self._lock:
                     return self._alignment.reached(report)
             case Queued(born=born, excess=excess):
-                return [(task, Throttle(born, excess)) for task in self.tasks if task.level == 0]
+                return [(task, Throttle(report.task, born, excess)) for task in self.tasks if task.level == 0]
             case Finished():
                 self._finish(report.task)
                 if self.checkpoints is not None:

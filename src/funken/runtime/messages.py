@@ -182,8 +182,9 @@ class SplitsFound(Order):
 
 @dataclass(frozen=True, slots=True)
 class Throttle(Order):
-    """A source that reads as fast as it can is to pause: records born at ``born`` (s) queued ``excess`` s too long."""
+    """Sources are to see to shorter queues: before ``task``, records born at ``born`` (s) queued ``excess`` s too long."""
 
+    task: TaskId
     born: float
     excess: float
 

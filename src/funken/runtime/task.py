@@ -26,6 +26,7 @@ from funken.runtime.barriers import Barriers, Work
 from funken.runtime.blame import Guard, blame
 from funken.runtime.contexts import Contexts
 from funken.runtime.ended import EndedChain
+from funken.runtime.flow import Flow
 from funken.runtime.hosting import Hosted, Hosting
 from funken.runtime.messages import (
     AddSplits,
@@ -36,7 +37,6 @@ from funken.runtime.messages import (
     Finished,
     Measured,
     Order,
-    Queued,
     Report,
     SplitsFound,
     TaskId,
@@ -44,7 +44,6 @@ from funken.runtime.messages import (
     TriggerCheckpoint,
 )
 from funken.runtime.outputs import Born
-from funken.runtime.queueing import Queueing
 from funken.runtime.settings import TaskSettings
 from funken.runtime.snapshots import Cuts
 from funken.runtime.wire import Header, Kind, content, decode_records, header
@@ -70,7 +69,8 @@ class Task:
         self._report = report
         self._now = clock.now()
         self._born = Born()
-        self._queueing = Queueing(settings.queueing_target / 1000)
+        #: what keeps queues short
+        self.flow = Flow(plan, task, settings, clock)
         self._edges = plan.edges
         self._work: deque[Work] = deque()
         self._piece = settings.block_records
@@ -222,7 +222,7 @@ class Task:
             age = self._clock.wall() - self._born.at
             latency = bucket_of(int(age * 1e6))
             metrics.latency[latency] = metrics.latency.get(latency, 0) + 1
-            self._queueing.saw(self._born.at, age)
+            self.flow.saw(self._born.at, age)
         records //= hosted.factor
         if seconds > _PIECE_SECONDS and records > 1:
             self._piece = max(1, int(records * _PIECE_SECONDS / seconds))
@@ -233,8 +233,10 @@ class Task:
         """Let every source read once; return ms to wait (0: go on at once), ``None`` if no source is left."""
         if self._barriers.still or not self._may_read:
             return _BEGIN_MILLIS
-        pause = self._queueing.pause(self._clock.wall())
+        pause = self.flow.pause()
         if pause:
+            if self.flow.narrow:
+                self._send_all()
             return pause
         wait: int | None = None
         for hosted in list(self._live_sources):
@@ -243,7 +245,9 @@ class Task:
             self._born.at = self._clock.wall()
             with self._guard():
                 had_ended = isinstance(hosted.chain, EndedChain)
-                found = None if had_ended else hosted.source.poll(self._piece * hosted.factor, self._now)
+                room, before = self.flow.room(self._born.at, self._piece * hosted.factor), hosted.source.records
+                found = None if had_ended else hosted.source.poll(room, self._now)
+                self.flow.read(self._born.at, hosted.source.records - before)
                 if found == 0:
                     self._measure_source(hosted, begin)
                 if found is None:
@@ -255,7 +259,7 @@ class Task:
                         hosted.chain.finish()
                     found = 0
             wait = found if wait is None else min(wait, found)
-        self._queueing.saturated = wait == 0
+        self.flow.reads_on(wait == 0)
         if self._barriers.slicing.open:
             with self._guard():
                 self._barriers.slice(worked=wait == 0)
@@ -273,11 +277,6 @@ class Task:
                     reader.feed(columns, done)
                 return
         done()
-
-    def queued(self) -> Queued | None:
-        """Return what the sources should know about how long records queue; ``None``: all is well."""
-        late = self._queueing.take()
-        return None if late is None else Queued(self.id, born=late[0], excess=late[1])
 
     def _measure_source(self, hosted: Hosted, begin: float) -> None:
         seconds = self._clock.monotonic() - begin
@@ -324,6 +323,15 @@ class Task:
             for hosted in self.hosted.values():
                 hosted.chain.flush()
 
+    def _send_all(self) -> None:
+        """The sources wait until what they sent has been handled: none of it may wait for a block to fill."""
+        with self._guard():
+            for hosted in self.hosted.values():
+                hosted.chain.flush()
+            self._flushing.let_go()
+        if self.outbox:
+            self._flushing.press()
+
     def pressed(self) -> bool:
         """Whether some of what was sent since the last call must not wait in any buffer on its way."""
         return self._flushing.pressed()
@@ -350,8 +358,8 @@ class Task:
                 source = self._source(operator)
                 if source is not None:
                     source.align(allowed)
-            case Throttle(born, excess):
-                self._queueing.throttle(born, excess, self._clock.wall())
+            case Throttle():
+                self.flow.throttle(order)
             case SplitsFound(operator):
                 source = self._source(operator)
                 if source is not None:

@@ -41,7 +41,6 @@ from funken.timing.clock import SystemClock
 _CREDITS = 4
 _MEASURE_SECONDS = 0.5
 _WRITE_SECONDS = 600.0
-_QUEUE_SECONDS = 0.005
 _COLLECT_EVERY = 50_000
 _INPUT_ENDED = object()
 _DRIVER_GONE = object()
@@ -237,6 +236,7 @@ class TaskShell:
     def _loop(self, task: Task, control: ControlClient) -> Iterator[pa.RecordBatch]:
         clock = time.perf_counter
         timeout = self._deployment.settings.buffer_timeout / 1000
+        every = task.flow.every
         flushed = measured = told = clock()
         while not self._stop:
             due = task.advance()
@@ -249,16 +249,16 @@ class TaskShell:
             if self._continuous and timeout >= 0:
                 # A task without a source has been given blocks by a flush upstream: it passes them on when idle.
                 idle = not task.work and not task.has_sources and self._mailbox.empty()
-                if idle or now - flushed >= timeout:
+                if idle or now - flushed >= max(timeout, task.flow.patience()):
                     flushed = now
                     task.flush()
                     rows = self._fillers.flushed(task.outbox)
                     if rows:
                         yield to_batch(rows)
                         task.outbox.clear()
-            if self._continuous and now - told >= _QUEUE_SECONDS:
+            if self._continuous and now - told >= every:
                 told = now
-                late = task.queued()
+                late = task.flow.queued()
                 if late is not None:
                     control.send(late)
             if now - measured >= _MEASURE_SECONDS:
@@ -295,6 +295,7 @@ class TaskShell:
         return limit
 
     def _wait(self, task: Task, seconds: float) -> None:
+        task.flow.rested()
         try:
             item = self._mailbox.get(timeout=seconds)
         except queue.Empty:
