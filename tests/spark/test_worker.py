@@ -86,7 +86,9 @@ def test_why_the_input_ended_is_told():
         tasks._handle(Task(), tasks._mailbox.get(timeout=BOUND))
 
 
-@pytest.mark.parametrize("closing", [None, ValueError("in close"), SystemExit("in close")])
+@pytest.mark.parametrize(
+    "closing", [None, ValueError("in close"), SystemExit("in close"), KeyboardInterrupt("in close")]
+)
 def test_a_worker_leaves_nothing_whatever_its_end_raises(monkeypatch, closing):
     class Broken:
         def flush(self):

@@ -353,7 +353,7 @@ class TaskShell:
         try:
             if task is not None:
                 task.close()
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - told to the driver
+        except BaseException as error:  # noqa: BLE001 - told to the driver
             self._report_failure(control, error)
         self._done.set()
         control.close()
