@@ -104,3 +104,15 @@ def test_a_worker_leaves_nothing_whatever_its_end_raises(monkeypatch, closing):
 
     assert (ended, control.closed) == (["removed", 0], True)
     assert [isinstance(report, Failed) for report in control.reports] == [True] * (closing is not None)
+
+
+def test_an_input_that_does_not_end_is_told(monkeypatch):
+    ended = threading.Event()
+    monkeypatch.setattr(worker, "_READ_SECONDS", 0.01)
+    reader = threading.Thread(target=ended.wait, args=(5,), daemon=True)
+    reader.start()
+    try:
+        with pytest.raises(TaskLost, match="the input of level 1, task 0 did not end within"):
+            shell()._read_on(reader)
+    finally:
+        ended.set()

@@ -205,6 +205,6 @@ class LocalLoop:
             except BaseException as error:  # noqa: BLE001 - every task is closed, whatever another raised
                 raised.append(error)
         failed = self._job.master.error is not None or self._job.cancelled.is_set()
-        for error in raised:
-            if not failed or not isinstance(error, JobExecutionError):
-                raise error
+        for told in raised:
+            if not failed or not isinstance(told, JobExecutionError):
+                raise told
