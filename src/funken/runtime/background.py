@@ -17,11 +17,10 @@ class Background:
 
     Python waits for the threads of a ``ThreadPoolExecutor`` when the program ends, for ever if one hangs; not for this one.
 
-    >>> background = Background("tidying")
-    >>> background.submit(lambda: print("tidy"))
-    >>> background.close(seconds=30)
-    tidy
-    True
+    >>> background, done = Background("tidying"), []
+    >>> background.submit(lambda: done.append("tidied up"))
+    >>> background.close(seconds=30), done
+    (True, ['tidied up'])
     """
 
     def __init__(self, name: str) -> None:
