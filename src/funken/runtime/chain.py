@@ -198,13 +198,16 @@ class Chain:
             end.flush()
 
     def close(self) -> list[BaseException]:
-        """Close all operators; return what they raised, the first one first, and Ctrl-C among it."""
+        """Close all operators; return what they raised, the first one first. Raises what is no failure of theirs: Ctrl-C."""
         raised: list[BaseException] = []
         for operator in self._order:
             try:
                 operator.close()
             except BaseException as error:  # noqa: BLE001 - every operator is closed, whatever another raised
                 raised.append(error)
+        for found in raised:
+            if not isinstance(found, Exception | SystemExit):
+                raise found
         return raised
 
 
