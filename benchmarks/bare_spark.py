@@ -25,6 +25,8 @@ from funken.spark.java import ensure_java
 from funken.spark.session import RUNTIME, STATIC
 
 WIDTH, BLOCK = 2, 2000
+WARMUP = 2.0
+"""What is measured begins so long (s) after the first block."""
 
 
 def to_batch(target: int, records: list, flush: bool) -> pa.RecordBatch:
@@ -85,19 +87,22 @@ def reducer(log: str):
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         join = lambda a, b: (a[0], a[1] + b[1])  # noqa: E731 - an opaque lambda is what is measured
-        state, count, latencies, first, last = {}, 0, [], 0.0, 0.0
+        state, count, latencies, begin, first, last = {}, 0, [], 0.0, 0.0, 0.0
         for batch in batches:
             for data in batch.column(1).to_pylist():
                 records = pickle.loads(data) if data else None
                 if not records:
                     continue
                 last = time.time()
-                first = first or last
-                latencies.append((last - records[0][1]) * 1000)
+                begin = begin or last + WARMUP
+                if last >= begin:
+                    first = first or last
+                    latencies.append((last - records[0][1]) * 1000)
                 for key, _, record in records:
                     old = state.get(key)
                     state[key] = record if old is None else join(old, record)
-                count += len(records)
+                if first and last > first:  # as many as came between the first block and the last
+                    count += len(records)
         with Path(log).open("a") as out:
             line = {"count": count, "seconds": last - first, "latencies": latencies, "keys": len(state)}
             out.write(json.dumps(line) + "\n")
@@ -127,13 +132,13 @@ def main() -> None:
     log = tempfile.mktemp()
     plan = (
         DataFrame(stream.toDF(), spark)
-        .mapInArrow(source(args.rate, args.timeout / 1000, args.seconds), "target int, block binary")
+        .mapInArrow(source(args.rate, args.timeout / 1000, args.seconds + WARMUP), "target int, block binary")
         .repartitionById(WIDTH, sql.col("target"))
         .mapInArrow(reducer(log), "n long")
     )
     with tempfile.TemporaryDirectory() as folder:
         query = (
-            plan.writeStream.format("noop").outputMode("update").trigger(realTime=f"{int(args.seconds + 12)} seconds")
+            plan.writeStream.format("noop").outputMode("update").trigger(realTime=f"{int(args.seconds + WARMUP + 12)} seconds")
             .option("checkpointLocation", folder).start()
         )  # fmt: skip
         deadline = time.time() + args.seconds + 60

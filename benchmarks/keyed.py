@@ -29,9 +29,12 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.metrics.latency import merge, percentile
+from funken.runtime.messages import VertexMetrics
 
 WIDTH = 2
 KEYS = 1000
+WARMUP = 2.0
+"""What is measured begins so long (s) after the first records."""
 
 
 def environment(timeout: int) -> StreamExecutionEnvironment:
@@ -93,23 +96,35 @@ def check(name: str, timeout: int) -> None:
         assert sorted(found) == sorted(line for i in range(count) if "999 " in (line := f"line {i} of the text"))
 
 
+def latencies(found: list[VertexMetrics]) -> dict[int, int]:
+    """Return the histogram of all subtasks."""
+    latency: dict[int, int] = {}
+    for metrics in found:
+        merge(latency, metrics.latency)
+    return latency
+
+
 def measure(client: JobClient, seconds: float, vertex: int) -> dict[str, float]:
     """Watch a vertex of a running job; throughput is between the first and the last report that counts records."""
     points: list[tuple[float, int]] = []
-    begin = time.perf_counter()
-    while time.perf_counter() - begin < seconds + 30:
+    before: dict[int, int] = {}
+    begin, warm = time.perf_counter(), 0.0
+    while time.perf_counter() - begin < seconds + WARMUP + 30:
         time.sleep(0.05)
         if client.get_job_execution_result().done():
             client.get_job_execution_result().result()
         found = [m.vertices[vertex] for m in client.metrics().values() if vertex in m.vertices]
-        total = sum(m.records_in for m in found)
-        if total and (not points or total != points[-1][1]):
-            points.append((time.perf_counter(), total))
+        total, now = sum(m.records_in for m in found), time.perf_counter()
+        if not total:
+            continue
+        warm = warm or now + WARMUP
+        if now < warm:
+            before = latencies(found)
+        elif not points or total != points[-1][1]:
+            points.append((now, total))
             if points[-1][0] - points[0][0] >= seconds:
                 break
-    latency: dict[int, int] = {}
-    for metrics in found:
-        merge(latency, metrics.latency)
+    latency = {bucket: count - before.get(bucket, 0) for bucket, count in latencies(found).items()}
     (t0, n0), (t1, n1) = points[0], points[-1]
     return {
         "records_per_s": (n1 - n0) / (t1 - t0),

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from funken import Configuration, StreamExecutionEnvironment
+from tests.support.streams import collected
 
 WAYS = ("local", "batch", "continuous")
 
@@ -96,12 +97,7 @@ def env(environment):
 @pytest.fixture(scope="session")
 def collect():
     """Run a program and return all records of a stream."""
-
-    def run(stream):
-        with stream.execute_and_collect() as records:
-            return list(records)
-
-    return run
+    return collected
 
 
 @pytest.fixture

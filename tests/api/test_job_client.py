@@ -1,9 +1,13 @@
 """A job's client when it is interrupted: whoever waits for the job hears of its end, and nothing runs on unseen."""
 
+import threading
+from contextlib import contextmanager
+
 import pytest
 
-from funken.api.job import JobClient
-from funken.errors import JobExecutionError
+from funken.api import job
+from funken.api.job import JobClient, watch_jobs
+from funken.errors import JobCancelled, JobExecutionError
 from funken.runtime.local import LocalRunner
 from funken.testing import local
 
@@ -42,7 +46,7 @@ def test_an_interrupted_start_leaves_no_job_behind(monkeypatch):
         def set(self):
             pass
 
-        def wait(self):
+        def is_set(self):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(client, "_begun", Interrupted())
@@ -51,3 +55,25 @@ def test_an_interrupted_start_leaves_no_job_behind(monkeypatch):
         client.start()
 
     assert client._job.cancelled.is_set()
+
+
+def test_a_watcher_that_does_not_return_ends_the_start(monkeypatch):
+    returned = threading.Event()
+    monkeypatch.setattr(job, "_BEGIN_SECONDS", 0.01)
+    client = client_of(LocalRunner())
+
+    @contextmanager
+    def waiting(client):
+        returned.wait(5)
+        yield
+
+    try:
+        with (
+            watch_jobs(waiting),
+            pytest.raises(JobExecutionError, match=r"'interrupted' did not begin .* \(watch_jobs\)"),
+        ):
+            client.start()
+    finally:
+        returned.set()
+    with pytest.raises(JobCancelled):
+        client.get_job_execution_result().result(timeout=20)

@@ -35,13 +35,9 @@ from funken.operators.async_retry import NO_RETRY_STRATEGY
 from funken.testing import local
 from funken.types import Types
 from tests.support.functions import Delayed, timed
+from tests.support.streams import collected
 
 few = settings(max_examples=25, deadline=None)
-
-
-def collect(stream):
-    with stream.execute_and_collect() as records:
-        return list(records)
 
 
 def key_of(record):
@@ -86,7 +82,7 @@ def test_a_window_join_gives_the_pairs_of_each_key_and_window_at_any_parallelism
     one, two = timed(env, left, delay_of(left)), timed(env, right, delay_of(right))
     joined = one.join(two).where(key_of).equal_to(key_of).window(assigner).apply(lambda a, b: (a, b))
     expected = [pair for both in groups_of(assigner, left, right).values() for pair in product(*both)]
-    assert sorted(collect(joined)) == sorted(expected)
+    assert sorted(collected(joined)) == sorted(expected)
 
 
 @few
@@ -95,7 +91,7 @@ def test_a_co_group_gives_each_key_and_window_once_at_any_parallelism(left, righ
     env = StreamExecutionEnvironment.create_local_environment(width)
     one, two = timed(env, left, delay_of(left)), timed(env, right, delay_of(right))
     grouped = one.co_group(two).where(key_of).equal_to(key_of).window(assigner).apply(lambda a, b: [(a, b)])
-    found = [(sorted(first), sorted(second)) for first, second in collect(grouped)]
+    found = [(sorted(first), sorted(second)) for first, second in collected(grouped)]
     assert sorted(found) == sorted((sorted(a), sorted(b)) for a, b in groups_of(assigner, left, right).values())
 
 
@@ -138,7 +134,7 @@ class First(KeySelector):
 )
 def test_a_join_takes_a_function_a_join_function_or_a_flat_one(function, expected):
     one, two = both()
-    assert collect(one.join(two).where(First()).equal_to(First()).window(TEN).apply(function)) == expected
+    assert collected(one.join(two).where(First()).equal_to(First()).window(TEN).apply(function)) == expected
 
 
 def test_a_join_takes_a_function_that_yields():
@@ -147,7 +143,7 @@ def test_a_join_takes_a_function_that_yields():
         yield right[2]
 
     one, two = both()
-    assert collect(one.join(two).where(key_of).equal_to(key_of).window(TEN).apply(pairs)) == [0, 0, 0, 1]
+    assert collected(one.join(two).where(key_of).equal_to(key_of).window(TEN).apply(pairs)) == [0, 0, 0, 1]
 
 
 def test_a_co_group_takes_an_object():
@@ -157,21 +153,21 @@ def test_a_co_group_takes_an_object():
 
     one, two = both()
     grouped = one.co_group(two).where(key_of).equal_to(key_of).window(TEN).apply(Sizes())
-    assert sorted(collect(grouped)) == [(0, 1), (1, 0), (1, 0), (1, 2)]
+    assert sorted(collected(grouped)) == [(0, 1), (1, 0), (1, 0), (1, 2)]
 
 
 def test_results_of_a_join_are_in_the_next_window_of_the_same_size():
     one, two = both()
     joined = one.join(two).where(key_of).equal_to(key_of).window(TEN).apply(lambda a, b: 1)
     counted = joined.key_by(lambda _: 0).window(TEN).apply(lambda key, window, ones: [(window.start, sum(ones))])
-    assert collect(counted) == [(0, 2)]
+    assert collected(counted) == [(0, 2)]
 
 
 def test_a_stream_joins_itself_and_keyed_streams_join_by_the_new_key():
     one, _ = both()
     keyed = one.key_by(lambda record: record[2])
     joined = keyed.join(keyed).where(key_of).equal_to(key_of).window(TumblingEventTimeWindows.of(100))
-    assert sorted(collect(joined.apply(lambda a, b: (a[2], b[2])))) == [(0, 0), (0, 2), (1, 1), (2, 0), (2, 2)]
+    assert sorted(collected(joined.apply(lambda a, b: (a[2], b[2])))) == [(0, 0), (0, 2), (1, 1), (2, 0), (2, 2)]
 
 
 def test_clauses_change_copies():
@@ -205,7 +201,7 @@ def test_an_interval_join_gives_the_pairs_close_enough_at_any_parallelism(left, 
     expected = [
         (a, b, max(a[1], b[1])) for a in left for b in right if a[0] == b[0] and low <= b[1] - a[1] <= high
     ]  # fmt: skip
-    assert sorted(collect(stream)) == sorted(expected)
+    assert sorted(collected(stream)) == sorted(expected)
 
 
 def test_late_records_of_each_side_go_to_their_side_output():
@@ -223,7 +219,7 @@ def test_late_records_of_each_side_go_to_their_side_output():
         joined.get_side_output(OutputTag("left")).map(lambda record: ("left", record[2])),
         joined.get_side_output(OutputTag("right")).map(lambda record: ("right", record[2])),
     )
-    found = collect(tagged)
+    found = collected(tagged)
     assert sorted(value for kind, value in found if kind == "pair") == [(0, 3), (0, 5), (2, 3), (2, 5)]
     late = {item for item in found if item[0] != "pair"}
     assert late  # which of the two depends on which stream is read first: the one read first has nothing late
@@ -237,7 +233,7 @@ def test_an_interval_join_takes_an_object():
 
     one, two = both()
     joined = one.key_by(key_of).interval_join(two.key_by(key_of)).between(0, 2).process(Pairs())
-    assert collect(joined) == [(0, 0, 1, 3)]
+    assert collected(joined) == [(0, 0, 1, 3)]
 
 
 def test_an_interval_join_needs_two_keyed_streams_and_bounds_in_order():
@@ -251,7 +247,7 @@ def test_an_interval_join_needs_two_keyed_streams_and_bounds_in_order():
 def test_an_interval_join_needs_event_time():
     stream = local(["a"]).key_by(lambda word: word)
     with pytest.raises(JobExecutionError, match=r"interval_join.*Long\.MIN_VALUE timestamp"):
-        collect(stream.interval_join(stream).between(0, 1).process(lambda a, b, ctx: [a]))
+        collected(stream.interval_join(stream).between(0, 1).process(lambda a, b, ctx: [a]))
 
 
 # ---- asynchronous functions
@@ -275,19 +271,19 @@ PAIRS = [(n, n) for n in range(1, 6)]
 def test_s84_both_orders(width):
     env = StreamExecutionEnvironment.create_local_environment(width)
     pairs = env.from_collection(PAIRS)
-    unordered = collect(AsyncDataStream.unordered_wait(pairs, Plus(), timedelta(seconds=5), 2))
+    unordered = collected(AsyncDataStream.unordered_wait(pairs, Plus(), timedelta(seconds=5), 2))
     assert sorted(unordered) == [2, 4, 6, 8, 10]
     env = StreamExecutionEnvironment.create_local_environment(width)
     pairs = env.from_collection(PAIRS)
     ordered = AsyncDataStream.ordered_wait(pairs, Plus(), "5 s", 4)
-    assert collect(ordered.set_parallelism(1)) == [2, 4, 6, 8, 10]
+    assert collected(ordered.set_parallelism(1)) == [2, 4, 6, 8, 10]
 
 
 def test_s84_a_watermark_behind_each_record_makes_unordered_results_ordered():
     env = StreamExecutionEnvironment.create_local_environment(1)
     strategy = WatermarkStrategy.for_generator(partial(Delayed, 0)).with_timestamp_assigner(lambda r, _: r[1])
     pairs = env.from_collection(PAIRS).assign_timestamps_and_watermarks(strategy)
-    assert collect(AsyncDataStream.unordered_wait(pairs, Plus(), 5000, 5)) == [2, 4, 6, 8, 10]
+    assert collected(AsyncDataStream.unordered_wait(pairs, Plus(), 5000, 5)) == [2, 4, 6, 8, 10]
 
 
 def test_s84_windows_behind_an_unordered_wait_lose_nothing():
@@ -301,7 +297,7 @@ def test_s84_windows_behind_an_unordered_wait_lose_nothing():
 
     waited = AsyncDataStream.unordered_wait(numbers, jitter, "5 s")
     counted = waited.key_by(lambda n: 0).window(TEN).apply(lambda key, window, ns: [(window.start, len(ns))])
-    assert collect(counted) == [(start, 10) for start in range(0, 100, 10)]
+    assert collected(counted) == [(start, 10) for start in range(0, 100, 10)]
 
 
 def test_s86_a_timeout_gives_the_result():
@@ -309,7 +305,7 @@ def test_s86_a_timeout_gives_the_result():
         async def async_invoke(self, value):
             await asyncio.sleep(60)
 
-    assert collect(AsyncDataStream.unordered_wait(local(PAIRS), Slow(), 5, 2)) == [0] * 5
+    assert collected(AsyncDataStream.unordered_wait(local(PAIRS), Slow(), 5, 2)) == [0] * 5
 
 
 def test_s86_by_default_a_timeout_fails_the_job_and_names_the_record():
@@ -319,7 +315,7 @@ def test_s86_by_default_a_timeout_fails_the_job_and_names_the_record():
 
     stream = AsyncDataStream.unordered_wait(local(["slow"]), Slow(), 5)
     with pytest.raises(JobExecutionError, match=r"'async wait'.*'slow'.*timed out for input: slow"):
-        collect(stream)
+        collected(stream)
 
 
 @pytest.mark.parametrize(
@@ -330,7 +326,7 @@ def test_s87_a_result_that_is_no_list_fails_the_job(result, message):
         return result
 
     with pytest.raises(JobExecutionError, match=f"The result of AsyncFunction {message}"):
-        collect(AsyncDataStream.ordered_wait(local([1]), wrong, 1000))
+        collected(AsyncDataStream.ordered_wait(local([1]), wrong, 1000))
 
 
 def test_s87_async_invoke_is_a_coroutine_function():
@@ -345,7 +341,7 @@ def test_s87_async_invoke_is_a_coroutine_function():
         AsyncDataStream.unordered_wait(stream, lambda value: [value], 1000)
     with pytest.raises(TypeError, match=r"give an instance: Plus\(\)"):
         AsyncDataStream.unordered_wait(stream, Plus, 1000)
-    assert collect(AsyncDataStream.unordered_wait(stream, blocking(Sync()), 1000)) == [1]
+    assert collected(AsyncDataStream.unordered_wait(stream, blocking(Sync()), 1000)) == [1]
 
 
 def test_an_exception_fails_the_job():
@@ -353,7 +349,7 @@ def test_an_exception_fails_the_job():
         raise ValueError("encountered an exception")
 
     with pytest.raises(JobExecutionError, match="encountered an exception"):
-        collect(AsyncDataStream.unordered_wait(local(PAIRS), wrong, 1000))
+        collected(AsyncDataStream.unordered_wait(local(PAIRS), wrong, 1000))
 
 
 class ThirdTime(AsyncFunction):
@@ -382,7 +378,7 @@ def test_s88_retries(ordered):
     )
     wait = AsyncDataStream.ordered_wait_with_retry if ordered else AsyncDataStream.unordered_wait_with_retry
     stream = wait(local(PAIRS[:3]), ThirdTime(), timedelta(seconds=10), strategy, 2)
-    assert sorted(collect(stream)) == [2, 4, 6]
+    assert sorted(collected(stream)) == [2, 4, 6]
 
 
 def test_s88_ready_made_predicates():
@@ -395,7 +391,7 @@ def test_s88_ready_made_predicates():
         exception_predicate=async_retry_predicates.has_exception_predicate,
     )
     stream = AsyncDataStream.unordered_wait_with_retry(local([(1, 1)]), ThirdTime(), 10_000, strategy)
-    assert collect(stream) == [3]
+    assert collected(stream) == [3]
     matches = partial(async_retry_predicates.exception_type_predicate, expected_error_type=OSError)
     assert (matches(ConnectionError()), matches(ValueError())) == (True, False)
 
@@ -428,7 +424,7 @@ class Meeting:
 
 def test_blocking_functions_run_in_threads_at_the_same_time():
     stream = AsyncDataStream.ordered_wait(local(range(6)), blocking(Meeting(), threads=3), "20 s", 3)
-    assert collect(stream) == [(n, False) for n in range(6)]
+    assert collected(stream) == [(n, False) for n in range(6)]
 
 
 class Client:
@@ -446,7 +442,7 @@ class Client:
 
 def test_a_blocking_object_is_opened():
     stream = AsyncDataStream.ordered_wait(local([1, 2]), blocking(Client()), "20 s")
-    assert collect(stream) == ["one", "nothing"]
+    assert collected(stream) == ["one", "nothing"]
 
 
 def test_blocking_functions_without_a_timeout_of_their_own_fail_the_job():
@@ -455,7 +451,7 @@ def test_blocking_functions_without_a_timeout_of_their_own_fail_the_job():
         return [value]
 
     with pytest.raises(JobExecutionError, match="timed out for input: 1"):
-        collect(AsyncDataStream.ordered_wait(local([1]), blocking(slow), 5))
+        collected(AsyncDataStream.ordered_wait(local([1]), blocking(slow), 5))
 
 
 def test_blocking_refuses_coroutines_and_no_threads():
@@ -477,14 +473,14 @@ def test_cached_functions_of_all_kinds():
             return [(value, self.calls)]
 
     words = ["a", "b", "a", "A"]
-    assert collect(AsyncDataStream.ordered_wait(local(words), cached(Count(), "1 min"), 0, 1)) == [
+    assert collected(AsyncDataStream.ordered_wait(local(words), cached(Count(), "1 min"), 0, 1)) == [
         ("a", 1), ("b", 2), ("a", 1), ("A", 3),
     ]  # fmt: skip
     folded = cached(Count(), timedelta(minutes=1), max_size=10, key=str.lower)
-    assert collect(AsyncDataStream.ordered_wait(local(words), folded, 0, 1)) == [
+    assert collected(AsyncDataStream.ordered_wait(local(words), folded, 0, 1)) == [
         ("a", 1), ("b", 2), ("a", 1), ("a", 1),
     ]  # fmt: skip
-    assert collect(AsyncDataStream.ordered_wait(local(["ab", "ab"]), cached(blocking(list), 1000), 0)) == list("abab")
+    assert collected(AsyncDataStream.ordered_wait(local(["ab", "ab"]), cached(blocking(list), 1000), 0)) == list("abab")
     with pytest.raises(TypeError, match="cached already"):
         cached(folded, 1000)
     with pytest.raises(TypeError, match="async def"):
@@ -496,7 +492,7 @@ def test_a_keyed_stream_asks_each_key_in_one_subtask():
         return [(value, id(asyncio.get_running_loop()))]
 
     words = local(list("abcabcabc"), parallelism=3).key_by(lambda word: word)
-    found = collect(AsyncDataStream.unordered_wait(words, where, 1000))
+    found = collected(AsyncDataStream.unordered_wait(words, where, 1000))
     assert len(set(found)) == 3
 
 
@@ -505,22 +501,22 @@ def test_declared_types_are_those_of_the_results():
         return [value]
 
     stream = AsyncDataStream.ordered_wait(local([40_000]), big, 1000, output_type=Types.SHORT())
-    assert (stream.get_type(), collect(stream)) == (Types.SHORT(), [-25536])
+    assert (stream.get_type(), collected(stream)) == (Types.SHORT(), [-25536])
     one, two = both([("a", 40_000, 0)], [("a", 40_000, 0)])
     joined = one.join(two).where(key_of).equal_to(key_of).window(TEN).apply(lambda a, b: a[1], Types.SHORT())
-    assert collect(joined) == [-25536]
+    assert collected(joined) == [-25536]
     one, two = both([("a", 40_000, 0)], [("a", 40_000, 0)])
     joined = one.key_by(key_of).interval_join(two.key_by(key_of)).between(0, 0)
-    assert collect(joined.process(lambda a, b, ctx: [a[1]], Types.SHORT())) == [-25536]
+    assert collected(joined.process(lambda a, b, ctx: [a[1]], Types.SHORT())) == [-25536]
 
 
 def test_asynchronous_functions_leave_no_threads_behind():
     def threads():
         return [thread for thread in threading.enumerate() if thread.name == "funken-async"]
 
-    assert len(collect(AsyncDataStream.unordered_wait(local(PAIRS), Plus(), 5000))) == 5
+    assert len(collected(AsyncDataStream.unordered_wait(local(PAIRS), Plus(), 5000))) == 5
     with pytest.raises(JobExecutionError):
-        collect(AsyncDataStream.unordered_wait(local([None]), Plus(), 5000))
+        collected(AsyncDataStream.unordered_wait(local([None]), Plus(), 5000))
     deadline = time.monotonic() + 5
     while threads() and time.monotonic() < deadline:
         time.sleep(0.001)

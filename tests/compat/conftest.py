@@ -9,12 +9,3 @@ from pyflink.datastream import StreamExecutionEnvironment
 @pytest.fixture
 def env():
     return StreamExecutionEnvironment.create_local_environment(1)
-
-
-@pytest.fixture
-def collect():
-    def run(stream):
-        with stream.execute_and_collect() as records:
-            return list(records)
-
-    return run

@@ -9,3 +9,9 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.stem in WHOLE_JOBS and item.get_closest_marker("spark") is None:
             item.add_marker(pytest.mark.simulation)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Where a job and its checkpoints have their files."""
+    return tmp_path

@@ -69,11 +69,6 @@ def kept(folder):
     return catalog.complete
 
 
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path
-
-
 @pytest.mark.ways("local")
 @pytest.mark.parametrize(
     ("number", "says"), [(errno.ENOSPC, "the disk is full. Free some space"), (errno.EROFS, "Read-only file system")]

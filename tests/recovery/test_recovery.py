@@ -40,11 +40,6 @@ class Fail(MapFunction):
         return value
 
 
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path
-
-
 def with_checkpoints(env, folder, failures):
     for number in range(failures):
         (folder / f"fail-{number}").touch()

@@ -70,11 +70,6 @@ class Gather(FlatMapFunction, CheckpointedFunction):
             self.waiting.clear()
 
 
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path
-
-
 COUNT = 6_000
 
 

@@ -19,15 +19,18 @@ from funken.errors import OperatorFailed
 class Closes(MapFunction):
     """Makes a file when it is closed: functions travel as copies, even here."""
 
-    def __init__(self, path, call=lambda value: value):
+    def __init__(self, path, call=lambda value: value, closing=None):
         self.path = path
         self.call = call
+        self.closing = closing
 
     def map(self, value):
         return self.call(value)
 
     def close(self):
         self.path.touch(exist_ok=False)
+        if self.closing is not None:
+            raise self.closing
 
 
 def endless(env):
@@ -80,6 +83,17 @@ def test_a_failure_closes_the_operators(env, clients, tmp_path):
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2"]
     assert clients[0].get_job_status().result() is JobStatus.FAILED
+
+
+@pytest.mark.parametrize(("closing", "told"), [(SystemExit, OperatorFailed), (KeyboardInterrupt, KeyboardInterrupt)])
+def test_a_task_whose_close_fails_does_not_keep_others_open(env, tmp_path, closing, told):
+    failing = Closes(tmp_path / "2", lambda value: 1 / (50 - value))
+    endless(env).map(Closes(tmp_path / "1", closing=closing("in close"))).rebalance().map(failing)
+
+    with pytest.raises(told):
+        env.execute()
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2"]
 
 
 def test_giving_up_waiting_for_a_result_does_not_harm_the_job(env):

@@ -120,6 +120,56 @@ def test_an_error_of_close_fails_the_job_only_if_nothing_else_did():
         bench.steps()
 
 
+class Close(MapFunction):
+    """Tells when it is closed, and then raises."""
+
+    def __init__(self, closed, name, error=None):
+        self.closed, self.name, self.error = closed, name, error
+
+    def map(self, value):
+        return value
+
+    def close(self):
+        self.closed.append(self.name)
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_every_operator_is_closed_and_the_first_error_is_told(error):
+    closed = []
+
+    def build(stream, clock):
+        first = stream.map(Close(closed, "a", error("in a"))).name("first")
+        first.map(Close(closed, "b", KeyError("in b"))).map(Close(closed, "c"))
+
+    bench = Bench(build)
+    bench.block(Kind.END)
+    with pytest.raises(OperatorFailed, match=rf"'first'.*{error.__name__}: in a"):
+        bench.steps()
+
+    assert sorted(closed) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_ctrl_c_in_a_close_is_told_once_all_are_closed(ended):
+    closed = []
+
+    def build(stream, clock):
+        stream.map(Close(closed, "a", ValueError())).map(Close(closed, "b", KeyboardInterrupt())).map(
+            Close(closed, "c")
+        )
+
+    bench = Bench(build)
+    if ended:
+        bench.block(Kind.END)
+    with pytest.raises(KeyboardInterrupt):
+        bench.steps()
+        bench.task.close()
+
+    assert sorted(closed) == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize("error", [SystemExit(3), StopIteration("early"), ValueError(lambda: 1)])
 def test_whatever_a_function_raises_is_blamed_on_it(error):
     def explode(value):

@@ -28,15 +28,11 @@ from funken import (
 from funken.plan.nodes import Forward, Rebalance
 from funken.state.keygroups import KeyRouter, key_group_of, key_groups_of, subtask_of
 from funken.testing import local
+from tests.support.streams import collected
 
 
 def environment(parallelism=2, mode=RuntimeExecutionMode.STREAMING):
     return StreamExecutionEnvironment.create_local_environment(parallelism).set_runtime_mode(mode)
-
-
-def collected(stream):
-    with stream.execute_and_collect() as records:
-        return list(records)
 
 
 PAIRS = [("a", 1), ("b", 10), ("a", 2)]

@@ -86,7 +86,9 @@ def test_why_the_input_ended_is_told():
         tasks._handle(Task(), tasks._mailbox.get(timeout=BOUND))
 
 
-@pytest.mark.parametrize("closing", [None, ValueError("in close"), SystemExit("in close")])
+@pytest.mark.parametrize(
+    "closing", [None, ValueError("in close"), SystemExit("in close"), KeyboardInterrupt("in close")]
+)
 def test_a_worker_leaves_nothing_whatever_its_end_raises(monkeypatch, closing):
     class Broken:
         def flush(self):
@@ -102,3 +104,15 @@ def test_a_worker_leaves_nothing_whatever_its_end_raises(monkeypatch, closing):
 
     assert (ended, control.closed) == (["removed", 0], True)
     assert [isinstance(report, Failed) for report in control.reports] == [True] * (closing is not None)
+
+
+def test_an_input_that_does_not_end_is_told(monkeypatch):
+    ended = threading.Event()
+    monkeypatch.setattr(worker, "_READ_SECONDS", 0.01)
+    reader = threading.Thread(target=ended.wait, args=(5,), daemon=True)
+    reader.start()
+    try:
+        with pytest.raises(TaskLost, match="the input of level 1, task 0 did not end within"):
+            shell()._read_on(reader)
+    finally:
+        ended.set()

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 import pytest
 
 from funken.runtime.collecting import Collector
-from funken.timing.waiting import result_of
+from funken.timing.waiting import came, result_of
 
 
 def interrupted_elsewhere(done):
@@ -24,11 +24,15 @@ def interrupted_elsewhere(done):
     return too_late, thread
 
 
-@pytest.mark.parametrize("waits", ["a result", "collected records"])
+@pytest.mark.parametrize("waits", ["a result", "collected records", "an event"])
 def test_ctrl_c_that_another_thread_takes(waits):
-    future, collector = Future(), Collector()
-    way = {"a result": lambda: result_of(future), "collected records": collector.get}
-    too_late, thread = interrupted_elsewhere(lambda: (future.set_result(None), collector.end()))
+    future, collector, event = Future(), Collector(), threading.Event()
+    way = {
+        "a result": lambda: result_of(future),
+        "collected records": collector.get,
+        "an event": lambda: came(event, 9),
+    }
+    too_late, thread = interrupted_elsewhere(lambda: (future.set_result(None), collector.end(), event.set()))
     try:
         with pytest.raises(KeyboardInterrupt):
             way[waits]()
@@ -46,3 +50,10 @@ def test_a_result_and_an_error_pass_through():
     assert result_of(good) == 5
     with pytest.raises(ValueError, match="wrong"):
         result_of(bad)
+
+
+def test_an_event_is_waited_for_so_long():
+    event = threading.Event()
+    assert not came(event, 0.01)
+    event.set()
+    assert came(event, 0)

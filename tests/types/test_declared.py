@@ -22,13 +22,9 @@ from funken.errors import OperatorFailed, ValueDoesNotFit
 from funken.operators.typed import Typed
 from funken.testing import local
 from funken.types import Row, Types
+from tests.support.streams import collected
 
 PAIR = Types.ROW_NAMED(["word", "n"], [Types.STRING(), Types.INT()])
-
-
-def collected(stream):
-    with stream.execute_and_collect() as records:
-        return list(records)
 
 
 def pairs(*records):

@@ -25,8 +25,11 @@ from funken.plan.physical import PhysicalPlan
 from funken.runtime.collecting import Collector
 from funken.runtime.job import Job, Runner
 from funken.timing.clock import SystemClock
+from funken.timing.waiting import came
 
 logger = logging.getLogger(__name__)
+
+_BEGIN_SECONDS = 60.0
 
 
 class JobClient:
@@ -67,6 +70,8 @@ class JobClient:
     def start(self) -> None:
         """Run the job in a thread of its own, once; returns when its watchers know of it.
 
+        Raises ``JobExecutionError`` if one of them keeps the job from beginning for a minute.
+
         >>> from funken.runtime.local import LocalRunner
         >>> from funken.testing import local
         >>> words = local(["to", "be"])
@@ -80,7 +85,11 @@ class JobClient:
         self._thread = threading.Thread(target=self._run_quietly, name=name, daemon=True)
         try:
             self._thread.start()
-            self._begun.wait()
+            if not came(self._begun, _BEGIN_SECONDS):
+                raise JobExecutionError(
+                    f"job {self._job.plan.name!r} did not begin within {_BEGIN_SECONDS:.0f} s and is cancelled: what watches "
+                    "it (watch_jobs) has not returned. A watcher must not wait for the job that it is shown."
+                )
         except BaseException:
             self._job.cancel()  # nobody will have this client to do it
             raise

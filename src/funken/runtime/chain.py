@@ -198,12 +198,12 @@ class Chain:
             end.flush()
 
     def close(self) -> list[BaseException]:
-        """Close all operators; return what they raised."""
+        """Close all operators; return what they raised, the first one first."""
         raised: list[BaseException] = []
         for operator in self._order:
             try:
                 operator.close()
-            except Exception as error:  # noqa: BLE001 - every operator is closed, whatever another raised
+            except BaseException as error:  # noqa: BLE001 - every operator is closed, whatever another raised
                 raised.append(error)
         return raised
 

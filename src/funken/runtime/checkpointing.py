@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
@@ -52,6 +52,7 @@ from funken.config import Configuration
 from funken.errors import CheckpointError, JobExecutionError
 from funken.ids import CheckpointId, Millis, OperatorId
 from funken.plan.physical import PhysicalPlan
+from funken.runtime.background import Background
 from funken.runtime.master import JobMaster
 from funken.runtime.messages import (
     CheckpointAborted,
@@ -65,10 +66,12 @@ from funken.runtime.messages import (
 )
 from funken.runtime.snapshots import CheckpointPlan
 from funken.timing.clock import Clock, SystemClock
+from funken.timing.waiting import came
 
 logger = logging.getLogger(__name__)
 
 _SETTLE_SECONDS = 60.0
+_TIDY_SECONDS = 600.0
 
 
 class JobCheckpoints:
@@ -95,7 +98,7 @@ class JobCheckpoints:
         self._catalog.scan()  # and after it: what the other stored until then counts
         machine = CheckpointMachine(settings.policy, sorted(self._catalog.complete), self._catalog.next_id)
         self._coordinator = Coordinator(machine, self._catalog, JobFacts(job_id, plan.name, self._targets), self)
-        self._worker = None if at_once else ThreadPoolExecutor(1, thread_name_prefix="funken-checkpoints")
+        self._worker = None if at_once else Background("funken-checkpoints")
         self._master: JobMaster | None = None
         self._settled = threading.Event()
         self._over: JobOver | None = None
@@ -190,7 +193,7 @@ class JobCheckpoints:
         """
         self._runs = False
         self.tell(Failed(self._attempt, reason))
-        if not self._settled.wait(_SETTLE_SECONDS):
+        if not came(self._settled, _SETTLE_SECONDS):
             raise JobExecutionError(
                 f"the checkpoint storage at {self._storage.uri} did not answer within {_SETTLE_SECONDS:.0f} s, so the job "
                 "cannot be restarted. Is it reachable?"
@@ -224,8 +227,12 @@ class JobCheckpoints:
         self._runs = True  # who still waits is told that it is over
         self.tell(Stopped(outcome))
         self.tick()
-        if self._worker is not None:
-            self._worker.shutdown(wait=True)
+        if self._worker is not None and not self._worker.close(_TIDY_SECONDS):
+            logger.warning(
+                "job %r is over, but the checkpoint storage at %s did not answer within %.0f s: what was to be stored or "
+                "deleted there at the end may not be. Is it reachable? A job with this id that starts later tidies up.",
+                self._plan.name, self._storage.uri, _TIDY_SECONDS,
+            )  # fmt: skip
         if self._folder is not None:
             self._folder.cleanup()
 

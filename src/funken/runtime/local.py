@@ -197,10 +197,14 @@ class LocalLoop:
             self._tasks[task].order(order)
 
     def close(self) -> None:
-        """Close every task; the first error of a close is raised only if nothing else went wrong."""
+        """Close every task; the first error of a close is raised only if nothing else went wrong, Ctrl-C always."""
+        raised: list[BaseException] = []
         for task in self._tasks.values():
             try:
                 task.close()
-            except JobExecutionError:
-                if self._job.master.error is None and not self._job.cancelled.is_set():
-                    raise
+            except BaseException as error:  # noqa: BLE001 - every task is closed, whatever another raised
+                raised.append(error)
+        failed = self._job.master.error is not None or self._job.cancelled.is_set()
+        for told in raised:
+            if not failed or not isinstance(told, JobExecutionError):
+                raise told

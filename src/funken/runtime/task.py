@@ -142,13 +142,16 @@ class Task:
         return self._barriers.awaited
 
     def close(self) -> None:
-        """Close every operator; errors of user code surface here only if nothing failed before."""
+        """Close every operator; errors of user code surface here only if nothing failed before, Ctrl-C always."""
         if self.closed:
             return
         self.closed = True
         raised = [error for hosted in self.hosted.values() for error in hosted.chain.close()]
         self._barriers.slicing.drop()
         self._backends.close()
+        for error in raised:
+            if not isinstance(error, Exception | SystemExit):
+                raise error
         if raised and self.finished:
             raise blame(raised[0], self.id.subtask) from raised[0]
 

@@ -41,6 +41,7 @@ from funken.timing.clock import SystemClock
 _CREDITS = 4
 _MEASURE_SECONDS = 0.5
 _WRITE_SECONDS = 600.0
+_READ_SECONDS = 600.0
 _COLLECT_EVERY = 50_000
 _INPUT_ENDED = object()
 _DRIVER_GONE = object()
@@ -160,7 +161,7 @@ class TaskShell:
             yield from self._loop(task, control)
             if not self._continuous and not self._stop:
                 self._finish_writing()
-                reader.join()  # Spark reads on in the same stream
+                self._read_on(reader)
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -212,6 +213,15 @@ class TaskShell:
         self._mailbox.put(_INPUT_ENDED)
         if self._continuous:
             self._end_if_stuck()
+
+    def _read_on(self, reader: threading.Thread) -> None:
+        """Wait until the reader is through, for Spark reads on in the same stream; after the last record little is left."""
+        reader.join(_READ_SECONDS)
+        if reader.is_alive():
+            raise TaskLost(
+                f"the input of {self._id} did not end within {_READ_SECONDS:.0f} s after its last record. The log of Spark's "
+                "executor says whether its shuffle waits for another machine."
+            )
 
     def _items(self, batch: pa.RecordBatch) -> Iterable[Any]:
         if self._id.level:
@@ -354,7 +364,7 @@ class TaskShell:
         try:
             if task is not None:
                 task.close()
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - told to the driver
+        except BaseException as error:  # noqa: BLE001 - told to the driver
             self._report_failure(control, error)
         self._done.set()
         control.close()

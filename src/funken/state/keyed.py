@@ -28,7 +28,7 @@ from funken.state.handles import AggregatingState, ListState, ReducingState, Sta
 from funken.state.keygroups import check_max_parallelism, owned_groups
 from funken.state.layers import OwnTable, Row
 from funken.state.maps import MapState
-from funken.state.saving import CHUNK, Saving
+from funken.state.saving import CHUNK, Saving, saved
 from funken.state.ttl import (
     TtlAggregatingState,
     TtlListState,
@@ -192,10 +192,7 @@ class KeyedStateStore:
         """
         for name, declared in self._states.items():
             self._find_tables(name, declared)
-        saving = Saving()
-        for _ in self.hold(saving, complete=True):
-            pass
-        return self.header() | {"groups": saving.groups}
+        return self.header() | {"groups": saved(self, complete=True).groups}
 
     def snapshot_changes(self) -> dict[str, Any]:
         """Return what changed as ``snapshot`` would, with the slots that are gone in ``"deleted"``.
@@ -204,10 +201,8 @@ class KeyedStateStore:
         """
         if not self.tracked:
             return self.snapshot()
-        saving = Saving()
-        for _ in self.hold(saving, complete=False):
-            pass
-        return self.header() | {"groups": saving.groups, "deleted": saving.deleted}
+        changes = saved(self, complete=False)
+        return self.header() | {"groups": changes.groups, "deleted": changes.deleted}
 
     @property
     def tracked(self) -> bool:

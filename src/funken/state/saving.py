@@ -12,7 +12,7 @@ import pickle
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 CHUNK = 256
 """How many entries a part of a slice has, unless told otherwise."""
@@ -100,6 +100,21 @@ class Saving:
         taken = self.groups, self.deleted
         self.groups, self.deleted, self.count = {}, {}, 0
         return taken
+
+
+class Holding(Protocol):
+    """State that can be fixed as it is and saved little by little: a keyed store, timers."""
+
+    def hold(self, saving: Saving, complete: bool) -> Iterator[None]:
+        """Fix what changed, or all there is; each step of what is returned adds some of it to ``saving``."""
+
+
+def saved(state: Holding, complete: bool) -> Saving:
+    """Save what changed, or all there is, at once."""
+    saving = Saving()
+    for _ in state.hold(saving, complete):
+        pass
+    return saving
 
 
 class Held(NamedTuple):

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from funken.ids import DEFAULT_MAX_PARALLELISM, MAX_WATERMARK, MIN_TIMESTAMP
 from funken.state.keygroups import KeyRouter, check_max_parallelism
-from funken.state.saving import CHUNK, Saving
+from funken.state.saving import CHUNK, Saving, saved
 
 logger = logging.getLogger(__name__)
 
@@ -271,10 +271,8 @@ class InternalTimerService:
         """Return the timers that are new, and in ``"deleted"`` those that are gone; all, if that is not tracked."""
         if not self.tracked:
             return self.snapshot()
-        saving = Saving()
-        for _ in self.hold(saving, complete=False):
-            pass
-        return self.header() | {"groups": saving.groups, "deleted": saving.deleted}
+        changes = saved(self, complete=False)
+        return self.header() | {"groups": changes.groups, "deleted": changes.deleted}
 
     @property
     def tracked(self) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import TypeVar
 
+from funken.timing.clock import SystemClock
+
 T = TypeVar("T")
 
 _LOOK_SECONDS = 0.1
@@ -21,6 +23,15 @@ def result_of(future: Future[T]) -> T:
     while not future.done():
         wait([future], _LOOK_SECONDS)
     return future.result()
+
+
+def came(event: threading.Event, seconds: float) -> bool:
+    """Wait for an event, at most so long; returns whether it came. ``KeyboardInterrupt`` in between."""
+    now = SystemClock().monotonic
+    end = now() + seconds
+    while not event.is_set() and (left := end - now()) > 0:
+        event.wait(min(left, _LOOK_SECONDS))
+    return event.is_set()
 
 
 def until(condition: threading.Condition, holds: Callable[[], bool]) -> None:
