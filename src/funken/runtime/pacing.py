@@ -10,8 +10,8 @@ tasks tell which records came too late, and by how much (``queueing.py``).
   come through, a source knows how long the queue is. If that is more than one pause drains, it holds a *window*: no more
   records in flight than come through in the time that is aimed at. While nothing is late the window grows exponentially,
   and is then forgotten; a job begins with such a window (decision 0007).
-* Where sources wait for records, and the tasks behind them cannot keep up with many small blocks, partly filled ones wait
-  longer than the buffer timeout: ``patience``.
+* Where sources read few records at a time, and the tasks behind them cannot keep up with so many small blocks, partly filled
+  ones wait longer than the buffer timeout: ``patience``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _KEPT = 16_384
 _COARSE = 0.001
 
 _FIRST_PATIENCE, _MOST_PATIENCE = 0.0005, 0.005
-_DOUBLED, _HALVED = 0.05, 1.0
+_NO_PATIENCE = 0.0001
+_DOUBLED, _LOST, _LEFT = 0.1, 1.0, 0.95
 
 
 @dataclass(slots=True)
@@ -91,6 +92,7 @@ class Pacing:
         self._counts: list[int] = []
         self._progress: dict[Hashable, _Progress] = {}
         self._patience = self._changed = 0.0
+        self._most, self._few = 0, False
 
     @property
     def narrow(self) -> bool:
@@ -99,6 +101,7 @@ class Pacing:
 
     def read(self, born: float, records: int) -> None:
         """Note how many records were read at a time."""
+        self._few = records < self._most / 4
         if not records or not self._windows:
             return
         if self._begins:
@@ -118,7 +121,7 @@ class Pacing:
         """A task saw records that were born at a time, and came so much too late (s)."""
         if self._windows and self._times:
             self._learn(task, born, excess, now)
-        if self.saturated:
+        if self.saturated and not self._few:
             limited = any(progress.narrow for task, progress in self._progress.items() if task is not None)
             if born > self._resume and not limited:
                 self._resume = now + min(excess, _LONGEST_PAUSE)
@@ -147,8 +150,11 @@ class Pacing:
     def room(self, now: float, most: int) -> int:
         """Return how many records may be read now: one at least, ``most`` at most."""
         if self._begins:
-            return min(most, _FIRST_RECORDS)
-        return max(1, int(min(self._narrowest(now)[0], most))) if self._progress else most
+            most = min(most, _FIRST_RECORDS)
+        elif self._progress:
+            most = max(1, int(min(self._narrowest(now)[0], most)))
+        self._most = most
+        return most
 
     def pause(self, now: float) -> int:
         """Return how long to pause (ms), 0: not at all."""
@@ -170,7 +176,7 @@ class Pacing:
 
     def patience(self, now: float) -> float:
         """Return for how long partly filled blocks are to wait at least (s)."""
-        if self._patience and now > self._changed + _HALVED:
-            self._patience = self._patience / 2 if self._patience > _FIRST_PATIENCE else 0.0
+        if self._patience and now > self._changed + _LOST:
+            self._patience = self._patience * _LEFT if self._patience > _NO_PATIENCE else 0.0
             self._changed = now
         return self._patience
