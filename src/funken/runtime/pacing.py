@@ -133,6 +133,9 @@ class Pacing:
         arrived = self._counts[max(0, bisect_right(self._times, born) - 1)]
         progress = self._progress.get(task)
         if progress is None or now - progress.at > _FORGOTTEN:
+            begins = self._progress.get(None)
+            if begins is not None and len(self._progress) == 1:
+                begins.at += 1.5 * _SEEN  # the first window does not grow until more is known
             self._progress[task] = _Progress(arrived, now, now)
             return
         progress.at = now
