@@ -76,10 +76,19 @@ def test_aims_are_met_from_above_for_speed_and_from_below_for_latency():
 
     def met(unit, measured):
         floor, aim = (100, 50) if unit == "ms" else (2, 4)
-        return report.Verdict("", floor, aim, unit, measured).met
+        return report.Verdict("", floor, aim, unit, [] if measured is None else [measured]).met
 
     assert [met("x", value) for value in (None, 1.9, 2, 4)] == ["not measured", "**no**", "floor", "aim"]
     assert [met("ms", value) for value in (101, 100, 50)] == ["**no**", "floor", "aim"]
+
+
+def test_the_aims_tell_how_far_apart_the_rounds_were():
+    import report
+
+    runs = [run("funken", 0, 80.0), run("bytewax", 0, 20.0), run("funken", 1, 60.0), run("bytewax", 1, 20.0)]
+    assert report.verdicts({"keyed": {"runs": runs}})[1].rounds == "2: 3 to 4"
+    assert report.verdicts({"keyed": {"runs": runs[:2]}})[1].rounds == "1"
+    assert "| 2: 3 to 4 | floor |" in report.aims({"keyed": {"runs": runs}})
 
 
 def test_the_ratio_to_pyflink_is_that_to_its_better_mode():
@@ -168,10 +177,10 @@ def test_a_finished_run_is_not_made_again_and_a_failed_one_is(tmp_path, monkeypa
         return made, [(number, case.label) for number, case in made.plan(2)]
 
     first, turns = todo()
-    assert turns == [(0, "good"), (0, "bad"), (1, "good"), (1, "bad")]
+    assert turns == [(0, "good"), (0, "bad"), (1, "bad"), (1, "good")]
     for number, case in first.plan(1):
         first.run(number, case)
-    assert todo()[1] == [(0, "bad"), (1, "good"), (1, "bad")]
+    assert todo()[1] == [(0, "bad"), (1, "bad"), (1, "good")]
     assert todo(fresh=True)[1] == todo(seconds=2.0)[1] == turns
     monkeypatch.setattr(rounds, "commit", lambda: "two")
     assert todo()[1] == turns

@@ -108,7 +108,7 @@ EXPERIMENTS = {
             _systems("keyed", *EVERY, "spark-transform"),
         ),
         Experiment("windows", "Counts per key in tumbling windows of 1 s of event time", _systems("windows", *EVERY)),
-        Experiment("checkpoints", "A checkpoint every 5 s, or none", tuple(_checkpoints()), seconds=20),
+        Experiment("checkpoints", "A checkpoint every 5 s, or none", tuple(_checkpoints()), rounds=5, seconds=20),
         Experiment("incremental", "Windows: incremental aggregation, or all records at the end", tuple(_incremental())),
         Experiment(
             "latency", f"Latency from creation to sink, buffer timeout {TIMEOUT} ms", tuple(_latency()), warmup=5

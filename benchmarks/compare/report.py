@@ -7,7 +7,7 @@ commit, which were neighbours.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,23 +38,40 @@ def value(documents: Documents, experiment: str, case: str, figure: str = "recor
     return statistics.median(found.values()) if found else None
 
 
-def ratio(documents: Documents, experiment: str, over: str, under: str) -> float | None:
-    """Return the median of the ratios of throughput, round by round."""
+def ratios(documents: Documents, experiment: str, over: str, under: str) -> list[float]:
+    """Return the ratios of throughput, round by round."""
     above = rounds_of(documents, experiment, over, "records_per_s")
     below = rounds_of(documents, experiment, under, "records_per_s")
-    both = [above[turn] / below[turn] for turn in above if turn in below]
-    return statistics.median(both) if both else None
+    return [above[turn] / below[turn] for turn in above if turn in below]
+
+
+def ratio(documents: Documents, experiment: str, over: str, under: str) -> float | None:
+    """Return the median of the ratios."""
+    found = ratios(documents, experiment, over, under)
+    return statistics.median(found) if found else None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One line of the table of aims."""
+    """One line of the table of aims; ``each`` round's figure, ``measured`` is their median."""
 
     title: str
     floor: float
     aim: float
     unit: str
-    measured: float | None
+    each: Sequence[float]
+
+    @property
+    def measured(self) -> float | None:
+        """Return what counts, ``None`` if it was not measured."""
+        return statistics.median(self.each) if self.each else None
+
+    @property
+    def rounds(self) -> str:
+        """Say how many rounds there were, and how far apart."""
+        if len(self.each) < 2:
+            return str(len(self.each))
+        return f"{len(self.each)}: {_number(min(self.each))} to {_number(max(self.each))}"
 
     @property
     def met(self) -> str:
@@ -71,13 +88,16 @@ class Verdict:
 def verdicts(documents: Documents) -> list[Verdict]:
     """Return the aims with what was measured."""
 
-    def against(experiment: str, over: str, under: str) -> float | None:
-        return ratio(documents, experiment, over, under)
+    def against(experiment: str, over: str, under: str) -> list[float]:
+        return ratios(documents, experiment, over, under)
+
+    def figures(case: str, figure: str) -> list[float]:
+        return list(rounds_of(documents, "latency", case, figure).values())
 
     full, fixed = "funken, keyed, full load", "funken, keyed, at 100,000/s"
     # The ratio to the better of two modes is the smaller of the two ratios.
     modes = [against("keyed", "funken", f"pyflink-{mode}") for mode in ("process", "thread")]
-    pyflink = None if None in modes else min(one for one in modes if one is not None)
+    pyflink = min(modes, key=statistics.median) if all(modes) else []
     kept = [against("checkpoints", f"funken, {p}, every 5 s", f"funken, {p}, none") for p in ("keyed", "grep")]
     return [
         Verdict("keyed, opaque lambdas / PyFlink's better mode", 40, 80, "x", pyflink),
@@ -90,13 +110,9 @@ def verdicts(documents: Documents) -> list[Verdict]:
             "windows, vectorised / Flink Java", 0.5, 1.5, "x", against("windows", "funken-vectorised", "flink-java")
         ),
         Verdict("grep, vectorised / Flink Java", 0.5, 1, "x", against("grep", "funken-vectorised", "flink-java")),
-        Verdict("p99, keyed, full load", 100, 50, "ms", value(documents, "latency", full, "p99")),
-        Verdict(
-            "p50, keyed, at 100,000/s, buffer timeout 5 ms", 10, 3, "ms", value(documents, "latency", fixed, "p50")
-        ),
-        Verdict(
-            "p99, keyed, at 100,000/s, buffer timeout 5 ms", 40, 15, "ms", value(documents, "latency", fixed, "p99")
-        ),
+        Verdict("p99, keyed, full load", 100, 50, "ms", figures(full, "p99")),
+        Verdict("p50, keyed, at 100,000/s, buffer timeout 5 ms", 10, 3, "ms", figures(fixed, "p50")),
+        Verdict("p99, keyed, at 100,000/s, buffer timeout 5 ms", 40, 15, "ms", figures(fixed, "p99")),
         Verdict("keyed, a checkpoint every 5 s / none", 0.97, 0.99, "x", kept[0]),
         Verdict("grep, a checkpoint every 5 s / none", 0.97, 0.99, "x", kept[1]),
     ]
@@ -119,10 +135,10 @@ def _number(found: float | None, unit: str = "") -> str:
 def aims(documents: Documents) -> str:
     """Return the table of aims."""
     rows = [
-        (v.title, _number(v.floor, v.unit), _number(v.aim, v.unit), _number(v.measured, v.unit), v.met)
+        (v.title, _number(v.floor, v.unit), _number(v.aim, v.unit), _number(v.measured, v.unit), v.rounds, v.met)
         for v in verdicts(documents)
     ]
-    return table(("experiment", "floor", "aim", "measured", "met"), rows)
+    return table(("experiment", "floor", "aim", "measured", "rounds", "met"), rows)
 
 
 def plain(found: list[Verdict]) -> str:

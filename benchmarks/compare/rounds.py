@@ -75,8 +75,9 @@ class Rounds:
         self.document = load(path)
 
     def plan(self, rounds: int, wanted: Callable[[Case], bool] = lambda case: True) -> list[tuple[int, Case]]:
-        """Return what is still to be run."""
-        turns = [(number, case) for number in range(rounds) for case in self.experiment.cases if wanted(case)]
+        """Return what is still to be run; every other round backwards, so that nobody always comes first."""
+        cases = [case for case in self.experiment.cases if wanted(case)]
+        turns = [(number, case) for number in range(rounds) for case in (cases[::-1] if number % 2 else cases)]
         return [(number, case) for number, case in turns if self.fresh or not self._known(number, case)]
 
     def _spec(self, case: Case) -> Spec:

@@ -156,8 +156,8 @@ QUEUEING_TARGET = _option(
     "execution.queueing-target",
     duration_ms,
     12,
-    "How long records may queue between tasks under full load before the sources pause (ms). 0: never pause; then "
-    "Spark's buffers alone bound what is in flight.",
+    "How long records may queue between tasks under full load before the sources pause, or hold less in flight (ms). 0: "
+    "never; then Spark's buffers alone bound what is in flight.",
 )
 CANCEL_GRACE = _option(
     "task.cancellation.timeout", duration_ms, 5000, "How long a cancelled worker may run on before it is ended (ms)."
