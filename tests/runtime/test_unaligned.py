@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from funken import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
+from funken import (
+    BroadcastProcessFunction,
+    KeyedProcessFunction,
+    MapStateDescriptor,
+    StreamExecutionEnvironment,
+    ValueStateDescriptor,
+)
 from funken.checkpoint.events import Kind as What
 from funken.checkpoint.lineage import SnapshotOptions
 from funken.checkpoint.manifest import Manifest, OperatorEntry
@@ -146,6 +152,14 @@ def program(width, sources):
     counts = numbers.key_by(lambda n: n % 10).process(Count()).uid("count").set_parallelism(width)
     counts.rebalance().map(lambda n: n).set_parallelism(2).uid("next")
     return portable(env.compile())
+
+
+class Rules(BroadcastProcessFunction):
+    def process_element(self, value, ctx):
+        yield value
+
+    def process_broadcast_element(self, value, ctx):
+        yield from ()
 
 
 class Bench:
@@ -360,6 +374,36 @@ def test_a_source_cuts_at_once_and_sends_the_barrier_ahead(storage):
 
     assert [content(data) for _, data in task.outbox] == [OVERTAKES]
     assert [cuts.checkpoint for cuts in sent] == [1]
+
+
+def test_a_cut_that_waited_for_the_end_of_a_firm_channel_is_handed_in_before_the_last_one(storage):
+    env = StreamExecutionEnvironment.create_local_environment(1)
+    rules = env.from_collection([0]).broadcast(MapStateDescriptor("rules"))
+    numbers = env.from_collection([0]).rebalance()
+    numbers.connect(rules).process(Rules()).set_parallelism(2).rebalance().map(lambda n: n).set_parallelism(3)
+    plan = env.compile()
+    edges = {edge.partitioning.label: edge for edge in plan.edges if edge.target_level == 1}
+    assert sorted(edges) == ["BROADCAST", "REBALANCE"]
+    cuts = []
+    options = CheckpointPlan(storage.uri, overtake_after=0)
+    task = Task(
+        plan, TaskId(1, 0), TaskSettings(checkpoints=options), ManualClock(0), lambda report: None, deliver=cuts.append
+    )
+    task.open()
+
+    def receive(label, kind, number=0, payload=b""):
+        task.receive(pack(kind, edges[label].id, 0, 0, 0, number, 0.0) + payload)
+
+    receive("REBALANCE", Kind.BARRIER, 1, OVERTAKES)
+    for label in ("REBALANCE", "BROADCAST"):
+        receive(label, Kind.WATERMARK, MAX_WATERMARK)
+        receive(label, Kind.END)
+    while task.work:
+        task.step()
+
+    assert task.finished
+    assert [each.final for each in cuts] == [False, True]
+    assert cuts[0].checkpoint == 1
 
 
 def test_who_had_ended_keeps_its_state_for_later_checkpoints(storage):

@@ -200,6 +200,7 @@ class Barriers:
         """Cut every vertex for the last time, now that all have ended; ``None`` without checkpoints."""
         if self._snapshots is None:
             return None
+        self.hand_in()  # the end of a channel may have been all that a cut waited for
         checkpoint = self._snapshots.last
         for hosted in self._hosted.values():
             self._snapshots.cut(hosted.chain, checkpoint, final=True)
