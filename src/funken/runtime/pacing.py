@@ -21,20 +21,26 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from math import expm1
 
+# All in seconds, unless they say something else.
 _LONGEST_PAUSE = 0.25
-_SEEN = 0.1  # reports over so long tell a rate
+_SEEN = 0.1
+"""Reports over at least so long tell how fast records come through."""
 _MEMORY = 1.0
-_GROWTH = 0.2
-_FORGOTTEN = 1.5
-_QUANTUM, _LOOK_AGAIN = 0.01, 0.02
+"""What came through before that does not count."""
 _SLACK = 0.05
+"""How much more may be in flight than the target and the least age: a window is as old as the report it is made of."""
+_GROWTH, _FORGOTTEN = 0.2, 1.5
+"""A window of which nothing is heard grows e-fold in the first time, and is dropped after the second."""
+_QUANTUM, _LOOK_AGAIN = 0.01, 0.02
+"""Sources read on when the first time's worth of records may be read, and look whether at least as often as the second."""
 _FIRST_RECORDS, _FIRST_RATE, _FIRST_GROWTH = 100, 5_000.0, 0.1
-_KEPT = 16_384
-_COARSE = 0.001
+"""The window at the beginning: records, records per second, e-fold in so long."""
+_KEPT, _COARSE = 16_384, 0.001
+"""How many moments are remembered, and how far they are apart: it has to reach back to the oldest record in flight."""
 
-_FIRST_PATIENCE, _MOST_PATIENCE = 0.0005, 0.005
-_NO_PATIENCE = 0.0001
+_FIRST_PATIENCE, _MOST_PATIENCE, _NO_PATIENCE = 0.0005, 0.005, 0.0001
 _DOUBLED, _LOST, _LEFT = 0.1, 1.0, 0.95
+"""Patience doubles at most once in the first time, and after each of the second without reports so much of it is left."""
 
 
 @dataclass(slots=True)
