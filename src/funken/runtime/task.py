@@ -328,9 +328,8 @@ class Task:
 
     def _send_all(self) -> None:
         """The sources wait until what they sent has been handled: none of it may wait for a block to fill."""
+        self.flush()
         with self._guard():
-            for hosted in self.hosted.values():
-                hosted.chain.flush()
             self._flushing.let_go()
         if self.outbox:
             self._flushing.press()
