@@ -120,8 +120,9 @@ nexmark: setup ## the Nexmark queries, checked with DuckDB, then measured: QUERY
 	@$(BIN)/python -W ignore benchmarks/nexmark/run.py --query '$(QUERY)' --mode '$(MODE)' $(if $(EVENTS),--events $(EVENTS)) \
 	  $(if $(SECONDS),--seconds $(SECONDS)) $(if $(DOCS),--docs)
 
-chaos: setup ## kill workers and the driver of a job on Spark, and compare what it wrote with what it should have
-	@$(BIN)/python -W ignore benchmarks/chaos.py
+CHAOS ?=
+chaos: setup ## attack a job on Spark in every way, and compare what it wrote with what it should have: CHAOS='--rounds 2 --only worker'
+	@$(BIN)/python -W ignore benchmarks/chaos $(CHAOS)
 
 SEEDS ?= 10000
 FIRST_SEED ?= 0

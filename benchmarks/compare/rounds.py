@@ -32,7 +32,7 @@ Run = dict[str, Any]
 
 def commit() -> str:
     """Return the newest commit of what is measured, with a ``+`` if the working tree differs from it."""
-    paths = ["src", "benchmarks/compare", "benchmarks/chaos.py", "benchmarks/async_enrichment.py"]
+    paths = ["src", "benchmarks/compare", "benchmarks/chaos", "benchmarks/async_enrichment.py"]
 
     def git(*command: str) -> str:
         done = subprocess.run(
