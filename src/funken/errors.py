@@ -16,7 +16,8 @@
         RecordNotPicklable      a record cannot travel to another task
         SourceNotReadable       a path or address that cannot be read
         SinkNotWritable
-        TaskLost                a worker process ended without a word
+        TaskLost                a worker process ended without a word, or is silent
+        MessageTooLarge         a report or an order has more bytes than the control connection carries
       JobCancelled              the result of a job that was cancelled was asked for
       StateError                state was used where, or as, it may not be
         StateNotKeyed           keyed state without a key
@@ -135,7 +136,11 @@ class SinkNotWritable(JobExecutionError):
 
 
 class TaskLost(JobExecutionError):
-    """A worker process ended without saying why."""
+    """A worker process ended without saying why, or sends no heartbeat."""
+
+
+class MessageTooLarge(JobExecutionError):
+    """A message between the driver and a task has more bytes than the control connection carries."""
 
 
 class JobCancelled(FunkenError):

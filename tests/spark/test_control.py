@@ -113,7 +113,7 @@ def test_a_peer_without_the_key_is_not_heard(server, master):
     with pytest.raises((AuthenticationError, EOFError, OSError)):
         ControlClient(server.address, b"x" * 32)
     with socket.create_connection(server.address, BOUND) as peer:
-        peer.sendall(b"\x00\x00\x00\x10garbage garbage!")
+        peer.sendall(b"\x00\x00\x00\x10garbage garbage!" * 4)
         peer.settimeout(BOUND)
         with contextlib.suppress(ConnectionError):
             while peer.recv(1000):

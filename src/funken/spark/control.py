@@ -1,33 +1,55 @@
 """The control connection: one authenticated TCP connection per task, reports up, orders down.
 
 The driver listens on loopback, or for a cluster on the address that Spark's driver uses. A peer must prove that it
-knows the job's random key before a byte of it is unpickled; the key travels in the task closure, by Spark's own
-channels, and is never logged.
+knows the job's random key before a byte of it is unpickled (``handshake.py``), and costs next to nothing until then
+(``acceptor.py``). The key travels in the task closure, by Spark's own channels, and is never logged.
+
+The driver has one thread per authenticated connection, which reads and handles its reports. Orders to one worker never
+wait for another worker.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import random
 import secrets
 import signal
 import socket
-import struct
 import threading
+import time
 import traceback
 from collections.abc import Callable
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
-from typing import Any
 
-from funken.errors import JobExecutionError, TaskLost
+from funken.errors import JobExecutionError, MessageTooLarge, TaskLost
 from funken.runtime.master import JobMaster
 from funken.runtime.messages import Failed, Finished, Opening, Order, Report, Started, TaskId
+from funken.spark.acceptor import HANDSHAKE_SECONDS, Acceptor
+from funken.spark.channel import Channel, HungUp
+from funken.spark.handshake import authenticate
+from funken.timing.clock import SystemClock
 
 Address = tuple[str, int]
 
 _LINGER_SECONDS = 1.0
 _SEND_SECONDS = 10.0
+_CONNECT_SECONDS = 60.0
+_RETRY_SECONDS = 0.05, 2.0
+
+
+class _Worker:
+    """What the driver knows of one authenticated connection; ``over``: its last report has come."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.opening: Opening | None = None
+        self.over = False
+
+    @property
+    def local_pid(self) -> int | None:
+        """Its process id, if it is known and of this machine."""
+        opening = self.opening
+        return opening.pid if opening and opening.pid and opening.host == socket.gethostname() else None
 
 
 class ControlServer:
@@ -36,146 +58,127 @@ class ControlServer:
     def __init__(self, master: JobMaster, host: str = "127.0.0.1", bind: str | None = None) -> None:
         self.authkey = secrets.token_bytes(32)
         self._master = master
-        self._listener = Listener((bind or host, 0), family="AF_INET", backlog=256)
-        self._bound: Address = self._listener.address
-        self.address: Address = (host, self._bound[1])
-        self._connections: dict[TaskId, Connection] = {}
-        self._newest: dict[TaskId, Any] = {}
-        self._lock = threading.Lock()
         self._closing = False
-        self._gone = threading.Condition()
-        self._served: dict[Any, Opening | None] = {}
-        threading.Thread(target=self._accept, name="funken-control", daemon=True).start()
+        #: guards all of these; notified when a worker has hung up
+        self._changed = threading.Condition()
+        self._workers: set[_Worker] = set()
+        self._newest: dict[TaskId, _Worker] = {}
+        self._started: dict[TaskId, _Worker] = {}
+        self._acceptor = Acceptor((bind or host, 0), self.authkey, self._admit)
+        self.address: Address = (host, self._acceptor.address[1])
 
-    def _accept(self) -> None:
-        while not self._closing:
-            try:
-                connection = self._listener.accept()
-            except OSError:
-                continue
-            threading.Thread(target=self._serve, args=(connection,), name="funken-task", daemon=True).start()
-
-    def _serve(self, connection: Any) -> None:
-        with self._gone:
-            self._served[connection] = None
+    def _admit(self, connection: socket.socket) -> None:
+        """Take an authenticated connection."""
+        channel = Channel(connection)
+        channel.bound_sending(_SEND_SECONDS)
+        worker = _Worker(channel)
+        thread = threading.Thread(target=self._serve, args=(worker,), name="funken-task", daemon=True)
+        with self._changed:
+            self._workers.add(worker)
             if self._closing:
-                _hang_up(connection, socket.SHUT_RDWR)
+                channel.hang_up()
         try:
-            deliver_challenge(connection, self.authkey)
-            answer_challenge(connection, self.authkey)
-            with self._gone:
-                self._served[connection] = Opening(TaskId(-1, -1))  # until it says which
-            self._listen_to(connection)
-        except (AuthenticationError, EOFError, OSError):
-            return
-        finally:
-            with self._gone:
-                del self._served[connection]
-                connection.close()
-                self._gone.notify_all()
+            thread.start()
+        except RuntimeError:
+            self._forget(worker)
+            raise
 
-    def _listen_to(self, connection: Any) -> None:
+    def _serve(self, worker: _Worker) -> None:
+        try:
+            self._listen_to(worker)
+        finally:
+            self._forget(worker)
+
+    def _forget(self, worker: _Worker) -> None:
+        worker.channel.close()
+        with self._changed:
+            self._workers.discard(worker)
+            self._changed.notify_all()
+
+    def _listen_to(self, worker: _Worker) -> None:
         """Hand on what a task reports; what goes wrong here fails the job, it must not end in this thread."""
         task: TaskId | None = None
-        over = False
         while True:
             try:
-                report: Report = connection.recv()
-            except (EOFError, OSError):
-                replaced = task is not None and self._newest.get(task, connection) is not connection
-                if task is not None and not over and not replaced and not self._closing:
+                report: Report = worker.channel.receive()
+            except HungUp:
+                replaced = task is not None and self._newest.get(task, worker) is not worker
+                if task is not None and not worker.over and not replaced and not self._closing:
                     self._master.handle(Failed(task, error=_lost(task), secondary=True))
+                return
+            except MessageTooLarge as error:
+                self._master.fail(error)
                 return
             except Exception as error:  # noqa: BLE001 - whatever unpickling what users report may raise
                 self._master.fail(_not_handled("a task", error))
                 return
             task = report.task
             if isinstance(report, Opening):
-                with self._gone:
-                    self._served[connection] = report
-                    before, self._newest[task] = self._newest.get(task), connection
-                    if before in self._served:  # Spark has started the task again: who ran it is not heard any more
-                        _hang_up(before, socket.SHUT_RDWR)
-            if self._newest.get(task, connection) is not connection:
+                self._opened(worker, report)
+            if self._newest.get(task, worker) is not worker:
                 return
             if self._closing:
                 continue  # only its end is still of interest
             if isinstance(report, Started):
-                _bound_sending(connection)
-                with self._lock:
-                    self._connections[task] = connection
-            over = over or isinstance(report, Finished | Failed)
+                with self._changed:
+                    self._started[task] = worker
+            worker.over = worker.over or isinstance(report, Finished | Failed)
             try:
-                orders = self._master.handle(report)
+                for target, order in self._master.handle(report):
+                    self.tell(target, order)
             except Exception as error:  # noqa: BLE001 - a source's enumerator, or printing, may raise anything
                 self._master.fail(error if isinstance(error, JobExecutionError) else _not_handled(str(task), error))
                 return
-            for target, order in orders:
-                self.tell(target, order)
+
+    def _opened(self, worker: _Worker, opening: Opening) -> None:
+        with self._changed:
+            worker.opening = opening
+            before, self._newest[opening.task] = self._newest.get(opening.task), worker
+        if before is not None and before is not worker:
+            before.channel.hang_up()  # Spark has started the task again: who ran it is not heard any more
 
     def tell(self, task: TaskId, order: Order) -> None:
         """Send an order; a task that is gone gets none, and one that reads none for long is lost."""
-        with self._lock:
-            connection = self._connections.get(task)
-            if connection is None:
-                return
-            try:
-                connection.send(order)
-                return
-            except OSError as error:
-                self._connections.pop(task, None)
-                if not isinstance(error, BlockingIOError):
-                    return
-        # Without the lock: the master has one of its own, under which others may wait for this one.
-        self._master.handle(Failed(task, error=_deaf(task)))
-        _hang_up(connection, socket.SHUT_RDWR)  # what was sent of the order is no order
+        with self._changed:
+            worker = self._started.get(task)
+        if worker is None:
+            return
+        try:
+            worker.channel.send(order)
+        except OSError as error:
+            with self._changed:
+                if self._started.get(task) is worker:
+                    del self._started[task]
+            if isinstance(error, BlockingIOError):
+                self._master.handle(Failed(task, error=_deaf(task)))
+                worker.channel.hang_up()  # what was sent of the order is no order
 
     def wait_gone(self, seconds: float) -> bool:
         """Wait until every task has hung up; tell whether that happened in time."""
-        with self._gone:
-            return self._gone.wait_for(lambda: not self._served, seconds)
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._workers, seconds)
 
     def kill_local(self) -> None:
         """Kill the workers on this machine that have not hung up: code that keeps the interpreter's lock hears nothing."""
-        here = socket.gethostname()
-        with self._gone:
-            left = [
-                opening.pid for opening in self._served.values() if opening and opening.pid and opening.host == here
-            ]
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        with self._changed:
+            left = list(self._workers)
+        for worker in left:
+            _kill(worker)
 
     def close(self) -> None:
         """Stop listening and hang up: a task hears it, ends, and hangs up too; who is no task yet is not waited for."""
-        with self._gone:
+        with self._changed:
             self._closing = True
-            for connection, opening in self._served.items():
-                _hang_up(connection, socket.SHUT_WR if opening else socket.SHUT_RDWR)
-        # A blocked accept() is woken by a connection; closing the socket alone would leave it waiting.
-        with contextlib.suppress(OSError):
-            socket.create_connection(self._bound, 1).close()
-        self._listener.close()
+            workers = list(self._workers)
+        self._acceptor.close()
+        for worker in workers:
+            worker.channel.hang_up(socket.SHUT_WR)
 
 
-def _hang_up(connection: Any, how: int) -> None:
-    """End a connection, or our half, so that a thread that reads it notices: closing the descriptor would not wake it."""
-    try:
-        duplicate = socket.socket(fileno=os.dup(connection.fileno()))
-    except OSError:
-        return
-    with duplicate:
-        try:
-            duplicate.shutdown(how)
-        except OSError:
-            return
-
-
-def _bound_sending(connection: Any) -> None:
-    """Let a send that nobody reads fail after a while; reading is not bounded."""
-    bound = struct.pack("ll", int(_SEND_SECONDS), int(_SEND_SECONDS % 1 * 1e6))
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
-        duplicate.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, bound)
+def _kill(worker: _Worker) -> None:
+    if worker.local_pid is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker.local_pid, signal.SIGKILL)
 
 
 def _deaf(task: TaskId) -> TaskLost:
@@ -202,17 +205,18 @@ def _not_handled(who: str, error: Exception) -> JobExecutionError:
 
 
 class ControlClient:
-    """A task's side; ``send`` may be called from several threads."""
+    """A task's side; ``send`` may be called from several threads.
+
+    Raises ``AuthenticationError`` if one of the two does not know the key, ``TaskLost`` if the driver cannot be reached.
+    """
 
     def __init__(self, address: Address, authkey: bytes) -> None:
-        self._connection = Client(address, authkey=authkey)
-        self._lock = threading.Lock()
+        self._channel = Channel(_connect(address, authkey))
         self._listener: threading.Thread | None = None
 
     def send(self, report: Report) -> None:
         """Send a report; waits if the driver is slow to read."""
-        with self._lock:
-            self._connection.send(report)
+        self._channel.send(report)
 
     def listen(self, take: Callable[[Order | Exception | None], None]) -> None:
         """Hand every order to ``take`` in a thread of its own, for one that does not unpickle why; ``None`` at the end."""
@@ -221,8 +225,8 @@ class ControlClient:
             order: Order | Exception | None
             while True:
                 try:
-                    order = self._connection.recv()
-                except (EOFError, OSError):
+                    order = self._channel.receive()
+                except HungUp:
                     order = None
                 except Exception as error:  # noqa: BLE001 - whatever unpickling a user's split may raise
                     order = error
@@ -235,8 +239,37 @@ class ControlClient:
 
     def close(self) -> None:
         """Hang up, once the driver has read what was sent: to close with an order unread would reset the connection."""
-        _hang_up(self._connection, socket.SHUT_WR)
+        self._channel.hang_up(socket.SHUT_WR)
         if self._listener is not None:
             self._listener.join(_LINGER_SECONDS)
-        _hang_up(self._connection, socket.SHUT_RDWR)
-        self._connection.close()
+        self._channel.close()
+
+
+def _connect(address: Address, authkey: bytes) -> socket.socket:
+    """Return an authenticated connection; a driver that drops it in the handshake has too many, and is asked again."""
+    now = SystemClock().monotonic
+    limit = now() + _CONNECT_SECONDS
+    pause, longest = _RETRY_SECONDS
+    while True:
+        try:
+            return _connect_once(address, authkey, min(limit, now() + HANDSHAKE_SECONDS))
+        except OSError as error:
+            if isinstance(error, ConnectionRefusedError) or now() + pause >= limit:
+                raise TaskLost(
+                    f"the driver cannot be reached at {address[0]}:{address[1]}: {error}. Is the job over? Can this machine "
+                    "connect to the driver's (spark.driver.host)?"
+                ) from error
+        time.sleep(pause * random.uniform(0.5, 1.0))
+        pause = min(2 * pause, longest)
+
+
+def _connect_once(address: Address, authkey: bytes, deadline: float) -> socket.socket:
+    now = SystemClock().monotonic
+    connection = socket.create_connection(address, max(deadline - now(), 0.001))
+    try:
+        authenticate(connection, authkey, lambda: deadline - now())
+        connection.settimeout(None)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
