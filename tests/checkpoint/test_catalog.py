@@ -3,7 +3,7 @@
 import pytest
 
 from funken.checkpoint.blobs import SubtaskState
-from funken.checkpoint.catalog import OWNER, Catalog, latest, open_checkpoint
+from funken.checkpoint.catalog import COMPLETED, OWNER, Catalog, latest, open_checkpoint
 from funken.checkpoint.events import Kind
 from funken.checkpoint.lineage import Lineage, SnapshotOptions
 from funken.checkpoint.manifest import Manifest, OperatorEntry
@@ -41,7 +41,9 @@ class Job:
 
     def names(self):
         """For which checkpoints there is something, of their own and shared."""
-        parts = [name.replace("/", "-").split("-")[:2] for name in self.storage.sizes() if name != OWNER]
+        parts = [
+            name.replace("/", "-").split("-")[:2] for name in self.storage.sizes() if name not in (OWNER, COMPLETED)
+        ]
         return sorted({f"{kind} {number}" for kind, number in parts})
 
 
@@ -109,7 +111,7 @@ def test_what_turns_out_to_be_broken_while_it_is_read_is_not_used_again(job):
 def test_a_checkpoint_of_a_newer_version_is_not_passed_over(job):
     job.complete(1, a=1)
     name = "chk-1/_metadata"
-    job.storage.files[name] = job.storage.files[name].replace(b'"version":1', b'"version":9')
+    job.storage.files[name] = job.storage.files[name].replace(b'"version":1', b'"version":9')  # of both
     with pytest.raises(CheckpointIncompatible, match="format 9"):
         again(job.storage)
 
@@ -230,6 +232,73 @@ def test_a_refused_checkpoint_is_not_used_and_its_files_stay(job):
         job.catalog.latest()
 
 
+def test_a_refused_checkpoint_goes_when_all_that_are_kept_are_newer(job):
+    job.complete(1, a=1)
+    job.complete(2, b=2)
+    job.storage.files["chk-2/_metadata"] = b"{}"
+    job.catalog = again(job.storage)
+    job.complete(3, c=3)
+    assert 2 in again(job.storage).refused
+
+    job.catalog.prune(1)
+
+    assert "chk 2" not in job.names()
+    assert again(job.storage, check_contents=True).refused == {}
+    assert again(job.storage).latest() == job.manifest(3)
+
+
+@pytest.mark.parametrize("found", ["when the driver starts", "while it is read"])
+def test_with_the_last_usable_checkpoint_the_refused_ones_go_and_the_next_job_begins_anew(job, found):
+    job.complete(1, a=1)
+    job.complete(2, b=2)
+    if found == "when the driver starts":
+        job.storage.files["chk-2/_metadata"] = b""
+        job.catalog = again(job.storage)
+    else:
+        job.catalog.refuse(2, "key group 4 is not what was written")
+
+    job.catalog.prune(1)
+    job.catalog.sweep()
+
+    assert job.names() == []
+    assert again(job.storage).latest() is None
+
+
+def test_where_all_manifests_are_gone_no_job_begins_at_zero(job):
+    job.complete(1, a=1)
+    job.complete(2, b=2)
+    for name in ("chk-1/_metadata", "chk-2/_metadata"):
+        del job.storage.files[name]
+    names = job.names()
+
+    catalog = again(job.storage)
+    with pytest.raises(CheckpointCorrupted, match=r"no manifest .* is left\. .* remove memory"):
+        catalog.latest()
+    catalog.sweep()
+
+    assert job.names() == names
+
+
+def test_a_folder_says_that_it_has_had_a_complete_checkpoint_until_the_last_is_deleted(job):
+    job.snapshot(1, a=1)
+    assert COMPLETED not in job.storage.sizes()
+    job.complete(1, a=1)
+    job.complete(2, b=2)
+    job.catalog.prune(1)
+    assert COMPLETED in job.storage.sizes()
+    job.catalog.prune(2)
+    assert COMPLETED not in job.storage.sizes()
+    assert again(job.storage).latest() is None
+
+
+def test_if_that_cannot_be_written_the_checkpoint_counts_nevertheless(job):
+    job.storage.faults = planned(("write", COMPLETED, Fault.ERROR))
+    job.complete(1, a=1)
+    assert again(job.storage).latest() == job.manifest(1)
+    job.complete(2, b=2)
+    assert COMPLETED in job.storage.sizes()
+
+
 def test_a_manifest_is_never_replaced(job):
     job.complete(1, a=1)
     job.snapshot(1, a=2)
@@ -257,7 +326,7 @@ def test_what_is_merged_away_goes_with_the_last_that_names_it():
             job.catalog.prune(checkpoint - 2)
         assert again(job.storage, check_contents=True).refused == {}
         named = set.union(*(set(job.manifest(number).files) for number in job.catalog.complete))
-        assert {name for name in job.storage.sizes() if not name.endswith("_metadata")} == named
+        assert {name for name in job.storage.sizes() if not name.endswith("_metadata")} == named | {COMPLETED}
 
 
 def test_an_aborted_checkpoint_leaves_only_what_its_successor_may_name(job):
@@ -301,6 +370,7 @@ def test_between_attempts_everything_goes_that_nobody_names(job):
         job.storage.write(name, b"x")
     job.catalog.sweep()
     assert {name for name in job.storage.sizes() if name not in job.manifest(3).files} == {
+        COMPLETED,
         "chk-3/_metadata",
         "chk-5/under-way",
         "strange",

@@ -448,5 +448,5 @@ def test_a_driver_does_not_begin_anew_if_there_are_checkpoints_it_cannot_use():
     world.files["job/x"] = b""
     for name in [name for name in world.files if name.endswith("_metadata")]:
         world.files[name] = b"{}"
-    with pytest.raises(CheckpointCorrupted, match="To begin anew, remove that folder"):
+    with pytest.raises(CheckpointCorrupted, match="to begin anew, remove "):
         world.start_driver()

@@ -1,5 +1,6 @@
 """State in RocksDB and state in memory are the same state: through checkpoints, savepoints, and from one to the other."""
 
+import json
 import os
 import pickle
 
@@ -151,7 +152,12 @@ class Job:
         handles = [subtask.lineage.write(subtask.cut(checkpoint), self.storage, savepoint) for subtask in self.subtasks]
         kind = Kind.CHECKPOINT if savepoint is None else Kind.SAVEPOINT
         entry = OperatorEntry(
-            "op", "op", self.parallelism, GROUPS, True, tuple(handle_from_json(handle_to_json(h)) for h in handles)
+            "op",
+            "op",
+            self.parallelism,
+            GROUPS,
+            True,
+            tuple(handle_from_json(json.loads(json.dumps(handle_to_json(h)))) for h in handles),
         )
         found = Found(Manifest("job", "job", checkpoint, kind, 0, (entry,)), savepoint or self.storage)
         found = Found(Manifest.from_bytes(found.manifest.to_bytes(), "here"), found.root)

@@ -26,18 +26,21 @@ EXPECTED = Counter(f"{key} {n}" for key in range(10) for n in range(1, COUNT // 
 
 
 class Breaks(MapFunction):
-    """Raises once a folder has two checkpoints, if one is named."""
+    """Raises once a folder has two checkpoints above a number, if a folder is named."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, above):
         self.folder = folder
+        self.above = above
 
     def map(self, value):
-        if self.folder and value % 100 == 0 and len([*Path(self.folder).glob("job/chk-*/_metadata")]) > 1:
-            raise RuntimeError("as planned")
+        if self.folder and value % 100 == 0:
+            complete = [int(path.parent.name[4:]) for path in Path(self.folder).glob("job/chk-*/_metadata")]
+            if sum(number > self.above for number in complete) > 1:
+                raise RuntimeError("as planned")
         return value
 
 
-def program(environment, folder, rate=None, breaks=False, count=Count, **options):
+def program(environment, folder, rate=None, breaks=False, count=Count, above=0, **options):
     env = environment(
         {
             "execution.checkpointing.interval": "20 ms",
@@ -53,7 +56,7 @@ def program(environment, folder, rate=None, breaks=False, count=Count, **options
         DataGeneratorSource(lambda i: i, COUNT, rate), WatermarkStrategy.no_watermarks(), "numbers"
     ).uid("numbers")
     counts = (
-        numbers.map(Breaks(breaks and str(folder / "checkpoints")))
+        numbers.map(Breaks(breaks and str(folder / "checkpoints"), above))
         .key_by(lambda n: n % 10)
         .process(count())
         .uid("count")
@@ -122,12 +125,13 @@ def rot(folder, checkpoint):
         path.write_bytes(content)
 
 
-def crashed(environment, folder):
+def crashed(environment, folder, above=0, **options):
     """Leave a job that has failed, with two checkpoints, or three if one more was complete just then."""
     with pytest.raises(JobExecutionError, match="as planned"):
-        program(environment, folder, 3_000, breaks=True).execute()
-    assert len(kept(folder)) in (2, 3)
-    return sorted(kept(folder))
+        program(environment, folder, 3_000, breaks=True, above=above, **options).execute()
+    complete = sorted(number for number in kept(folder) if number > above)
+    assert len(complete) in (2, 3)
+    return complete
 
 
 @pytest.mark.ways("local")
@@ -155,6 +159,102 @@ def test_if_all_are_rotten_the_job_fails_and_they_stay(mode, environment, folder
         program(environment, folder).execute()
 
     assert {path for path in (folder / "checkpoints").rglob("*") if path.is_file()} >= files
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def flip_version(path):
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b'"version":1', b'"version":9', 1))
+    assert path.read_bytes() != content
+
+
+def flip_key_of_version(path):
+    path.write_bytes(path.read_bytes().replace(b'"version":', b'"verskon":'))
+
+
+DAMAGES = {
+    "manifest truncated": ("_metadata", truncate),
+    "manifest empty": ("_metadata", lambda path: path.write_bytes(b"")),
+    "manifest deleted": ("_metadata", Path.unlink),
+    "manifest flipped": ("_metadata", lambda path: path.write_bytes(path.read_bytes().replace(b"numbers", b"numbess"))),
+    "version flipped": ("_metadata", flip_version),
+    "version unreadable": ("_metadata", flip_key_of_version),
+    "part deleted": ("", Path.unlink),
+    "part truncated": ("", truncate),
+    "part flipped": ("", lambda path: path.write_bytes(path.read_bytes()[:-1] + b"!")),
+}
+
+
+def damage(folder, checkpoint, kind):
+    """Break a checkpoint: its manifest, or a file that no other checkpoint names."""
+    manifests = kept(folder)
+    name, change = DAMAGES[kind]
+    if name:
+        paths = [f"chk-{checkpoint}/{name}"]
+    else:
+        others = set().union(*(manifest.files for number, manifest in manifests.items() if number != checkpoint))
+        paths = sorted(manifests[checkpoint].files - others)
+    assert paths
+    for path in paths:
+        change(folder / "checkpoints" / "job" / path)
+
+
+def left(folder):
+    """Names in the job's folder, but for the claim of its driver."""
+    base = folder / "checkpoints" / "job"
+    return sorted(str(path.relative_to(base)) for path in base.rglob("*") if path.is_file() and path.name != "_owner")
+
+
+@pytest.mark.ways("local")
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_a_job_id_can_be_used_again_after_a_job_that_began_from_an_older_checkpoint_has_ended(
+    mode, environment, folder, kind
+):
+    newest = crashed(environment, folder)[-1]
+    damage(folder, newest, kind)
+
+    program(environment, folder).execute()
+
+    assert written(folder).keys() == EXPECTED.keys()
+    assert left(folder) == []
+    program(environment, folder).execute()
+
+
+@pytest.mark.ways("local")
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_what_a_job_completes_after_it_began_from_an_older_checkpoint_is_found(mode, environment, folder, kind):
+    newest = crashed(environment, folder)[-1]
+    damage(folder, newest, kind)
+    later = crashed(environment, folder, above=newest)
+    assert newest not in kept(folder)
+
+    found = Catalog(LocalStorage(str(folder / "checkpoints" / "job")))
+    found.scan()
+    assert found.latest().checkpoint == later[-1]
+    program(environment, folder).execute()
+
+    lines = written(folder)
+    assert lines.keys() == EXPECTED.keys() and set(lines.values()) <= {1, 2}
+    assert left(folder) == []
+
+
+@pytest.mark.ways("local")
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_if_all_checkpoints_are_damaged_no_job_begins_at_zero(mode, environment, folder, kind):
+    complete = crashed(environment, folder)
+    for checkpoint in complete:
+        damage(folder, checkpoint, kind)
+    files = left(folder)
+
+    with pytest.raises((CheckpointError, JobExecutionError), match="begin anew, remove") as raised:
+        program(environment, folder).execute()
+
+    assert str(folder / "checkpoints" / "job") in str(raised.value)
+    assert set(left(folder)) >= set(files)
+    assert set(written(folder).values()) == {1}, "only what the checkpoints had prepared was committed"
 
 
 @pytest.mark.ways("local")

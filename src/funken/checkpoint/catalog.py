@@ -5,6 +5,12 @@ shared blob goes only if it was written for a checkpoint that is not newer than 
 and none of the acknowledgements at hand names it (``lineage.py`` says why that is enough). What cannot be deleted is tried
 again later. The manifest of a checkpoint goes first, so that what is left of one is not taken for one.
 
+A refused checkpoint lives as long as a usable one of its age would: it is deleted when the oldest checkpoint kept is newer,
+or when the last usable one is deleted. While no usable one is there, and none has been deleted, nothing is.
+
+With the first complete checkpoint a driver writes ``_completed``, which is deleted before the last one. So a folder that has it
+and no manifest has lost its checkpoints, and no job begins at zero there.
+
 A driver that starts claims the folder. One that lost it to another stores and deletes nothing any more; a manifest that it
 wrote in that very moment is not its own to commit, and stays for the other to find.
 
@@ -29,6 +35,7 @@ from funken.ids import CheckpointId
 logger = logging.getLogger(__name__)
 
 OWNER = "_owner"
+COMPLETED = "_completed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,8 @@ class Catalog:
     _kept: dict[CheckpointId, frozenset[str]] = field(default_factory=dict)
     _claim: bytes = b""
     _replaced: bool = False
+    #: whether ``_completed`` is there
+    _marked: bool = False
 
     # ---- what is there
 
@@ -69,6 +78,7 @@ class Catalog:
         """
         sizes = self.storage.sizes()
         self.complete, self.refused = {}, {}
+        self._marked = COMPLETED in sizes
         traces = {label for name in sizes if (label := _label(name)) is not None}
         self.next_id = CheckpointId(max(traces, default=0) + 1)
         for checkpoint in sorted(traces):
@@ -85,13 +95,19 @@ class Catalog:
                 self.complete[checkpoint] = manifest
 
     def latest(self) -> Manifest | None:
-        """Return the newest complete checkpoint; raises ``CheckpointCorrupted`` if there are some, but none to use."""
+        """Return the newest complete checkpoint; raises ``CheckpointCorrupted`` if there were some, but none to use."""
         if self.complete:
             return self.complete[max(self.complete)]
         if self.refused:
             raise CheckpointCorrupted(
-                f"none of the checkpoints in {self.storage.uri} can be used: {' '.join(self.refused.values())} To begin "
-                "anew, remove that folder."
+                f"none of the checkpoints in {self.storage.uri} can be used: {' '.join(self.refused.values())} Put back "
+                f"what is missing, start from a savepoint with another job id, or, to begin anew, remove {self.storage.uri}."
+            )
+        if self._marked:
+            raise CheckpointCorrupted(
+                f"there were complete checkpoints in {self.storage.uri}, but no manifest (chk-<number>/{METADATA}) is left. "
+                "Put them back, start from a savepoint with another job id, or, to begin anew, remove "
+                f"{self.storage.uri}."
             )
         return None
 
@@ -141,16 +157,43 @@ class Catalog:
                 self._unsure.add(folder)
             raise
         self.complete[manifest.checkpoint] = manifest
+        self._mark(manifest.checkpoint)
         self._clear_left_over()
 
+    def _mark(self, checkpoint: CheckpointId) -> None:
+        if self._marked:
+            return
+        try:
+            self.storage.write(COMPLETED, str(checkpoint).encode())
+        except StorageFailed as error:
+            logger.warning("it is not noted that checkpoint %d is complete: %s", checkpoint, error)
+        else:
+            self._marked = True
+
+    def _unmark(self) -> None:
+        try:
+            self.storage.delete(COMPLETED)
+        except StorageFailed as error:
+            logger.warning("%s/%s stays, and has to be removed before a job can begin anew there: %s",
+                           self.storage.uri, COMPLETED, error)  # fmt: skip
+        else:
+            self._marked = False
+
     def prune(self, checkpoint: CheckpointId) -> None:
-        """Delete a complete checkpoint, except for what others name."""
+        """Delete a complete checkpoint, except for what others name, and refused ones that are not newer than the rest."""
         if not self._may_delete():
             return
         manifest = self.complete.pop(checkpoint, None)
-        if manifest is not None:
-            self._left_over |= {name for name in manifest.files if name.startswith(f"{SHARED}/")}
-        self._delete(folder_of(checkpoint))
+        files = frozenset[str]() if manifest is None else manifest.files
+        outlived = [refused for refused in self.refused if not self.complete or refused < min(self.complete)]
+        for refused in outlived:
+            del self.refused[refused]
+            files |= self._kept.pop(refused, frozenset())
+        self._left_over |= {name for name in files if name.startswith(f"{SHARED}/")}
+        if not self.complete:
+            self._unmark()
+        for doomed in (*outlived, checkpoint):
+            self._delete(folder_of(doomed))
         self._clear_left_over()
 
     def discard(self, handles: Iterable[SubtaskHandle]) -> None:
@@ -179,7 +222,7 @@ class Catalog:
 
         Where there are checkpoints and none can be used, someone has to look, and nothing is deleted.
         """
-        if self.refused and not self.complete:
+        if (self.refused or self._marked) and not self.complete:
             return
         oldest, kept, doomed = min(self.complete, default=self.next_id), self._named(), set[str]()
         try:

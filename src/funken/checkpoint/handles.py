@@ -14,6 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+from funken.checkpoint.fields import LARGEST, Fields, Malformed, as_list, as_number, as_text
+from funken.state.descriptors import StateKind
+
 INFLIGHT = "inflight"
 """How the names of items begin that hold records in flight."""
 
@@ -29,6 +32,10 @@ class Spread(enum.Enum):
     COPY = "copy"  # all subtasks have the same: everybody gets one
     KEYED = "keyed"  # a list: everybody gets the elements of all, and drops those of keys that are not its own
     OWN = "own"  # of this subtask alone: cannot be dealt out
+
+
+_SPREADS = {spread.value: spread for spread in Spread}
+_KINDS = frozenset(kind.value for kind in StateKind)
 
 
 class GroupSegment(NamedTuple):
@@ -153,29 +160,60 @@ def _blob_to_json(blob: Blob) -> dict[str, Any]:
     return written
 
 
-def handle_from_json(entry: dict[str, Any]) -> SubtaskHandle:
-    """Read a handle; a malformed one raises ``KeyError``, ``TypeError`` or ``ValueError``."""
+def handle_from_json(entry: Any, path: str = "", max_parallelism: int = LARGEST) -> SubtaskHandle:
+    """Read a handle, which is at a path of its manifest; one that is not what it should be raises ``Malformed``."""
+    fields = Fields(entry, path)
     return SubtaskHandle(
-        parts=tuple(_blob(blob) for blob in entry.get("parts", ())),
-        own=_blob(entry["own"]) if "own" in entry else None,
-        states=entry.get("states", {}),
-        committables=base64.b64decode(entry.get("committables", "")),
-        finished=bool(entry.get("finished", False)),
-        files=tuple((str(name), _blob(blob)) for name, blob in entry.get("files", ())),
+        parts=tuple(_blob(blob, at, max_parallelism) for at, blob in fields.items("parts", [])),
+        own=_blob(fields.get("own"), fields.at("own"), max_parallelism) if "own" in fields else None,
+        states={name: _state(about, at) for at, name, about in fields.entries("states", {})},
+        committables=fields.content("committables", ""),
+        finished=fields.flag("finished", False),
+        files=tuple(_file(file, at, max_parallelism) for at, file in fields.items("files", [])),
     )
 
 
-def _blob(entry: dict[str, Any]) -> Blob:
-    name = str(entry["name"])
-    if name.startswith("/") or ".." in name.split("/"):
-        raise ValueError(f"the name {name!r} leads out of the checkpoint's folder")
-    return Blob(
-        name=name,
-        length=int(entry["length"]),
-        sha256=str(entry["sha256"]),
-        groups=tuple(GroupSegment(*map(int, segment)) for segment in entry.get("groups", ())),
-        items=tuple(
-            Item(str(name), Spread(spread), *map(int, numbers)) for name, spread, *numbers in entry.get("items", ())
-        ),
-        data=base64.b64decode(entry["data"]) if "data" in entry else None,
+def _state(about: Any, path: str) -> dict[str, Any]:
+    fields = Fields(about, path)
+    kind, ttl = fields.text("kind"), fields.get("ttl")
+    if kind not in _KINDS:
+        raise Malformed(f"{fields.at('kind')}: {kind[:60]!r} is no kind of state")
+    return {"kind": kind, "ttl": None if ttl is None else as_number(ttl, fields.at("ttl"))}
+
+
+def _file(file: Any, path: str, max_parallelism: int) -> NamedBlob:
+    name, blob = as_list(file, path, 2)
+    name = as_text(name, f"{path}[0]")
+    if not name or "/" in name or "\0" in name or name in (".", ".."):
+        raise Malformed(f"{path}[0]: {name[:60]!r} leads out of the folder of a database")
+    return name, _blob(blob, f"{path}[1]", max_parallelism)
+
+
+def _blob(entry: Any, path: str, max_parallelism: int) -> Blob:
+    fields = Fields(entry, path)
+    name, length = fields.text("name"), fields.number("length")
+    if name.startswith("/") or ".." in name.split("/") or "\0" in name:
+        raise Malformed(f"{fields.at('name')}: {name[:60]!r} leads out of the checkpoint's folder")
+    data = fields.content("data") if "data" in fields else None
+    if data is not None and len(data) != length:
+        raise Malformed(f"{fields.at('data')}: it has {len(data)} bytes instead of {length}")
+    if data is None and not name:
+        raise Malformed(f"{fields.at('name')}: it is empty, and there is no content either")
+    groups = tuple(
+        GroupSegment(*(as_number(number, at) for number in as_list(segment, at, 4)))
+        for at, segment in fields.items("groups", [])
     )
+    items = tuple(_item(item, at) for at, item in fields.items("items", []))
+    ends = [segment.offset + segment.length for segment in groups] + [item.offset + item.length for item in items]
+    if max(ends, default=0) > length:
+        raise Malformed(f"{path}: a segment ends at {max(ends)} of {length} bytes")
+    if any(segment.group >= max_parallelism for segment in groups):
+        raise Malformed(f"{path}: it has key groups beyond the maximum parallelism, {max_parallelism}")
+    return Blob(name, length, fields.text("sha256"), groups, items, data)
+
+
+def _item(item: Any, path: str) -> Item:
+    name, spread, *numbers = as_list(item, path, 6)
+    if as_text(spread, f"{path}[1]") not in _SPREADS:
+        raise Malformed(f"{path}[1]: it is none of {', '.join(_SPREADS)}")
+    return Item(as_text(name, f"{path}[0]"), _SPREADS[spread], *(as_number(number, path) for number in numbers))

@@ -7,7 +7,8 @@
     <dir>/savepoint-<short id>/_metadata   a savepoint; everything it needs is in its folder, which may be moved
 
 Names of blobs are relative to the job's folder, those of a savepoint to its own. The file says its format version and
-the SHA-256 of its body; one that is truncated, changed, or of a newer version is refused with the reason.
+the SHA-256 of its body, which says the version again; one that is truncated, changed, or of a newer version is refused with
+the reason. ``CheckpointCorrupted`` lets a job start from the checkpoint before it, ``CheckpointIncompatible`` does not.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from funken.checkpoint.events import Kind
+from funken.checkpoint.fields import LARGEST, Fields, Malformed, as_bytes, parse
 from funken.checkpoint.handles import Blob, SubtaskHandle, handle_from_json, handle_to_json
 from funken.errors import CheckpointCorrupted, CheckpointIncompatible
 from funken.ids import CheckpointId, Millis
@@ -28,6 +30,8 @@ VERSION = 2
 """The newest format that can be read; 2 has databases, and is written only where there is one."""
 
 FORMAT = "funken-checkpoint"
+_KINDS = {kind.value: kind for kind in Kind}
+
 METADATA = "_metadata"
 SHARED = "shared"
 
@@ -95,9 +99,10 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """Return the content of the manifest's file."""
-        body = _text(self._to_json())
         files = any(handle.files for operator in self.operators for handle in operator.subtasks)
-        head = _text({"format": FORMAT, "version": 2 if files else 1, "sha256": _digest(body)})
+        version = 2 if files else 1
+        body = _text(self._to_json() | {"version": version})
+        head = _text({"format": FORMAT, "version": version, "sha256": _digest(body)})
         return f'{head[:-1]},"body":{body}}}\n'.encode()
 
     def _to_json(self) -> dict[str, Any]:
@@ -116,30 +121,34 @@ class Manifest:
     def from_bytes(data: bytes, where: str) -> Manifest:
         """Read a manifest's file; ``where`` is for the error that says why it is refused."""
         try:
-            outer = json.loads(data)
-        except ValueError as error:
+            outer = Fields(parse(data))
+            kind, version = outer.get("format", ""), outer.get("version", None)
+            body = outer.get("body", None)
+            whole = _digest(_text(body)) == outer.get("sha256", "")
+        except (Malformed, RecursionError) as error:
             raise CheckpointCorrupted(
                 f"{where} is truncated or not the manifest of a checkpoint ({error}). Use the checkpoint before it."
             ) from error
-        if not isinstance(outer, dict) or outer.get("format") != FORMAT:
+        if kind != FORMAT:
             raise CheckpointCorrupted(f"{where} is not the manifest of a Funken checkpoint. Give the path of one.")
-        version = outer.get("version")
-        if not isinstance(version, int) or version > VERSION:
+        claimed = body.get("version", version) if isinstance(body, dict) else version
+        if type(version) is not int or (whole and claimed != version):
+            raise CheckpointCorrupted(
+                f"{where} is not what was written: its version is changed. Use the checkpoint before it."
+            )
+        if version > VERSION:
             raise CheckpointIncompatible(
                 f"{where} was written by a newer version of Funken (format {version}, this one reads up to {VERSION}). "
                 "Upgrade Funken, or use a checkpoint that an older version wrote."
             )
-        body = outer.get("body")
-        if _digest(_text(body)) != outer.get("sha256"):
+        if not whole:
             raise CheckpointCorrupted(
                 f"{where} is not what was written: its checksum does not fit. Use the checkpoint before it."
             )
         try:
-            return _manifest(body)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CheckpointCorrupted(
-                f"{where} lacks something that a manifest has ({type(error).__name__}: {error})."
-            ) from error
+            return _manifest(Fields(body, "body"))
+        except Malformed as error:
+            raise CheckpointCorrupted(f"{where} is malformed: field {error}. Use the checkpoint before it.") from error
 
 
 def _text(value: Any) -> str:
@@ -165,27 +174,31 @@ def _operator_to_json(operator: OperatorEntry) -> dict[str, Any]:
     }
 
 
-def _manifest(body: Any) -> Manifest:
+def _manifest(body: Fields) -> Manifest:
+    operators = tuple(_operator(entry, at) for at, entry in body.items("operators"))
+    ids = [operator.id for operator in operators]
+    if len(set(ids)) < len(ids):
+        raise Malformed(f"{body.at('operators')}: several have the same id")
+    kind = body.text("kind")
+    if kind not in _KINDS:
+        raise Malformed(f"{body.at('kind')}: {kind[:60]!r} is none of {', '.join(_KINDS)}")
     return Manifest(
-        job_id=str(body["job_id"]),
-        job_name=str(body["job_name"]),
-        checkpoint=CheckpointId(int(body["checkpoint"])),
-        kind=Kind(body["kind"]),
-        time=Millis(int(body["time"])),
-        operators=tuple(_operator(entry) for entry in body["operators"]),
-        enumerators={name: base64.b64decode(data) for name, data in body["enumerators"].items()},
+        job_id=body.text("job_id"),
+        job_name=body.text("job_name"),
+        checkpoint=CheckpointId(body.number("checkpoint")),
+        kind=_KINDS[kind],
+        time=Millis(body.number("time", least=-LARGEST)),
+        operators=operators,
+        enumerators={name: as_bytes(data, at) for at, name, data in body.entries("enumerators")},
     )
 
 
-def _operator(entry: dict[str, Any]) -> OperatorEntry:
-    operator = OperatorEntry(
-        id=str(entry["id"]),
-        name=str(entry["name"]),
-        parallelism=int(entry["parallelism"]),
-        max_parallelism=int(entry["max_parallelism"]),
-        uid=bool(entry["uid"]),
-        subtasks=tuple(handle_from_json(handle) for handle in entry["subtasks"]),
+def _operator(entry: Any, path: str) -> OperatorEntry:
+    fields = Fields(entry, path)
+    parallelism, max_parallelism = fields.number("parallelism"), fields.number("max_parallelism")
+    subtasks = tuple(handle_from_json(handle, at, max_parallelism) for at, handle in fields.items("subtasks"))
+    if len(subtasks) != parallelism:
+        raise Malformed(f"{fields.at('subtasks')}: it has {len(subtasks)} of {parallelism} subtasks")
+    return OperatorEntry(
+        fields.text("id"), fields.text("name"), parallelism, max_parallelism, fields.flag("uid"), subtasks
     )
-    if len(operator.subtasks) != operator.parallelism:
-        raise ValueError(f"operator {operator.name!r} has {len(operator.subtasks)} of {operator.parallelism} subtasks")
-    return operator
