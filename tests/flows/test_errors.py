@@ -68,7 +68,9 @@ def test_a_function_that_cannot_be_pickled(env):
     lock = threading.Lock()
     env.from_collection([1]).map(lambda number: lock).print()
 
-    fails(env, InvalidProgram, "the program cannot be sent to the workers", "lock", "create it in open()")
+    fails(
+        env, InvalidProgram, "the program cannot be sent to the workers: operator 'map':", "lock", "create it in open()"
+    )
 
 
 class Opaque:

@@ -22,9 +22,10 @@ from funken.config import Configuration
 from funken.connectors.rows import RowsSource
 from funken.errors import JobExecutionError
 from funken.operators.sink import CollectSink
+from funken.plan.serialization import portable
 from funken.runtime.checkpointing import JobCheckpoints
 from funken.runtime.inputs import Gate
-from funken.runtime.local import LocalLoop, portable
+from funken.runtime.local import LocalLoop
 from funken.timing.clock import SystemClock
 
 JOB = "ab" * 16

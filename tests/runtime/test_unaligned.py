@@ -25,9 +25,9 @@ from funken.checkpoint.restore import Target, plan_restore
 from funken.checkpoint.storage import mounted
 from funken.errors import CheckpointIncompatible, OperatorFailed
 from funken.ids import MAX_WATERMARK
+from funken.plan.serialization import portable
 from funken.runtime.inflight import OVERTAKES
 from funken.runtime.inputs import Gate
-from funken.runtime.local import portable
 from funken.runtime.messages import CheckpointAborted, Savepoint, TaskId, TriggerCheckpoint
 from funken.runtime.settings import TaskSettings
 from funken.runtime.snapshots import CheckpointPlan, write

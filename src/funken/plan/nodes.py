@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Any
 
 from funken.ids import OperatorId
 from funken.operators.base import OperatorSpec
 from funken.operators.calls import Call
+from funken.plan.serialization import by_itself
 
 
 @dataclass(frozen=True)
@@ -105,3 +107,7 @@ class Node:
     slot_sharing_group: str | None = None
     keyed: bool = False
     buffer_timeout: int | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the node by itself: operators share no function object."""
+        return by_itself(Node, f"operator {self.name!r}", vars(self))

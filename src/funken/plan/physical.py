@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from funken.errors import InvalidProgram
 from funken.ids import DEFAULT_MAX_PARALLELISM, EdgeId, OperatorId
 from funken.operators.source import SourceSpec
 from funken.plan.graph import StreamGraph
 from funken.plan.nodes import Chaining, Forward, Hash, Input, Node, Partitioning, Rebalance
+from funken.plan.serialization import by_itself
 
 DEFAULT_SLOT_SHARING_GROUP = "default"
 """The group of operators that neither name one nor take one over."""
@@ -44,6 +46,10 @@ class Edge:
     def local(self) -> bool:
         """Whether the edge stays within its task."""
         return self.source_level == self.target_level
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the edge by itself: its key selector is no operator's."""
+        return by_itself(Edge, f"the partitioning after operator {self.source_node}", vars(self))
 
 
 @dataclass(frozen=True)

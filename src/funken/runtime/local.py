@@ -18,7 +18,8 @@ import cloudpickle
 from funken import config
 from funken.checkpoint.storage import open_storage
 from funken.config import Configuration
-from funken.errors import InvalidProgram, JobExecutionError
+from funken.errors import JobExecutionError
+from funken.plan.serialization import portable
 from funken.runtime.job import Job
 from funken.runtime.messages import Order, Report, Started, TaskId
 from funken.runtime.snapshots import Cuts, report_of
@@ -27,17 +28,6 @@ from funken.timing.clock import Clock, SystemClock
 
 _IN_FLIGHT = 16
 _MEASURE_SECONDS = 0.5
-
-
-def portable(plan: Any) -> bytes:
-    """Pickle a plan; an error names what cannot travel."""
-    try:
-        return bytes(cloudpickle.dumps(plan))
-    except Exception as error:
-        raise InvalidProgram(
-            f"the program cannot be sent to the workers: {type(error).__name__}: {error}. A function refers to something "
-            "that cannot be pickled (a lock, an open file, a SparkSession?); create it in open() of a function object."
-        ) from error
 
 
 class LocalRunner:

@@ -28,7 +28,8 @@ from funken.errors import JobCancelled, JobExecutionError
 from funken.runtime.checkpointing import JobCheckpoints
 from funken.runtime.job import Job
 from funken.spark.session import settings_of
-from funken.spark.submit import BatchRunner, program_bytes_of, unless_gone
+from funken.spark.submit import BatchRunner, unless_gone
+from funken.spark.worker import program_bytes
 
 _BEAT_SECONDS = 0.1
 
@@ -43,7 +44,7 @@ class MicroBatchRunner(BatchRunner):
     def _run_and_clean_up(self, job: Job, given: Any) -> None:
         job.master.check()
         frame: DataFrame = job.frame
-        program = program_bytes_of(job)
+        program = program_bytes(job.plan)
         settings = CheckpointSettings.of(job.configuration)
         try:
             with _folder(settings) as folder:

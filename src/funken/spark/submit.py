@@ -25,7 +25,7 @@ from pyspark.sql import functions as sql
 from funken import config
 from funken.config import Configuration
 from funken.connectors.rows import RowsSource
-from funken.errors import InvalidProgram, JobExecutionError, TaskLost, TooFewTaskSlots
+from funken.errors import JobExecutionError, TaskLost, TooFewTaskSlots
 from funken.runtime.job import Job
 from funken.runtime.master import JobMaster
 from funken.spark.control import ControlServer
@@ -107,7 +107,7 @@ class SparkRunner:
 
     def _run_and_clean_up(self, job: Job, given: Any) -> None:
         job.master.check()
-        program = program_bytes_of(job)
+        program = program_bytes(job.plan)
         if job.frame is not None:
             with settings_of(job.frame.sparkSession):
                 self.run_in(job.frame.sparkSession, job, program)
@@ -211,17 +211,6 @@ def _stop_running() -> None:
 
 
 atexit.register(_stop_running)
-
-
-def program_bytes_of(job: Job) -> bytes:
-    """Pickle a job's plan; raise ``InvalidProgram`` if that is impossible."""
-    try:
-        return program_bytes(job.plan)
-    except Exception as error:
-        raise InvalidProgram(
-            f"the program cannot be sent to the workers: {type(error).__name__}: {error}. A function refers to something "
-            "that cannot be pickled (a lock, an open file, a SparkSession?); create it in open() of a function object."
-        ) from error
 
 
 class ContinuousRunner(SparkRunner):

@@ -28,6 +28,7 @@ from pyspark import TaskContext
 
 from funken.checkpoint.storage import open_storage
 from funken.errors import JobExecutionError, TaskLost
+from funken.plan.serialization import portable
 from funken.runtime.blame import failed
 from funken.runtime.messages import Opening, Order, Report, Started, TaskId
 from funken.runtime.settings import TaskSettings
@@ -80,7 +81,10 @@ def level_function(deployment: Deployment, level: int) -> Level:
 
 
 def program_bytes(plan: Any) -> bytes:
-    """Pickle a plan with the classes of ``__main__``, so that their instances can be pickled by reference."""
+    """Pickle a plan with the classes of ``__main__``, so that their instances can be pickled by reference.
+
+    Raises ``InvalidProgram`` if that is impossible.
+    """
     main = vars(sys.modules["__main__"])
     classes = {}
     for name, value in main.items():
@@ -90,7 +94,7 @@ def program_bytes(plan: Any) -> bytes:
             except Exception:  # noqa: BLE001 - a class that cannot travel is not needed there
                 continue
             classes[name] = value
-    return bytes(cloudpickle.dumps((plan, classes)))
+    return portable((plan, classes))
 
 
 def load_program(deployment: Deployment) -> Any:

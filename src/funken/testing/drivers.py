@@ -21,8 +21,8 @@ from funken.checkpoint.settings import CheckpointSettings
 from funken.checkpoint.steps import Policy
 from funken.errors import CheckpointError, JobExecutionError, StorageFailed, TaskLost
 from funken.ids import Millis
+from funken.plan.serialization import portable
 from funken.runtime.job import Job
-from funken.runtime.local import portable
 from funken.runtime.messages import Failed, Finished, NotSnapshotted, Order, Report, Snapshotted, Started, TaskId
 from funken.testing.attempts import Attempt, DriverDied, SimulatedCheckpoints
 from funken.testing.conditions import Conditions

@@ -14,7 +14,8 @@ from typing import Any
 from funken import DataStream
 from funken.config import duration_ms
 from funken.operators.sink import CollectSink
-from funken.runtime.local import LocalLoop, portable
+from funken.plan.serialization import portable
+from funken.runtime.local import LocalLoop
 from funken.timing.clock import ManualClock
 
 _RECORDS = "simulated"
