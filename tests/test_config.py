@@ -1,13 +1,14 @@
 """Options: known, checked when they are set, and explained when they are wrong."""
 
 from datetime import timedelta
+from importlib import resources
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from funken import config
-from funken.config import Configuration, duration_ms, options
+from funken import StreamExecutionEnvironment, config
+from funken.config import Configuration, duration_ms, flink, options
 from funken.errors import InvalidConfiguration
 
 
@@ -44,10 +45,88 @@ def test_an_unknown_option_is_refused_with_the_nearest_known_one():
         Configuration().set_string("wholly-different", "1")
 
 
-def test_options_of_flinks_own_runtime_are_kept_and_have_no_effect():
-    conf = Configuration({"taskmanager.memory.process.size": "4g"})
+KNOWN = sorted({name for option in options() for name in (option.key, *option.older)})
+WITHOUT_EFFECT = [(key, reason) for reason, keys in flink.groups() for key in keys]
+LETTERS = "abcdefghijklmnopqrstuvwxyz-."
 
-    assert conf.get_string("taskmanager.memory.process.size", "") == "4g"
+
+@given(st.sampled_from(KNOWN), st.data())
+def test_a_key_that_is_misspelt_by_one_edit_is_refused_with_the_right_one(key, data):
+    at = data.draw(st.integers(0, len(key) - 1))
+    letter = data.draw(st.sampled_from(LETTERS))
+    edit = data.draw(st.sampled_from(["insert", "delete", "replace"]))
+    misspelt = key[:at] + ("" if edit == "delete" else letter) + key[at + (edit != "insert") :]
+    assume(not flink.is_option(misspelt))
+
+    with pytest.raises(InvalidConfiguration) as refused:
+        Configuration({misspelt: "1"})
+
+    assert str(refused.value) == f"option {misspelt!r} is unknown. Did you mean {key!r}?"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "execution.checkpointing.intervall", "state.checkpoint.dir", "state.backend.typ", "restart-strategy.hope.strength",
+        "restart-strategy.fixed-delay.attempt", "python.fn-execution.bundle.sise", "taskmanager.numberOfSlots",
+        "jobmanager.memory.heap", "user.share", "io.tmp.dir", "metrics.latency.intervall", "high-availability.typ",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "put",
+    [
+        lambda key: Configuration({key: 1}),
+        lambda key: Configuration.from_dict({key: 1}),
+        lambda key: Configuration().set_string(key, "1"),
+        lambda key: Configuration().set_integer(key, 1),
+        lambda key: Configuration().add_all(Configuration({"parallelism.default": 1}), prefix=key + "."),
+    ],
+)
+def test_no_part_of_the_options_takes_any_key(key, put):
+    with pytest.raises(InvalidConfiguration, match=f"option '{key}.*' is unknown"):
+        put(key)
+
+
+def test_options_of_spark_are_set_in_its_session():
+    with pytest.raises(
+        InvalidConfiguration, match=r"'spark.executor.memory' is unknown. .*SparkSession.builder.config"
+    ):
+        Configuration({"spark.executor.memory": "4g"})
+
+
+def test_every_listed_option_of_flink_is_kept_with_a_warning_that_says_why():
+    assert len(WITHOUT_EFFECT) > 1000
+    for key, reason in WITHOUT_EFFECT:
+        name = key.replace("*", "any")
+        with pytest.warns(UserWarning, match="has no effect") as warned:
+            conf = Configuration().set_string(name, "x")
+        assert [str(w.message) for w in warned] == [f"option {name!r} has no effect here because {reason}."]
+        assert warned[0].filename == __file__
+        assert conf.get_string(name, "") == "x"
+
+
+def test_a_warning_is_given_once_and_names_the_line_that_set_the_option():
+    with pytest.warns(UserWarning) as warned:
+        conf = Configuration({"taskmanager.numberOfTaskSlots": 4})
+        conf = conf.copy().add_all(conf)
+        StreamExecutionEnvironment.create_local_environment(1, conf).configure(conf)
+
+    assert [w.filename for w in warned] == [__file__]
+
+
+def test_an_option_that_funken_has_is_not_said_to_have_no_effect():
+    for option in options():
+        Configuration({option.key: option.default})
+        assert flink.is_option(option.key)
+
+
+def test_the_list_of_flinks_options_is_sorted():
+    text = resources.files("funken.config").joinpath("flink_options.txt").read_text(encoding="utf-8")
+    groups = [[line for line in group.splitlines() if line[:1] != "#"] for group in text.split("\n\n")]
+    listed = [key for group in groups for key in group]
+
+    assert all(group == sorted(group) for group in groups)
+    assert len(listed) == len(set(listed))
 
 
 @pytest.mark.parametrize(
@@ -58,6 +137,30 @@ def test_options_of_flinks_own_runtime_are_kept_and_have_no_effect():
         ("execution.runtime-mode", "fast", "not one of streaming, batch, automatic"),
         ("pipeline.operator-chaining.enabled", "yes", "neither true nor false"),
         ("execution.buffer-timeout.interval", "soon", "no duration"),
+        ("execution.buffer-timeout.interval", -2, "-2 is not allowed; it must be 0 or more, or -1"),
+        ("execution.buffer-timeout.interval", float("inf"), "no duration"),
+        ("execution.checkpointing.interval", "-5 s", "'-5 s' is not allowed; it must be 0 or more, or -1"),
+        ("execution.checkpointing.interval", None, "no duration"),
+        ("execution.checkpointing.mode", "at_most_once", "not one of exactly_once, at_least_once"),
+        ("execution.checkpointing.timeout", 0, "0 is not allowed; it must be 1 or more"),
+        ("execution.checkpointing.max-concurrent-checkpoints", 0, "it must be 1 or more"),
+        ("execution.checkpointing.num-retained", 0, "it must be 1 or more"),
+        ("execution.checkpointing.dir", 5, "5 is no text"),
+        ("execution.checkpointing.data-inline-threshold", "-1", "no size"),
+        ("execution.block.records", 0, "it must be 1 or more"),
+        ("execution.block.records", 2.5, "no whole number"),
+        ("parallelism.default", 0, "it must be 1 or more, or -1"),
+        ("parallelism.default", None, "no whole number"),
+        ("pipeline.global-job-parameters", "a", "no mapping"),
+        ("pipeline.global-job-parameters", 5, "no mapping"),
+        ("pipeline.name", None, "no text"),
+        ("restart-strategy.type", "hope", "not one of none, fixed-delay, failure-rate, exponential-delay, default"),
+        ("restart-strategy.fixed-delay.attempts", -1, "it must be 0 or more"),
+        ("restart-strategy.exponential-delay.backoff-multiplier", 1.0, "it must be more than 1"),
+        ("restart-strategy.exponential-delay.jitter-factor", "nan", "it must be from 0 to 1"),
+        ("restart-strategy.exponential-delay.jitter-factor", [], "no number"),
+        ("state.backend.type", "forst", "not one of hashmap, rocksdb"),
+        ("state.backend.rocksdb.memory.write-buffer-ratio", 1, "it must be more than 0 and less than 1"),
     ],
 )
 def test_a_value_that_does_not_fit_is_refused_when_it_is_set(key, value, message):

@@ -61,6 +61,14 @@ def test_a_script_runs_as_python_would_run_it(run, tmp_path):
     assert done.output == "__main__ ['-p', '--name=x'] found\n"
 
 
+def test_an_option_of_flink_without_effect_is_accepted_with_a_warning(run):
+    done = run("print('ran')", "run", "-D", "taskmanager.numberOfTaskSlots=4", "{}")
+
+    assert done.stdout == "ran\n"
+    assert done.stderr.startswith("Warning: option 'taskmanager.numberOfTaskSlots' has no effect here because Spark")
+    assert done.stderr.count("numberOfTaskSlots") == 1
+
+
 def test_classes_of_the_script_travel(run):
     done = run(PROGRAM + "sums.print()\nenv.execute()", "run", "--target", "local", "-p", "2", "{}")
 
@@ -97,6 +105,8 @@ def test_a_name_is_for_jobs_that_have_none(run):
         (["-D", "parallelism.default"], "'parallelism.default' is not of the form KEY=VALUE."),
         (["-D", "paralelism.default=2"], "Did you mean 'parallelism.default'?"),
         (["-D", "parallelism.default=two"], "'two' is no whole number"),
+        (["-D", "execution.checkpointing.intervall=5s"], "Did you mean 'execution.checkpointing.interval'?"),
+        (["-D", "execution.checkpointing.interval=-5s"], "it must be 0 or more, or -1"),
         (["-p", "0"], "0 is not in the range"),
         (["--target", "moon"], "'moon' is not one of"),
         (["nowhere.py"], "'nowhere.py' does not exist"),

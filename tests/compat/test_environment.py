@@ -20,22 +20,51 @@ from pyflink.datastream import (
 from pyflink.datastream.connectors.file_system import FileSource, OutputFileConfig, StreamFormat
 from pyflink.testing.test_case_utils import PyFlinkBatchTestCase, PyFlinkStreamingTestCase
 
+from funken.checkpoint.restart import FailureRate, FixedDelay, NoRestart, restart_strategy
 from funken.errors import InvalidConfiguration
 from funken.state.settings import StateSettings
 
 
-def test_a_configuration_takes_any_key_and_older_spellings():
-    conf = Configuration().set_string("pekko.ask.timeout", "20 s").set_boolean("my.own.switch", True)
+def test_a_configuration_takes_keys_of_the_program_and_older_spellings():
+    conf = Configuration().set_boolean("my.own.switch", True)
+    with pytest.warns(UserWarning, match="'pekko.ask.timeout' has no effect here because Spark"):
+        conf.set_string("pekko.ask.timeout", "20 s")
     conf.set_string("execution.buffer-timeout", "1 min").set_string("pipeline.operator-chaining", "false")
-    env = StreamExecutionEnvironment.get_execution_environment(conf)
+    with pytest.warns(UserWarning, match="'my.own.switch' is neither Flink's nor Funken's") as warned:
+        env = StreamExecutionEnvironment.get_execution_environment(conf)
+    assert [w.filename for w in warned] == [__file__]
 
     assert env.get_buffer_timeout() == 60_000
     assert not env.is_chaining_enabled()
     assert conf.get_string("my.own.switch", "") == "true"
     assert conf.contains_key("execution.buffer-timeout")
-    assert Configuration.from_dict(conf.to_dict()) == conf
+    with pytest.warns(UserWarning, match="pekko"):
+        assert Configuration.from_dict(conf.to_dict()) == conf
     with pytest.raises(InvalidConfiguration, match="is no duration"):
         conf.set_string("execution.buffer-timeout.interval", "soon")
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("execution.checkpointing.intervall", "execution.checkpointing.interval"),
+        ("xecution.checkpointing.interval", "execution.checkpointing.interval"),
+        ("state.checkpoint.dir", "state.checkpoints.dir"),
+        ("restart-strategy.fixed-delay.attempt", "restart-strategy.fixed-delay.attempts"),
+        ("restartstrategy.type", "restart-strategy.type"),
+        ("python.fn-execution.bundle.sice", "python.fn-execution.bundle.size"),
+    ],
+)
+def test_a_misspelt_option_is_refused(env, key, meant):
+    for conf in (Configuration(), env.get_configuration()):
+        with pytest.raises(InvalidConfiguration, match=f"option '{key}' is unknown. Did you mean '{meant}'"):
+            conf.set_string(key, "1")
+
+
+def test_an_environment_names_the_option_that_a_key_of_the_program_resembles(env):
+    conf = Configuration().set_integer("default.parallelism", 2)
+    with pytest.warns(UserWarning, match="has no effect. Did you mean "):
+        env.configure(conf)
 
 
 def test_durations_have_pyflinks_names():
@@ -114,6 +143,7 @@ def test_calls_that_pyflink_2_removed_are_taken_with_a_warning(env, tmp_path, ca
     assert len(warned) == 5
     assert all(warning.filename == __file__ for warning in warned)
     assert env.get_restart_strategy() == RestartStrategies.fixed_delay_restart(3, 1000)
+    assert restart_strategy(env.get_configuration()) == FixedDelay(3, 1000)
     assert isinstance(env.get_state_backend(), HashMapStateBackend)
     in_files = EmbeddedRocksDBStateBackend(True)
     in_files.set_db_storage_paths("/a", "/b")
@@ -121,6 +151,20 @@ def test_calls_that_pyflink_2_removed_are_taken_with_a_warning(env, tmp_path, ca
         env.set_state_backend(in_files)
     assert StateSettings.of(env.get_configuration()).directories == ("/a", "/b")
     assert capsys.readouterr().out == "a\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (RestartStrategies.no_restart(), NoRestart()),
+        (RestartStrategies.fall_back_restart(), NoRestart()),
+        (RestartStrategies.failure_rate_restart(2, 60_000, 500), FailureRate(2, 60_000, 500)),
+    ],
+)
+def test_a_restart_strategy_of_pyflink_1_counts(env, given, meant):
+    with pytest.warns(DeprecationWarning):
+        env.set_restart_strategy(given)
+    assert restart_strategy(env.get_configuration()) == meant
 
 
 def test_jars_are_ignored_and_another_python_is_warned_of(env):

@@ -105,7 +105,8 @@ def test_q15_lateness_does_not_depend_on_the_size_of_bundles(collect):
 
     for size in (1, 1000):
         env = StreamExecutionEnvironment.create_local_environment(1)
-        env.get_configuration().set_integer("python.fn-execution.bundle.size", size)
+        with pytest.warns(UserWarning, match="no effect here because user functions run in the task itself"):
+            env.get_configuration().set_integer("python.fn-execution.bundle.size", size)
         strategy = WatermarkStrategy.for_generator(PerRecord).with_timestamp_assigner(Second())
         stream = env.from_collection([("a", 0), ("a", 8), ("a", 4)]).assign_timestamps_and_watermarks(strategy)
         windows = stream.key_by(lambda e: e[0]).window(TumblingEventTimeWindows.of(Time.milliseconds(5)))

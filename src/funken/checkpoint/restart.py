@@ -7,16 +7,13 @@ and draws no random number; both are arguments (``jitter`` from -1 to 1). One fa
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from funken import config
 from funken.config import Configuration
 from funken.errors import InvalidConfiguration
 from funken.ids import Millis
-
-T = TypeVar("T", int, float)
 
 
 class RestartStrategy(Protocol):
@@ -123,29 +120,24 @@ def restart_strategy(configuration: Configuration) -> RestartStrategy:
     if kind == "none":
         return NoRestart()
     if kind == "fixed-delay":
-        return FixedDelay(
-            _checked(configuration, config.FIXED_DELAY_ATTEMPTS, lambda n: n >= 0, "0 or more"),
-            Millis(_checked(configuration, config.FIXED_DELAY, lambda n: n >= 0, "0 or more")),
-        )
+        return FixedDelay(get(config.FIXED_DELAY_ATTEMPTS), Millis(get(config.FIXED_DELAY)))
     if kind == "failure-rate":
         return FailureRate(
-            _checked(configuration, config.FAILURE_RATE_MAX, lambda n: n > 0, "more than 0"),
-            Millis(_checked(configuration, config.FAILURE_RATE_INTERVAL, lambda n: n > 0, "more than 0")),
-            Millis(_checked(configuration, config.FAILURE_RATE_DELAY, lambda n: n >= 0, "0 or more")),
+            get(config.FAILURE_RATE_MAX),
+            Millis(get(config.FAILURE_RATE_INTERVAL)),
+            Millis(get(config.FAILURE_RATE_DELAY)),
         )
-    initial = _checked(configuration, config.EXPONENTIAL_INITIAL, lambda n: n >= 1, "1 ms or more")
+    initial, maximum = get(config.EXPONENTIAL_INITIAL), get(config.EXPONENTIAL_MAX)
+    if maximum < initial:
+        option = config.EXPONENTIAL_MAX
+        raise InvalidConfiguration(
+            f"option {option.key!r} is {maximum}; it must be the initial backoff, {initial}, or more. It means: {option.doc}"
+        )
     return ExponentialDelay(
         Millis(initial),
-        Millis(_checked(configuration, config.EXPONENTIAL_MAX, lambda n: n >= initial, "the initial backoff or more")),
-        _checked(configuration, config.EXPONENTIAL_MULTIPLIER, lambda x: x > 1, "more than 1"),
-        Millis(_checked(configuration, config.EXPONENTIAL_RESET, lambda n: n >= 1, "1 ms or more")),
-        _checked(configuration, config.EXPONENTIAL_JITTER, lambda x: 0 <= x <= 1, "from 0 to 1"),
-        _checked(configuration, config.EXPONENTIAL_ATTEMPTS, lambda n: n > 0, "more than 0"),
+        Millis(maximum),
+        get(config.EXPONENTIAL_MULTIPLIER),
+        Millis(get(config.EXPONENTIAL_RESET)),
+        get(config.EXPONENTIAL_JITTER),
+        get(config.EXPONENTIAL_ATTEMPTS),
     )
-
-
-def _checked(configuration: Configuration, option: config.Option[T], fits: Callable[[T], bool], allowed: str) -> T:
-    value = configuration.get(option)
-    if not fits(value):
-        raise InvalidConfiguration(f"option {option.key!r} is {value}; it must be {allowed}. It means: {option.doc}")
-    return value

@@ -42,17 +42,6 @@ class CheckpointSettings:
         (5000, True)
         """
         get = configuration.get
-        for option, least in (
-            (config.CHECKPOINT_TIMEOUT, 1),
-            (config.CHECKPOINT_MIN_PAUSE, 0),
-            (config.CHECKPOINT_CONCURRENT, 1),
-            (config.CHECKPOINT_TOLERABLE, 0),
-            (config.CHECKPOINTS_RETAINED, 1),
-        ):
-            if get(option) < least:
-                raise InvalidConfiguration(
-                    f"option {option.key!r} is {get(option)}; it must be {least} or more. It means: {option.doc}"
-                )
         interval = get(config.CHECKPOINT_INTERVAL)
         directory = get(config.CHECKPOINT_DIR)
         exactly_once = get(config.CHECKPOINT_MODE) == "exactly_once"

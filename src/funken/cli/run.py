@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 import types
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
@@ -37,9 +38,13 @@ def _configure(context: click.Context, parameter: click.Parameter, pairs: tuple[
         if not equals:
             raise click.BadParameter(f"{pair!r} is not of the form KEY=VALUE.")
         try:
-            configuration.set(key.strip(), value.strip())
+            with warnings.catch_warnings(record=True) as given:
+                warnings.simplefilter("always")
+                configuration.set(key.strip(), value.strip())
         except InvalidConfiguration as error:
             raise click.BadParameter(f"{error} 'funken options' lists all.") from None
+        for warning in given:
+            click.echo(f"Warning: {warning.message}", err=True)
     return configuration
 
 

@@ -1,22 +1,36 @@
 """``Configuration``: which options a program, an environment or the command line has set.
 
-A value is checked when it is set and read when it is asked for. An unknown key is refused with the nearest known one.
+A value is checked when it is set and read when it is asked for. An unknown key is refused with the nearest known one; an
+option of Flink that means nothing here is kept, with a warning that says why, so that the configuration of a ported job
+does not fail.
 """
 
 from __future__ import annotations
 
-import difflib
 import json
+import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from funken.config.options import FOREIGN, Option, declared, keys
+from funken.config.flink import nearest, no_effect
+from funken.config.options import Option, declared, options
 from funken.config.values import boolean
 from funken.errors import InvalidConfiguration
 
 T = TypeVar("T")
 
 _KeySet = set[str]
+_ALMOST, _SOMEWHAT = 0.88, 0.6
+"""How like a known key another one must be to be taken for it (``difflib``'s ratio)."""
+
+
+def warn(message: str) -> None:
+    """Give a warning that names the line of the program, not one of Funken's."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("funken."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, UserWarning, stacklevel=level)
 
 
 class Configuration:
@@ -66,18 +80,34 @@ class Configuration:
         operator. -1: one per core, or what the session's slots allow.
         """
         name = key.key if isinstance(key, Option) else key
-        option = declared(name)
-        if option is None and not name.startswith(FOREIGN):
-            near = difflib.get_close_matches(name, keys(), 1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"Known options: {', '.join(keys())}."
-            raise InvalidConfiguration(f"option {name!r} is unknown. {hint}")
-        if option is not None:
-            try:
-                option.parse(value)
-            except (ValueError, TypeError) as error:
-                raise InvalidConfiguration(f"option {name!r}: {error}. It means: {option.doc}") from None
+        self._check(name, value)
+        if declared(name) is None and (reason := no_effect(name)) is not None:
+            warn(f"option {name!r} has no effect here because {reason}.")
         self._values[name] = value
         return self
+
+    def _check(self, name: str, value: Any) -> None:
+        """Raise ``InvalidConfiguration`` for an unknown key or an unfit value."""
+        option = declared(name)
+        if option is None:
+            if no_effect(name) is None:
+                self._unknown(name)
+            return
+        try:
+            option.parse(value)
+        except (ValueError, TypeError) as error:
+            raise InvalidConfiguration(f"option {name!r}: {error}. It means: {option.doc}") from None
+
+    def _unknown(self, name: str) -> None:
+        """Raise for a key that neither Funken nor Flink has."""
+        near = nearest(name, _ALMOST if name.startswith("spark.") else _SOMEWHAT)
+        if near is not None:
+            hint = f"Did you mean {near!r}?"
+        elif name.startswith("spark."):
+            hint = "Options of Spark are set where its session is made, as in SparkSession.builder.config(...)."
+        else:
+            hint = f"Known options: {', '.join(option.key for option in options())}."
+        raise InvalidConfiguration(f"option {name!r} is unknown. {hint}")
 
     def get(self, option: Option[T]) -> T:
         """Return an option's value, or its default; the newest of its names that was set counts."""
@@ -136,7 +166,11 @@ class Configuration:
         Configuration({"pipeline.name": "words", "parallelism.default": 2})
         """
         for key, value in other.to_dict().items():
-            self.set(prefix + key, value)
+            if prefix:
+                self.set(prefix + key, value)
+            else:  # a warning was given when it was set
+                self._check(key, value)
+                self._values[key] = value
         return self
 
     def to_dict(self) -> dict[str, Any]:
@@ -151,7 +185,9 @@ class Configuration:
         >>> conf
         Configuration({"pipeline.name": "words"})
         """
-        return Configuration(self._values)
+        copied = type(self)()
+        copied._values.update(self._values)
+        return copied
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)

@@ -1,13 +1,14 @@
 """Every option, once: key, type, default, meaning. The reference page is generated from here.
 
-Keys are Flink's where Flink has the option. An unknown key is refused with the nearest known one; keys that only make
-sense to Flink's own runtime (``FOREIGN``) are kept, so that a ported job runs, and have no effect.
+Keys are Flink's where Flink has the option, and ``older`` are names that Flink gave it before. A value is parsed by the
+option's own function, which refuses what is not allowed: type, name or range. Flink's other options are in ``flink.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from os import PathLike, fspath
 from typing import Any, Generic, TypeVar
 
 from funken.config.values import boolean as _boolean
@@ -17,23 +18,61 @@ T = TypeVar("T")
 
 
 def _integer(value: Any) -> int:
-    try:
-        return int("" if isinstance(value, bool) else value)
-    except ValueError:
-        raise ValueError(f"{value!r} is no whole number") from None
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        try:
+            return int(value)
+        except ValueError:
+            pass
+    raise ValueError(f"{value!r} is no whole number")
 
 
 def _decimal(value: Any) -> float:
-    try:
-        return float("" if isinstance(value, bool) else value)
-    except ValueError:
-        raise ValueError(f"{value!r} is no number") from None
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    raise ValueError(f"{value!r} is no number")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str | PathLike):
+        return str(fspath(value))
+    raise ValueError(f"{value!r} is no text")
 
 
 def _string_map(value: Any) -> dict[str, str]:
-    if isinstance(value, str):
-        value = dict(pair.split(":", 1) for pair in value.split(",") if pair)
-    return {str(k): str(v) for k, v in dict(value).items()}
+    try:
+        if isinstance(value, str):
+            value = dict(pair.split(":", 1) for pair in value.split(",") if pair)
+        return {str(k): str(v) for k, v in dict(value).items()}
+    except (TypeError, ValueError):
+        raise ValueError(f"{value!r} is no mapping; write a dict, or 'key:value,key:value'") from None
+
+
+def _at_least(least: int, parse: Callable[[Any], int] = _integer, or_else: int | None = None) -> Callable[[Any], int]:
+    """Refuse what is less than ``least``, but for ``or_else``."""
+
+    def check(value: Any) -> int:
+        number = parse(value)
+        if number < least and number != or_else:
+            other = "" if or_else is None else f", or {or_else}"
+            raise ValueError(f"{value!r} is not allowed; it must be {least} or more{other}")
+        return number
+
+    return check
+
+
+def _between(fits: Callable[[float], bool], allowed: str) -> Callable[[Any], float]:
+    """Refuse numbers that do not fit."""
+
+    def check(value: Any) -> float:
+        number = _decimal(value)
+        if not fits(number):
+            raise ValueError(f"{value!r} is not allowed; it must be {allowed}")
+        return number
+
+    return check
 
 
 def _one_of(*allowed: str) -> Callable[[Any], str]:
@@ -86,14 +125,23 @@ def _option(key: str, parse: Callable[[Any], T], default: T, doc: str, older: tu
 
 
 PARALLELISM = _option(
-    "parallelism.default", _integer, -1, "Subtasks per operator. -1: one per core, or what the session's slots allow."
+    "parallelism.default",
+    _at_least(1, or_else=-1),
+    -1,
+    "Subtasks per operator. -1: one per core, or what the session's slots allow.",
 )
-NAME = _option("pipeline.name", str, "Flink Streaming Job", "The job's name, if execute() gives none.")
+NAME = _option("pipeline.name", _text, "Flink Streaming Job", "The job's name, if execute() gives none.")
 MAX_PARALLELISM = _option(
-    "pipeline.max-parallelism", _integer, -1, "Number of key groups, the limit of rescaling. -1: 128 or more."
+    "pipeline.max-parallelism",
+    _at_least(1, or_else=-1),
+    -1,
+    "Number of key groups, the limit of rescaling. -1: 128 or more.",
 )
 AUTO_WATERMARK_INTERVAL = _option(
-    "pipeline.auto-watermark-interval", duration_ms, 200, "How often periodic watermarks are emitted (ms)."
+    "pipeline.auto-watermark-interval",
+    _at_least(0, duration_ms),
+    200,
+    "How often periodic watermarks are emitted (ms).",
 )
 _NO_PARAMETERS: dict[str, str] = {}
 JOB_PARAMETERS = _option(
@@ -103,7 +151,11 @@ JOB_PARAMETERS = _option(
     "Parameters that functions read from their RuntimeContext.",
 )
 CHAINING = _option(
-    "pipeline.operator-chaining.enabled", _boolean, True, "Join operators on forward edges into one vertex."
+    "pipeline.operator-chaining.enabled",
+    _boolean,
+    True,
+    "Join operators on forward edges into one vertex.",
+    ("pipeline.operator-chaining",),
 )
 VECTORIZED = _option(
     "pipeline.vectorized",
@@ -134,7 +186,7 @@ TARGET = _option(
 )
 MICRO_BATCH_INTERVAL = _option(
     "execution.micro-batch.interval",
-    duration_ms,
+    _at_least(0, duration_ms),
     0,
     "How often a micro-batch begins (ms). 0: as soon as the one before it is done.",
 )
@@ -146,33 +198,43 @@ AVAILABLE_NOW = _option(
 )
 BUFFER_TIMEOUT = _option(
     "execution.buffer-timeout.interval",
-    duration_ms,
+    _at_least(0, duration_ms, or_else=-1),
     10,
     "How long a record may wait for its block to fill (ms). 0: not at all; -1: until the block is full.",
+    ("execution.buffer-timeout",),
 )
-BLOCK_RECORDS = _option("execution.block.records", _integer, 2000, "Records in a full block.")
-BLOCK_BYTES = _option("execution.block.bytes", _integer, 256 * 1024, "Bytes a block should not exceed by much.")
+BLOCK_RECORDS = _option("execution.block.records", _at_least(1), 2000, "Records in a full block.")
+BLOCK_BYTES = _option("execution.block.bytes", _at_least(1), 256 * 1024, "Bytes a block should not exceed by much.")
 QUEUEING_TARGET = _option(
     "execution.queueing-target",
-    duration_ms,
+    _at_least(0, duration_ms),
     12,
     "How long records may queue between tasks under full load before the sources pause, or hold less in flight (ms). 0: "
     "never; then Spark's buffers alone bound what is in flight.",
 )
 CANCEL_GRACE = _option(
-    "task.cancellation.timeout", duration_ms, 5000, "How long a cancelled worker may run on before it is ended (ms)."
+    "task.cancellation.timeout",
+    _at_least(0, duration_ms),
+    5000,
+    "How long a cancelled worker may run on before it is ended (ms).",
 )
 START_TIMEOUT = _option(
-    "execution.start-timeout", duration_ms, 180_000, "How long the tasks may take to report for work (ms)."
+    "execution.start-timeout",
+    _at_least(1, duration_ms),
+    180_000,
+    "How long the tasks may take to report for work (ms).",
 )
-MASTER = _option("spark.master", str, "", "Spark master for a session made by Funken. Empty: local, slots as needed.")
+MASTER = _option("spark.master", _text, "", "Spark master for a session made by Funken. Empty: local, slots as needed.")
 SHUFFLE_MEMORY = _option(
-    "execution.shuffle-memory", _integer, 256 * 1024, "Bytes in flight per task and direction in continuous mode."
+    "execution.shuffle-memory", _at_least(1), 256 * 1024, "Bytes in flight per task and direction in continuous mode."
 )
 
 _CHECKPOINTING = "execution.checkpointing."
 CHECKPOINT_INTERVAL = _option(
-    _CHECKPOINTING + "interval", duration_ms, -1, "Time from the start of a checkpoint to the next (ms). -1: none."
+    _CHECKPOINTING + "interval",
+    _at_least(0, duration_ms, or_else=-1),
+    -1,
+    "Time from the start of a checkpoint to the next (ms). 0 or -1: none.",
 )
 CHECKPOINT_MODE = _option(
     _CHECKPOINTING + "mode",
@@ -181,20 +243,23 @@ CHECKPOINT_MODE = _option(
     "EXACTLY_ONCE: a record counts once in the state after a failure. AT_LEAST_ONCE: no alignment of channels.",
 )
 CHECKPOINT_TIMEOUT = _option(
-    _CHECKPOINTING + "timeout", duration_ms, 600_000, "How long a checkpoint may take before it is given up (ms)."
+    _CHECKPOINTING + "timeout",
+    _at_least(1, duration_ms),
+    600_000,
+    "How long a checkpoint may take before it is given up (ms).",
 )
 CHECKPOINT_MIN_PAUSE = _option(
     _CHECKPOINTING + "min-pause",
-    duration_ms,
+    _at_least(0, duration_ms),
     0,
     "Shortest time from the end of a checkpoint to the start of the next (ms). Above 0 there is one at a time.",
 )
 CHECKPOINT_CONCURRENT = _option(
-    _CHECKPOINTING + "max-concurrent-checkpoints", _integer, 1, "How many checkpoints may be under way at a time."
+    _CHECKPOINTING + "max-concurrent-checkpoints", _at_least(1), 1, "How many checkpoints may be under way at a time."
 )
 CHECKPOINT_TOLERABLE = _option(
     _CHECKPOINTING + "tolerable-failed-checkpoints",
-    _integer,
+    _at_least(0),
     0,
     "How many checkpoints in a row may fail before the job is restarted.",
 )
@@ -207,18 +272,22 @@ CHECKPOINT_RETENTION = _option(
     "savepoint has, keeps none.",
 )
 CHECKPOINT_DIR = _option(
-    _CHECKPOINTING + "dir", str, "", "Where checkpoints are written: a path or URI.", ("state.checkpoints.dir",)
+    _CHECKPOINTING + "dir",
+    _text,
+    "",
+    "Where checkpoints are written: a path or URI.",
+    ("state.checkpoints.dir", "state.backend.fs.checkpointdir"),
 )
 SAVEPOINT_DIR = _option(
     _CHECKPOINTING + "savepoint-dir",
-    str,
+    _text,
     "",
     "Where savepoints are written if none is named. Empty: beside the checkpoints.",
-    ("state.savepoints.dir",),
+    ("state.savepoints.dir", "savepoints.state.backend.fs.dir"),
 )
 CHECKPOINTS_RETAINED = _option(
     _CHECKPOINTING + "num-retained",
-    _integer,
+    _at_least(1),
     2,
     "How many complete checkpoints are kept. With 1, Flink's default, there is none to fall back to.",
     ("state.checkpoints.num-retained",),
@@ -246,20 +315,21 @@ UNALIGNED = _option(
 )
 ALIGNED_TIMEOUT = _option(
     _CHECKPOINTING + "aligned-checkpoint-timeout",
-    duration_ms,
+    _at_least(0, duration_ms),
     0,
     "With unaligned checkpoints: how long a task waits for the barriers of all channels before they overtake (ms). 0: not "
     "at all.",
+    ("execution.checkpointing.alignment-timeout",),
 )
 JOB_ID = _option(
     "execution.job-id",
-    str,
+    _text,
     "",
     "The job's id. A driver that starts again with the id of an earlier run goes on from its "
     "newest checkpoint. Empty: a new one.",
 )
 RESTORE_PATH = _option(
-    "execution.state-recovery.path", str, "", "The savepoint to start from.", ("execution.savepoint.path",)
+    "execution.state-recovery.path", _text, "", "The savepoint to start from.", ("execution.savepoint.path",)
 )
 RESTORE_IGNORING = _option(
     "execution.state-recovery.ignore-unclaimed-state",
@@ -285,19 +355,24 @@ ROCKSDB_MEMORY = _option(
 )
 ROCKSDB_WRITE_BUFFERS = _option(
     "state.backend.rocksdb.memory.write-buffer-ratio",
-    _decimal,
+    _between(lambda part: 0 < part < 1, "more than 0 and less than 1"),
     0.5,
     "Which part of that is for write buffers.",
 )
 ROCKSDB_DIRECTORY = _option(
-    "state.backend.rocksdb.localdir", str, "", "Where the rocksdb backend has its files. Empty: io.tmp.dirs."
+    "state.backend.rocksdb.localdir",
+    _text,
+    "",
+    "Where the rocksdb backend has its files. Empty: io.tmp.dirs.",
+    ("state.backend.rocksdb.checkpointdir",),
 )
 TEMPORARY_DIRECTORIES = _option(
     "io.tmp.dirs",
-    str,
+    _text,
     "",
     "Local folders of the workers for temporary files, with commas between them; tasks are spread over them. Empty: the "
     "system's.",
+    ("taskmanager.tmp.dirs",),
 )
 PROCESS_MEMORY = _option(
     "taskmanager.memory.process.size",
@@ -322,56 +397,63 @@ RESTART_STRATEGY = _option(
     ("restart-strategy",),
 )
 FIXED_DELAY_ATTEMPTS = _option(
-    "restart-strategy.fixed-delay.attempts", _integer, 1, "How many times fixed-delay restarts a job."
+    "restart-strategy.fixed-delay.attempts", _at_least(0), 1, "How many times fixed-delay restarts a job."
 )
 FIXED_DELAY = _option(
-    "restart-strategy.fixed-delay.delay", duration_ms, 1000, "How long fixed-delay waits before a restart (ms)."
+    "restart-strategy.fixed-delay.delay",
+    _at_least(0, duration_ms),
+    1000,
+    "How long fixed-delay waits before a restart (ms).",
 )
 FAILURE_RATE_MAX = _option(
     "restart-strategy.failure-rate.max-failures-per-interval",
-    _integer,
+    _at_least(1),
     1,
     "How many failures in an interval failure-rate restarts after.",
 )
 FAILURE_RATE_INTERVAL = _option(
-    "restart-strategy.failure-rate.failure-rate-interval", duration_ms, 60_000, "The interval of failure-rate (ms)."
+    "restart-strategy.failure-rate.failure-rate-interval",
+    _at_least(1, duration_ms),
+    60_000,
+    "The interval of failure-rate (ms).",
 )
 FAILURE_RATE_DELAY = _option(
-    "restart-strategy.failure-rate.delay", duration_ms, 1000, "How long failure-rate waits before a restart (ms)."
+    "restart-strategy.failure-rate.delay",
+    _at_least(0, duration_ms),
+    1000,
+    "How long failure-rate waits before a restart (ms).",
 )
 _EXPONENTIAL = "restart-strategy.exponential-delay."
 EXPONENTIAL_INITIAL = _option(
-    _EXPONENTIAL + "initial-backoff", duration_ms, 1000, "How long exponential-delay waits at first (ms)."
+    _EXPONENTIAL + "initial-backoff", _at_least(1, duration_ms), 1000, "How long exponential-delay waits at first (ms)."
 )
 EXPONENTIAL_MAX = _option(
-    _EXPONENTIAL + "max-backoff", duration_ms, 60_000, "How long exponential-delay waits at most (ms)."
+    _EXPONENTIAL + "max-backoff", _at_least(1, duration_ms), 60_000, "How long exponential-delay waits at most (ms)."
 )
 EXPONENTIAL_MULTIPLIER = _option(
-    _EXPONENTIAL + "backoff-multiplier", _decimal, 1.5, "By how much the wait grows from failure to failure."
+    _EXPONENTIAL + "backoff-multiplier",
+    _between(lambda factor: factor > 1, "more than 1"),
+    1.5,
+    "By how much the wait grows from failure to failure.",
 )
 EXPONENTIAL_RESET = _option(
     _EXPONENTIAL + "reset-backoff-threshold",
-    duration_ms,
+    _at_least(1, duration_ms),
     3_600_000,
     "How long a job must have run for the wait to start over (ms).",
 )
 EXPONENTIAL_JITTER = _option(
-    _EXPONENTIAL + "jitter-factor", _decimal, 0.1, "The share of the wait that is random, up or down."
+    _EXPONENTIAL + "jitter-factor",
+    _between(lambda share: 0 <= share <= 1, "from 0 to 1"),
+    0.1,
+    "The share of the wait that is random, up or down.",
 )
 EXPONENTIAL_ATTEMPTS = _option(
     _EXPONENTIAL + "attempts-before-reset-backoff",
-    _integer,
+    _at_least(1),
     2**31 - 1,
     "How many restarts exponential-delay allows before the wait starts over.",
 )
-
-FOREIGN = (
-    "taskmanager.", "jobmanager.", "pekko.", "akka.", "rest.", "python.", "state.", "execution.checkpointing.",
-    "restart-strategy", "pipeline.jars", "pipeline.classpaths", "classloader.", "metrics.", "table.", "env.", "web.",
-    "cluster.", "high-availability", "security.", "s3.", "fs.", "historyserver.", "pipeline.object-reuse",
-    "pipeline.generic-types", "pipeline.force-", "execution.batch", "execution.savepoint", "execution.attached",
-    "execution.state-recovery.", "user.", "$internal.", "client.", "job-", "jobstore.", "blob.", "heartbeat.", "io.",
-)  # fmt: skip
 
 
 def options() -> list[Option[Any]]:
@@ -392,6 +474,10 @@ def declared(name: str) -> Option[Any] | None:
     return _OPTIONS.get(name) or _OLDER.get(name)
 
 
-def keys() -> list[str]:
-    """Return the keys of all options, in order."""
-    return sorted(_OPTIONS)
+def all_names() -> list[str]:
+    """Return the keys of all options, those they had before included.
+
+    >>> {"execution.checkpointing.dir", "state.checkpoints.dir"} < set(all_names())
+    True
+    """
+    return [*_OPTIONS, *_OLDER]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from math import inf
 from typing import Any
 
 _UNITS = {
@@ -29,7 +30,7 @@ def duration_ms(value: Any) -> int:
     for method in ("to_milliseconds", "to_millis"):
         if hasattr(value, method):
             return int(getattr(value, method)())
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < inf:
         return int(value)
     if isinstance(value, str):
         found = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([a-z]*)\s*", value.lower())

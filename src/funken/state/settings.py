@@ -39,10 +39,6 @@ class StateSettings:
                 raise InvalidConfiguration(
                     f"option {config.ROCKSDB_MEMORY.key!r} is {memory} bytes; RocksDB needs 8 mb or more to work with."
                 )
-            if not 0 < ratio < 1:
-                raise InvalidConfiguration(
-                    f"option {config.ROCKSDB_WRITE_BUFFERS.key!r} is {ratio}; it is a part of the whole, between 0 and 1."
-                )
         named = get(config.ROCKSDB_DIRECTORY) or get(config.TEMPORARY_DIRECTORIES)
         directories = tuple(place.strip().removeprefix("file://") for place in named.split(",") if place.strip())
         return StateSettings(backend, directories, memory, ratio, get(config.PROCESS_MEMORY))

@@ -24,6 +24,8 @@ from funken.compat.pyflink.refusals import JVM, JavaAttribute, refuse, removed, 
 from funken.compat.pyflink.resources import RestartStrategies, TimeCharacteristic
 from funken.compat.pyflink.settings import CheckpointConfig, CheckpointingMode, Configuration, ExecutionConfig
 from funken.compat.pyflink.streams import DataStream
+from funken.config.configuration import warn
+from funken.config.flink import nearest
 from funken.connectors.base import Source
 from funken.connectors.files import FileSource, StreamFormat
 from funken.errors import InvalidProgram
@@ -38,7 +40,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
     """Where a program begins and ends.
 
     >>> from funken.types import Types
-    >>> conf = Configuration().set_string("execution.target", "local").set_string("some.flink.option", "1")
+    >>> conf = Configuration().set_string("execution.target", "local")
     >>> env = StreamExecutionEnvironment.get_execution_environment(conf)
     >>> env.from_collection([("a", 1)], Types.TUPLE([Types.STRING(), Types.INT()])).print().name("out")
     <funken.compat.pyflink.streams.DataStreamSink object at ...>
@@ -48,7 +50,9 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
     """
 
     def __init__(self, configuration: Any = None, session: Any = None) -> None:
-        super().__init__(Configuration(configuration), session)
+        given = Configuration(configuration)
+        super().__init__(given, session)
+        _warn_of_own_keys(given)
         self._dependencies = Dependencies()
         self._remembered: dict[str, Any] = {}
 
@@ -97,8 +101,9 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
     # ---- configuration
 
     def configure(self, configuration: Any) -> StreamExecutionEnvironment:
-        """Take over options."""
+        """Take over options; warns of keys that are those of no option."""
         self._configuration.add_all(configuration)
+        _warn_of_own_keys(Configuration(configuration))
         return self
 
     def get_config(self) -> ExecutionConfig:
@@ -200,9 +205,10 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
     # ---- gone since PyFlink 2
 
     def set_restart_strategy(self, restart_strategy_configuration: Any) -> StreamExecutionEnvironment:
-        """Remember what happens after a failure."""
+        """Say what happens after a failure."""
         removed("set_restart_strategy()", "set restart-strategy.type and its options.")
-        self._configuration.set("restart-strategy.type", restart_strategy_configuration.kind)
+        for key, value in restart_strategy_configuration.options().items():
+            self._configuration.set(key, value)
         self._remembered["restart strategy"] = restart_strategy_configuration
         return self
 
@@ -276,6 +282,13 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         """Start the program and return at once."""
         client: JobClient = adopt(super().execute_async(job_name))
         return client
+
+
+def _warn_of_own_keys(configuration: Configuration) -> None:
+    for key in configuration.own_keys():
+        near = nearest(key)
+        meant = f" Did you mean {near!r}?" if near else ""
+        warn(f"option {key!r} is neither Flink's nor Funken's and has no effect.{meant}")
 
 
 __all__ = ["RuntimeExecutionMode", "StreamExecutionEnvironment"]

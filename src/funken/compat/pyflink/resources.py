@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Any
 
 
 @dataclass(frozen=True, order=True)
@@ -164,6 +165,27 @@ class RestartStrategyConfiguration:
     def get_description(self) -> str:
         """Return a sentence."""
         return f"Restart strategy {self.kind}"
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that say the same.
+
+        >>> RestartStrategies.no_restart().options()
+        {'restart-strategy.type': 'none'}
+        >>> list(RestartStrategies.fixed_delay_restart(3, 10_000).options().values())
+        ['fixed-delay', 3, datetime.timedelta(seconds=10)]
+        """
+        beginning = f"restart-strategy.{self.kind}."
+        details: dict[str, Any] = {}
+        if self.kind == "fixed-delay":
+            details = {"attempts": self.attempts, "delay": self.delay}
+        elif self.kind == "failure-rate":
+            details = {
+                "max-failures-per-interval": self.attempts,
+                "failure-rate-interval": self.interval,
+                "delay": self.delay,
+            }
+        kind = "default" if self.kind == "fallback" else self.kind
+        return {"restart-strategy.type": kind} | {beginning + name: value for name, value in details.items()}
 
 
 class RestartStrategies:

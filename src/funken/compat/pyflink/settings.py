@@ -1,4 +1,8 @@
-"""Configuration with PyFlink's names: any key is taken, and older spellings of a key mean the newer ones."""
+"""Configuration with PyFlink's names: it may hold keys of the program, and older spellings of a key mean the newer ones.
+
+PyFlink programs also use a ``Configuration`` for values of their own. A key is taken to be one if its first part is not
+one that options have, and no option is spelled like it.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,14 @@ from funken.compat.pyflink.refusals import Remembered, refuse
 from funken.compat.pyflink.times import Duration
 from funken.config import Configuration as NativeConfiguration
 from funken.config import Option, duration_ms
-from funken.errors import InvalidConfiguration
+from funken.config.flink import is_option, namespaces, nearest
 
 T = TypeVar("T")
 
+_ALIKE = 0.75
+"""How like an option's key a key must be to be taken for it (``difflib``'s ratio)."""
+_REMEMBERED = "funken.compat."
+"""What begins the keys of settings that are remembered for the methods that ask for them."""
 _OLDER = {
     "execution.buffer-timeout": options.BUFFER_TIMEOUT.key,
     "pipeline.operator-chaining": options.CHAINING.key,
@@ -26,7 +34,7 @@ _OLDER = {
 
 
 class Configuration(NativeConfiguration):
-    """A set of option values; a key that nobody knows is kept, and has no effect.
+    """A set of option values; a key of the program itself is kept, and an environment that is given it warns.
 
     >>> conf = Configuration().set_string("pipeline.operator-chaining", "false").set_integer("my.option", 3)
     >>> conf.get_boolean("pipeline.operator-chaining", True), conf.get_integer("my.option", 0)
@@ -52,7 +60,7 @@ class Configuration(NativeConfiguration):
         return configuration
 
     def set(self, key: str | Option[Any], value: Any) -> Configuration:
-        """Set an option; raises ``InvalidConfiguration`` only for an unfit value of an option that Funken has.
+        """Set an option; raises ``InvalidConfiguration`` for an unfit value, and for what looks like a misspelt option.
 
         >>> Configuration().set("state.checkpoints.dir", "/data").to_dict()  # an older name of Flink's
         {'execution.checkpointing.dir': '/data'}
@@ -61,14 +69,21 @@ class Configuration(NativeConfiguration):
         ...
         funken.errors.InvalidConfiguration: option 'parallelism.default': 'two' is no whole number. ...
         """
-        name = _newer(key.key if isinstance(key, Option) else key)
-        try:
-            super().set(name, value)
-        except InvalidConfiguration as error:
-            if "is unknown" not in str(error):
-                raise
-            self._values[name] = value
+        super().set(_newer(key.key if isinstance(key, Option) else key), value)
         return self
+
+    def _unknown(self, name: str) -> None:
+        """Take a key of the program; refuse one that looks like that of an option."""
+        if name.split(".", 1)[0] in namespaces() or nearest(name, _ALIKE) is not None:
+            super()._unknown(name)
+
+    def own_keys(self) -> list[str]:
+        """Return the keys that are those of no option.
+
+        >>> Configuration.from_dict({"parallelism.default": 2, "my.switch": True}).own_keys()
+        ['my.switch']
+        """
+        return [key for key in self._values if not key.startswith(_REMEMBERED) and not is_option(key)]
 
     def set_string(self, key: str, value: Any) -> Configuration:
         """Set an option from text."""
@@ -124,8 +139,9 @@ class Configuration(NativeConfiguration):
 
     def add_all(self, other: Any, prefix: str | None = None) -> Configuration:
         """Take over all values of another configuration."""
-        for key, value in other.to_dict().items():
-            self.set((prefix or "") + key, value)
+        newer = NativeConfiguration()
+        newer._values = {_newer((prefix or "") + key): value for key, value in other.to_dict().items()}
+        super().add_all(newer)
         return self
 
     def add_all_to_dict(self, target_dict: dict[str, Any]) -> None:
@@ -137,10 +153,6 @@ class Configuration(NativeConfiguration):
         {'my.key': 1, 'my.other': 2}
         """
         target_dict.update(self._values)
-
-    def copy(self) -> Configuration:
-        """Return an independent copy."""
-        return Configuration(self)
 
     __hash__ = None  # mutable
 
@@ -231,7 +243,7 @@ class ExecutionConfig(native.ExecutionConfig, Remembered):
 
 def _switch(name: str, default: bool, question: str) -> None:
     """Give ``ExecutionConfig`` a pair of methods without effect, and the one that asks for them."""
-    key = f"funken.compat.{name}"
+    key = f"{_REMEMBERED}{name}"
 
     def put(value: bool) -> Any:
         def switch(self: ExecutionConfig) -> ExecutionConfig:
