@@ -60,7 +60,7 @@ from funken.connectors.files import FileSource, StreamFormat
 from funken.connectors.inline import CollectionSource
 from funken.connectors.part_files import Encoder, OutputFileConfig, RollingPolicy
 from funken.connectors.sockets import SocketSource
-from funken.errors import FunkenError, InvalidProgram, JobCancelled, JobExecutionError
+from funken.errors import FunkenError, InvalidProgram, JobCancelled, JobExecutionError, SuppressRestarts
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.async_retry import AsyncRetryPredicate, AsyncRetryStrategy
 from funken.operators.context import RuntimeContext
@@ -224,6 +224,7 @@ __all__ = [
     "StateTtlConfig",
     "StreamExecutionEnvironment",
     "StreamFormat",
+    "SuppressRestarts",
     "TaggedUnion",
     "TimeDomain",
     "TimeEvictor",

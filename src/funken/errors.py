@@ -11,6 +11,8 @@
         JavaNotFound
         TooFewTaskSlots
         SessionNotSuitable      a given SparkSession lacks a static setting
+        SessionStopped          a given SparkSession was stopped, or its JVM has ended
+        SparkNotStarted         Spark did not start
       JobExecutionError         the job ran and failed; ``operator``, ``subtask`` and ``traceback_text`` say where
         OperatorFailed          user code raised; its own traceback is kept
         RecordNotPicklable      a record cannot travel to another task
@@ -18,6 +20,8 @@
         SinkNotWritable
         TaskLost                a worker process ended without a word, or is silent
         MessageTooLarge         a report or an order has more bytes than the control connection carries
+        SessionLost             the Spark session ended under the job
+      SuppressRestarts          raised by user code: the job fails for good, whatever the restart strategy says
       JobCancelled              the result of a job that was cancelled was asked for
       StateError                state was used where, or as, it may not be
         StateNotKeyed           keyed state without a key
@@ -31,6 +35,23 @@ A message names the operator, the fact and the remedy, in this order.
 """
 
 from __future__ import annotations
+
+import enum
+
+
+class Fault(enum.Flag):
+    """What is known of the cause of a failure; nothing (``Fault(0)``): the program's, and it may go away.
+
+    >>> Fault.ENVIRONMENT in Fault.ENVIRONMENT | Fault.PERMANENT
+    True
+    """
+
+    ENVIRONMENT = enum.auto()
+    """Not the program failed, but what it runs on: a machine, a process, the network, a storage."""
+    PERMANENT = enum.auto()
+    """Of a kind that does not go away by itself (a missing file, a missing module): a job that never ran is not restarted."""
+    FINAL = enum.auto()
+    """The program says that no restart helps (``SuppressRestarts``)."""
 
 
 class FunkenError(Exception):
@@ -84,6 +105,14 @@ class SessionNotSuitable(EnvironmentNotReady):
     """The given Spark session lacks settings that cannot be changed any more."""
 
 
+class SessionStopped(EnvironmentNotReady):
+    """The given Spark session was stopped, or its JVM has ended."""
+
+
+class SparkNotStarted(EnvironmentNotReady):
+    """Spark did not start, or ended while it started."""
+
+
 class JobExecutionError(FunkenError):
     """A job failed while it ran.
 
@@ -103,6 +132,9 @@ class JobExecutionError(FunkenError):
     ZeroDivisionError: integer division or modulo by zero
     """
 
+    fault = Fault.ENVIRONMENT
+    """What is known of the cause; it decides about restarts and about what becomes of the checkpoints."""
+
     def __init__(
         self, message: str, operator: str | None = None, subtask: int | None = None, traceback_text: str | None = None
     ) -> None:
@@ -112,7 +144,8 @@ class JobExecutionError(FunkenError):
         self.traceback_text = traceback_text
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (str(self.args[0]), self.operator, self.subtask, self.traceback_text)
+        arguments = (str(self.args[0]), self.operator, self.subtask, self.traceback_text)
+        return type(self), arguments, {"fault": self.fault}
 
     def __str__(self) -> str:
         message = str(self.args[0])
@@ -122,17 +155,25 @@ class JobExecutionError(FunkenError):
 class OperatorFailed(JobExecutionError):
     """User code raised inside an operator."""
 
+    fault = Fault(0)
+
 
 class RecordNotPicklable(JobExecutionError):
     """A record cannot be sent to another task."""
+
+    fault = Fault(0)
 
 
 class SourceNotReadable(JobExecutionError):
     """A source's path or address cannot be read."""
 
+    fault = Fault.ENVIRONMENT | Fault.PERMANENT
+
 
 class SinkNotWritable(JobExecutionError):
     """A sink's path cannot be written."""
+
+    fault = Fault.ENVIRONMENT | Fault.PERMANENT
 
 
 class TaskLost(JobExecutionError):
@@ -141,6 +182,30 @@ class TaskLost(JobExecutionError):
 
 class MessageTooLarge(JobExecutionError):
     """A message between the driver and a task has more bytes than the control connection carries."""
+
+
+class SessionLost(JobExecutionError):
+    """The Spark session that a job ran in ended under it: it was stopped, or its JVM ended."""
+
+
+class SuppressRestarts(FunkenError):
+    """Raise it where no restart helps: the job fails for good, whatever its restart strategy says.
+
+    It may also be the cause of what is raised (``raise ... from SuppressRestarts(...)``). Its checkpoints stay as after
+    any other failure of the program.
+
+    >>> from funken import StreamExecutionEnvironment, SuppressRestarts
+    >>> def parse(line):
+    ...     if not line.startswith("v2,"):
+    ...         raise SuppressRestarts(f"the input is not of version 2: {line!r}")
+    ...     return line[3:]
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1).enable_checkpointing(1000)
+    >>> _ = env.from_collection(["v1,hello"]).map(parse).name("parse").print()
+    >>> env.execute()
+    Traceback (most recent call last):
+    ...
+    funken.errors.OperatorFailed: operator 'parse' (subtask 0) failed at the record 'v1,hello': SuppressRestarts: the input...
+    """
 
 
 class JobCancelled(FunkenError):

@@ -12,17 +12,18 @@ import random
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 from funken.api.results import CompletableFuture, JobExecutionResult, JobStatus
 from funken.checkpoint.events import Outcome, Stop
-from funken.checkpoint.restart import restart_strategy
+from funken.checkpoint.restart import is_retried, outcome_of, restart_strategy
 from funken.errors import InvalidProgram, JobCancelled, JobExecutionError, RestoreFailed
 from funken.ids import Millis
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.collecting import Collector
+from funken.runtime.interruption import Interrupted
 from funken.runtime.job import Job, Runner
 from funken.timing.clock import SystemClock
 from funken.timing.waiting import came
@@ -30,6 +31,9 @@ from funken.timing.waiting import came
 logger = logging.getLogger(__name__)
 
 _BEGIN_SECONDS = 60.0
+_INTERRUPT_SECONDS = 5.0
+"""How long user code of a cancelled job is interrupted again and again, once the grace period is over."""
+_INTERRUPT_AGAIN_SECONDS = 0.2
 
 
 class JobClient:
@@ -66,6 +70,9 @@ class JobClient:
         self._wanted: set[str] = set()
         self._thread: threading.Thread | None = None
         self._begun = threading.Event()
+        self._ending: threading.Thread | None = None
+        self._restarts = 0
+        self._settling = threading.RLock()  # a callback of the result may ask for what needs it
 
     def start(self) -> None:
         """Run the job in a thread of its own, once; returns when its watchers know of it.
@@ -91,6 +98,7 @@ class JobClient:
                     "it (watch_jobs) has not returned. A watcher must not wait for the job that it is shown."
                 )
         except BaseException:
+            self._job.suspended = True
             self._job.cancel()  # nobody will have this client to do it
             raise
 
@@ -124,19 +132,29 @@ class JobClient:
             outcome = error
             try:
                 outcome = self._failed(error)
-                self._stopped(Outcome.FAILED if self._status is JobStatus.FAILED else Outcome.CANCELLED)
+                self._stopped(self._outcome(error))
             except Exception as also:  # noqa: BLE001 - the first error is the one to tell
                 outcome.add_note(f"Ending its checkpoints failed as well: {type(also).__name__}: {also}")
             finally:
-                self._result.set_exception(outcome)  # whoever waits hears of it, also if Ctrl-C came once more
+                self._settle(outcome)  # whoever waits hears of it, also if Ctrl-C came once more
             raise outcome from (error.__cause__ if outcome is error else error)
         finally:
             self._begun.set()
             master.end_collecting()
-        self._status = JobStatus.FINISHED
         result = JobExecutionResult(self._job.settings.job_id, int((clock.monotonic() - begin) * 1000))
-        self._result.set_result(result)
+        self._settle(result)
         return result
+
+    def _settle(self, result: JobExecutionResult | BaseException) -> None:
+        """Say how the job ended; only the first time counts."""
+        with self._settling:
+            if self._result.done():
+                return
+            if isinstance(result, JobExecutionResult):
+                self._status = JobStatus.FINISHED
+                self._result.set_result(result)
+            else:
+                self._result.set_exception(result)
 
     def _run_attempts(self) -> None:
         """Run the job; after a failure again, as long as the restart strategy allows it."""
@@ -151,19 +169,26 @@ class JobClient:
                     raise self._cancellation()
                 if job.master.error is not None:
                     raise job.master.error
-            except JobExecutionError as error:
+            except Exception as error:
+                job.ran = job.ran or job.master.all_started.is_set()
                 if job.checkpoints is not None and job.checkpoints.done and not job.cancelled.is_set():
                     return
                 if isinstance(error, RestoreFailed) and not job.cancelled.is_set() and self._starts_before(error):
                     continue
-                delay = strategy.failed(Millis(int(clock.monotonic() * 1000)), random.random())
-                if delay is None or job.cancelled.is_set() or not job.restartable:
+                if not job.restartable or not is_retried(error, checked=job.checked, ran=job.ran):
                     raise
-                logger.warning("job %r failed and is restarted in %d ms: %s", job.plan.name, delay, error.args[0])
+                delay = strategy.failed(Millis(int(clock.monotonic() * 1000)), random.random())
+                if delay is None or job.cancelled.is_set():
+                    raise
+                reason = (
+                    str(error.args[0]) if isinstance(error, JobExecutionError) else f"{type(error).__name__}: {error}"
+                )
+                self._restarts += 1
+                logger.warning("job %r failed and is restarted in %d ms: %s", job.plan.name, delay, reason)
                 job.master.abandon()
-                if job.checkpoints is not None and not job.checkpoints.failed(str(error.args[0])):
+                if job.checkpoints is not None and not job.checkpoints.failed(reason):
                     return
-                job.cancelled.wait(delay / 1000)
+                came(job.cancelled, delay / 1000)
             else:
                 return
 
@@ -177,18 +202,25 @@ class JobClient:
         if self._job.checkpoints is not None:
             self._job.checkpoints.stopped(outcome)
 
+    def _outcome(self, error: BaseException) -> Outcome:
+        job = self._job
+        cancelled = job.cancelled.is_set()
+        if isinstance(error, Interrupted):  # by cancel(): what it interrupted is no failure
+            error = self._cancellation()
+        return outcome_of(error, cancelled=cancelled, suspended=job.suspended)
+
     def _cancellation(self) -> JobCancelled:
         return JobCancelled(f"job {self._job.plan.name!r} was cancelled")
 
     def _failed(self, error: BaseException) -> BaseException:
         """Drop what is not committed; return what the job's result is to raise."""
-        stopped = self._job.cancelled.is_set() or isinstance(error, KeyboardInterrupt)
+        stopped = self._job.cancelled.is_set() or not isinstance(error, Exception)
         self._status = JobStatus.CANCELED if stopped else JobStatus.FAILED
         try:
             self._job.master.abandon()
         except Exception as also:  # noqa: BLE001 - the first error is the one to tell
             error.add_note(f"Dropping what was not committed failed as well: {type(also).__name__}: {also}")
-        if stopped and isinstance(error, Exception) and not isinstance(error, JobCancelled):
+        if stopped and isinstance(error, Exception | Interrupted) and not isinstance(error, JobCancelled):
             return self._cancellation()  # something broke while it was being stopped
         return error
 
@@ -205,13 +237,66 @@ class JobClient:
         """Return the job's status now."""
         return CompletableFuture.of(self._status)
 
+    @property
+    def restarts(self) -> int:
+        """How many times the job was restarted after a failure."""
+        return self._restarts
+
     def cancel(self) -> CompletableFuture[None]:
-        """Stop the job; the future is done when nothing of it is left. A job that is over stays as it is."""
+        """Stop the job; the future is done when nothing of it is left. A job that is over stays as it is.
+
+        User code of a job that runs in this process is interrupted when ``task.cancellation.timeout`` is over. If that does
+        not help, the future raises ``JobExecutionError``: it says which function blocks the job's thread, which is left.
+        """
         if not self._result.done():
             self._job.cancel()
+            with self._settling:
+                if self._ending is None:
+                    self._ending = threading.Thread(target=self._end_user_code, name="funken-cancel", daemon=True)
+                    self._ending.start()
         done: Future[None] = Future()
-        self._result.add_done_callback(lambda _: done.set_result(None))
+
+        def tell(result: Future[JobExecutionResult]) -> None:
+            error = result.exception()
+            if isinstance(error, _Blocked):
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        self._result.add_done_callback(tell)
         return CompletableFuture(done)
+
+    def _suspend(self) -> CompletableFuture[None]:
+        """Stop the job because its program ends: one with an id of its own keeps its checkpoints, to be resumed."""
+        self._job.suspended = True
+        return self.cancel()
+
+    def _end_user_code(self) -> None:
+        """Interrupt user code that does not come back; in the end give it up."""
+        if self._is_over(self._job.settings.cancel_grace / 1000):
+            return
+        now = SystemClock().monotonic
+        end = now() + _INTERRUPT_SECONDS
+        while now() < end:
+            self._job.interruption.interrupt()
+            if self._is_over(_INTERRUPT_AGAIN_SECONDS):
+                return
+        blocked = self._job.interruption.where()
+        if blocked is not None:
+            function, trace = blocked
+            self._status = JobStatus.CANCELED
+            self._settle(
+                _Blocked(
+                    f"job {self._job.plan.name!r} was cancelled, but its thread is still blocked in {function}, and does not "
+                    "react to an interruption: it waits outside of Python, or catches every exception. It is left behind; "
+                    "let the function wait for a bounded time only.",
+                    traceback_text=f"Traceback of the blocked thread (most recent call last):\n{trace}",
+                )
+            )
+            self._job.master.end_collecting()
+
+    def _is_over(self, seconds: float) -> bool:
+        return bool(wait([self._result], seconds).done)
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
         """Save the state of the running job, which goes on; the future has the savepoint's path.
@@ -291,6 +376,10 @@ class JobClient:
     def metrics(self) -> dict[Any, Any]:
         """Return the newest metrics of each task: counts and the watermark per vertex; tasks report twice a second."""
         return dict(self._job.master.metrics)
+
+
+class _Blocked(JobExecutionError):
+    """User code of a job that was cancelled does not come back."""
 
 
 Watcher = Callable[[JobClient], AbstractContextManager[object]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -164,11 +164,14 @@ class CloseableIterator(Generic[T]):
 
     def close(self) -> None:
         """Stop the job if it runs, and wait until it has stopped."""
+        self._close(self._client.cancel)
+
+    def _close(self, stop: Callable[[], CompletableFuture[None]]) -> None:
         self._over = True
         self._block = iter(())
         self._collector.close()
         if not self._client.get_job_execution_result().done():
-            self._client.cancel().result()
+            stop().result()
 
     def __enter__(self) -> CloseableIterator[T]:
         return self
@@ -176,4 +179,5 @@ class CloseableIterator(Generic[T]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        ends = kind is not None and not issubclass(kind, Exception | GeneratorExit)  # the program does: Ctrl-C, say
+        self._close(self._client._suspend if ends else self._client.cancel)

@@ -38,7 +38,13 @@ class Outcome(enum.Enum):
 
     FINISHED = "finished"
     CANCELLED = "cancelled"
+    """By its client."""
     FAILED = "failed"
+    """Its program failed, and the restart strategy allows no more attempts."""
+    LOST = "lost"
+    """What it runs on failed: Spark, a worker process, the network, a storage."""
+    SUSPENDED = "suspended"
+    """The program that runs it was told to end: SIGTERM, SIGHUP, Ctrl-C, the end of its main thread."""
 
 
 # ---- events

@@ -1,4 +1,7 @@
-"""What happens after a failure: whether there is another attempt, and after how long.
+"""What happens after a failure: whether there is another attempt, after how long, and what became of the job if not.
+
+``fault_of`` says what is known of a cause, ``is_retried`` whether the strategy is asked at all, ``outcome_of`` how a job
+ended that has not finished, which decides on its checkpoints. All are pure.
 
 A strategy is told of each failure and answers with ms to wait, or ``None``: the job has failed for good. It reads no clock
 and draws no random number; both are arguments (``jitter`` from -1 to 1). One failure per attempt is reported, no more.
@@ -11,9 +14,84 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from funken import config
+from funken.checkpoint.events import Outcome
 from funken.config import Configuration
-from funken.errors import InvalidConfiguration
+from funken.errors import (
+    CheckpointError,
+    EnvironmentNotReady,
+    Fault,
+    InvalidConfiguration,
+    InvalidProgram,
+    JavaNotFound,
+    JobExecutionError,
+    SessionNotSuitable,
+    SessionStopped,
+    StateError,
+    SuppressRestarts,
+)
 from funken.ids import Millis
+
+_ENVIRONMENT = (OSError, MemoryError, EnvironmentNotReady, CheckpointError)
+_PERMANENT = (
+    # of the environment
+    FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError,
+    # of the program: ValueError covers InvalidProgram, LookupError a missing key of a configuration
+    ImportError, NameError, AttributeError, TypeError, ValueError, LookupError, NotImplementedError, StateError,
+)  # fmt: skip
+_FINAL = (SuppressRestarts, JavaNotFound, SessionNotSuitable, SessionStopped)
+
+
+def fault_of(error: BaseException) -> Fault:
+    """Say what is known of the cause of a failure.
+
+    >>> fault_of(FileNotFoundError("model.bin")), fault_of(RuntimeError("no answer"))
+    (<Fault.ENVIRONMENT|PERMANENT: 3>, <Fault: 0>)
+    """
+    if isinstance(error, JobExecutionError):
+        return error.fault
+    fault = Fault(0)
+    cause: BaseException | None = error
+    seen: set[int] = set()
+    while cause is not None and id(cause) not in seen:
+        if isinstance(cause, _FINAL):
+            fault |= Fault.FINAL
+        seen.add(id(cause))
+        cause = cause.__cause__
+    if isinstance(error, _ENVIRONMENT):
+        fault |= Fault.ENVIRONMENT
+    if isinstance(error, _PERMANENT):
+        fault |= Fault.PERMANENT
+    return fault
+
+
+def is_retried(error: Exception, *, checked: bool, ran: bool) -> bool:
+    """Whether the restart strategy is asked after a failure.
+
+    ``checked``: an attempt has found its sources and sinks in order; ``ran``: all tasks of an attempt were open once.
+
+    >>> missing = FileNotFoundError("model.bin")
+    >>> is_retried(missing, checked=True, ran=False), is_retried(missing, checked=True, ran=True)
+    (False, True)
+    """
+    fault = fault_of(error)
+    if not checked or Fault.FINAL in fault:
+        return False
+    if isinstance(error, JobExecutionError):
+        return ran or Fault.PERMANENT not in fault
+    return ran and not isinstance(error, InvalidProgram)
+
+
+def outcome_of(error: BaseException, *, cancelled: bool, suspended: bool) -> Outcome:
+    """Say how a job ended that has not finished: by whom it was stopped, or whose failure it was.
+
+    >>> outcome_of(KeyboardInterrupt(), cancelled=True, suspended=False)
+    <Outcome.SUSPENDED: 'suspended'>
+    """
+    if suspended or not isinstance(error, Exception):
+        return Outcome.SUSPENDED
+    if cancelled:
+        return Outcome.CANCELLED
+    return Outcome.LOST if Fault.ENVIRONMENT in fault_of(error) else Outcome.FAILED
 
 
 class RestartStrategy(Protocol):

@@ -19,6 +19,23 @@ _KEPT_AFTER = {
 }
 
 
+def kept_after(retention: str | None, has_id: bool) -> frozenset[Outcome]:
+    """Say after which ends a job's checkpoints stay; ``retention`` is the option's value, ``None`` if it is not set.
+
+    A failure of the environment never deletes any, and neither does the end of the program that runs a job with an id,
+    which is to resume with it; without an id that is a cancellation. What nobody decided on is kept for a job with an id.
+
+    >>> sorted(outcome.value for outcome in kept_after(None, has_id=False))
+    ['lost']
+    >>> sorted(outcome.value for outcome in kept_after(None, has_id=True))
+    ['cancelled', 'failed', 'lost', 'suspended']
+    """
+    if retention is None:
+        retention = "retain_on_cancellation" if has_id else "no_externalized_checkpoints"
+    kept = _KEPT_AFTER[retention] | {Outcome.LOST}
+    return kept | {Outcome.SUSPENDED} if has_id or Outcome.CANCELLED in kept else kept
+
+
 @dataclass(frozen=True, slots=True)
 class CheckpointSettings:
     """What a job's checkpoints are like; ``directory`` is empty if the program names none."""
@@ -32,6 +49,8 @@ class CheckpointSettings:
     aligned_timeout: Millis
     restore_path: str
     allow_non_restored: bool
+    job_id: str
+    """The id that the program gives the job; empty if it gives none."""
 
     @staticmethod
     def of(configuration: Configuration) -> CheckpointSettings:
@@ -44,6 +63,8 @@ class CheckpointSettings:
         get = configuration.get
         interval = get(config.CHECKPOINT_INTERVAL)
         directory = get(config.CHECKPOINT_DIR)
+        job_id = get(config.JOB_ID)
+        decided = configuration.contains_key(config.CHECKPOINT_RETENTION.key)
         exactly_once = get(config.CHECKPOINT_MODE) == "exactly_once"
         unaligned = exactly_once and get(config.UNALIGNED)
         if unaligned and get(config.CHECKPOINT_CONCURRENT) > 1:
@@ -59,7 +80,7 @@ class CheckpointSettings:
                 tolerable_failures=get(config.CHECKPOINT_TOLERABLE),
                 max_concurrent=get(config.CHECKPOINT_CONCURRENT),
                 retained=get(config.CHECKPOINTS_RETAINED),
-                kept_after=_KEPT_AFTER[get(config.CHECKPOINT_RETENTION)],
+                kept_after=kept_after(get(config.CHECKPOINT_RETENTION) if decided else None, bool(job_id)),
                 exclusive=unaligned,
             ),
             snapshots=SnapshotOptions(
@@ -72,4 +93,5 @@ class CheckpointSettings:
             aligned_timeout=Millis(get(config.ALIGNED_TIMEOUT)),
             restore_path=get(config.RESTORE_PATH),
             allow_non_restored=get(config.RESTORE_IGNORING),
+            job_id=job_id,
         )

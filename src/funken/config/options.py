@@ -267,9 +267,9 @@ CHECKPOINT_RETENTION = _option(
     _CHECKPOINTING + "externalized-checkpoint-retention",
     _one_of("no_externalized_checkpoints", "delete_on_cancellation", "retain_on_cancellation"),
     "no_externalized_checkpoints",
-    "Whether checkpoints are kept when the job was cancelled or has failed for good: never, DELETE_ON_CANCELLATION "
-    "(after a failure only), RETAIN_ON_CANCELLATION (after both). A job that has finished, which one stopped with a "
-    "savepoint has, keeps none.",
+    "Whether checkpoints are kept when the job was cancelled or has failed by itself: never, DELETE_ON_CANCELLATION "
+    "(after a failure only), RETAIN_ON_CANCELLATION (after both; also if a job with an execution.job-id does not set this). "
+    "A job that has finished, which one stopped with a savepoint has, keeps none; one whose environment failed keeps them.",
 )
 CHECKPOINT_DIR = _option(
     _CHECKPOINTING + "dir",

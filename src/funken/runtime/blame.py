@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
+from funken.checkpoint.restart import fault_of
 from funken.errors import FunkenError, JobExecutionError, OperatorFailed, TaskLost
 from funken.operators.base import Operator
 from funken.operators.generated import add_frames, step_at
@@ -60,9 +61,11 @@ def blame(error: BaseException, subtask: int) -> JobExecutionError:
     text = "".join(traceback.format_exception(error))
     where = f"operator {operator!r} (subtask {subtask})" if operator else f"subtask {subtask}"
     remedy = "" if isinstance(error, FunkenError) else " The traceback of the function follows."
-    return OperatorFailed(
+    failure = OperatorFailed(
         f"{where} failed{record}: {type(error).__name__}: {_text(error)}.{remedy}", operator, subtask, text
     )
+    failure.fault = fault_of(error)
+    return failure
 
 
 def _at_hand(names: Mapping[str, Any]) -> list[Any]:
@@ -95,5 +98,7 @@ def failed(task: TaskId, error: BaseException) -> Failed:
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # noqa: BLE001 - whatever the user's class raises when it is pickled
+        fault = error.fault
         error = JobExecutionError(str(error))
+        error.fault = fault
     return Failed(task, error=error, secondary=isinstance(error, TaskLost))

@@ -44,12 +44,13 @@ from funken.checkpoint.events import (
     TriggerRequested,
 )
 from funken.checkpoint.machine import CheckpointMachine
-from funken.checkpoint.manifest import Manifest
+from funken.checkpoint.manifest import Manifest, folder_of
+from funken.checkpoint.restart import fault_of
 from funken.checkpoint.restore import Restoration, Target, plan_restore, uid_warnings
 from funken.checkpoint.settings import CheckpointSettings
 from funken.checkpoint.storage import Storage, open_storage
 from funken.config import Configuration
-from funken.errors import CheckpointError, JobExecutionError
+from funken.errors import CheckpointError, Fault, JobExecutionError
 from funken.ids import CheckpointId, Millis, OperatorId
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.background import Background
@@ -111,6 +112,7 @@ class JobCheckpoints:
         self._warned: set[str] = set()
         self._pausing = False
         self._restored_from: CheckpointId | None = None
+        self._fault = Fault(0)  # of the last commit that failed
 
     @staticmethod
     def wanted(configuration: Configuration) -> bool:
@@ -127,6 +129,12 @@ class JobCheckpoints:
         if not settings.directory:
             folder = tempfile.TemporaryDirectory(prefix="funken-checkpoints-", ignore_cleanup_errors=True)
             settings = replace(settings, directory=folder.name)
+            if settings.job_id:
+                logger.warning(
+                    "job %r has the id %r, but nothing to resume from it: its checkpoints are in a temporary folder, and end "
+                    "with it. Set %s.",
+                    plan.name, job_id, config.CHECKPOINT_DIR.key,
+                )  # fmt: skip
         made = JobCheckpoints(plan, settings, job_id, SystemClock())
         made._folder = folder
         return made
@@ -178,10 +186,12 @@ class JobCheckpoints:
                 try:
                     self._commit(name, prepared)
                 except Exception as error:
-                    raise JobExecutionError(
+                    failure = JobExecutionError(
                         f"what the checkpoint prepared, from which job {self._plan.name!r} starts, cannot be committed: "
                         f"{type(error).__name__}: {error}"
-                    ) from error
+                    )
+                    failure.fault |= self._fault
+                    raise failure from error
         if self._pausing:
             self._tell_started()  # Spark runs the levels one after the other, and the first may end before the last starts
 
@@ -235,6 +245,22 @@ class JobCheckpoints:
             )  # fmt: skip
         if self._folder is not None:
             self._folder.cleanup()
+        elif outcome in self._settings.policy.kept_after and not self._pausing:
+            self._tell_what_stays(outcome)
+
+    def _tell_what_stays(self, outcome: Outcome) -> None:
+        """Log from where the job can go on."""
+        job_id = self._settings.job_id
+        if kept := self.completed:
+            name = f"checkpoint {kept[-1]} ({self._storage.uri}/{folder_of(CheckpointId(kept[-1]))})"
+            how = f"a start with {config.JOB_ID.key} {job_id!r} resumes from {name}"
+            if not job_id:
+                how = f"{name} stays; start from it with {config.RESTORE_PATH.key}, or delete it"
+        elif job_id:
+            how = f"no checkpoint was complete, so a start with {config.JOB_ID.key} {job_id!r} begins anew"
+        else:
+            return
+        logger.warning("job %r has ended (%s): %s.", self._plan.name, outcome.value, how)
 
     # ---- savepoints
 
@@ -333,7 +359,11 @@ class JobCheckpoints:
         number = self._by_id.get(operator)
         committables = [committable for pickled in prepared for committable in pickle.loads(pickled)]
         if number is not None and committables:
-            self._master.commit(number, committables)
+            try:
+                self._master.commit(number, committables)
+            except Exception as error:
+                self._fault = fault_of(error)
+                raise
 
     def perform(self, command: Command) -> None:
         """Do what concerns the tasks or the job."""
@@ -346,7 +376,9 @@ class JobCheckpoints:
                 for task in tasks:
                     master.send(task, CheckpointAborted(checkpoint))  # type: ignore[arg-type]
             case FailJob(reason=reason) if master is not None:
-                master.fail(JobExecutionError(reason))
+                failure = JobExecutionError(reason)
+                failure.fault |= self._fault & Fault.FINAL
+                master.fail(failure)
             case MayRestart():
                 self._settled.set()
             case JobOver(failure=failure) if master is not None:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from funken.config import Configuration
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.checkpointing import JobCheckpoints
+from funken.runtime.interruption import Interruption
 from funken.runtime.master import JobMaster
 from funken.runtime.settings import TaskSettings
 
@@ -31,6 +32,13 @@ class Job:
     frame: Any = None
     """The Spark DataFrame whose rows the program reads, if it reads one."""
     cancelled: threading.Event = field(default_factory=threading.Event)
+    suspended: bool = False
+    """Whether it was stopped because its program ends, and not because nobody wants it any more."""
+    checked: bool = False
+    """Whether an attempt has found all sources and sinks in order."""
+    ran: bool = False
+    """Whether all tasks of an attempt were open once."""
+    interruption: Interruption = field(default_factory=Interruption)
 
     @property
     def restartable(self) -> bool:
@@ -54,6 +62,11 @@ class Job:
             self.checkpoints.attach(self.master, attempt, restoration)
         if self.cancelled.is_set():
             self.master.cancel()
+
+    def check(self) -> None:
+        """Look at every source and sink before the tasks of an attempt are made; raise what they raise."""
+        self.master.check()
+        self.checked = True
 
     def cancel(self) -> None:
         """Ask the job to stop."""

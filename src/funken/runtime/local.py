@@ -43,13 +43,16 @@ class LocalRunner:
 
     def run(self, job: Job) -> None:
         """Run to the end; operators are closed in any case."""
-        job.master.check()
-        blob = portable(job.plan)
-        loop = LocalLoop(job, blob, self._clock, self._sleep)
+        job.interruption.enter_thread()
         try:
-            loop.run()
+            job.check()
+            loop = LocalLoop(job, portable(job.plan), self._clock, self._sleep)
+            try:
+                loop.run()
+            finally:
+                loop.close()
         finally:
-            loop.close()
+            job.interruption.leave_thread()
 
 
 class LocalLoop:
@@ -62,6 +65,7 @@ class LocalLoop:
         self._job = job
         self._clock = clock
         self._sleep = sleep
+        self._user_code = job.interruption
         self._reports: deque[Report] = deque()
         self._tasks = {task: self._task(blob, task) for task in job.master.tasks}
         self._orders: deque[tuple[TaskId, Order]] = deque()
@@ -88,7 +92,8 @@ class LocalLoop:
     def open(self) -> None:
         """Open every task."""
         for task in self._tasks.values():
-            task.open()
+            with self._user_code:
+                task.open()
             self._reports.append(Started(task.id, pid=os.getpid()))
 
     def settle(self) -> int:
@@ -104,6 +109,7 @@ class LocalLoop:
     def run(self) -> None:
         """Give every task its turn until all have finished."""
         self.open()
+        self._talk()
         flushed = measured = self._clock.monotonic()
         while not self.over:
             if self._job.cancelled.is_set():
@@ -129,6 +135,14 @@ class LocalLoop:
 
     def _turn(self) -> int:
         """One round; returns ms until anything may happen, 0 if something did."""
+        with self._user_code:
+            wait = self._turn_of_tasks()
+        self._job.master.tick()
+        if self._talk():
+            wait = 0
+        return wait
+
+    def _turn_of_tasks(self) -> int:
         wait = 1000
         # Downstream first: what is in flight is worked off before a source adds to it.
         for task in reversed(self._tasks.values()):
@@ -148,9 +162,6 @@ class LocalLoop:
                 found = task.poll()
                 wait = min(wait, found) if found is not None else wait
                 self._route(task)
-        self._job.master.tick()
-        if self._talk():
-            wait = 0
         return wait
 
     def _room(self) -> bool:
@@ -158,9 +169,10 @@ class LocalLoop:
 
     def _flush(self) -> bool:
         moved = False
-        for task in self._tasks.values():
-            task.flush()
-            moved = self._route(task) or moved
+        with self._user_code:
+            for task in self._tasks.values():
+                task.flush()
+                moved = self._route(task) or moved
         return moved
 
     def _route(self, task: Task) -> bool:
@@ -191,7 +203,8 @@ class LocalLoop:
         raised: list[BaseException] = []
         for task in self._tasks.values():
             try:
-                task.close()
+                with self._user_code:
+                    task.close()
             except BaseException as error:  # noqa: BLE001 - every task is closed, whatever another raised
                 raised.append(error)
         failed = self._job.master.error is not None or self._job.cancelled.is_set()

@@ -27,7 +27,7 @@ from funken.checkpoint.settings import CheckpointSettings
 from funken.errors import JobCancelled, JobExecutionError
 from funken.runtime.checkpointing import JobCheckpoints
 from funken.runtime.job import Job
-from funken.spark.session import settings_of
+from funken.spark.session import losing, settings_of
 from funken.spark.submit import BatchRunner, unless_gone
 from funken.spark.worker import program_bytes
 
@@ -42,12 +42,12 @@ class MicroBatchRunner(BatchRunner):
         self._failure: BaseException | None = None
 
     def _run_and_clean_up(self, job: Job, given: Any) -> None:
-        job.master.check()
+        job.check()
         frame: DataFrame = job.frame
         program = program_bytes(job.plan)
         settings = CheckpointSettings.of(job.configuration)
         try:
-            with _folder(settings) as folder:
+            with losing(frame.sparkSession, replaceable=False), _folder(settings) as folder:
                 settings = replace(settings, directory=folder)
                 every = f"{job.configuration.get(config.MICRO_BATCH_INTERVAL)} milliseconds"
                 once = job.configuration.get(config.AVAILABLE_NOW)

@@ -2,6 +2,10 @@
 
 A session given by the user is never changed: what can be set at run time is set in a ``newSession()`` of it; what
 cannot is checked, and the error prints the lines to add.
+
+A session can end: its JVM dies, or somebody stops it. One that Funken started is then replaced by the next attempt, or the
+next job, that needs one; one of the user is not, as nobody but the user knows how to make it again. In both cases PySpark is
+made to forget the dead one, as with it no other can be made in the process.
 """
 
 from __future__ import annotations
@@ -19,7 +23,16 @@ from pyspark.sql import SparkSession
 
 from funken import config
 from funken.config import Configuration
-from funken.errors import SessionNotSuitable, TooFewTaskSlots
+from funken.errors import (
+    EnvironmentNotReady,
+    JobExecutionError,
+    SessionLost,
+    SessionNotSuitable,
+    SessionStopped,
+    SparkNotStarted,
+    TooFewTaskSlots,
+)
+from funken.spark import jvm
 from funken.spark.java import ensure_java
 
 STATIC = {
@@ -48,40 +61,90 @@ RUNTIME = {
 
 _OWN_SLOTS = 64
 
-_LIGHT_COMPILER = "-XX:TieredStopAtLevel=1"
+_JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+ExitOnOutOfMemoryError"
 """Of the JVM of a session that Funken starts: it only carries blocks, and the optimizing compiler takes a third of a core
-from the operators for half a minute, to win a few percent after it (decision 0004)."""
+from the operators for half a minute, to win a few percent after it (decision 0004).
+A JVM without memory ends, and is replaced."""
 
 
 def session_for(configuration: Configuration, given: Any, slots: int) -> SparkSession:
     """Return a session for a job: of the one given, the active one, or a new local one; check that the job fits.
 
-    Raises ``JavaNotFound``, ``SessionNotSuitable`` and ``TooFewTaskSlots``.
+    Raises ``JavaNotFound``, ``SparkNotStarted``, ``SessionNotSuitable``, ``SessionStopped`` and ``TooFewTaskSlots``.
     """
-    spark = given or existing()
-    if spark is None:
-        spark = _start(configuration, slots)
-    elif slots:
-        check(spark)
-    available = slots_of(spark)
-    if slots > available:
-        raise TooFewTaskSlots(
-            f"the job needs {slots} task slots at the same time, one per task of every level, but the session has "
-            f"{available}. Lower the parallelism, or give the session more: .master('local[{slots + 2}]') on one machine, "
-            "more executors or cores on a cluster."
-        )
-    own = spark.newSession()
-    for key, value in RUNTIME.items():
-        own.conf.set(key, value)
+    with jvm.lock:
+        spark = living(given) or existing() or _start(configuration, slots)
+    with losing(spark):
+        if slots:
+            check(spark)
+        available = slots_of(spark)
+        if slots > available:
+            raise TooFewTaskSlots(
+                f"the job needs {slots} task slots at the same time, one per task of every level, but the session has "
+                f"{available}. Lower the parallelism, or give the session more: .master('local[{slots + 2}]') on one "
+                "machine, more executors or cores on a cluster."
+            )
+        own = spark.newSession()
+        for key, value in RUNTIME.items():
+            own.conf.set(key, value)
     return own
 
 
+@contextmanager
+def losing(spark: SparkSession, replaceable: bool = True) -> Iterator[None]:
+    """Say so if what goes wrong is that the session has ended: of a JVM that is gone there are many different errors.
+
+    Raises ``SessionLost`` if Funken would start another in its place, else ``SessionStopped``.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, EnvironmentNotReady) or jvm.lives(spark.sparkContext):
+            raise
+        why = str(error.args[0]) if isinstance(error, JobExecutionError) else f"{type(error).__name__}: {error}"
+        why = f"It was stopped, or its JVM was killed (out of memory?). What failed first: {why}"
+        if replaceable and jvm.is_own(spark.sparkContext):
+            raise SessionLost(f"the Spark session ended under the job. {why}") from error
+        raise SessionStopped(
+            "the Spark session ended under the job, and Funken starts no other since the program made this one. Build a new "
+            f"session, and run the job in it. {why}"
+        ) from error
+
+
+def living(given: Any) -> SparkSession | None:
+    """Return a session that was given; ``None`` if there is none, or one of Funken's own that has ended.
+
+    Raises ``SessionStopped`` if it has ended and is the user's.
+    """
+    if given is None or jvm.lives(given.sparkContext):
+        return given  # type: ignore[no-any-return]
+    _let_go(given.sparkContext)
+    return None
+
+
 def existing() -> SparkSession | None:
-    """Return the session of this process, if it has one that runs; ``getActiveSession`` knows only its own thread's."""
-    context = SparkContext._active_spark_context
-    if context is None or context._jsc is None:
-        return None
-    return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()  # given no options, it changes nothing
+    """Return the session of this process, if it has one that runs; ``getActiveSession`` knows only its own thread's.
+
+    Raises ``SessionStopped`` if it has ended without being stopped, and is the user's.
+    """
+    while (context := SparkContext._active_spark_context) is not None and getattr(context, "_jsc", None) is not None:
+        if jvm.lives(context):
+            return (
+                SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+            )  # given no options, it changes none
+        _let_go(context)
+    return None
+
+
+def _let_go(context: Any) -> None:
+    with jvm.lock:
+        jvm.forget(context)
+    if not jvm.is_own(context):
+        raise SessionStopped(
+            "the Spark session of this program has ended: it was stopped, or its JVM was killed (out of memory?) or lost its "
+            "cluster. Funken did not start it, and does not know how to start another like it. Build a new one "
+            "(SparkSession.builder...getOrCreate()), and run the job in it."
+        )
 
 
 def _start(configuration: Configuration, slots: int) -> SparkSession:
@@ -100,14 +163,17 @@ def _start(configuration: Configuration, slots: int) -> SparkSession:
         "spark.shuffle.streaming.readerMaxMemory": memory,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet} {_LIGHT_COMPILER}",
         "spark.pyspark.python": os.environ["PYSPARK_PYTHON"],
     }
     if master.startswith("local"):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    try:
+        return jvm.start(builder, settings, f"-Dlog4j2.configurationFile={quiet} {_JVM_OPTIONS}")
+    except Exception as error:
+        raise SparkNotStarted(
+            f"Spark (master {master}) did not start: {type(error).__name__}: {error}. What Java and Spark print says more; "
+            "a JVM that was killed may have had too little memory."
+        ) from error
 
 
 _OF_ROWS = {

@@ -18,7 +18,6 @@ from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
@@ -28,10 +27,13 @@ from funken.connectors.rows import RowsSource
 from funken.errors import JobExecutionError, TaskLost, TooFewTaskSlots
 from funken.runtime.job import Job
 from funken.runtime.master import JobMaster
+from funken.spark import jvm
 from funken.spark.control import ControlServer
 from funken.spark.session import (
     control_host,
     existing,
+    living,
+    losing,
     repeats_tasks,
     session_for,
     settings_of,
@@ -47,7 +49,6 @@ _BEAT_SECONDS = 0.1
 _ROOT_CAUSE_SECONDS = 1.0
 _EXIT_SECONDS = 2.0
 _AT_EXIT_SECONDS = 15.0
-_JVM_GONE = (Py4JError, ConnectionError)
 
 _RUNNING: dict[Future[None], Job] = {}
 
@@ -79,11 +80,12 @@ class SparkRunner:
 
     def default_parallelism(self, configuration: Configuration, session: Any) -> int:
         """One subtask per core of this machine, or of the given session."""
-        return int(session.sparkContext.defaultParallelism) if session is not None else os.cpu_count() or 1
+        given = living(session)
+        return int(given.sparkContext.defaultParallelism) if given is not None else os.cpu_count() or 1
 
     def run(self, job: Job) -> None:
         """Run the job to its end, in a thread of its own: Ctrl-C must not cut a call to the JVM in two."""
-        given = job.session or existing()
+        given = living(job.session) or existing()
         over: Future[None] = Future()
         thread = threading.Thread(target=self._run, args=(job, given, over), name="funken-spark", daemon=True)
         try:
@@ -106,15 +108,18 @@ class SparkRunner:
             del _RUNNING[over]
 
     def _run_and_clean_up(self, job: Job, given: Any) -> None:
-        job.master.check()
+        job.check()
         program = program_bytes(job.plan)
         if job.frame is not None:
-            with settings_of(job.frame.sparkSession):
+            with losing(job.frame.sparkSession, replaceable=False), settings_of(job.frame.sparkSession):
                 self.run_in(job.frame.sparkSession, job, program)
             return
         spark = session_for(job.configuration, given, job.plan.slots if self.continuous else 0)
+        if not jvm.is_own(spark.sparkContext):
+            job.session = spark  # if it ends, no other will do
         if not job.cancelled.is_set():
-            self.run_in(spark, job, program)
+            with losing(spark):
+                self.run_in(spark, job, program)
 
     def run_in(self, spark: SparkSession, job: Job, program: bytes) -> None:
         """Run the job in a session that has the settings it needs; raise if it failed."""
@@ -177,11 +182,8 @@ class SparkRunner:
     def _lives(alive: Callable[[], bool]) -> bool:
         try:
             return alive()
-        except _JVM_GONE as error:
-            raise JobExecutionError(
-                f"the Spark session ended under the job ({type(error).__name__}: {error}). Was it stopped, or its JVM "
-                "killed? Start a new one and run the job again."
-            ) from error
+        except jvm.GONE as error:
+            raise JobExecutionError(f"Spark does not answer ({type(error).__name__}: {error})") from error
 
 
 def _not_started(master: JobMaster, host: str) -> JobExecutionError:
@@ -198,7 +200,7 @@ def _not_started(master: JobMaster, host: str) -> JobExecutionError:
 
 def unless_gone(stop: Callable[[], Any]) -> None:
     """Stop something of Spark's; there is nothing to stop if the session was stopped or its JVM killed."""
-    with contextlib.suppress(*_JVM_GONE):
+    with contextlib.suppress(*jvm.GONE):
         stop()
 
 

@@ -1,0 +1,169 @@
+"""The JVM behind a Spark session: whether it lives, and how PySpark is made to forget one that does not.
+
+PySpark keeps one JVM and one ``SparkContext`` per process, and goes on using them after their end. Whoever looks at a
+session in order to replace it holds ``lock``. A JVM that Funken starts has a temporary folder of its own, which only its
+user can read: the JVM deletes it when it ends in order, ``forget`` when it did not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.sql import SparkSession, SQLContext
+
+from funken.timing.clock import SystemClock
+
+GONE = (Py4JError, ConnectionError)
+"""What a call to a JVM raises that is not there any more."""
+
+lock = threading.RLock()
+
+_STOP_SECONDS = 5.0
+_LOOK_SECONDS = 0.05
+_EXIT_SECONDS = 10.0
+_LONGEST_FOLDER = 64
+"""Of the path of a JVM's folder (bytes): the sockets in it add 43, and the system allows 107."""
+
+_own: weakref.WeakKeyDictionary[SparkContext, list[str]] = weakref.WeakKeyDictionary()
+"""The contexts that Funken started, and what they added to ``sys.path``."""
+_folders: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+"""The gateways of the JVMs that Funken started, and the JVMs' folders."""
+
+
+def is_own(context: Any) -> bool:
+    """Whether Funken started a context."""
+    return context in _own
+
+
+def lives(context: Any) -> bool:
+    """Whether a context can run anything: nobody has stopped it, and its JVM answers."""
+    java = getattr(context, "_jsc", None)
+    try:
+        return java is not None and not java.sc().isStopped()
+    except GONE:
+        return False
+
+
+def start(builder: Any, settings: Mapping[str, str], options: str) -> SparkSession:
+    """Make a session that counts as Funken's own, in a new JVM unless there is one that lives; ``options`` are the JVM's."""
+    _forget_leftovers()
+    folder = None
+    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # else the JVM is somebody else's
+        folder = _make_folder()
+        options += f' "-Djava.io.tmpdir={folder}"'
+    for key, value in {**settings, "spark.driver.extraJavaOptions": options}.items():
+        builder = builder.config(key, value)
+    before = list(sys.path)
+    try:
+        session: SparkSession = builder.getOrCreate()
+        if folder is not None:
+            _folders[SparkContext._gateway] = folder
+            java: Any = SparkContext._jvm
+            hooks = getattr(java, "org.apache.spark.util.ShutdownHookManager")
+            hooks.registerShutdownDeleteDir(java.java.io.File(folder))
+    except BaseException:
+        _forget_leftovers()
+        if folder is not None and SparkContext._gateway is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    _own[session.sparkContext] = [place for place in sys.path if place not in before]
+    return session
+
+
+def _make_folder() -> str:
+    folder = tempfile.mkdtemp(prefix="funken-spark-")
+    if len(os.fsencode(folder)) > _LONGEST_FOLDER and os.path.isdir("/tmp"):
+        os.rmdir(folder)
+        folder = tempfile.mkdtemp(prefix="funken-spark-", dir="/tmp")
+    return folder
+
+
+def forget(context: Any) -> None:
+    """Let go of a context that does not live, and of its JVM if that has ended, so that another can be started."""
+    java, gateway = getattr(context, "_jsc", None), SparkContext._gateway
+    if java is not None and not (gateway is not None and java._gateway_client is gateway._gateway_client):
+        _close(context)  # its JVM is not the one that PySpark uses now
+    elif _answers(gateway):
+        _await_stop(context)
+    else:
+        _close(context)
+        _drop_gateway()
+    with SparkContext._lock:
+        if SparkContext._active_spark_context is context:
+            SparkContext._active_spark_context = None
+    session = SparkSession._instantiatedSession
+    if session is not None and session._sc is context:
+        SparkSession._instantiatedSession = SparkSession._activeSession = None
+        SQLContext._instantiatedContext = None
+    for place in _own.get(context, ()):
+        with contextlib.suppress(ValueError):
+            sys.path.remove(place)
+
+
+def _forget_leftovers() -> None:
+    """Let go of what is dead although nobody uses it: a JVM whose session was stopped, a context that was never complete."""
+    context = SparkContext._active_spark_context
+    if context is not None and not lives(context):
+        forget(context)
+    if SparkContext._gateway is not None and not _answers(SparkContext._gateway):
+        _drop_gateway()
+
+
+def _answers(gateway: Any) -> bool:
+    if gateway is None:
+        return False
+    try:
+        gateway.jvm.java.lang.System.currentTimeMillis()
+    except GONE:
+        return False
+    return True
+
+
+def _await_stop(context: Any) -> None:
+    """Let whoever stops the context come to its end: PySpark would take the next one for the one that was stopped."""
+    clock = SystemClock()
+    end = clock.monotonic() + _STOP_SECONDS
+    while getattr(context, "_jsc", None) is not None and clock.monotonic() < end:
+        threading.Event().wait(_LOOK_SECONDS)
+    if getattr(context, "_jsc", None) is not None:
+        with contextlib.suppress(*GONE):
+            context.stop()  # nobody does: it has stopped by itself, as after the loss of its cluster
+
+
+def _close(context: Any) -> None:
+    """Do what ``SparkContext.stop`` does on this side; it would ask the JVM first."""
+    context._jsc = None
+    server, context._accumulatorServer = getattr(context, "_accumulatorServer", None), None
+    if server is not None:
+        with contextlib.suppress(OSError):
+            server.shutdown()
+
+
+def _drop_gateway() -> None:
+    with SparkContext._lock:
+        gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    if gateway is None:
+        return
+    folder = _folders.pop(gateway, None)
+    process = getattr(gateway, "proc", None)
+    if isinstance(process, subprocess.Popen):
+        if folder is not None:
+            process.kill()  # one that only does not answer must not run on beside its successor
+        with contextlib.suppress(OSError):
+            process.stdin.close()  # type: ignore[union-attr]  # which ends a JVM that lives
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_EXIT_SECONDS)
+    gateway.shutdown()
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
