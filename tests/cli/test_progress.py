@@ -107,6 +107,8 @@ def test_a_job_that_fails_is_said_to_have_failed():
 class Client:
     """A job that is looked at, not run."""
 
+    restarts = 0
+
     def __init__(self, reported):
         self.plan = plan()
         self.reported = reported
@@ -124,6 +126,25 @@ def plain_of(out):
 def by_hand(monkeypatch):
     """Show progress only when the test says so."""
     monkeypatch.setattr(progress, "_REFRESH_SECONDS", 3600)
+
+
+def test_restarts_are_counted_and_the_numbers_begin_anew(by_hand):
+    out, client, begin = console(), Client(metrics(1000)), time.monotonic()
+    shown = Progress(out, every=1.0)
+
+    with shown.watch(client):
+        shown.show(begin + 2)
+        client.restarts, client.reported = 1, metrics(10)
+        shown.show(begin + 4)
+        client.reported = metrics(30)
+        shown.show(begin + 6)
+        client.restarts = 2
+
+    first, again, later, end = out.file.getvalue().splitlines()
+    assert first.startswith("letters: 2 s, 1,000 records")
+    assert again.startswith("letters (1 restart): 4 s, 10 records")
+    assert later.startswith("letters (1 restart): 6 s, 30 records, 10 records/s")
+    assert end.startswith("letters (2 restarts): finished after ")
 
 
 def test_a_terminal_shows_a_table(by_hand):

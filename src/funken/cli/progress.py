@@ -150,6 +150,7 @@ class _Shown:
     since: float
     reading: Reading | None = None
     announced: bool = False
+    restarts: int = 0
     said: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -157,7 +158,17 @@ class _Shown:
 
     @property
     def name(self) -> str:
-        return self.client.plan.name
+        """The job's name, and how many times it was restarted."""
+        count = self.client.restarts
+        return self.client.plan.name + (f" ({count} restart{'s' * (count > 1)})" if count else "")
+
+    def read(self, now: float) -> None:
+        """Read the metrics; after a restart they begin anew."""
+        if self.client.restarts > self.restarts:
+            self.restarts = self.client.restarts
+            self.meter = Meter(self.client.plan)
+        metrics = self.client.metrics()
+        self.reading = self.meter.read(metrics, now) if metrics else None
 
 
 class Progress:
@@ -227,8 +238,7 @@ class Progress:
     def show(self, now: float) -> None:
         """Read the metrics and show them, where it is time to."""
         for job in self._jobs:
-            metrics = job.client.metrics()
-            job.reading = job.meter.read(metrics, now) if metrics else None
+            job.read(now)
             if job.reading is None and not job.announced and now - job.since > _PATIENCE_SECONDS:
                 job.announced = True
                 self._say(f"{job.name}: starting")

@@ -19,10 +19,10 @@ import click
 
 from funken import config
 from funken.api.job import JobClient, watch_jobs
-from funken.cli.failures import ending_well
+from funken.cli.failures import ending_well, explained
 from funken.cli.progress import Progress
 from funken.config import Configuration, set_default_configuration
-from funken.errors import InvalidConfiguration
+from funken.errors import InvalidConfiguration, JobExecutionError
 from funken.plan.explain import explain_json, explain_text
 from funken.plan.physical import PhysicalPlan
 
@@ -100,7 +100,7 @@ def run_script(script: str, arguments: tuple[str, ...]) -> None:
 
 @contextmanager
 def waiting_for_jobs() -> Iterator[None]:
-    """Let jobs that the block started with ``execute_async`` run to their end; stop them if it fails."""
+    """Let jobs that the block started with ``execute_async`` run to their end; suspend them if it fails."""
     running: list[JobClient] = []  # changed by the threads of the jobs
 
     @contextmanager
@@ -124,11 +124,13 @@ def waiting_for_jobs() -> Iterator[None]:
 
 def _stop(clients: Iterable[JobClient]) -> None:
     """Stop jobs; code of the user that never comes back ends with the process."""
-    for client, stopped in [(client, client.cancel()) for client in clients]:
+    for client, stopped in [(client, client._suspend()) for client in clients]:
         try:
             stopped.result(_STOP_SECONDS)
         except TimeoutError:
             click.echo(f"{client.plan.name!r} has not stopped within {_STOP_SECONDS:.0f} s; it is left.", err=True)
+        except JobExecutionError as error:
+            click.echo(explained(error), err=True)
 
 
 _pyflink = click.option(
@@ -185,12 +187,13 @@ def run(
     if allow_non_restored_state:
         configuration.set(config.RESTORE_IGNORING, True)
     with ExitStack() as stack:
-        stack.enter_context(ending_well(script))
+        signals = stack.enter_context(ending_well(script))
         set_default_configuration(configuration)
         if pyflink:
             importlib.import_module("funken.compat.pyflink")
         if sys.stderr.isatty() if progress is None else progress:
             stack.enter_context(watch_jobs(Progress().watch))
+        stack.enter_context(watch_jobs(signals.watch))
         stack.enter_context(waiting_for_jobs())
         run_script(script, arguments)
 

@@ -208,6 +208,7 @@ def _stop_running() -> None:
     """Stop what still runs when the program ends, so that it leaves nothing behind."""
     left = dict(_RUNNING)
     for job in left.values():
+        job.suspended = True
         job.cancel()
     wait(left, _AT_EXIT_SECONDS)
 

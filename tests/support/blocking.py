@@ -1,0 +1,16 @@
+"""Functions of a local job that block, and events by which a test follows them: found by name, so not copied with the plan."""
+
+from __future__ import annotations
+
+import threading
+
+REACHED = threading.Event()
+LET_GO = threading.Event()
+
+
+def reach() -> None:
+    REACHED.set()
+
+
+def wait_outside_of_python(value: object = None) -> None:
+    LET_GO.wait()
