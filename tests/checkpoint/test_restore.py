@@ -64,6 +64,15 @@ def test_of_a_union_everybody_gets_all(former, parallelism):
         assert piece.operator_state.get("union/all", []) == [*chain(*former)]
 
 
+def test_the_watermark_is_a_subtask_s_own_unless_it_is_rescaled():
+    states = [SubtaskState(operator_state={"union/(watermark)": [watermark]}) for watermark in (70, 63)]
+
+    same, fewer = (own(MemoryStorage(), states, parallelism) for parallelism in (2, 1))
+
+    assert [piece.operator_state["union/(watermark)"] for piece in same] == [[70], [63]]
+    assert [piece.operator_state["union/(watermark)"] for piece in fewer] == [[70, 63]]
+
+
 @given(lists, st.integers(1, 5))
 def test_of_a_union_those_who_have_ended_keep_their_own(former, parallelism):
     storage = MemoryStorage()

@@ -200,13 +200,14 @@ def _items(
     """Choose what a subtask gets of the items of all former subtasks.
 
     One that has ended only keeps its state for later checkpoints: of a union list it keeps its own elements, or every
-    restore would multiply them.
+    restore would multiply them. So does one that stays what it was with a union list of the engine's own (its watermark):
+    where barriers overtake records, others may be further.
     """
     dealt: dict[str, int] = {}
     for former, handle in enumerate(handles):
         for item in handle.own.items if handle.own else ():
             assert handle.own is not None
-            if item.spread is Spread.UNION and finished:
+            if item.spread is Spread.UNION and (finished or (same and item.internal)):
                 if former % parallelism == subtask:
                     yield ItemSource(handle.own, item)
             elif item.spread is Spread.UNION or (item.spread is Spread.KEYED and not same):
