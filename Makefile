@@ -24,7 +24,7 @@ WORKERS = $$(($$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') + 1))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-fast test-simulation test-spark check docs bench bench-against bench-compare bench-micro nexmark chaos simulate run clean
+.PHONY: help setup fmt lint types test test-fast test-simulation test-spark check docs bench bench-against bench-compare bench-micro nexmark chaos simulate mutate run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -128,6 +128,9 @@ SEEDS ?= 10000
 FIRST_SEED ?= 0
 simulate: setup ## run SEEDS jobs under random schedules and faults, from FIRST_SEED on
 	@$(BIN)/python scripts/simulate.py --seeds $(SEEDS) --first-seed $(FIRST_SEED)
+
+mutate: setup ## plant faults, one at a time, and see whether the tests or the simulation notice: ONLY=gate SEEDS=500
+	@$(BIN)/python scripts/mutate.py $(ONLY) $(if $(filter command,$(origin SEEDS)),--seeds $(SEEDS))
 
 run: setup ## a demo job
 	@$(BIN)/funken demo

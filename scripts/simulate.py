@@ -24,7 +24,10 @@ def run(seed: int) -> Outcomes:
 
 
 def results(seeds: range, workers: int) -> Iterator[Outcomes]:
-    """Run seeds in several processes."""
+    """Run seeds in several processes; one needs no other."""
+    if workers == 1:
+        yield from map(run, seeds)
+        return
     with ProcessPoolExecutor(workers) as pool:
         yield from pool.map(run, seeds, chunksize=5)
 
@@ -35,6 +38,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=10_000, help="how many")
     parser.add_argument("--first-seed", type=int, default=0, help="the first of them")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="how many processes")
+    parser.add_argument("--stop", action="store_true", help="stop at the first seed that fails")
     arguments = parser.parse_args()
     begin = told = time.monotonic()
     failing: list[Outcomes] = []
@@ -46,6 +50,8 @@ def main() -> int:
         if outcomes.violation:
             failing.append(outcomes)
             print(f"seed {outcomes.seed} ({outcomes.conditions.program}): {outcomes.violation[:300]}", flush=True)
+            if arguments.stop:
+                break
         if time.monotonic() - told > _PROGRESS_SECONDS or done == len(seeds):
             told = time.monotonic()
             facts = ", ".join(f"{count} {name}" for name, count in counts.items())

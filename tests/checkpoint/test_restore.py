@@ -1,5 +1,6 @@
 """Who reads what, with another program or another parallelism."""
 
+from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -61,6 +62,28 @@ def test_of_a_union_everybody_gets_all(former, parallelism):
     states = [SubtaskState(operator_state={"union/all": part}) for part in former]
     for piece in own(MemoryStorage(), states, parallelism):
         assert piece.operator_state.get("union/all", []) == [*chain(*former)]
+
+
+def test_the_watermark_is_a_subtask_s_own_unless_it_is_rescaled():
+    states = [SubtaskState(operator_state={"union/(watermark)": [watermark]}) for watermark in (70, 63)]
+
+    same, fewer = (own(MemoryStorage(), states, parallelism) for parallelism in (2, 1))
+
+    assert [piece.operator_state["union/(watermark)"] for piece in same] == [[70], [63]]
+    assert [piece.operator_state["union/(watermark)"] for piece in fewer] == [[70, 63]]
+
+
+@given(lists, st.integers(1, 5))
+def test_of_a_union_those_who_have_ended_keep_their_own(former, parallelism):
+    storage = MemoryStorage()
+    entry = saved(storage, [SubtaskState(operator_state={"union/all": part}) for part in former])
+    ended = replace(entry, subtasks=tuple(replace(handle, finished=True) for handle in entry.subtasks))
+
+    kept = [first.operator_state.get("union/all", []) for first, *_ in pieces(storage, ended, parallelism)]
+
+    assert sorted(chain(*kept)) == sorted(chain(*former))
+    if len(former) == parallelism:
+        assert kept == former
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3, 5])

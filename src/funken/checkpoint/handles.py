@@ -57,6 +57,11 @@ class Item(NamedTuple):
     length: int
     crc: int
 
+    @property
+    def internal(self) -> bool:
+        """Whether it is the engine's own, and not the program's."""
+        return "/(" in self.name
+
 
 @dataclass(frozen=True, slots=True)
 class Blob:
@@ -106,7 +111,7 @@ class SubtaskHandle:
     def stateful(self) -> bool:
         """Whether there is anything that the program would miss; items named ``.../(...)`` are the engine's own."""
         items = () if self.own is None else self.own.items
-        return bool(self.parts or self.files or self.committables) or any("/(" not in item.name for item in items)
+        return bool(self.parts or self.files or self.committables) or any(not item.internal for item in items)
 
     @property
     def size(self) -> int:

@@ -182,24 +182,35 @@ def _subtask(entry: OperatorEntry, target: Target, subtask: int, uri: str, own: 
     for handle in entry.subtasks:
         states |= handle.states
     ended = [handle.finished for handle in entry.subtasks]
+    finished = ended[subtask] if same else all(ended)
     return SubtaskRestore(
         uri=uri,
         max_parallelism=target.max_parallelism,
         keyed=tuple(keyed),
-        items=tuple(_items(entry.subtasks, subtask, target.parallelism, same)),
+        items=tuple(_items(entry.subtasks, subtask, target.parallelism, same, finished)),
         states=states,
         exact=own and same and len(keyed) <= 1,
-        finished=ended[subtask] if same else all(ended),
+        finished=finished,
     )
 
 
-def _items(handles: Sequence[SubtaskHandle], subtask: int, parallelism: int, same: bool) -> Iterator[ItemSource]:
-    """Choose what a subtask gets of the items of all former subtasks."""
+def _items(
+    handles: Sequence[SubtaskHandle], subtask: int, parallelism: int, same: bool, finished: bool
+) -> Iterator[ItemSource]:
+    """Choose what a subtask gets of the items of all former subtasks.
+
+    One that has ended only keeps its state for later checkpoints: of a union list it keeps its own elements, or every
+    restore would multiply them. So does one that stays what it was with a union list of the engine's own (its watermark):
+    where barriers overtake records, others may be further.
+    """
     dealt: dict[str, int] = {}
     for former, handle in enumerate(handles):
         for item in handle.own.items if handle.own else ():
             assert handle.own is not None
-            if item.spread is Spread.UNION or (item.spread is Spread.KEYED and not same):
+            if item.spread is Spread.UNION and (finished or (same and item.internal)):
+                if former % parallelism == subtask:
+                    yield ItemSource(handle.own, item)
+            elif item.spread is Spread.UNION or (item.spread is Spread.KEYED and not same):
                 yield ItemSource(handle.own, item)
             elif item.spread is Spread.SPLIT and not same:
                 # Element i of this list is element (before + i) of all lists, and goes to that number modulo parallelism.

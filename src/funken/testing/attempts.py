@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import cloudpickle
 
-from funken.checkpoint.events import Event, Failed
+from funken.checkpoint.events import Event, Failed, Trigger
 from funken.checkpoint.settings import CheckpointSettings
 from funken.checkpoint.storage import Storage
 from funken.plan.physical import PhysicalPlan
@@ -21,7 +21,7 @@ from funken.runtime.job import Job
 from funken.runtime.messages import Order, Report, TaskId
 from funken.runtime.snapshots import Cuts, report_of
 from funken.runtime.task import Task
-from funken.testing.scenarios import Violation
+from funken.testing.ledgers import Violation
 from funken.timing.clock import Clock
 
 
@@ -38,6 +38,7 @@ class SimulatedCheckpoints(JobCheckpoints):
         self.work: deque[Callable[[], None]] = deque()
         self.newest = newest
         self.in_flight = 0
+        self.triggered: Callable[[], None] = lambda: None
         super().__init__(plan, settings, job_id, clock, at_once=True)
         found = max(self.completed, default=0)
         if found < newest:
@@ -63,6 +64,18 @@ class SimulatedCheckpoints(JobCheckpoints):
             manifest = self._catalog.complete.get(machine.completed[-1])
             self.in_flight = max(self.in_flight, manifest.in_flight if manifest is not None else 0)
 
+    def trigger(self, command: Trigger) -> Mapping[str, bytes]:
+        """Begin a checkpoint; the sources may be dead right after they were told."""
+        found = super().trigger(command)
+        self.triggered()
+        return found
+
+    def refuse(self, reason: str) -> bool:
+        """The newest checkpoint is broken: it is not the newest any more."""
+        found = super().refuse(reason)
+        self.newest = max(self.completed, default=0)
+        return found
+
     def failed(self, reason: str) -> bool:
         """Work off what is to be settled before another attempt."""
         self.tell(Failed(self._attempt, reason))
@@ -74,12 +87,16 @@ class SimulatedCheckpoints(JobCheckpoints):
 
 
 class Attempt:
-    """The tasks of an attempt, and everything on its way between them and to and from the driver."""
+    """The tasks of an attempt, and everything on its way between them and to and from the driver.
+
+    A task that is ``dead`` is so for the driver; unless it is ``gone`` too, it runs on as an orphan.
+    """
 
     def __init__(self, job: Job, blob: bytes, clock: Clock, storage: Storage) -> None:
         self.number = job.settings.attempt
         self.tasks: dict[TaskId, Task] = {}
         self.dead: set[TaskId] = set()
+        self.gone: set[TaskId] = set(job.master.tasks)
         self.blocks: dict[tuple[TaskId, TaskId], deque[bytes]] = {}
         self.reports: dict[TaskId, deque[Report]] = {task: deque() for task in job.master.tasks}
         self.orders: dict[TaskId, deque[Order]] = {task: deque() for task in job.master.tasks}
@@ -89,6 +106,11 @@ class Attempt:
             deliver = self.writing[task].append if job.settings.checkpoints is not None else None
             plan = cloudpickle.loads(blob)
             self.tasks[task] = Task(plan, task, job.settings, clock, self.reports[task].append, deliver=deliver)
+
+    def open(self, task: Task) -> None:
+        """Open a task."""
+        task.open()
+        self.gone.discard(task.id)
 
     def order(self, task: TaskId, order: Order) -> None:
         """Send an order."""
@@ -101,9 +123,15 @@ class Attempt:
             self.blocks.setdefault(place, deque()).append(data)
         task.outbox.clear()
 
-    def write(self, task: TaskId) -> Report:
+    def receive(self, place: tuple[TaskId, TaskId]) -> None:
+        """Let the oldest block between two tasks arrive."""
+        task = self.tasks[place[1]]
+        task.receive(self.blocks[place].popleft())
+        self.carry(task)
+
+    def write(self, task: TaskId) -> None:
         """Write the oldest snapshot of a task."""
-        return report_of(task, self.number, self.writing[task].popleft(), self.storage)
+        self.reports[task].append(report_of(task, self.number, self.writing[task].popleft(), self.storage))
 
     def work(self, task: Task, chance: random.Random, room: int) -> None:
         """Let a task work a little; it reads from its sources if fewer than ``room`` blocks are under way."""
@@ -127,21 +155,45 @@ class Attempt:
         found += [("write", task) for task in live if self.writing[task]]
         return found
 
+    def orphaned_choices(self) -> list[tuple[str, Any]]:
+        """Return what could happen next when the attempt is over, and nobody has ended its tasks."""
+        found: list[tuple[str, Any]] = [("task", task) for task in self.tasks if task not in self.gone]
+        found += [("block", place) for place, queue in self.blocks.items() if queue and place[1] not in self.gone]
+        found += [("report", task) for task, queue in self.reports.items() if queue]
+        found += [("write", task) for task, queue in self.writing.items() if queue]
+        return found
+
+    @property
+    def aligning(self) -> bool:
+        """Whether some task has some barriers of a checkpoint, and not all."""
+        return any(
+            hosted.gate is not None and hosted.gate.aligning
+            for number, task in self.tasks.items()
+            if number not in self.dead
+            for hosted in task.hosted.values()
+        )
+
     def kill(self, task: TaskId, chance: random.Random, lost: bool, last: Report) -> None:
         """End a task; a part of what it was about to say is lost, and the driver gets to know of it after the rest."""
         if task in self.dead:
             return
-        self.dead.add(task)
+        self.gone.add(task)
         if lost:
             self.reports[task].clear()
         for place, queue in self.blocks.items():
             if place[0] == task:
                 for _ in range(chance.randint(0, len(queue))):
                     queue.pop()
-        reports = self.reports[task]
-        for _ in range(chance.randint(0, len(reports))):
-            reports.pop()
-        reports.append(last)
+        self.orphan(task, chance, last)
+
+    def orphan(self, task: TaskId, chance: random.Random, last: Report) -> None:
+        """Let the driver lose sight of a task, which runs on."""
+        if task not in self.dead:
+            self.dead.add(task)
+            reports = self.reports[task]
+            for _ in range(chance.randint(0, len(reports))):
+                reports.pop()
+            reports.append(last)
 
     def close(self) -> None:
         """Close what lives."""

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from funken.testing.scenarios import COUNTING, PROGRAMS
+from funken.testing.scenarios import COUNTING, IN_ORDER, PROGRAMS
+
+PLACES = (
+    "triggered", "aligning", "cut", "written", "acked", "storing", "stored", "committing", "committed", "restoring",
+)  # fmt: skip
+"""The steps of a checkpoint, and of a restore, right after (``storing`` and ``committing``: before) which one may die."""
+
+
+class Strike(NamedTuple):
+    """Who dies at a place: a ``task``, the ``session`` with all of them, or the ``driver``; ``skip``: not the first times."""
+
+    place: str
+    skip: int
+    victim: str
 
 
 @dataclass(frozen=True)
@@ -13,8 +27,8 @@ class Conditions:
     """What a run is like; ``aligned_timeout`` (ms) says when barriers overtake, ``None``: never.
 
     ``slice_rows`` is how many rows of a cut are pickled at a time: with 1, everything happens while cuts are open.
-
-    The backend is not drawn: RocksDB has threads that no seed decides about.
+    ``damages`` is how many files of checkpoints are changed, cut off or lost after they were written: results may come again
+    then. ``files``: results go into files instead of the ledger.
     """
 
     program: str
@@ -43,6 +57,9 @@ class Conditions:
     second_drivers: int
     slice_rows: int = 0
     backend: str = "hashmap"
+    files: bool = False
+    damages: int = 0
+    strikes: tuple[Strike, ...] = ()
 
     @staticmethod
     def drawn(chance: random.Random) -> Conditions:
@@ -52,10 +69,12 @@ class Conditions:
         timeout, tolerable = chance.choice([(300, 100), (2000, 100), (600_000, 0), (600_000, 1)])
         program = chance.choice(sorted(PROGRAMS))
         exactly_once = program not in COUNTING or chance.random() < 0.8
+        aligned_timeout = chance.choice([None, None, 0, 0, 3, 30]) if exactly_once else None
+        struck = chance.choice([0, 0, 1, 2, 3])
         return Conditions(
             program=program,
-            records=chance.choice([5, 30, 60, 120]),
-            interval=chance.choice([None, 5, 20, 50, 100, 300]),
+            records=chance.choice([5, 30, 60, 60, 120, 120, 300]),
+            interval=chance.choice([None, 1, 5, 20, 20, 50, 100, 300]),
             concurrent=chance.choice([1, 1, 2, 3]),
             min_pause=chance.choice([0, 0, 0, 10]),
             timeout=timeout,
@@ -71,13 +90,22 @@ class Conditions:
             storage_faults=chance.choice([0.0, 0.01, 0.1]) if faulty else 0.0,
             lost_acks=chance.choice([0.0, 0.05]) if faulty else 0.0,
             commit_faults=chance.choice([0.0, 0.2]) if faulty else 0.0,
-            rescales=chance.random() < 0.5,
+            rescales=chance.random() < 0.5 and not (program in IN_ORDER and aligned_timeout is not None),
             exactly_once=exactly_once,
-            aligned_timeout=chance.choice([None, None, 0, 0, 3, 30]) if exactly_once else None,
+            aligned_timeout=aligned_timeout,
             savepoints=chance.choice([0, 0, 1, 3]),
             stops=chance.choice([0, 0, 1, 2]),
             second_drivers=chance.choice([0, 0, 0, 1, 2]),
             slice_rows=chance.choice([0, 1, 1, 3]),
+            backend="rocksdb" if chance.random() < 0.1 else "hashmap",
+            files=chance.random() < 0.15,
+            damages=chance.choice([1, 3]) if chance.random() < 0.1 else 0,
+            strikes=tuple(
+                Strike(
+                    chance.choice(PLACES), chance.choice([0, 0, 1, 2, 5]), chance.choice(["task", "session", "driver"])
+                )
+                for _ in range(struck)
+            ),
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -19,14 +20,15 @@ from funken.checkpoint.lineage import SnapshotOptions
 from funken.checkpoint.memory import MemoryStorage
 from funken.checkpoint.settings import CheckpointSettings
 from funken.checkpoint.steps import Policy
-from funken.errors import CheckpointError, JobExecutionError, StorageFailed, TaskLost
+from funken.errors import CheckpointError, JobExecutionError, RestoreFailed, StorageFailed, TaskLost
 from funken.ids import Millis
 from funken.plan.serialization import portable
 from funken.runtime.job import Job
 from funken.runtime.messages import Failed, Finished, NotSnapshotted, Order, Report, Snapshotted, Started, TaskId
 from funken.testing.attempts import Attempt, DriverDied, SimulatedCheckpoints
 from funken.testing.conditions import Conditions
-from funken.testing.scenarios import COUNTING, Ledger, Violation, build
+from funken.testing.ledgers import Ledger, Violation, memory_folder
+from funken.testing.scenarios import COUNTING, build, left_over
 from funken.timing.clock import ManualClock
 
 
@@ -44,6 +46,8 @@ class World(Protocol):
     savepoints: int
     stops: int
     paths: list[str]
+    #: whether a file of a checkpoint is not what was written
+    damaged: bool
 
     def happens(self, probability: float) -> bool:
         """Whether something goes wrong now."""
@@ -59,6 +63,12 @@ class World(Protocol):
 
     def wide(self) -> int:
         """Give the next operator of a program its width."""
+
+    def strikes(self, place: str) -> bool:
+        """Whether somebody is to die at a step of a checkpoint, now or later."""
+
+    def strike(self, place: str) -> None:
+        """Let die who is to die here."""
 
     def check_committed(self) -> None:
         """Look whether something committed is gone."""
@@ -86,6 +96,7 @@ class Driver:
                     "pipeline.auto-watermark-interval": 20,
                     "pipeline.max-parallelism": 8,
                     "state.backend.type": drawn.backend,
+                    "io.tmp.dirs": memory_folder(),
                 }
             )
         )
@@ -94,6 +105,7 @@ class Driver:
         self.job.settings = replace(self.job.settings, together=True)
         if drawn.interval is not None:
             self.checkpoints = SimulatedCheckpoints(self.job.plan, self._settings(path), job_id, world.clock, newest)
+            self.checkpoints.triggered = lambda: world.strike("triggered")
         self.job.checkpoints = self.checkpoints
         self._blob = portable(self.job.plan)
 
@@ -149,15 +161,21 @@ class Driver:
         self._attempt = attempt = Attempt(job, self._blob, world.clock, self.world.storage.at(self.job_id))
         job.master.send = attempt.order
         for task in world.chance.sample(list(attempt.tasks.values()), len(attempt.tasks)):
+            if task.id in attempt.dead:
+                continue
             try:
-                task.open()
+                attempt.open(task)
             except (CheckpointError, JobExecutionError) as error:
-                if not isinstance(error.__cause__ or error, StorageFailed):
+                if not isinstance(error.__cause__ or error, StorageFailed) and not (
+                    isinstance(error, RestoreFailed) and world.damaged
+                ):
                     raise Violation(f"{task.id} cannot be opened: {error}") from error
-                attempt.reports[task.id].append(Failed(task.id, error=JobExecutionError(str(error))))
+                told = error if isinstance(error, RestoreFailed) else JobExecutionError(str(error))
+                attempt.reports[task.id].append(Failed(task.id, error=told))
                 attempt.dead.add(task.id)
             else:
                 attempt.reports[task.id].append(Started(task.id, pid=1))
+                world.strike("restoring")
 
     def _run(self) -> None:
         job, attempt = self.job, self._attempt
@@ -180,11 +198,12 @@ class Driver:
             return False
         if isinstance(error.__cause__, Violation):
             raise error.__cause__
-        if job.restartable and not self.world.happens(0.1):  # else the restart strategy has had enough
-            job.master.abandon()
-            if self._attempt is not None:
-                self._zombies.append(self._attempt)
-                self._attempt = None
+        if isinstance(error, RestoreFailed):
+            self._abandon()
+            if checkpoints is not None and checkpoints.failed(str(error)) and checkpoints.refuse(str(error)):
+                return True
+        elif job.restartable and not self.world.happens(0.1):  # else the restart strategy has had enough
+            self._abandon()
             if checkpoints is None:
                 return True
             self.world.clock.advance(self.world.chance.randrange(100))
@@ -192,6 +211,23 @@ class Driver:
                 return checkpoints.failed(str(error.args[0]))
         self._stop(Outcome.FAILED)
         raise DriverDied from error
+
+    def _abandon(self) -> None:
+        self.job.master.abandon()
+        if self._attempt is not None:
+            self._zombies.append(self._attempt)
+            self._attempt = None
+
+    def held(self) -> Counter[Any]:
+        """Return what the tasks hold at the end that belongs to the results."""
+        found: Counter[Any] = Counter()
+        for task in (self._attempt or self._zombies[-1]).tasks.values():
+            for hosted in task.hosted.values():
+                for operator in hosted.chain.operators.values():
+                    for ask in operator.context.before_snapshot:
+                        ask()
+                    found += left_over(operator.context.operator_state)
+        return found
 
     def _stop(self, outcome: Outcome) -> None:
         self.world.savepoints = self.world.savepoints if outcome is Outcome.FAILED else 0
@@ -214,7 +250,7 @@ class Driver:
         chance = world.chance
         if world.task_crashes and world.happens(0.003):
             world.task_crashes -= 1
-            self._kill(chance.choice(list(attempt.tasks)))
+            self.strike(chance.choice(["task", "task", "session"]))
             return
         self._save()
         choices = [*attempt.choices(), ("tick", None)]
@@ -227,16 +263,18 @@ class Driver:
         match what:
             case "task":
                 attempt.work(attempt.tasks[which], chance, world.conditions.in_flight)
+                self._look(attempt, which)
             case "block":
-                attempt.tasks[which[1]].receive(attempt.blocks[which].popleft())
-                attempt.carry(attempt.tasks[which[1]])
+                attempt.receive(which)
+                self._look(attempt, which[1])
             case "report":
                 self._deliver(attempt.reports[which].popleft())
             case "order":
                 attempt.tasks[which].order(attempt.orders[which].popleft())
                 attempt.carry(attempt.tasks[which])
             case "write":
-                attempt.reports[which].append(attempt.write(which))
+                attempt.write(which)
+                world.strike("written")
             case "tick":
                 self.job.master.tick()
                 self._send(self.job.master.discover(world.clock.now()))
@@ -244,6 +282,13 @@ class Driver:
                 self._background()
             case "zombie":
                 self._haunt(which)
+
+    def _look(self, attempt: Attempt, task: TaskId) -> None:
+        """Look whether what a task has done is a step of a checkpoint."""
+        if attempt.writing[task]:
+            self.world.strike("cut")
+        elif self.world.strikes("aligning") and attempt.aligning:
+            self.world.strike("aligning")
 
     def _save(self) -> None:
         """Perhaps ask for a savepoint, or to be stopped with one."""
@@ -267,6 +312,8 @@ class Driver:
             self._kill(report.task, lost=True)  # between the two nothing gets lost alone: the connection is
             return
         self._send(self.job.master.handle(report))
+        if isinstance(report, Snapshotted):
+            self.world.strike("acked")
 
     def _send(self, orders: list[tuple[TaskId, Order]]) -> None:
         assert self._attempt is not None
@@ -278,19 +325,38 @@ class Driver:
         self.checkpoints.work.popleft()()
         self.world.check_committed()
 
+    def strike(self, victim: str) -> None:
+        """Let a task die, or the session with all of them, whose workers run on for a while."""
+        attempt, chance = self._attempt, self.world.chance
+        if attempt is None:
+            return
+        if victim == "task":
+            self._kill(chance.choice(list(attempt.tasks)))
+            return
+        for task in attempt.tasks:
+            attempt.orphan(task, chance, Failed(task, error=TaskLost(f"the session of {task} died, as planned")))
+
     def _kill(self, task: TaskId, lost: bool = False) -> None:
         assert self._attempt is not None
         last = Failed(task, error=TaskLost(f"{task} died, as planned"))
         self._attempt.kill(task, self.world.chance, lost, last)
 
     def _haunt(self, zombie: Attempt) -> None:
-        """Something of an earlier attempt still writes, or arrives."""
+        """Something of an earlier attempt still works, writes, or arrives."""
         assert self._attempt is not None and zombie.number < self._attempt.number
-        task = self.world.chance.choice(list(zombie.tasks))
-        report: Any = None
-        if zombie.writing[task]:
-            report = zombie.write(task)
-        elif zombie.reports[task]:
-            report = zombie.reports[task].popleft()
-        if self.checkpoints is not None and isinstance(report, Snapshotted | NotSnapshotted | Finished):
-            self.checkpoints.take(report)
+        choices = zombie.orphaned_choices()
+        if not choices:
+            self._zombies.remove(zombie)
+            return
+        what, which = self.world.chance.choice(choices)
+        match what:
+            case "task":
+                zombie.work(zombie.tasks[which], self.world.chance, self.world.conditions.in_flight)
+            case "block":
+                zombie.receive(which)
+            case "write":
+                zombie.write(which)
+            case "report":
+                report = zombie.reports[which].popleft()
+                if self.checkpoints is not None and isinstance(report, Snapshotted | NotSnapshotted | Finished):
+                    self.checkpoints.take(report)

@@ -1,259 +1,54 @@
-"""Programs for the simulation, and the sink that tells whether each result came exactly once.
+"""Programs for the simulation.
 
 What a program writes is the same multiset whatever the parallelism and the order in which subtasks work: that is what
 makes a run without faults the oracle of one with faults. Each program takes an environment, a number of records, and
 ``wide``, which gives a parallelism; it may be another one when the driver starts again.
-
-The sink keeps its transactions in a ``Ledger``, which stands for a database and survives every crash.
 """
 
-# ruff: noqa: D102 - what the methods of a function object do is known
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
 from funken import (
     AsyncDataStream,
-    AsyncFunction,
-    BroadcastProcessFunction,
     DataGeneratorSource,
     DataStream,
     EventTimeSessionWindows,
-    KeyedBroadcastProcessFunction,
-    KeyedCoProcessFunction,
-    KeyedProcessFunction,
-    MapStateDescriptor,
     NumberSequenceSource,
-    OutputTag,
-    ProcessFunction,
     SlidingEventTimeWindows,
     StreamExecutionEnvironment,
     TumblingEventTimeWindows,
-    ValueStateDescriptor,
     WatermarkStrategy,
 )
-from funken.connectors.base import ReaderContext, Sink, SinkWriter
+from funken.testing.ledgers import LEDGERS
+from funken.testing.scenario_functions import (
+    HELD,
+    LATE,
+    ODD,
+    RULES,
+    SEEN,
+    Blind,
+    BurstSource,
+    CountBoth,
+    CountBuckets,
+    CountEach,
+    Delay,
+    EachRecord,
+    Hold,
+    Label,
+    Lateness,
+    Parity,
+    Rules,
+    Square,
+)
 
 Wide = Callable[[], int]
-END = 10**9
-"""A time after every record."""
-
-
-class Violation(AssertionError):
-    """An invariant does not hold."""
-
-
-# ---- the sink
-
-
-@dataclass
-class Ledger:
-    """Transactions by id: prepared ones, and committed ones, which are for ever."""
-
-    prepared: dict[str, list[Any]] = field(default_factory=dict)
-    committed: dict[str, list[Any]] = field(default_factory=dict)
-    #: asked before each transaction is committed; it may raise
-    fault: Callable[[], None] = lambda: None
-    _transactions: int = 0
-
-    def prepare(self, values: list[Any]) -> str:
-        """Keep values of a transaction; return its id."""
-        self._transactions += 1
-        name = f"transaction {self._transactions}"
-        self.prepared[name] = values
-        return name
-
-    def commit(self, transactions: Sequence[str]) -> None:
-        """Commit; harmless if it was done before."""
-        for name in transactions:
-            if name not in self.committed:
-                self.fault()
-                if name not in self.prepared:
-                    raise Violation(f"{name} is to be committed, but it was given up")
-                self.committed[name] = self.prepared.pop(name)
-
-    def give_up(self) -> None:
-        """Drop everything that is not committed, as a database does with the transactions of who is gone."""
-        self.prepared.clear()
-
-    def results(self) -> Counter[Any]:
-        """Count the results that are visible."""
-        return Counter(value for values in self.committed.values() for value in values)
-
-
-LEDGERS: dict[str, Ledger] = {}
-"""By name: a sink travels to its tasks by pickling, a ledger does not."""
-
-
-@dataclass(frozen=True)
-class LedgerSink(Sink):
-    """Two-phase commit into a ledger; ``tag`` tells the sinks of a program apart."""
-
-    ledger: str
-    tag: int = 0
-
-    def writer(self, context: ReaderContext) -> SinkWriter:
-        """Make a writer."""
-        return LedgerWriter(LEDGERS[self.ledger], self.tag)
-
-    def commit(self, committables: Sequence[Any]) -> None:
-        """Commit transactions."""
-        LEDGERS[self.ledger].commit(committables)
-
-    def abort(self, committables: Sequence[Any]) -> None:
-        """Drop transactions."""
-        for name in committables:
-            LEDGERS[self.ledger].prepared.pop(name, None)
-
-
-class LedgerWriter(SinkWriter):
-    """Writes into the open transaction of one subtask."""
-
-    def __init__(self, ledger: Ledger, tag: int) -> None:
-        self._ledger = ledger
-        self._tag = tag
-        self._open: list[Any] = []
-
-    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
-        """Add to the transaction."""
-        self._open += [(self._tag, value) for value in values]
-
-    def prepare_commit(self, end_of_input: bool) -> list[Any]:
-        """Close the transaction."""
-        if not self._open:
-            return []
-        values, self._open = self._open, []
-        return [self._ledger.prepare(values)]
-
-
-# ---- the functions
-
-COUNT = ValueStateDescriptor("count", default=0)
-WAITING = MapStateDescriptor("waiting")
-BUCKETS = MapStateDescriptor("buckets")
-RULES = MapStateDescriptor("rules")
-ODD = OutputTag("odd")
-
-
-class CountEach(KeyedProcessFunction):
-    """Numbers the records of a key."""
-
-    def open(self, runtime_context: Any) -> None:
-        self._count = runtime_context.get_state(COUNT)
-
-    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
-        self._count.update(self._count.value() + 1)
-        yield ctx.get_current_key(), self._count.value()
-
-
-class CountBuckets(KeyedProcessFunction):
-    """Counts the records of each 50 ms by timers of event time, and sums up at the end."""
-
-    def open(self, runtime_context: Any) -> None:
-        self._buckets = runtime_context.get_map_state(BUCKETS)
-        self._sum = runtime_context.get_state(COUNT)
-
-    def process_element(self, value: Any, ctx: Any) -> None:
-        bucket = ctx.timestamp() // 50 * 50 + 50
-        self._buckets.put(bucket, (self._buckets.get(bucket) or 0) + 1)
-        self._sum.update(self._sum.value() + value)
-        ctx.timer_service().register_event_time_timer(bucket)
-        ctx.timer_service().register_event_time_timer(END)
-
-    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
-        if timestamp == END:
-            yield ctx.get_current_key(), "sum", self._sum.value(), self._buckets.is_empty()
-        else:
-            yield ctx.get_current_key(), timestamp, self._buckets.get(timestamp)
-            self._buckets.remove(timestamp)
-
-
-class Delay(KeyedProcessFunction):
-    """Holds each record back for a while of processing time; at the end it lets go of all."""
-
-    def open(self, runtime_context: Any) -> None:
-        self._waiting = runtime_context.get_map_state(WAITING)
-
-    def process_element(self, value: Any, ctx: Any) -> None:
-        due = ctx.timer_service().current_processing_time() + 10 + value % 40
-        self._waiting.put(value, due)
-        ctx.timer_service().register_processing_time_timer(due)
-        ctx.timer_service().register_event_time_timer(END)
-
-    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
-        late = [value for value, due in self._waiting.items() if due <= timestamp or timestamp == END]
-        for value in late:
-            self._waiting.remove(value)
-            yield ctx.get_current_key(), value
-
-
-class Square(AsyncFunction):
-    """Asks for a square."""
-
-    async def async_invoke(self, value: Any) -> list[Any]:
-        return [(value, value * value)]
-
-
-class CountBoth(KeyedCoProcessFunction):
-    """Numbers the records of a key on both inputs together."""
-
-    def open(self, runtime_context: Any) -> None:
-        self._count = runtime_context.get_state(COUNT)
-
-    def process_element1(self, value: Any, ctx: Any) -> Iterator[Any]:
-        self._count.update(self._count.value() + 1)
-        yield ctx.get_current_key(), self._count.value()
-
-    def process_element2(self, value: Any, ctx: Any) -> Iterator[Any]:
-        yield from self.process_element1(value, ctx)
-
-
-class Parity(ProcessFunction):
-    """Sends odd numbers to the side."""
-
-    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
-        if value % 2:
-            yield ODD, value
-        else:
-            yield value
-
-
-class Rules(KeyedBroadcastProcessFunction):
-    """At the end tells for each key its sum, and the rules."""
-
-    def open(self, runtime_context: Any) -> None:
-        self._sum = runtime_context.get_state(COUNT)
-
-    def process_element(self, value: Any, ctx: Any) -> None:
-        self._sum.update(self._sum.value() + value)
-        ctx.timer_service().register_event_time_timer(END)
-
-    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
-        rules = ctx.get_broadcast_state(RULES)
-        rules.put(value % 5, (rules.get(value % 5) or 0) + value)
-
-    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
-        rules = tuple(sorted(ctx.get_broadcast_state(RULES).items()))
-        yield ctx.get_current_key(), self._sum.value(), rules
-
-
-class Label(BroadcastProcessFunction):
-    """Lets the main side through, and keeps the other."""
-
-    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
-        yield value
-
-    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
-        ctx.get_broadcast_state(RULES).put(value, True)
-
-
-# ---- the programs
 
 _STAMPED = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda n, _: n * 7)
+_EACH = WatermarkStrategy.for_generator(EachRecord).with_timestamp_assigner(lambda n, _: n * 7 - n % 4 // 3 * 60)
 
 
 def _numbers(env: StreamExecutionEnvironment, count: int, wide: Wide, name: str = "numbers") -> DataStream:
@@ -348,18 +143,77 @@ def requests(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[
     return [squares.key_by(lambda pair: pair[1] % 3).process(CountEach()).set_parallelism(wide()), squares]
 
 
+def idle(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[DataStream]:
+    """Count what comes in bursts, from sources that idle in between, and beside one that does not."""
+    idling = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda n, _: n * 7).with_idleness(25)
+    bursts = env.from_source(BurstSource(records, 4, 40), idling, "bursts").set_parallelism(wide()).uid("bursts")
+    both = bursts.union(_numbers(env, records // 2 + 1, wide))
+    joined = bursts.connect(_numbers(env, records // 4 + 1, wide, "few")).key_by(lambda n: n % 3, lambda n: n % 3)
+    return [
+        both.key_by(lambda n: n % 5).process(CountEach()).set_parallelism(wide()),
+        joined.process(CountBoth()).set_parallelism(wide()),
+    ]
+
+
+def held(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[DataStream]:
+    """Operator state behind a source that ends early, beside one that does not."""
+    width = wide()
+    few = env.from_source(DataGeneratorSource(lambda i: i, records // 4 + 1), _STAMPED, "few").set_parallelism(width)
+    kept = few.uid("few").flat_map(Hold()).set_parallelism(width).uid("hold")
+    return [kept, _numbers(env, records, wide).key_by(lambda n: n % 5).process(CountEach()).set_parallelism(wide())]
+
+
+def blind(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[DataStream]:
+    """State that is written without being read, of keys that soon have no more records."""
+    return [_numbers(env, records, wide).key_by(lambda n: n // 6).process(Blind()).set_parallelism(wide())]
+
+
+def late(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[DataStream]:
+    """Records that come late for certain: one source, and a watermark behind each record."""
+    numbers = env.from_source(DataGeneratorSource(lambda i: i, records), _EACH, "numbers").set_parallelism(1)
+    keyed = numbers.uid("numbers").key_by(lambda n: n % 3)
+    windows = keyed.window(TumblingEventTimeWindows.of(timedelta(milliseconds=50))).allowed_lateness(20)
+    sums = windows.side_output_late_data(LATE).reduce(lambda a, b: a + b).set_parallelism(wide())
+    return [keyed.process(Lateness()).set_parallelism(wide()), sums, sums.get_side_output(LATE)]
+
+
+def rolling(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[DataStream]:
+    """A running aggregate per key, and windows of so many records."""
+    ones = _numbers(env, records, wide).map(lambda n: (n % 7, 1)).set_parallelism(wide()).key_by(lambda pair: pair[0])
+    add = lambda a, b: (a[0], a[1] + b[1])  # noqa: E731
+    return [ones.reduce(add).set_parallelism(wide()), ones.count_window(3).reduce(add).set_parallelism(wide())]
+
+
 PROGRAMS: dict[str, Callable[[StreamExecutionEnvironment, int, Wide], list[DataStream]]] = {
     made.__name__: made
     for made in (
-        count, sequence, windows, union, levels, connect, timers, side, broadcast, delays, requests,
+        count, sequence, windows, union, levels, connect, timers, side, broadcast, delays, requests, idle, held, blind,
+        late, rolling,
     )
 }  # fmt: skip
 
-COUNTING = frozenset({"count", "sequence", "levels", "connect", "side"})
+COUNTING = frozenset({"count", "sequence", "levels", "connect", "side", "idle"})
 """Those whose results only ever become more when a record comes twice, and that do not look at event time."""
+
+IN_ORDER = frozenset({"late"})
+"""Those that need what comes to a subtask to come in order, watermarks among it: unaligned, they cannot be rescaled."""
 
 
 def build(env: StreamExecutionEnvironment, program: str, records: int, ledger: str, wide: Wide) -> None:
     """Add a program and its sinks to an environment."""
     for tag, stream in enumerate(PROGRAMS[program](env, records, wide)):
-        stream.sink_to(LedgerSink(ledger, tag)).set_parallelism(wide())
+        stream.sink_to(LEDGERS[ledger].sink(ledger, tag)).set_parallelism(wide())
+
+
+def left_over(operator_state: Mapping[str, list[Any]]) -> Counter[Any]:
+    """Return what an operator holds at the end that belongs to the results, as ``held`` has it."""
+    held, seen = operator_state.get(f"split/{HELD}", ()), operator_state.get(f"union/{SEEN}", ())
+    return Counter((0, value) for value in held) + Counter({SEEN: sum(count for _, count in seen)})
+
+
+def expected_left_over(program: str, records: int) -> Counter[Any] | None:
+    """Return what a program that holds something at the end has written and holds, apart from other sinks'."""
+    if program != "held":
+        return None
+    count = records // 4 + 1
+    return Counter({(0, value): 1 for value in range(count)}) + Counter({SEEN: count})

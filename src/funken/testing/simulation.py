@@ -3,12 +3,14 @@
 Sources, levels, sinks, coordinator and storage are the real ones; only what carries things between them is not. One of the
 things that could happen is drawn and happens, step by step: a task works a little, a block, report or order arrives (late,
 but in order between the same two), a snapshot is written, the driver's background does a piece of work, time passes, an
-acknowledgement is lost, a write is torn or refused, a task or the driver dies, a savepoint is asked for, the job is stopped
-with one and goes on from it, a second driver takes over while the first still runs.
+acknowledgement is lost, a write is torn or refused, a task, the session with all tasks, or the driver dies (at any moment, or
+right at a step of a checkpoint), a savepoint is asked for, the job is stopped with one and goes on from it, a second driver
+takes over while the first still runs, a file of a checkpoint is damaged. Tasks whose attempt is over may run on.
 
 After a number of steps nothing fails any more, so that every job comes to its end. Then it is checked that
 
-* the sink holds each result of a run without faults exactly once (at least once, where that is what was asked for),
+* the sink holds each result of a run without faults exactly once (at least once, where that is what was asked for, or
+  after a checkpoint was damaged),
 * nothing that was committed is gone, and no transaction is committed that was given up,
 * complete checkpoints are numbered upwards, over all drivers, and a driver starts from the newest,
 * a driver that was replaced completes nothing any more, and every savepoint that was answered for is whole,
@@ -24,21 +26,23 @@ from __future__ import annotations
 import hashlib
 import itertools
 import random
+import tempfile
 from collections import Counter
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any
 
 from funken import StreamExecutionEnvironment
-from funken.checkpoint.catalog import open_checkpoint
+from funken.checkpoint.catalog import OWNER, open_checkpoint
 from funken.checkpoint.memory import Fault, MemoryStorage
 from funken.checkpoint.storage import mounted
-from funken.errors import CheckpointCorrupted, FunkenError, StorageFailed
+from funken.errors import CheckpointCorrupted, CheckpointIncompatible, FunkenError, StorageFailed
 from funken.testing.attempts import DriverDied
-from funken.testing.conditions import Conditions, Outcomes
+from funken.testing.conditions import Conditions, Outcomes, Strike
 from funken.testing.drivers import Driver
+from funken.testing.ledgers import LEDGERS, FileLedger, Ledger, Violation, memory_folder
 from funken.testing.requests import drawn_requests
-from funken.testing.scenarios import LEDGERS, Ledger, Violation, build
+from funken.testing.scenarios import build, expected_left_over
 from funken.timing.clock import ManualClock
 
 _BOUND = 150_000
@@ -62,12 +66,13 @@ class Simulation:
         self.outcomes = Outcomes(seed, self.conditions)
         self.clock = ManualClock(1000)
         self.name = f"simulated://{seed}"
-        self.ledger = Ledger(fault=self._commit_fault)
+        self.ledger: Ledger = Ledger(fault=self._commit_fault)
         self.storage = MemoryStorage(self.name, faults=self._storage_fault)
         self.task_crashes = self.conditions.task_crashes
         self.savepoints = self.conditions.savepoints
         self.stops = self.conditions.stops
         self.paths: list[str] = []
+        self.damaged = False
         self.error: Exception | None = None
         self._driver_crashes = self.conditions.driver_crashes
         self._second_drivers = self.conditions.second_drivers
@@ -75,6 +80,12 @@ class Simulation:
         self._replaced: list[tuple[Driver, int]] = []
         self._newest = 0
         self._over = False
+        self._haunting = False
+        self._stored = False
+        self._committed = False
+        self._damages = self.conditions.damages
+        self._strikes = list(self.conditions.strikes)
+        self._held: Counter[Any] = Counter()
         self._seen: Counter[Any] = Counter()
         self._trace = hashlib.blake2b(digest_size=8)
         self._widths: dict[int, int] = {}
@@ -83,16 +94,21 @@ class Simulation:
 
     def run(self) -> Outcomes:
         """Run to the end; what is wrong is in ``violation``."""
-        LEDGERS[self.name] = self.ledger
         try:
-            with mounted(self.name, self.storage), drawn_requests(self.chance):
+            with ExitStack() as around:
+                around.enter_context(mounted(self.name, self.storage))
+                around.enter_context(drawn_requests(self.chance))
+                if self.conditions.files:
+                    folder = tempfile.TemporaryDirectory(prefix="funken-simulated-", dir=memory_folder())
+                    self.ledger = FileLedger(around.enter_context(folder), self._commit_fault)
+                LEDGERS[self.name] = self.ledger
                 self._run()
                 self._check_end()
         except Exception as error:  # noqa: BLE001 - whatever it is, the seed fails
             self.outcomes.violation = f"{type(error).__name__}: {error}"
             self.error = error
         finally:
-            del LEDGERS[self.name]
+            LEDGERS.pop(self.name, None)
         self.outcomes.trace = self._trace.hexdigest()
         return self.outcomes
 
@@ -108,16 +124,20 @@ class Simulation:
                 if self.conditions.rescales:
                     self._widths.clear()
                 self._operator = itertools.count()
-                self._driver = Driver(self, job_id, path, self._newest)
+                self._driver = Driver(self, job_id, path, 0 if self.damaged else self._newest)
                 path = self._driver.run()
+                self._held = self._driver.held()
             except (DriverDied, Replaced, StorageFailed, NotNow) as reason:
                 self.note(f"driver ends: {reason!r}")
                 self._leave(isinstance(reason, Replaced))
-            except CheckpointCorrupted:
+            except (CheckpointCorrupted, CheckpointIncompatible) as reason:
                 # Nothing but a torn manifest that could not be deleted: someone has to look, and finds that nothing is lost.
-                if self._newest or path:
+                # Or everything is damaged, and the job begins anew.
+                if not self.damaged and (self._newest or path or isinstance(reason, CheckpointIncompatible)):
                     raise
+                self._leave(False)
                 self.storage.delete_all(job_id)
+                self._newest = 0
             else:
                 self._leave(False)
                 self._replaced.clear()  # they would go on with a job that has ended
@@ -145,9 +165,11 @@ class Simulation:
     def _haunt(self) -> None:
         """A driver that was replaced goes on."""
         driver, newest = self._replaced[self.chance.randrange(len(self._replaced))]
+        self._haunting = True
         with suppress(FunkenError, NotNow, DriverDied):
             if not driver.gone:
                 driver.one_thing()
+        self._haunting = False
         assert driver.checkpoints is not None
         if driver.checkpoints.newest > newest:
             raise Violation(f"a driver that was replaced has completed checkpoint {driver.checkpoints.newest}")
@@ -167,6 +189,8 @@ class Simulation:
         if self._driver is None:
             return
         self.clock.advance(self.chance.choice([0, 0, 0, 1, 3]))
+        if self._damages and self.happens(0.002):
+            self._damage(self._driver.job_id)
         if self.happens(0.001):
             self.clock.advance(self.chance.choice([100, 1000]))
         if self._driver_crashes and self.happens(0.001):
@@ -177,6 +201,46 @@ class Simulation:
             raise Replaced
         if self._replaced and self.happens(0.5):
             self._haunt()
+
+    def strikes(self, place: str) -> bool:
+        """Whether somebody is to die at a step of a checkpoint, now or later."""
+        return any(strike.place == place for strike in self._strikes)
+
+    def strike(self, place: str) -> None:
+        """Let die who is to die at a step of a checkpoint."""
+        if self._driver is None or self._haunting:
+            return
+        for number, (at, skip, victim) in enumerate(self._strikes):
+            if at != place:
+                continue
+            if skip:
+                self._strikes[number] = Strike(at, skip - 1, victim)
+                continue
+            del self._strikes[number]
+            if not self.happens(1.0):
+                return
+            self.note(f"{victim} dies: {place}")
+            if victim == "driver":
+                raise DriverDied
+            self._driver.strike(victim)
+            return
+
+    def _damage(self, job_id: str) -> None:
+        """Change a file of a checkpoint of the job, cut it off, or lose it."""
+        files = self.storage.files
+        names = sorted(name for name in files if name.startswith(f"{job_id}/") and not name.endswith(OWNER))
+        if not names:
+            return
+        self._damages -= 1
+        self.damaged = True
+        name = self.chance.choice(names)
+        at, how = self.chance.randrange(len(files[name]) or 1), self.chance.choice(["changed", "cut off", "gone"])
+        self.note(f"{name} is {how}")
+        data = files.pop(name)
+        if how == "changed" and data:
+            files[name] = data[:at] + bytes([data[at] ^ 1 << self.chance.randrange(8)]) + data[at + 1 :]
+        elif how == "cut off":
+            files[name] = data[:at]
 
     def happens(self, probability: float) -> bool:
         """Whether something goes wrong now; after a while nothing does any more."""
@@ -197,6 +261,12 @@ class Simulation:
 
     def _storage_fault(self, operation: str, name: str) -> Fault | None:
         self.note(operation)
+        if self._stored:
+            self._stored = False
+            self.strike("stored")
+        if operation == "write" and name.endswith("_metadata"):
+            self.strike("storing")
+            self._stored = True
         if self._driver_crashes and name.endswith("_metadata") and operation == "write" and self.happens(0.02):
             self._driver_crashes -= 1
             raise DriverDied
@@ -208,6 +278,8 @@ class Simulation:
     def _commit_fault(self) -> None:
         if self.conditions.interval is None:
             return  # nothing but checkpoints can make good what is half committed
+        self.strike("committing")
+        self._committed = True
         if self._driver_crashes and self.happens(0.02):
             self._driver_crashes -= 1
             raise DriverDied
@@ -218,6 +290,9 @@ class Simulation:
 
     def check_committed(self) -> None:
         """Look whether something committed is gone."""
+        if self._committed:
+            self._committed = False
+            self.strike("committed")
         now = self.ledger.results()
         if self._seen - now:
             raise Violation(f"these results were committed and are gone: {dict(self._seen - now)}")
@@ -227,8 +302,14 @@ class Simulation:
         self._over = True
         self.check_committed()
         expected, found = oracle(self.conditions.program, self.conditions.records), self.ledger.results()
-        if expected - found or (self.conditions.exactly_once and found - expected):
+        held = expected_left_over(self.conditions.program, self.conditions.records)
+        if held is not None:
+            expected = held + Counter({value: count for value, count in expected.items() if value[0]})
+            found += self._held
+        if expected - found or (self.conditions.exactly_once and not self.damaged and found - expected):
             raise Violation(f"lost {dict(expected - found)}, too many {dict(found - expected)}")
+        if self.conditions.exactly_once and found.keys() - expected.keys():
+            raise Violation(f"these results are wrong: {found.keys() - expected.keys()}")
         for path in self.paths:
             open_checkpoint(path, check_contents=True)
         self.outcomes.savepoints += len(self.paths)
