@@ -118,7 +118,7 @@ class SparkRunner:
 
     def run_in(self, spark: SparkSession, job: Job, program: bytes) -> None:
         """Run the job in a session that has the settings it needs; raise if it failed."""
-        server = ControlServer(job.master, *control_host(spark))
+        server = ControlServer(job.master, *control_host(spark), heartbeat=job.settings.heartbeat)
         job.master.send = server.tell
         try:
             deployment = Deployment(
@@ -161,6 +161,7 @@ class SparkRunner:
         if job.cancelled.is_set():
             return
         if isinstance(master.error, TaskLost):  # another task may know better why
+            server.kill_silent()
             time.sleep(_ROOT_CAUSE_SECONDS / 4)
         if master.error is None and not master.over:
             text = why()
