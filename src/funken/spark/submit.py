@@ -26,6 +26,7 @@ from funken import config
 from funken.config import Configuration
 from funken.connectors.rows import RowsSource
 from funken.errors import InvalidProgram, JobExecutionError, TaskLost, TooFewTaskSlots
+from funken.runtime.discovery import beside
 from funken.runtime.job import Job
 from funken.runtime.master import JobMaster
 from funken.spark.control import ControlServer
@@ -120,6 +121,7 @@ class SparkRunner:
         """Run the job in a session that has the settings it needs; raise if it failed."""
         server = ControlServer(job.master, *control_host(spark), heartbeat=job.settings.heartbeat)
         job.master.send = server.tell
+        job.master.discovery.run = beside
         try:
             deployment = Deployment(
                 program,
