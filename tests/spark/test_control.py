@@ -87,6 +87,12 @@ def client(server):
         yield client
 
 
+@pytest.fixture
+def client_of():
+    with contextlib.ExitStack() as clients:
+        yield lambda server: clients.enter_context(contextlib.closing(ControlClient(server.address, server.authkey)))
+
+
 class Orders:
     """What a client was told, and when the driver hung up."""
 
@@ -361,6 +367,36 @@ def test_a_worker_that_is_stopped_is_lost_and_killed(beating, master):
         assert "raise heartbeat.timeout (1000 ms)" in text
         assert beating.wait_gone(BOUND)
         assert [type(report) for report in master.reports].count(Failed) == 1
+
+
+def test_while_the_master_is_busy_the_other_workers_get_heartbeats(beating, master, client_of, monkeypatch):
+    client = client_of(beating)
+    Orders(client)
+    client.send(Opening(TaskId(0, 1)))
+    client.start_heartbeats(TaskId(0, 1), HeartbeatSettings(50, 600_000), lambda: 0.0, print)
+    handle, busy, may_end = master.handle, threading.Event(), threading.Event()
+
+    def handling(report):
+        if isinstance(report, Failed):
+            busy.set()
+            assert may_end.wait(BOUND)
+        return handle(report)
+
+    monkeypatch.setattr(master, "handle", handling)
+    with worker_process(beating.address, beating.authkey, 50, 600_000) as process:
+        with master.told:
+            assert master.told.wait_for(lambda: len(master.reports) == 2, BOUND)
+        process.send_signal(signal.SIGSTOP)
+        assert busy.wait(BOUND)
+        heard = threading.Semaphore(0)
+        client._channel.progress = heard.release
+
+        for _ in range(3):
+            assert heard.acquire(timeout=BOUND)
+
+        may_end.set()
+        client.send(Finished(TaskId(0, 1)))
+        master.wait_for(Finished)
 
 
 def test_a_worker_on_another_machine_ends_itself_when_it_wakes(beating, master, monkeypatch):

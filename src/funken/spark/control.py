@@ -50,7 +50,10 @@ _now = SystemClock().monotonic
 
 
 class _Worker:
-    """What the driver knows of one authenticated connection; ``over``: its last report has come."""
+    """What the driver knows of one authenticated connection.
+
+    ``over``: its last report has come. ``silent``: it was ended because it sent no heartbeat.
+    """
 
     def __init__(self, channel: Channel, peer: Peer) -> None:
         self.channel = channel
@@ -58,6 +61,7 @@ class _Worker:
         self.opening: Opening | None = None
         self.over = False
         self.stalls = False
+        self.silent: TaskLost | None = None
         channel.progress = lambda: peer.heard(_now())
 
     @property
@@ -131,7 +135,7 @@ class ControlServer:
             except HungUp:
                 replaced = task is not None and self._newest.get(task, worker) is not worker
                 if task is not None and not worker.over and not replaced and not self._closing:
-                    self._master.handle(Failed(task, error=_lost(task), secondary=True))
+                    self._ended(task, worker)
                 return
             except MessageTooLarge as error:
                 self._master.fail(error)
@@ -159,6 +163,17 @@ class ControlServer:
             except Exception as error:  # noqa: BLE001 - a source's enumerator, or printing, may raise anything
                 self._master.fail(error if isinstance(error, JobExecutionError) else _not_handled(str(task), error))
                 return
+
+    def _ended(self, task: TaskId, worker: _Worker) -> None:
+        """Report a worker whose connection has ended before its task did."""
+        error = worker.silent
+        if error is None:
+            self._master.handle(Failed(task, error=_lost(task), secondary=True))
+            return
+        if worker.local_pid is None:  # Spark repeats the task if the whole executor is lost; else nobody would end it
+            with self._changed:
+                self._awaited[task] = (_now() + _REPEAT_SECONDS, error)
+        self._master.handle(Failed(task, error=error))
 
     def _opened(self, worker: _Worker, opening: Opening) -> None:
         with self._changed:
@@ -207,20 +222,11 @@ class ControlServer:
                         worker.channel.send_if_possible(DriverHeartbeat())
 
     def _lose(self, worker: _Worker, silence: float) -> None:
-        """A worker is silent: end it, and report it as lost."""
-        opening, over = worker.opening, worker.over
-        worker.over = True  # first: its own thread notices its end, and has nothing to report
-        killed = _kill(worker)
-        worker.channel.hang_up()  # whoever sends to it, perhaps with the master's lock, goes on
-        if opening is None or over or self._closing or self._newest.get(opening.task) is not worker:
-            return
-        error = _silent(opening, silence, self._heartbeat, killed)
-        if (
-            not killed
-        ):  # Spark starts it again if it finds the whole executor lost; if not, nobody would ever end the task
-            with self._changed:
-                self._awaited[opening.task] = (_now() + _REPEAT_SECONDS, error)
-        self._master.handle(Failed(opening.task, error=error))
+        """A worker is silent: end it. Its own thread, which notices that, reports it: this one must not wait for the master."""
+        if worker.opening is not None:
+            worker.silent = _silent(worker.opening, silence, self._heartbeat, worker.local_pid is not None)
+        _kill(worker)
+        worker.channel.hang_up()
 
     def kill_silent(self) -> None:
         """Kill the workers on this machine that are overdue: the attempt is over, and Spark would wait for them."""
@@ -265,20 +271,17 @@ class ControlServer:
             worker.channel.hang_up(socket.SHUT_WR)
 
 
-def _kill(worker: _Worker) -> bool:
-    """Kill a worker's process, stopped or not, if it is on this machine; return whether it was."""
-    pid = worker.local_pid
-    if pid is None:
-        return False
-    kill_worker(pid)
-    return True
+def _kill(worker: _Worker) -> None:
+    """Kill a worker's process, stopped or not, if it is on this machine."""
+    if worker.local_pid is not None:
+        kill_worker(worker.local_pid)
 
 
-def _silent(opening: Opening, silence: float, settings: HeartbeatSettings, killed: bool) -> TaskLost:
+def _silent(opening: Opening, silence: float, settings: HeartbeatSettings, local: bool) -> TaskLost:
     return TaskLost(
         f"the worker of {opening.task} (process {opening.pid} on {opening.host}) has sent no heartbeat for {silence:.1f} s "
         f"and is given up: it was stopped, its machine is frozen or cannot be reached, or a function keeps Python's "
-        f"interpreter lock. {'It was killed.' if killed else 'It ends itself as soon as it runs again.'} If a function has to "
+        f"interpreter lock. {'It was killed.' if local else 'It ends itself as soon as it runs again.'} If a function has to "
         f"keep the lock for so long, raise {config.HEARTBEAT_TIMEOUT.key} ({settings.timeout} ms).",
         subtask=opening.task.subtask,
     )
