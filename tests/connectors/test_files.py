@@ -173,27 +173,47 @@ def test_new_and_changed_files_are_discovered(tmp_path, context):
                 found += got.values
         return found
 
+    def look(now):
+        return enumerator.add_discovered(enumerator.discover(now))
+
     enumerator.start()
     assert enumerator.discovery_interval == 1000
     assert enumerator.next_splits(0) == []
 
     (tmp_path / "a").write_text("1\n2\n")
-    assert enumerator.discover(1000)
+    assert look(1000)
     assert read() == ["1", "2"]
-    assert not enumerator.discover(2000)
+    assert not look(2000)
 
     (tmp_path / "b").write_text("3\n")
     (tmp_path / ".c").write_text("hidden\n")
-    assert enumerator.discover(3000)
+    assert look(3000)
     restored = source(tmp_path, every=1000).enumerator(1)
     restored.restore(enumerator.snapshot())
     enumerator = restored
     assert read() == ["3"]
-    assert not enumerator.discover(4000)
+    assert not look(4000)
 
     (tmp_path / "a").write_text("1\n2\n4\n")
-    assert enumerator.discover(5000)
+    assert look(5000)
     assert read() == ["1", "2", "4"]
+
+
+def test_what_was_found_and_not_taken_over_is_found_again(tmp_path):
+    """A look runs beside the rest: it changes nothing, and a checkpoint in between holds nothing of it."""
+    enumerator = source(tmp_path, every=1000).enumerator(1)
+    enumerator.start()
+    (tmp_path / "a").write_text("1\n")
+    found = enumerator.discover(1000)
+    restored = source(tmp_path, every=1000).enumerator(1)
+    restored.restore(enumerator.snapshot())
+
+    for one in (enumerator, restored):
+        assert one.next_splits(0) == []
+        assert one.discover(2000) == found
+        assert one.add_discovered(found)
+        assert [split.file.path for split in one.next_splits(0)] == [str(tmp_path / "a")]
+        assert not one.discover(3000)
 
 
 def test_only_monitoring_makes_it_unbounded(tmp_path):

@@ -13,8 +13,9 @@ import pytest
 
 from funken.errors import MessageTooLarge, TaskLost
 from funken.runtime.messages import Opening, TaskId
-from funken.spark import acceptor, control
-from funken.spark.control import ControlClient, ControlServer
+from funken.spark import acceptor, control_client
+from funken.spark.control import ControlServer
+from funken.spark.control_client import ControlClient
 from funken.spark.handshake import ANSWER, DENIED, GREETING, PROTOCOL, ServerHandshake, answer_to, authenticate
 
 BOUND = 20
@@ -197,7 +198,7 @@ def test_a_worker_that_is_dropped_in_the_handshake_connects_again(monkeypatch):
         thread = threading.Thread(target=drop_and_admit, daemon=True)
         thread.start()
 
-        control._connect(listener.getsockname(), KEY).close()
+        control_client._connect(listener.getsockname(), KEY).close()
 
         thread.join(BOUND)
         assert not thread.is_alive()
@@ -276,7 +277,7 @@ def test_a_length_that_lies_is_refused_and_named(monkeypatch):
             told.set()
 
     server = ControlServer(Failing())
-    connection = control._connect(server.address, server.authkey)
+    connection = control_client._connect(server.address, server.authkey)
     with connection:
         connection.sendall(struct.pack("!I", 0xFFFFFFFF) + b"x" * 100)
         assert told.wait(BOUND)

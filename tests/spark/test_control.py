@@ -1,7 +1,10 @@
 """The control connection, without Spark: who may speak, what is lost (nothing), and who notices the end."""
 
 import contextlib
+import logging
 import os
+import queue
+import signal
 import socket
 import subprocess
 import sys
@@ -12,6 +15,7 @@ import pytest
 
 from funken import NumberSequenceSource, StreamExecutionEnvironment, WatermarkStrategy
 from funken.errors import JobExecutionError, TaskLost
+from funken.runtime.heartbeats import HeartbeatSettings
 from funken.runtime.master import JobMaster
 from funken.runtime.messages import (
     AddSplits,
@@ -24,8 +28,12 @@ from funken.runtime.messages import (
     SplitsWanted,
     Started,
     TaskId,
+    WorkerHeartbeat,
 )
-from funken.spark.control import ControlClient, ControlServer
+from funken.spark import control, worker
+from funken.spark.control import ControlServer
+from funken.spark.control_client import ControlClient
+from funken.spark.handshake import ANSWER, ServerHandshake
 from funken.spark.submit import _not_started
 
 BOUND = 20
@@ -77,6 +85,12 @@ def server(master):
 def client(server):
     with contextlib.closing(ControlClient(server.address, server.authkey)) as client:
         yield client
+
+
+@pytest.fixture
+def client_of():
+    with contextlib.ExitStack() as clients:
+        yield lambda server: clients.enter_context(contextlib.closing(ControlClient(server.address, server.authkey)))
 
 
 class Orders:
@@ -214,15 +228,37 @@ class Poison:
         return divmod, (1, 0)
 
 
-DEAF = """
-import os, sys
+WORKER = """
+import os, socket, sys, time
+from funken.runtime.heartbeats import HeartbeatSettings
 from funken.runtime.messages import Opening, TaskId
-from funken.spark.control import ControlClient
-import socket, time
-client = ControlClient(("127.0.0.1", int(sys.argv[1])), bytes.fromhex(sys.argv[2]))
-client.send(Opening(TaskId(0, 0), pid=os.getpid(), host=socket.gethostname()))
+from funken.runtime.settings import TaskSettings
+from funken.spark.control_client import ControlClient
+from funken.spark.worker import Deployment, TaskShell
+port, key, interval, timeout = sys.argv[1:]
+client = ControlClient(("127.0.0.1", int(port)), bytes.fromhex(key))
+task = TaskId(0, 0)
+client.send(Opening(task, pid=os.getpid(), host=socket.gethostname()))
+if int(timeout):
+    settings = TaskSettings(heartbeat=HeartbeatSettings(int(interval), int(timeout)), cancel_grace=600_000)
+    shell = TaskShell(Deployment(b"", settings, ("", 0), b"", (), True), task)
+    client.start_heartbeats(task, settings.heartbeat, shell._stalled, shell._end_without_driver)
+    shell._given_up = lambda: client.was_stopped
+    client.listen(shell._take_order)
 time.sleep(3600)
 """
+"""A worker's process; with a timeout of 0 it neither listens nor sends heartbeats."""
+
+
+@contextlib.contextmanager
+def worker_process(address, key, interval=0, timeout=0):
+    path = os.pathsep.join(filter(None, sys.path))
+    arguments = [sys.executable, "-c", WORKER, str(address[1]), key.hex(), str(interval), str(timeout)]
+    with subprocess.Popen(arguments, env=os.environ | {"PYTHONPATH": path}, stderr=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_a_worker_that_reads_no_orders_holds_nobody_up(master, monkeypatch):
@@ -269,19 +305,196 @@ def test_an_order_that_does_not_unpickle_is_told_and_the_next_is_heard(server, m
     assert orders.taken[1] == SplitsFound(1)
 
 
+def test_orders_to_one_worker_do_not_wait_for_another(server, master, client):
+    with contextlib.closing(ControlClient(server.address, server.authkey)) as deaf:
+        orders = Orders(client)
+        client.send(Started(TaskId(0, 1)))
+        deaf.send(Started(TASK))
+        with master.told:
+            assert master.told.wait_for(lambda: len(master.reports) == 2, BOUND)
+        splits = (b"x" * 2**25,)
+        stuck = threading.Thread(target=server.tell, args=(TASK, AddSplits(1, 0, splits=splits)), daemon=True)
+        stuck.start()
+        while not server._started[TASK].channel._sending.locked():  # it is at it
+            assert stuck.is_alive()
+
+        server.tell(TaskId(0, 1), SplitsFound(1))
+
+        orders.wait_for(1)
+        assert stuck.is_alive()
+        Orders(deaf).wait_for(1)
+        stuck.join(BOUND)
+
+
 def test_a_worker_that_hears_nothing_is_killed(master):
     server = ControlServer(master)
-    path = os.pathsep.join(filter(None, sys.path))
-    arguments = [sys.executable, "-c", DEAF, str(server.address[1]), server.authkey.hex()]
-    with subprocess.Popen(arguments, env=os.environ | {"PYTHONPATH": path}) as worker:
-        assert master.wait_for(Opening).pid == worker.pid
+    with worker_process(server.address, server.authkey) as process:
+        assert master.wait_for(Opening).pid == process.pid
         server.close()
         assert not server.wait_gone(0.1)
 
         server.kill_local()
 
         assert server.wait_gone(BOUND)
-        assert worker.wait(BOUND) == -9
+        assert process.wait(BOUND) == -9
+
+
+# ---- heartbeats
+
+
+@pytest.fixture
+def beating(master):
+    """A server with short heartbeats; a worker that runs is lost only on a machine that stands still for seconds."""
+    with contextlib.closing(ControlServer(master, heartbeat=HeartbeatSettings(50, 1000))) as server:
+        yield server
+    assert server.wait_gone(BOUND)
+
+
+def test_a_worker_that_is_stopped_is_lost_and_killed(beating, master):
+    with worker_process(beating.address, beating.authkey, 50, 600_000) as process:
+        master.wait_for(Opening)
+        process.send_signal(signal.SIGSTOP)
+
+        failure = master.wait_for(Failed)
+
+        assert process.wait(BOUND) == -9
+        assert isinstance(failure.error, TaskLost)
+        assert not failure.secondary
+        text = str(failure.error)
+        assert f"the worker of level 0, task 0 (process {process.pid} on {socket.gethostname()})" in text
+        assert "has sent no heartbeat for 1." in text
+        assert "It was killed." in text
+        assert "raise heartbeat.timeout (1000 ms)" in text
+        assert beating.wait_gone(BOUND)
+        assert [type(report) for report in master.reports].count(Failed) == 1
+
+
+def test_while_the_master_is_busy_the_other_workers_get_heartbeats(beating, master, client_of, monkeypatch):
+    client = client_of(beating)
+    Orders(client)
+    client.send(Opening(TaskId(0, 1)))
+    client.start_heartbeats(TaskId(0, 1), HeartbeatSettings(50, 600_000), lambda: 0.0, print)
+    handle, busy, may_end = master.handle, threading.Event(), threading.Event()
+
+    def handling(report):
+        if isinstance(report, Failed):
+            busy.set()
+            assert may_end.wait(BOUND)
+        return handle(report)
+
+    monkeypatch.setattr(master, "handle", handling)
+    with worker_process(beating.address, beating.authkey, 50, 600_000) as process:
+        with master.told:
+            assert master.told.wait_for(lambda: len(master.reports) == 2, BOUND)
+        process.send_signal(signal.SIGSTOP)
+        assert busy.wait(BOUND)
+        heard = threading.Semaphore(0)
+        client._channel.progress = heard.release
+
+        for _ in range(3):
+            assert heard.acquire(timeout=BOUND)
+
+        may_end.set()
+        client.send(Finished(TaskId(0, 1)))
+        master.wait_for(Finished)
+
+
+def test_a_worker_on_another_machine_ends_itself_when_it_wakes(beating, master, monkeypatch):
+    monkeypatch.setattr(control._Worker, "local_pid", None)
+    with worker_process(beating.address, beating.authkey, 50, 1000) as process:
+        master.wait_for(Opening)
+        process.send_signal(signal.SIGSTOP)
+        assert "It ends itself as soon as it runs again." in str(master.wait_for(Failed).error)
+        assert process.poll() is None
+
+        process.send_signal(signal.SIGCONT)
+
+        assert process.wait(BOUND) == worker._GIVEN_UP, "at once, long before the time that it has for an orderly end"
+
+
+def test_a_task_that_is_not_started_again_elsewhere_fails_the_job(beating, master, monkeypatch):
+    """In a batch job Spark repeats what fails, but it does not see that a process is stopped."""
+    monkeypatch.setattr(control._Worker, "local_pid", None)
+    monkeypatch.setattr(control, "_REPEAT_SECONDS", 0.0)
+    with worker_process(beating.address, beating.authkey, 50, 600_000) as process:
+        master.wait_for(Opening)
+        process.send_signal(signal.SIGSTOP)
+        with master.told:
+            assert master.told.wait_for(lambda: master.errors, BOUND)
+        assert master.errors == [master.wait_for(Failed).error]
+
+
+def test_a_worker_whose_driver_is_silent_ends_itself(monkeypatch):
+    """A driver that is stopped: it has accepted the worker, and then neither reads nor sends."""
+    key = b"k" * 32
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        worker_process(listener.getsockname(), key, 50, 500) as process,
+    ):
+        connection, _ = listener.accept()
+        with connection:
+            handshake = ServerHandshake(key)
+            connection.sendall(handshake.greeting)
+            connection.sendall(handshake.take(connection.recv(ANSWER, socket.MSG_WAITALL)))
+
+            _, err = process.communicate(timeout=BOUND)
+
+    assert process.returncode == worker._GIVEN_UP
+    assert b"the driver has sent no heartbeat to level 0, task 0 for 0." in err
+    assert b"(heartbeat.timeout)" in err
+
+
+def test_heartbeats_are_no_orders_and_no_reports(beating, master):
+    with contextlib.closing(ControlClient(beating.address, beating.authkey)) as client:
+        orders = Orders(client)
+        client.send(Opening(TASK))
+        beats = []
+        client.start_heartbeats(TASK, HeartbeatSettings(10, 600_000), lambda: beats.append(1) or 0.0, print)
+        heard = threading.Event()
+        progress = client._channel.progress
+        client._channel.progress = lambda: (progress(), heard.set())
+        assert heard.wait(BOUND)
+        while len(beats) < 3:
+            assert not orders.taken
+        client.send(Finished(TASK))
+        master.wait_for(Finished)
+
+    assert [type(report) for report in master.reports] == [Opening, Finished]
+    orders.wait_for(1)
+    assert orders.taken == [None]
+
+
+def test_while_the_driver_handles_a_report_its_worker_is_not_silent(server, master, client, monkeypatch):
+    """A reader of collected records that takes its time must not cost a worker its life."""
+    silences = queue.SimpleQueue()
+
+    def handle(report):
+        (worker,) = server._workers
+        silences.put(worker.peer.silence(control._now() + 1000))
+        return []
+
+    monkeypatch.setattr(master, "handle", handle)
+    client.send(Opening(TASK))
+    client.send(Measured(TASK))
+    client.send(Finished(TASK))
+
+    assert [silences.get(timeout=BOUND) for _ in range(3)] == [0, 0, 0]
+
+
+def test_a_task_at_the_same_step_for_long_is_told_of_once_and_not_lost(server, master, client, caplog):
+    with caplog.at_level(logging.WARNING):
+        client.send(Opening(TASK))
+        for stalled in (49.0, 50.0, 51.0, 0.0, 60.0):
+            client.send(WorkerHeartbeat(TASK, stalled=stalled))
+        client.send(Finished(TASK))
+        master.wait_for(Finished)
+
+    told = [record.getMessage() for record in caplog.records]
+    assert [text.split(":")[0] for text in told] == [
+        "level 0, task 0 is alive, but has been at the same step for 50 s",
+        "level 0, task 0 is alive, but has been at the same step for 60 s",
+    ]
+    assert [type(report) for report in master.reports] == [Opening, Finished]
 
 
 def test_tasks_that_do_not_start_are_named_with_the_likely_cause():

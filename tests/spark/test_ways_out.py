@@ -77,6 +77,10 @@ job("continuous").execute()
 """
 )
 
+FROZEN = ABANDONED.replace(
+    '"parallelism.default"', '"heartbeat.interval": 400, "heartbeat.timeout": 2000, "parallelism.default"'
+)
+
 
 class Program:
     """A script in a process of its own, with a folder for what it tells and one for what it should clean up."""
@@ -178,6 +182,19 @@ def test_a_driver_that_is_killed_takes_its_workers_along(program):
     ran.process.communicate()
 
     ran.workers_end()
+
+
+def test_a_driver_that_is_stopped_is_given_up_by_its_workers(program):
+    ran = program(FROZEN)
+    ran.wait_for_worker("continuous")
+
+    ran.process.send_signal(signal.SIGSTOP)
+    ran.workers_end()
+    ran.process.send_signal(signal.SIGCONT)
+
+    _, err = ran.end()
+    assert "ended without a word" in err, err
+    ran.leaves_nothing()
 
 
 def test_a_jvm_that_is_killed(program):

@@ -224,6 +224,20 @@ START_TIMEOUT = _option(
     180_000,
     "How long the tasks may take to report for work (ms).",
 )
+HEARTBEAT_INTERVAL = _option(
+    "heartbeat.interval",
+    _at_least(1, duration_ms),
+    10_000,
+    "How often the driver and the workers of a job on Spark send each other heartbeats (ms); three at least within "
+    "heartbeat.timeout.",
+)
+HEARTBEAT_TIMEOUT = _option(
+    "heartbeat.timeout",
+    _at_least(1, duration_ms),
+    50_000,
+    "After how long without a heartbeat a worker counts as lost and the job restarts, and a worker ends whose driver is "
+    "silent (ms).",
+)
 MASTER = _option("spark.master", _text, "", "Spark master for a session made by Funken. Empty: local, slots as needed.")
 SHUFFLE_MEMORY = _option(
     "execution.shuffle-memory", _at_least(1), 256 * 1024, "Bytes in flight per task and direction in continuous mode."

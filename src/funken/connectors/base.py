@@ -143,31 +143,39 @@ class SourceReader:
 class SplitEnumerator:
     """Knows the splits of a source; lives on the driver.
 
+    Its methods are called one at a time, with the driver's lock: they have to be quick. Only ``discover`` runs beside the
+    others, in a thread of its own, and may take long; so it reads, returns what it found, and leaves it to ``add_discovered`` to
+    take that over. What it found and nobody took over is not in a snapshot, so it has to be found again after ``restore``.
+
     ``StaticSplits`` is one for splits that are known beforehand. This one finds new ones as they come:
 
     >>> SHELVES = ["poems"]  # stands for a service
     >>> class Shelves(SplitEnumerator):
     ...     discovery_interval = 1000
+    ...     def __init__(self):
+    ...         self.seen, self.new = set(), []
     ...     def start(self):
-    ...         self.seen = 0
+    ...         self.add_discovered(self.discover(now=0))
     ...     def discover(self, now):
-    ...         return self.seen < len(SHELVES)
+    ...         return [shelf for shelf in SHELVES if shelf not in self.seen]
+    ...     def add_discovered(self, found):
+    ...         self.seen.update(found)
+    ...         self.new += found
+    ...         return bool(found)
     ...     def next_splits(self, subtask):
-    ...         new = SHELVES[self.seen : self.seen + 1]
-    ...         self.seen += len(new)
-    ...         return new
+    ...         return [self.new.pop()] if self.new else []
     ...     def snapshot(self):
-    ...         return self.seen
+    ...         return sorted(self.seen), list(self.new)
     ...     def restore(self, snapshot):
-    ...         self.seen = snapshot
+    ...         self.seen, self.new = set(snapshot[0]), snapshot[1]
     >>> shelves = Shelves()
     >>> shelves.start()
     >>> shelves.next_splits(subtask=0), shelves.next_splits(subtask=1), shelves.discover(now=1000)
-    (['poems'], [], False)
+    (['poems'], [], [])
     >>> SHELVES.append("plays")
     >>> again = Shelves()
     >>> again.restore(shelves.snapshot())
-    >>> again.discover(now=2000), again.next_splits(subtask=1)
+    >>> again.add_discovered(again.discover(now=2000)), again.next_splits(subtask=1)
     (True, ['plays'])
     """
 
@@ -181,9 +189,17 @@ class SplitEnumerator:
         """Return splits for a subtask that has none left: ``[]`` means not now, ``None`` means never again."""
         raise NotImplementedError
 
-    def discover(self, now: int) -> bool:
-        """Look for new splits (``now``: processing time, ms); true if there are any to hand out."""
-        return False
+    def discover(self, now: int) -> Any:
+        """Look for new splits (``now``: processing time, ms) and return what was found; ``None``: nothing.
+
+        Runs beside the other methods, and must change nothing that they use. One look at a time: the next begins when what this
+        one found has been taken over.
+        """
+        return None
+
+    def add_discovered(self, found: Any) -> bool:
+        """Take over what ``discover`` returned; true if there are splits to hand out."""
+        return bool(found)
 
     def snapshot(self) -> Any:
         """Return the splits not yet handed out, and what else discovery needs."""

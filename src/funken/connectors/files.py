@@ -202,6 +202,10 @@ class FileSourceBuilder:
         return self.source
 
 
+Found = dict[FileStatus, str]
+"""New files, each with the path of the source that it was found below."""
+
+
 class FileEnumerator(SplitEnumerator):
     """Lists the files on the driver, and remembers which it has seen."""
 
@@ -214,12 +218,25 @@ class FileEnumerator(SplitEnumerator):
 
     def start(self) -> None:
         """List the files; a missing path is an error, and so is an empty one that nobody monitors."""
-        self._look()
+        self.add_discovered(self.discover(0))
 
-    def discover(self, now: int) -> bool:
-        """List the files again."""
-        self._look()
-        return bool(self._splits)
+    def discover(self, now: int) -> Found:
+        """List the files and return the new ones; meanwhile nobody changes which were seen."""
+        new: Found = {}
+        for root in self._source.paths:
+            for file in self._find(root):
+                if file not in self._seen and file not in new:  # paths may overlap; a file is read once
+                    new[file] = root
+        return new
+
+    def add_discovered(self, found: Found) -> bool:
+        """Queue the splits of new files."""
+        self._seen.update(found)
+        share = sum(file.size for file in found) // self._parallelism
+        size = self._source.split_bytes or max(LEAST_SPLIT_BYTES, min(SPLIT_BYTES, share))
+        for file, root in found.items():
+            self._splits.extend(_cut(root, file, size, self._source.format))
+        return bool(found)
 
     def next_splits(self, subtask: int) -> list[Any] | None:
         """Return one split."""
@@ -236,18 +253,6 @@ class FileEnumerator(SplitEnumerator):
         splits, seen = snapshot
         self._splits = deque(splits)
         self._seen = set(seen)
-
-    def _look(self) -> None:
-        new: dict[FileStatus, str] = {}
-        for root in self._source.paths:
-            for file in self._find(root):
-                if file not in self._seen:
-                    new.setdefault(file, root)  # paths may overlap; a file is read once
-        self._seen.update(new)
-        share = sum(file.size for file in new) // self._parallelism
-        size = self._source.split_bytes or max(LEAST_SPLIT_BYTES, min(SPLIT_BYTES, share))
-        for file, root in new.items():
-            self._splits.extend(_cut(root, file, size, self._source.format))
 
     def _find(self, root: str) -> list[FileStatus]:
         try:

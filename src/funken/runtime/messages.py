@@ -55,6 +55,13 @@ class Started(Report):
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerHeartbeat(Report):
+    """The worker runs; ``stalled`` is how long its loop has been at the same step (s)."""
+
+    stalled: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class SplitsWanted(Report):
     """A source subtask has read all it had."""
 
@@ -161,6 +168,11 @@ class Failed(Report):
 @dataclass(frozen=True, slots=True)
 class Order:
     """Something a task is to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverHeartbeat(Order):
+    """The driver runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from funken import config
 from funken.config import Configuration
+from funken.runtime.heartbeats import HeartbeatSettings
 from funken.runtime.snapshots import CheckpointPlan
 from funken.state.settings import StateSettings
 
@@ -27,6 +28,7 @@ class TaskSettings:
     queueing_target: int = 12
     auto_watermark_interval: int = 200
     cancel_grace: int = 5000
+    heartbeat: HeartbeatSettings = field(default_factory=HeartbeatSettings)
     checkpoints: CheckpointPlan | None = None
     state: StateSettings = field(default_factory=StateSettings)
     job_parameters: dict[str, str] = field(default_factory=dict)
@@ -44,6 +46,7 @@ class TaskSettings:
             queueing_target=configuration.get(config.QUEUEING_TARGET),
             auto_watermark_interval=configuration.get(config.AUTO_WATERMARK_INTERVAL),
             cancel_grace=configuration.get(config.CANCEL_GRACE),
+            heartbeat=HeartbeatSettings.of(configuration),
             state=StateSettings.of(configuration, batch),
             job_parameters=configuration.get(config.JOB_PARAMETERS),
         )

@@ -1,12 +1,13 @@
 """Who reads what: the enumerators of a job's sources, and what they have handed out to whom in one attempt.
 
 A subtask that begins again (Spark repeats tasks of a batch job) is given again what it was given before, nothing else. An
-enumerator is asked by one thread at a time: once tasks run, whoever calls holds the master's lock.
+enumerator is asked by one thread at a time: once tasks run, whoever calls holds the master's lock. Only ``discover``, which
+changes nothing, runs beside that (``discovery.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from funken.connectors.base import SplitEnumerator
@@ -25,7 +26,6 @@ class Splits:
         self._restored: dict[OperatorId, Any] = {}
         self._given: dict[tuple[int, int], list[Any]] = {}
         self._again: dict[tuple[int, int], list[Any]] = {}
-        self._next_discovery: dict[OperatorId, int] = {}
 
     # ---- before anything runs
 
@@ -83,14 +83,6 @@ class Splits:
             if place[1] == subtask:
                 self._again[place] = splits
 
-    def due(self, now: int) -> Iterator[OperatorId]:
-        """Name the sources whose time it is to look for new splits (ms)."""
-        for operator, enumerator in self._enumerators.items():
-            interval = enumerator.discovery_interval
-            if interval is not None and now >= self._next_discovery.setdefault(operator, now + interval):
-                self._next_discovery[operator] = now + interval
-                yield operator
-
-    def discover(self, operator: OperatorId, now: int) -> bool:
-        """Look for new splits of a source; return whether there are any."""
-        return self._enumerators[operator].discover(now)
+    def found(self, operator: OperatorId, found: Any) -> bool:
+        """Let a source take over what a look for new splits has found; return whether there are any to hand out."""
+        return self._enumerators[operator].add_discovered(found)

@@ -17,13 +17,13 @@ import socket
 import threading
 from collections.abc import Callable
 
-from funken.spark.handshake import ServerHandshake
+from funken.spark.channel import Address
+from funken.spark.handshake import HANDSHAKE_SECONDS, ServerHandshake
 from funken.timing.clock import Clock, SystemClock
 
 logger = logging.getLogger(__name__)
 
 MOST = 256
-HANDSHAKE_SECONDS = 5.0
 _AT_ONCE = 16
 _BACKLOG = 4096
 _PAUSE_SECONDS = 0.2
@@ -47,14 +47,14 @@ class Acceptor:
     """Listens on ``address`` in a thread of its own; ``admit`` is called there with each authenticated connection."""
 
     def __init__(
-        self, address: tuple[str, int], key: bytes, admit: Callable[[socket.socket], None], clock: Clock | None = None
+        self, address: Address, key: bytes, admit: Callable[[socket.socket], None], clock: Clock | None = None
     ) -> None:
         self._key = key
         self._admit = admit
         self._now = (clock or SystemClock()).monotonic
         self._listener = socket.create_server(address, backlog=_BACKLOG)
         self._listener.setblocking(False)
-        self.address: tuple[str, int] = self._listener.getsockname()
+        self.address: Address = self._listener.getsockname()
         #: in the order of their deadlines
         self._peers: dict[_Peer, None] = {}
         self._paused_until: float | None = None

@@ -18,6 +18,8 @@ from typing import Any
 
 from funken.errors import MessageTooLarge
 
+Address = tuple[str, int]
+
 LARGEST = 1 << 30
 """The most bytes that a message may have."""
 

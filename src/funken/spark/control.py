@@ -1,4 +1,4 @@
-"""The control connection: one authenticated TCP connection per task, reports up, orders down.
+"""The driver's side of the control connections: one authenticated TCP connection per task, reports up, orders down.
 
 The driver listens on loopback, or for a cluster on the address that Spark's driver uses. A peer must prove that it
 knows the job's random key before a byte of it is unpickled (``handshake.py``), and costs next to nothing until then
@@ -6,44 +6,63 @@ knows the job's random key before a byte of it is unpickled (``handshake.py``), 
 
 The driver has one thread per authenticated connection, which reads and handles its reports. Orders to one worker never
 wait for another worker.
+
+Heartbeats go both ways, from threads of their own, so that neither a function that takes long nor a reader that is slow delays
+them (``runtime/heartbeats.py`` decides who is lost). A worker that is lost is killed if it is on this machine; on another one
+it ends itself when it runs again, because the driver has hung up. Whatever such a worker still does has no effect: only the
+driver completes checkpoints and commits, and it does not hear it any more.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import random
+import logging
 import secrets
-import signal
 import socket
 import threading
-import time
 import traceback
-from collections.abc import Callable
 
+from funken import config
 from funken.errors import JobExecutionError, MessageTooLarge, TaskLost
+from funken.runtime.heartbeats import HeartbeatMonitor, HeartbeatSettings, Peer
 from funken.runtime.master import JobMaster
-from funken.runtime.messages import Failed, Finished, Opening, Order, Report, Started, TaskId
-from funken.spark.acceptor import HANDSHAKE_SECONDS, Acceptor
-from funken.spark.channel import Channel, HungUp
-from funken.spark.handshake import authenticate
+from funken.runtime.messages import (
+    DriverHeartbeat,
+    Failed,
+    Finished,
+    Opening,
+    Order,
+    Report,
+    Started,
+    TaskId,
+    WorkerHeartbeat,
+)
+from funken.spark.acceptor import Acceptor
+from funken.spark.channel import Address, Channel, HungUp
+from funken.spark.processes import kill_worker
 from funken.timing.clock import SystemClock
 
-Address = tuple[str, int]
+logger = logging.getLogger(__name__)
 
-_LINGER_SECONDS = 1.0
 _SEND_SECONDS = 10.0
-_CONNECT_SECONDS = 60.0
-_RETRY_SECONDS = 0.05, 2.0
+_REPEAT_SECONDS = 300.0
+_now = SystemClock().monotonic
 
 
 class _Worker:
-    """What the driver knows of one authenticated connection; ``over``: its last report has come."""
+    """What the driver knows of one authenticated connection.
 
-    def __init__(self, channel: Channel) -> None:
+    ``over``: its last report has come. ``silent``: it was ended because it sent no heartbeat.
+    """
+
+    def __init__(self, channel: Channel, peer: Peer) -> None:
         self.channel = channel
+        self.peer = peer
         self.opening: Opening | None = None
         self.over = False
+        self.stalls = False
+        self.silent: TaskLost | None = None
+        channel.progress = lambda: peer.heard(_now())
 
     @property
     def local_pid(self) -> int | None:
@@ -55,8 +74,13 @@ class _Worker:
 class ControlServer:
     """The driver's side: feeds the master, carries its orders."""
 
-    def __init__(self, master: JobMaster, host: str = "127.0.0.1", bind: str | None = None) -> None:
+    def __init__(
+        self, master: JobMaster, host: str = "127.0.0.1", bind: str | None = None,
+        heartbeat: HeartbeatSettings | None = None,
+    ) -> None:  # fmt: skip
         self.authkey = secrets.token_bytes(32)
+        self._heartbeat = heartbeat or HeartbeatSettings()
+        self._monitor = HeartbeatMonitor(self._heartbeat.timeout / 1000, _now())
         self._master = master
         self._closing = False
         #: guards all of these; notified when a worker has hung up
@@ -64,6 +88,10 @@ class ControlServer:
         self._workers: set[_Worker] = set()
         self._newest: dict[TaskId, _Worker] = {}
         self._started: dict[TaskId, _Worker] = {}
+        #: lost tasks that Spark is to start again, and until when
+        self._awaited: dict[TaskId, tuple[float, TaskLost]] = {}
+        self._closed = threading.Event()
+        threading.Thread(target=self._beat, name="funken-heartbeat", daemon=True).start()
         self._acceptor = Acceptor((bind or host, 0), self.authkey, self._admit)
         self.address: Address = (host, self._acceptor.address[1])
 
@@ -71,7 +99,7 @@ class ControlServer:
         """Take an authenticated connection."""
         channel = Channel(connection)
         channel.bound_sending(_SEND_SECONDS)
-        worker = _Worker(channel)
+        worker = _Worker(channel, self._monitor.add(_now()))
         thread = threading.Thread(target=self._serve, args=(worker,), name="funken-task", daemon=True)
         with self._changed:
             self._workers.add(worker)
@@ -90,6 +118,7 @@ class ControlServer:
             self._forget(worker)
 
     def _forget(self, worker: _Worker) -> None:
+        self._monitor.remove(worker.peer)
         worker.channel.close()
         with self._changed:
             self._workers.discard(worker)
@@ -99,12 +128,14 @@ class ControlServer:
         """Hand on what a task reports; what goes wrong here fails the job, it must not end in this thread."""
         task: TaskId | None = None
         while True:
+            worker.peer.heard(_now())
             try:
                 report: Report = worker.channel.receive()
+                worker.peer.hold()  # what it sends while this is handled is not read
             except HungUp:
                 replaced = task is not None and self._newest.get(task, worker) is not worker
                 if task is not None and not worker.over and not replaced and not self._closing:
-                    self._master.handle(Failed(task, error=_lost(task), secondary=True))
+                    self._ended(task, worker)
                 return
             except MessageTooLarge as error:
                 self._master.fail(error)
@@ -119,6 +150,9 @@ class ControlServer:
                 return
             if self._closing:
                 continue  # only its end is still of interest
+            if isinstance(report, WorkerHeartbeat):
+                self._note_stall(worker, report)
+                continue
             if isinstance(report, Started):
                 with self._changed:
                     self._started[task] = worker
@@ -130,10 +164,22 @@ class ControlServer:
                 self._master.fail(error if isinstance(error, JobExecutionError) else _not_handled(str(task), error))
                 return
 
+    def _ended(self, task: TaskId, worker: _Worker) -> None:
+        """Report a worker whose connection has ended before its task did."""
+        error = worker.silent
+        if error is None:
+            self._master.handle(Failed(task, error=_lost(task), secondary=True))
+            return
+        if worker.local_pid is None:  # Spark repeats the task if the whole executor is lost; else nobody would end it
+            with self._changed:
+                self._awaited[task] = (_now() + _REPEAT_SECONDS, error)
+        self._master.handle(Failed(task, error=error))
+
     def _opened(self, worker: _Worker, opening: Opening) -> None:
         with self._changed:
             worker.opening = opening
             before, self._newest[opening.task] = self._newest.get(opening.task), worker
+            self._awaited.pop(opening.task, None)
         if before is not None and before is not worker:
             before.channel.hang_up()  # Spark has started the task again: who ran it is not heard any more
 
@@ -153,6 +199,55 @@ class ControlServer:
                 self._master.handle(Failed(task, error=_deaf(task)))
                 worker.channel.hang_up()  # what was sent of the order is no order
 
+    # ---- heartbeats
+
+    def _beat(self) -> None:
+        due = 0.0
+        while not self._closed.wait(self._heartbeat.tick_seconds):
+            now = _now()
+            lost = self._monitor.tick(now)
+            with self._changed:
+                workers = list(self._workers)
+                given_up = [task for task, (until, _) in self._awaited.items() if until <= now]
+                errors = [self._awaited.pop(task)[1] for task in given_up]
+            for worker in workers:
+                if worker.peer in lost:
+                    self._lose(worker, worker.peer.silence(now))
+            for error in errors:
+                self._master.fail(error)
+            if now >= due:
+                due = now + self._heartbeat.send_seconds
+                for worker in workers:
+                    with contextlib.suppress(OSError, ValueError):  # it is gone, and its own thread notices
+                        worker.channel.send_if_possible(DriverHeartbeat())
+
+    def _lose(self, worker: _Worker, silence: float) -> None:
+        """A worker is silent: end it. Its own thread, which notices that, reports it: this one must not wait for the master."""
+        if worker.opening is not None:
+            worker.silent = _silent(worker.opening, silence, self._heartbeat, worker.local_pid is not None)
+        _kill(worker)
+        worker.channel.hang_up()
+
+    def kill_silent(self) -> None:
+        """Kill the workers on this machine that are overdue: the attempt is over, and Spark would wait for them."""
+        overdue = max(2 * self._heartbeat.send_seconds, self._heartbeat.timeout / 2000)
+        now = _now()
+        with self._changed:
+            silent = [worker for worker in self._workers if worker.peer.silence(now) >= overdue]
+        for worker in silent:
+            _kill(worker)
+
+    def _note_stall(self, worker: _Worker, report: WorkerHeartbeat) -> None:
+        stalls = report.stalled >= self._heartbeat.timeout / 1000
+        if stalls and not worker.stalls:
+            logger.warning(
+                "%s is alive, but has been at the same step for %.0f s: a function takes so long, or its output waits for the "
+                "tasks behind it (backpressure). It takes part in no checkpoint meanwhile.", report.task, report.stalled,
+            )  # fmt: skip
+        worker.stalls = stalls
+
+    # ---- the end
+
     def wait_gone(self, seconds: float) -> bool:
         """Wait until every task has hung up; tell whether that happened in time."""
         with self._changed:
@@ -170,15 +265,26 @@ class ControlServer:
         with self._changed:
             self._closing = True
             workers = list(self._workers)
+        self._closed.set()
         self._acceptor.close()
         for worker in workers:
             worker.channel.hang_up(socket.SHUT_WR)
 
 
 def _kill(worker: _Worker) -> None:
+    """Kill a worker's process, stopped or not, if it is on this machine."""
     if worker.local_pid is not None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(worker.local_pid, signal.SIGKILL)
+        kill_worker(worker.local_pid)
+
+
+def _silent(opening: Opening, silence: float, settings: HeartbeatSettings, local: bool) -> TaskLost:
+    return TaskLost(
+        f"the worker of {opening.task} (process {opening.pid} on {opening.host}) has sent no heartbeat for {silence:.1f} s "
+        f"and is given up: it was stopped, its machine is frozen or cannot be reached, or a function keeps Python's "
+        f"interpreter lock. {'It was killed.' if local else 'It ends itself as soon as it runs again.'} If a function has to "
+        f"keep the lock for so long, raise {config.HEARTBEAT_TIMEOUT.key} ({settings.timeout} ms).",
+        subtask=opening.task.subtask,
+    )
 
 
 def _deaf(task: TaskId) -> TaskLost:
@@ -202,74 +308,3 @@ def _not_handled(who: str, error: Exception) -> JobExecutionError:
         f"the driver could not handle what {who} reported: {type(error).__name__}: {error}",
         traceback_text="".join(traceback.format_exception(error)),
     )
-
-
-class ControlClient:
-    """A task's side; ``send`` may be called from several threads.
-
-    Raises ``AuthenticationError`` if one of the two does not know the key, ``TaskLost`` if the driver cannot be reached.
-    """
-
-    def __init__(self, address: Address, authkey: bytes) -> None:
-        self._channel = Channel(_connect(address, authkey))
-        self._listener: threading.Thread | None = None
-
-    def send(self, report: Report) -> None:
-        """Send a report; waits if the driver is slow to read."""
-        self._channel.send(report)
-
-    def listen(self, take: Callable[[Order | Exception | None], None]) -> None:
-        """Hand every order to ``take`` in a thread of its own, for one that does not unpickle why; ``None`` at the end."""
-
-        def run() -> None:
-            order: Order | Exception | None
-            while True:
-                try:
-                    order = self._channel.receive()
-                except HungUp:
-                    order = None
-                except Exception as error:  # noqa: BLE001 - whatever unpickling a user's split may raise
-                    order = error
-                take(order)
-                if order is None:
-                    return
-
-        self._listener = threading.Thread(target=run, name="funken-orders", daemon=True)
-        self._listener.start()
-
-    def close(self) -> None:
-        """Hang up, once the driver has read what was sent: to close with an order unread would reset the connection."""
-        self._channel.hang_up(socket.SHUT_WR)
-        if self._listener is not None:
-            self._listener.join(_LINGER_SECONDS)
-        self._channel.close()
-
-
-def _connect(address: Address, authkey: bytes) -> socket.socket:
-    """Return an authenticated connection; a driver that drops it in the handshake has too many, and is asked again."""
-    now = SystemClock().monotonic
-    limit = now() + _CONNECT_SECONDS
-    pause, longest = _RETRY_SECONDS
-    while True:
-        try:
-            return _connect_once(address, authkey, min(limit, now() + HANDSHAKE_SECONDS))
-        except OSError as error:
-            if isinstance(error, ConnectionRefusedError) or now() + pause >= limit:
-                raise TaskLost(
-                    f"the driver cannot be reached at {address[0]}:{address[1]}: {error}. Is the job over? Can this machine "
-                    "connect to the driver's (spark.driver.host)?"
-                ) from error
-        time.sleep(pause * random.uniform(0.5, 1.0))
-        pause = min(2 * pause, longest)
-
-
-def _connect_once(address: Address, authkey: bytes, deadline: float) -> socket.socket:
-    now = SystemClock().monotonic
-    connection = socket.create_connection(address, max(deadline - now(), 0.001))
-    try:
-        authenticate(connection, authkey, lambda: deadline - now())
-        connection.settimeout(None)
-    except BaseException:
-        connection.close()
-        raise
-    return connection

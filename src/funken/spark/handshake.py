@@ -20,6 +20,8 @@ from collections.abc import Callable
 from multiprocessing import AuthenticationError
 
 PROTOCOL = b"funken-control 1"
+HANDSHAKE_SECONDS = 5.0
+"""How long a handshake may take in all, on either side."""
 _NONCE = 32
 _PROOF = 32
 GREETING = len(PROTOCOL) + _NONCE

@@ -25,6 +25,7 @@ from funken import config
 from funken.config import Configuration
 from funken.connectors.rows import RowsSource
 from funken.errors import JobExecutionError, TaskLost, TooFewTaskSlots
+from funken.runtime.discovery import beside
 from funken.runtime.job import Job
 from funken.runtime.master import JobMaster
 from funken.spark import jvm
@@ -123,8 +124,9 @@ class SparkRunner:
 
     def run_in(self, spark: SparkSession, job: Job, program: bytes) -> None:
         """Run the job in a session that has the settings it needs; raise if it failed."""
-        server = ControlServer(job.master, *control_host(spark))
+        server = ControlServer(job.master, *control_host(spark), heartbeat=job.settings.heartbeat)
         job.master.send = server.tell
+        job.master.discovery.run = beside
         try:
             deployment = Deployment(
                 program,
@@ -166,6 +168,7 @@ class SparkRunner:
         if job.cancelled.is_set():
             return
         if isinstance(master.error, TaskLost):  # another task may know better why
+            server.kill_silent()
             time.sleep(_ROOT_CAUSE_SECONDS / 4)
         if master.error is None and not master.over:
             text = why()

@@ -6,6 +6,9 @@ credit, so that a slow operator holds up the reader, Spark's shuffle behind it, 
 * *continuous*: the end of the input means that the query was stopped (the end of the data is a block of its own); the
   process then ends, because Spark keeps Python workers whose user code is blocked.
 * *batch*: the task returns when all its vertices have ended; anything else is a failure, which Spark may repeat.
+
+A third thread sends heartbeats. A process whose driver is silent ends at once, and so does one that was stopped itself for
+so long that the driver has given it up: it closes, saves and writes nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ import cloudpickle
 import pyarrow as pa
 from pyspark import TaskContext
 
+from funken import config
 from funken.checkpoint.storage import open_storage
 from funken.errors import JobExecutionError, TaskLost
 from funken.plan.serialization import portable
@@ -34,7 +38,8 @@ from funken.runtime.messages import Opening, Order, Report, Started, TaskId
 from funken.runtime.settings import TaskSettings
 from funken.runtime.snapshots import Cuts, report_of
 from funken.runtime.task import Task
-from funken.spark.control import Address, ControlClient
+from funken.spark.channel import Address
+from funken.spark.control_client import ControlClient
 from funken.spark.transport import Fillers, blocks_of, to_batch
 from funken.state.rocksdb.folders import remove_all
 from funken.timing.clock import SystemClock
@@ -43,7 +48,9 @@ _CREDITS = 4
 _MEASURE_SECONDS = 0.5
 _WRITE_SECONDS = 600.0
 _READ_SECONDS = 600.0
+_TELL_SECONDS = 0.5
 _COLLECT_EVERY = 50_000
+_GIVEN_UP = 4
 _INPUT_ENDED = object()
 _DRIVER_GONE = object()
 _WAKE = object()
@@ -134,6 +141,9 @@ class TaskShell:
         self._owed = 0
         self._done = threading.Event()
         self._stop = False
+        #: when the loop last turned, once it runs
+        self._turned: float | None = None
+        self._given_up: Callable[[], bool] = lambda: False
         #: why no more blocks could be received, if there was something
         self._unread: Exception | None = None
         self._finish_writing: Callable[[], None] = lambda: None
@@ -150,9 +160,11 @@ class TaskShell:
             assert spark is not None
             control.send(Opening(self._id, pid=pid, host=host))
             # Both threads run before any user code does: they end the process if that never returns.
+            settings = self._deployment.settings
+            control.start_heartbeats(self._id, settings.heartbeat, self._stalled, self._end_without_driver)
+            self._given_up = lambda: control.was_stopped
             control.listen(self._take_order)
             reader.start()
-            settings = self._deployment.settings
             if not self._continuous and not settings.pausing:
                 settings = replace(settings, attempt=spark.attemptNumber())
             task = Task(
@@ -214,6 +226,7 @@ class TaskShell:
                     self._mailbox.put(item)
         except Exception as error:  # noqa: BLE001 - stopped, or an upstream task is gone: the same as the end
             self._unread = error
+        self._end_if_given_up()
         self._mailbox.put(_INPUT_ENDED)
         if self._continuous:
             self._end_if_stuck()
@@ -236,6 +249,7 @@ class TaskShell:
         if order is not None:
             self._mailbox.put(order)
             return
+        self._end_if_given_up()
         self._mailbox.put(_DRIVER_GONE)
         self._end_if_stuck()
 
@@ -244,6 +258,25 @@ class TaskShell:
         if not self._done.wait(self._deployment.settings.cancel_grace / 1000):
             remove_all()
             os._exit(3)
+
+    def _stalled(self) -> float:
+        return 0.0 if self._turned is None else time.perf_counter() - self._turned
+
+    def _end_if_given_up(self) -> None:
+        """A process that was stopped finds its connections closed when it runs again: the job goes on without it."""
+        if self._given_up():
+            os._exit(_GIVEN_UP)
+
+    def _end_without_driver(self, seconds: float) -> None:
+        """Whether the job goes on elsewhere is not known here, so nothing more is to happen in this process."""
+        text = (
+            f"funken: the driver has sent no heartbeat to {self._id} for {seconds:.1f} s ({config.HEARTBEAT_TIMEOUT.key}): "
+            "it was stopped, its machine is frozen or cannot be reached. This worker ends.\n"
+        )
+        thread = threading.Thread(target=sys.stderr.write, args=(text,), daemon=True)  # who reads it may be frozen too
+        thread.start()
+        thread.join(_TELL_SECONDS)
+        os._exit(_GIVEN_UP)
 
     # ---- the loop
 
@@ -259,7 +292,7 @@ class TaskShell:
                 hasten = self._continuous and task.pressed()
                 yield to_batch((self._fillers.flushed if hasten else self._fillers.sent)(task.outbox))
                 task.outbox.clear()
-            now = clock()
+            self._turned = now = clock()
             if self._continuous and timeout >= 0:
                 # A task without a source has been given blocks by a flush upstream: it passes them on when idle.
                 idle = not task.work and not task.has_sources and self._mailbox.empty()
