@@ -105,6 +105,13 @@ JOB_PARAMETERS = _option(
 CHAINING = _option(
     "pipeline.operator-chaining.enabled", _boolean, True, "Join operators on forward edges into one vertex."
 )
+OBJECT_REUSE = _option(
+    "pipeline.object-reuse",
+    _boolean,
+    False,
+    "Hand records on between chained operators without a copy, also where several get the same one, or an operator keeps "
+    "what it emitted: no function may change a record then.",
+)
 VECTORIZED = _option(
     "pipeline.vectorized",
     _boolean,
@@ -368,7 +375,7 @@ EXPONENTIAL_ATTEMPTS = _option(
 FOREIGN = (
     "taskmanager.", "jobmanager.", "pekko.", "akka.", "rest.", "python.", "state.", "execution.checkpointing.",
     "restart-strategy", "pipeline.jars", "pipeline.classpaths", "classloader.", "metrics.", "table.", "env.", "web.",
-    "cluster.", "high-availability", "security.", "s3.", "fs.", "historyserver.", "pipeline.object-reuse",
+    "cluster.", "high-availability", "security.", "s3.", "fs.", "historyserver.",
     "pipeline.generic-types", "pipeline.force-", "execution.batch", "execution.savepoint", "execution.attached",
     "execution.state-recovery.", "user.", "$internal.", "client.", "job-", "jobstore.", "blob.", "heartbeat.", "io.",
 )  # fmt: skip
