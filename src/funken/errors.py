@@ -164,6 +164,10 @@ class RecordNotPicklable(JobExecutionError):
     fault = Fault(0)
 
 
+class RecordNotCopied(FunkenError):
+    """A record cannot be copied for the operators that are chained to the one that emitted it."""
+
+
 class SourceNotReadable(JobExecutionError):
     """A source's path or address cannot be read."""
 

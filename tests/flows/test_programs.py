@@ -11,7 +11,7 @@ import pytest
 
 from funken import Configuration, StreamExecutionEnvironment
 from funken.operators.sink import CollectSink
-from tests.flows.programs import instances, joins, state, streams, windows  # noqa: F401 - each adds its programs
+from tests.flows.programs import changes, instances, joins, state, streams, windows  # noqa: F401 - each adds its programs
 from tests.flows.programs.catalogue import PROGRAMS
 
 PARALLELISMS = (1, 2, 4)

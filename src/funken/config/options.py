@@ -157,6 +157,13 @@ CHAINING = _option(
     "Join operators on forward edges into one vertex.",
     ("pipeline.operator-chaining",),
 )
+OBJECT_REUSE = _option(
+    "pipeline.object-reuse",
+    _boolean,
+    False,
+    "Hand records on between chained operators without a copy, also where several get the same one, or an operator keeps "
+    "what it emitted: no function may change a record then.",
+)
 VECTORIZED = _option(
     "pipeline.vectorized",
     _boolean,

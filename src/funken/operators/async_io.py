@@ -90,6 +90,7 @@ class AsyncWaitLogic(Operator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
         super().setup(context, output)
+        self._queue.outlet.results.configure(context)
         metrics = context.metrics
         self._timeouts, self._retries = metrics.counter("asyncTimeouts"), metrics.counter("asyncRetries")
         metrics.gauge("asyncInFlight", lambda: self._queue.size)

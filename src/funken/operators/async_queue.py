@@ -38,6 +38,7 @@ class ResultQueue(Protocol):
     """What both queues do. ``size`` counts the records that are not emitted yet."""
 
     size: int
+    outlet: Outlet
 
     def add(self, entry: Entry) -> None:
         """Put a record in, with or without its result."""
@@ -59,21 +60,21 @@ class ResultQueue(Protocol):
 class Outlet:
     """Collects results and sends them on as one block, with timestamps if any of them has one."""
 
-    __slots__ = ("_results", "_stamped")
+    __slots__ = ("_stamped", "results")
 
     def __init__(self) -> None:
-        self._results = Results()
+        self.results = Results()
         self._stamped = False
 
     def take(self, entry: Entry) -> None:
         """Take the results of a record; they carry its timestamp."""
         self._stamped = self._stamped or entry.timestamp != MIN_TIMESTAMP
-        self._results.take(entry.result, entry.timestamp)
+        self.results.take(entry.result, entry.timestamp)
 
     def emit(self, output: Output) -> None:
         """Send them on."""
         stamped, self._stamped = self._stamped, False
-        self._results.emit(output, stamped=stamped)
+        self.results.emit(output, stamped=stamped)
 
 
 class OrderedQueue:
@@ -91,7 +92,7 @@ class OrderedQueue:
     def __init__(self) -> None:
         self.size = 0
         self._items: deque[Entry | Mark] = deque()
-        self._outlet = Outlet()
+        self.outlet = Outlet()
 
     def add(self, entry: Entry) -> None:
         """Put a record in."""
@@ -108,7 +109,7 @@ class OrderedQueue:
 
     def emit(self, output: Output) -> None:
         """Send on everything before the first record without a result."""
-        items, outlet = self._items, self._outlet
+        items, outlet = self._items, self.outlet
         while items:
             item = items[0]
             if isinstance(item, Entry):
@@ -155,7 +156,7 @@ class UnorderedQueue:
     def __init__(self) -> None:
         self.size = 0
         self._segments: deque[Segment] = deque([Segment()])
-        self._outlet = Outlet()
+        self.outlet = Outlet()
 
     def add(self, entry: Entry) -> None:
         """Put a record in."""
@@ -177,7 +178,7 @@ class UnorderedQueue:
 
     def emit(self, output: Output) -> None:
         """Send on the results of the first segment, and go on to the next one if it is closed and complete."""
-        outlet = self._outlet
+        outlet = self.outlet
         while True:
             segment = self._segments[0]
             for entry in segment.done:

@@ -6,7 +6,9 @@ themselves: what happens per record is the user's function and as little else as
 
 Rules every operator keeps:
 
-* it never changes a list that it was given (a block may have several consumers), and may pass it on as it is;
+* it never changes a list that it was given (a block may have several consumers), and may pass it on as it is; the records
+  are its own and its functions', who may change them;
+* it emits no record that it, or a function with state, keeps and may change later (``types/copying.py``);
 * everything it emits for a block goes out before ``process`` returns; the watermark stands still meanwhile;
 * it reads no clock: processing time comes from ``context.processing_time()``, and ``tick`` tells when it has moved;
 * all that must survive a failure is in ``context.keyed`` / ``context.operator_state``, timers, or what ``snapshot`` returns.
@@ -65,6 +67,10 @@ class Operator:
     context: OperatorContext
     output: Output
     current_watermark: int = MIN_TIMESTAMP
+    keeps_output = False
+    """Whether the operator itself keeps records that it emits, as they are; chained operators are given copies then."""
+    changes_records = True
+    """Whether a function of the user sees the records, which may change them, or the operator passes them on."""
     columnar = False
     """Whether the operator takes and gives columns (``funken/vector``) besides lists; others are never given any."""
 

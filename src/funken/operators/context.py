@@ -28,7 +28,8 @@ class OperatorContext:
     """The engine's view of one subtask of one operator.
 
     ``keyed`` and ``timers`` are there only for operators on a keyed stream. ``batch`` is true under
-    ``RuntimeExecutionMode.BATCH``, ``pausing`` in a micro-batch. ``processing_time`` returns ms since the epoch and stands
+    ``RuntimeExecutionMode.BATCH``, ``pausing`` in a micro-batch;
+    with ``object_reuse`` no record is copied. ``processing_time`` returns ms since the epoch and stands
     still between events. ``wake`` may be called from any thread: the task asks ``next_tick`` again at once; ``None``: it
     asks every ms or so.
     """
@@ -41,6 +42,7 @@ class OperatorContext:
     attempt: int = 0
     batch: bool = False
     pausing: bool = False
+    object_reuse: bool = False
     auto_watermark_interval: int = 200
     job_parameters: Mapping[str, str] = field(default_factory=dict)
     metrics: MetricGroup = field(default_factory=MetricGroup)

@@ -61,6 +61,10 @@ class LoopText:
             self._steps[len(self._lines)] = step
         self._depth += text.endswith(":")
 
+    def dedent(self) -> None:
+        """End the innermost block."""
+        self._depth -= 1
+
     def close(self) -> None:
         """End all blocks but the function itself."""
         self._depth = 1

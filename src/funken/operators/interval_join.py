@@ -101,6 +101,7 @@ class IntervalJoinLogic(Operator):
         super().setup(context, output)
         if context.keyed is None or context.timers is None:
             raise StateNotKeyed(f"operator {context.operator!r} is an interval join without keyed state.")
+        self._results.configure(context)
         self._store, self._timers = context.keyed, context.timers
         self._context = JoinContext(self._results)
         self._late = context.metrics.counter("numLateRecordsDropped")

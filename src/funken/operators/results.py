@@ -1,41 +1,61 @@
 """What user functions produce, told apart into the main and the side outputs and sent on once per block.
 
 A function returns ``None`` or an iterable. Of what it gives, a tuple whose first item is an ``OutputTag`` goes to the
-side output of that name; everything else, also any other tuple, goes to the main output.
+side output of that name; everything else, also any other tuple, goes to the main output. Records that can be changed are
+copied at once: the function may keep them, in state for example, and change them before the block goes out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from funken.operators.base import Output
+from funken.operators.context import OperatorContext
 from funken.operators.tags import OutputTag
+from funken.types.copying import copied, copied_block
+
+
+def shared(record: Any) -> Any:
+    """Return the record itself: with object reuse nothing is copied."""
+    return record
 
 
 class Results:
     """The results of one block so far: values and their timestamps, ``MIN_TIMESTAMP`` for none.
 
-    Hot loops append to ``values`` and ``stamps`` themselves; ``emit`` replaces both lists by new ones.
+    Hot loops append to ``values`` and ``stamps`` themselves what cannot be changed; ``emit`` replaces both lists by new
+    ones. ``own`` and ``own_block`` return records that nobody else has.
     """
 
-    __slots__ = ("_sides", "stamps", "values")
+    __slots__ = ("_sides", "own", "own_block", "stamps", "values")
 
     def __init__(self) -> None:
         self.values: list[Any] = []
         self.stamps: list[int] = []
+        self.own: Callable[[Any], Any] = copied
+        self.own_block: Callable[[list[Any]], list[Any]] = copied_block
         self._sides: dict[str, tuple[list[Any], list[int]]] = {}
+
+    def configure(self, context: OperatorContext) -> None:
+        """Share records with the function where the program says so."""
+        if context.object_reuse:
+            self.own = self.own_block = shared
 
     def take(self, made: Iterable[Any] | None, at: int) -> None:
         """Take what a function returned for a record or timer."""
         if made is None:
             return
         for result in made:
-            if isinstance(result, tuple) and result and isinstance(result[0], OutputTag):
-                self.side(result, at)
-            else:
-                self.values.append(result)
-                self.stamps.append(at)
+            self.add(result, at)
+
+    def add(self, result: Any, at: int) -> None:
+        """Take one result, for the main output or a side output."""
+        if isinstance(result, tuple) and result and isinstance(result[0], OutputTag):
+            self.side(result, at)
+        else:
+            self.values.append(self.own(result))
+            self.stamps.append(at)
 
     def side(self, pair: tuple[Any, ...], at: int) -> None:
         """Take a pair of tag and value."""
@@ -43,7 +63,7 @@ class Results:
         side = self._sides.get(tag.tag_id)
         if side is None:
             side = self._sides[tag.tag_id] = ([], [])
-        side[0].append(value)
+        side[0].append(self.own(value))
         side[1].append(at)
 
     def emit(self, output: Output, *, stamped: bool) -> None:

@@ -21,10 +21,12 @@ from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.calls import Call
 from funken.operators.context import OperatorContext
 from funken.operators.generated import LoopText
+from funken.operators.results import shared
 from funken.state.backend import KeptInFiles, Table
 from funken.state.descriptors import StateKind, ValueStateDescriptor
 from funken.state.keyed import NO_KEY
 from funken.state.layers import HeldLayer, LayeredTable
+from funken.types.copying import IMMUTABLE, copied
 
 _MISSING = object()
 _MANY = 5000
@@ -44,7 +46,13 @@ class RollingReduce:
 
 
 class RollingReduceLogic(Operator):
-    """Two tables from key to aggregate; the newer one comes first."""
+    """Two tables from key to aggregate; the newer one comes first.
+
+    What is emitted is state too. Here it is copied where the function may change it before the block goes out: it has
+    changed its first argument, or may do so the next time. The chain copies it for operators that may change it.
+    """
+
+    keeps_output = True
 
     def __init__(self, key: Call, function: Call) -> None:
         self._key = key.bind()
@@ -54,11 +62,13 @@ class RollingReduceLogic(Operator):
         #: what is behind ``_new`` where state is in files
         self._in_files: Table | None = None
         self._last: dict[Any, int] = {}
+        self._own: Callable[[Any], Any] = copied
         self._loop = self._generate()
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
         super().setup(context, output)
+        self._own = shared if context.object_reuse else copied
         if context.keyed is None:
             return
         if isinstance(context.keyed.backend, KeptInFiles):
@@ -96,13 +106,14 @@ class RollingReduceLogic(Operator):
             self._process_with_state(values, timestamps)
             return
         results: list[Any] = []
-        self._loop(values, self._new, self._new.get, self._kept.get, results.append)
+        self._loop(values, self._new, self._new.get, self._kept.get, results.append, self._own)
         self._keep_if_many()
         self.output.emit(results, timestamps)
 
     def _generate(self) -> Callable[..., None]:
-        text = LoopText("reduce", "values, state, get, kept, append")
+        text = LoopText("reduce", "values, state, get, kept, append, own")
         text.name("missing", _MISSING)
+        text.name("immutable", IMMUTABLE)
         key = text.step(self, self._key, "value")
         reduce = text.step(self, self._reduce, "old", "value")
         # Hot: a key, a lookup, the user's function, a store, an append; nothing else.
@@ -110,8 +121,13 @@ class RollingReduceLogic(Operator):
         text.line(f"of = {key.expression}", key)
         text.line("old = get(of, missing)")
         text.line("if old is missing: old = kept(of, missing)")
-        text.line(f"state[of] = new = value if old is missing else {reduce.expression}", reduce)
-        text.line("append(new)")
+        text.line("if old is missing:")
+        text.line("state[of] = value")
+        text.line("append(value if type(value) in immutable else own(value))")
+        text.line("continue")
+        text.dedent()
+        text.line(f"state[of] = new = {reduce.expression}", reduce)
+        text.line("append(own(new) if new is old and type(new) not in immutable else new)")
         return text.compile()
 
     def _keep_if_many(self) -> None:
@@ -121,6 +137,7 @@ class RollingReduceLogic(Operator):
     def _process_with_state(self, values: Values, timestamps: Timestamps) -> None:
         key, reduce, state, kept, store = self._key, self._reduce, self._new, self._kept, self.context.keyed
         results: list[Any] = []
+        own = self._own
         for value in values:
             of = key(value)
             old = state.get(of, _MISSING)
@@ -133,7 +150,7 @@ class RollingReduceLogic(Operator):
                     store.current_key = of
                 new = reduce(old, value)
             state[of] = new
-            results.append(new)
+            results.append(own(new) if old is _MISSING or new is old else new)
         self._forget_key()
         self._keep_if_many()
         self.output.emit(results, timestamps)

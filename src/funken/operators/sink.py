@@ -101,6 +101,8 @@ class PrintSink:
 class PrintLogic(Operator):
     """Sends lines to the driver, a block at a time."""
 
+    changes_records = False
+
     def __init__(self, identifier: str | None, type_info: TypeInformation | None) -> None:
         self._identifier = identifier
         self._show = printed(type_info)
@@ -132,6 +134,8 @@ class CollectSink:
 
 class CollectLogic(Operator):
     """Sends blocks of records to the driver."""
+
+    changes_records = False
 
     def __init__(self, name: str) -> None:
         self._name = name

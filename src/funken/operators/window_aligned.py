@@ -193,7 +193,7 @@ class AlignedWindows(WindowOperator):
             if window.max_timestamp() > time:
                 self._next_due = window.max_timestamp()
                 return
-            firing.fire_pane(window, self._take(start))
+            firing.fire_pane(window, self._take(start), self._slide < self._size)
             if len(firing.results.values) >= _FLUSH:
                 firing.flush()
         self._next_due = None

@@ -52,6 +52,7 @@ class WindowOperator(Operator):
                 "with ONE_KEY for windows over all records."
             )
         self.store = context.keyed
+        self.firing.results.configure(context)
         self._late = context.metrics.counter("numLateRecordsDropped")
 
     def restore(self, snapshot: Any) -> None:

@@ -191,18 +191,17 @@ class Firing:
         if result is None:
             return
         if self._call is None:
-            self.results.values.append(result)
-            self.results.stamps.append(window.max_timestamp())
+            self.results.add(result, window.max_timestamp())
             return
         self._context.current = window
         self.results.take(self._call(key, window, result if self._many else [result]), window.max_timestamp())
 
-    def fire_pane(self, window: Any, pane: Pane) -> None:
-        """Compute one window for all its keys, for the last time."""
+    def fire_pane(self, window: Any, pane: Pane, shared: bool = False) -> None:
+        """Compute one window for all its keys, for the last time; ``shared``: other windows have the contents too."""
         if self._call is None:
             get_result = self._result
             results = [result for stored in pane.values() if (result := get_result(stored)) is not None]
-            self.results.values += results
+            self.results.values += self.results.own_block(results) if shared else results
             self.results.stamps += [window.max_timestamp()] * len(results)
             return
         store = self.operator.store

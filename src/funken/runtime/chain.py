@@ -7,6 +7,7 @@ chained to it and to the writers of the edges that leave it, main and side outpu
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from funken.ids import OperatorId
@@ -17,6 +18,7 @@ from funken.plan.fusion import fused_runs
 from funken.plan.physical import Edge, Vertex
 from funken.runtime.fusion import Fused
 from funken.runtime.outputs import HashWriter
+from funken.types.copying import can_change, copies_of
 
 Emit = Callable[[Values, Timestamps], None]
 
@@ -58,6 +60,41 @@ def _in_rows(emit: Emit) -> Emit:
     return lambda values, timestamps: emit(*as_lists(values, timestamps))
 
 
+@dataclass(frozen=True)
+class _Taker:
+    """What takes the blocks of an output: an operator, another chain of the task, or a writer."""
+
+    emit: Emit
+    changes: bool
+    """Whether it may change the records."""
+    keeps: bool = False
+    """Whether it keeps them as they are: a writer does until they are pickled."""
+
+
+def _share_out(takers: list[_Taker], kept: bool, reuse: bool) -> Emit:
+    """Return what gives a block to every taker, so that nobody sees what another one does to the records.
+
+    A taker that may change them gets copies if the operator keeps them (``kept``), a writer has them, or others are yet to
+    take them. Columns are never copied: each operator makes records of its own of them.
+    """
+    if not takers:
+        return _nothing
+    kept = kept or any(taker.keeps for taker in takers)
+    last = len(takers) - 1
+    copies = [taker.changes and (kept or position < last) for position, taker in enumerate(takers)]
+    if reuse or not any(copies):
+        every: Emit = _all([taker.emit for taker in takers])
+        return every
+    pairs = [(taker.emit, copied) for taker, copied in zip(takers, copies, strict=True)]
+
+    def emit_all(values: Values, timestamps: Timestamps) -> None:
+        changeable = type(values) is list and can_change(values)
+        for emit, copied in pairs:
+            emit(copies_of(values) if changeable and copied else values, timestamps)
+
+    return emit_all
+
+
 def _all(calls: list[Any]) -> Any:
     """Join calls into one; the common case of a single one costs nothing."""
     if len(calls) == 1:
@@ -94,27 +131,30 @@ class Chain:
             self._process[operators[run.nodes[0].id]] = loop.process
         for node in vertex.nodes:
             leaving = [end for end in ends if end.edge.source_node == node.id]
-            output = self._wire(children[node.id], leaving, operators[node.id].columnar)
+            output = self._wire(children[node.id], leaving, operators[node.id], contexts[node.id].object_reuse)
             operators[node.id].setup(contexts[node.id], output)
         self._inputs_closed: set[int] = set()
         #: whether no operator calls a function per record, unless a kernel cannot compute a block
         self.columnar = all(operator.columnar for operator in self._order)
         self.snapshot: Callable[[int], None] = lambda checkpoint: None
 
-    def _wire(self, children: list[tuple[str | None, Operator]], leaving: list[EdgeEnd], columnar: bool) -> Output:
-        output = Output()
-        takers: list[tuple[Emit, bool]] = [(self._process[op], op.columnar) for side, op in children if side is None]
-        takers += [(end.emit, end.columnar) for end in leaving if end.edge.side is None]
-        main: list[Emit] = [_in_rows(emit) if columnar and not takes else emit for emit, takes in takers]
-        sides: dict[str, list[Emit]] = {}
-        for side, op in children:
-            if side is not None:
-                sides.setdefault(side, []).append(self._process[op])
+    def _wire(
+        self, children: list[tuple[str | None, Operator]], leaving: list[EdgeEnd], operator: Operator, reuse: bool
+    ) -> Output:
+        takers: dict[str | None, list[_Taker]] = {None: []}
+        for side, child in children:
+            emit: Emit = self._process[child]
+            if operator.columnar and not child.columnar and side is None:
+                emit = _in_rows(emit)
+            takers.setdefault(side, []).append(_Taker(emit, child.changes_records))
         for end in leaving:
-            if end.edge.side is not None:
-                sides.setdefault(end.edge.side, []).append(end.emit)
-        routes = {side: _all(calls) for side, calls in sides.items()}
-        output.emit = _all(main) if main else _nothing
+            emit = end.emit
+            if operator.columnar and not end.columnar and end.edge.side is None:
+                emit = _in_rows(emit)
+            takers.setdefault(end.edge.side, []).append(_Taker(emit, end.edge.local, not end.edge.local))
+        output = Output()
+        output.emit = _share_out(takers.pop(None), operator.keeps_output, reuse)
+        routes = {side: _share_out(found, False, reuse) for side, found in takers.items()}
         output.emit_side = lambda tag, values, timestamps: routes.get(tag, _nothing)(values, timestamps)
         output.watermark = _all([op.watermark for _, op in children] + [end.watermark for end in leaving])
         output.idle = _all([op.idle for _, op in children] + [end.idle for end in leaving])

@@ -50,6 +50,7 @@ class Contexts:
             attempt=self._settings.attempt,
             batch=self._settings.batch,
             pausing=self._settings.pausing,
+            object_reuse=self._settings.object_reuse,
             auto_watermark_interval=self._settings.auto_watermark_interval,
             job_parameters=self._settings.job_parameters,
             checkpointing=self._settings.checkpoints is not None,

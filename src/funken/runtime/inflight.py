@@ -27,6 +27,7 @@ from funken.plan.nodes import Global, Hash, Partitioning, Rebalance, Shuffle
 from funken.plan.physical import Edge, PhysicalPlan
 from funken.runtime.wire import Header, Kind
 from funken.state.keygroups import KeyRouter
+from funken.types.copying import copied_block
 
 OVERTAKES = b"!"
 """What an unaligned barrier's block contains."""
@@ -134,7 +135,9 @@ class Recorder:
         elif head.kind == Kind.END:  # no barrier follows, and whoever ended says so again
             self.waiting.discard(channel)
         else:
-            self.received.append((head, *as_lists(values, timestamps)))
+            records, stamps = as_lists(values, timestamps)
+            # Written down only later, when functions may have changed them in place.
+            self.received.append((head, copied_block(records), stamps))
 
     def by_operator(self, edges: Sequence[Edge], names: Mapping[int, EdgeName]) -> dict[str, InFlight]:
         """Return it all by the operator that it is restored with: receiver or sender."""

@@ -22,6 +22,7 @@ class TaskSettings:
     """Whether all tasks run at the same time; then sources wait until all are open, and no record waits for a start-up."""
     pausing: bool = False
     """Whether this is one micro-batch of a job: unbounded sources end with it, and the job pauses instead of ending."""
+    object_reuse: bool = False
     block_records: int = 2000
     block_bytes: int = 256 * 1024
     buffer_timeout: int = 10
@@ -40,6 +41,7 @@ class TaskSettings:
             job_id=job_id,
             attempt=attempt,
             batch=batch,
+            object_reuse=configuration.get(config.OBJECT_REUSE),
             block_records=configuration.get(config.BLOCK_RECORDS),
             block_bytes=configuration.get(config.BLOCK_BYTES),
             buffer_timeout=configuration.get(config.BUFFER_TIMEOUT),

@@ -263,7 +263,6 @@ def _switch(name: str, default: bool, question: str) -> None:
 
 
 for _name, _default, _question in (
-    ("object_reuse", False, "is_object_reuse_enabled"),
     ("auto_generated_uids", True, "has_auto_generated_uids_enabled"),
     ("force_kryo", False, "is_force_kryo_enabled"),
     ("force_avro", False, "is_force_avro_enabled"),
