@@ -7,9 +7,12 @@ from funken import (
     InvalidProgram,
     JobCancelled,
     JobStatus,
+    KeyedProcessFunction,
     NumberSequenceSource,
     RuntimeExecutionMode,
     StreamExecutionEnvironment,
+    Types,
+    ValueStateDescriptor,
     WatermarkStrategy,
 )
 
@@ -112,6 +115,36 @@ def test_batch_emits_only_what_a_key_came_to(env, collect):
     numbers = env.from_source(NumberSequenceSource(1, 100), WatermarkStrategy.no_watermarks(), "numbers")
 
     assert sorted(collect(numbers.key_by(lambda number: number % 2).reduce(lambda a, b: a + b))) == [2500, 2550]
+
+
+class Numbered(KeyedProcessFunction):
+    """Numbers the records of a key; shows whether keys took turns."""
+
+    def open(self, runtime_context):
+        self.count, self.keys = runtime_context.get_state(ValueStateDescriptor("count", default=0)), []
+
+    def process_element(self, value, ctx):
+        self.count.update(self.count.value() + 1)
+        if value[0] not in self.keys[-1:]:
+            self.keys.append(value[0])
+        yield *value, self.count.value(), self.keys.count(value[0])
+
+
+@pytest.mark.ways("local", "batch")
+@pytest.mark.parametrize("type_info", [None, Types.TUPLE([Types.STRING(), Types.INT(), Types.INT(), Types.INT()])])
+def test_batch_gives_a_function_one_key_after_the_other_in_the_order_of_time(env, collect, type_info):
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH).set_parallelism(2)
+    records = [("abcde"[at % 5], (at * 37) % 100) for at in range(100)]
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda record, _: record[1])
+    stream = env.from_collection(records).assign_timestamps_and_watermarks(strategy)
+
+    made = collect(stream.key_by(lambda record: record[0]).process(Numbered(), type_info))
+
+    expected = []
+    for key in "abcde":
+        times = sorted(at for of, at in records if of == key)
+        expected += [(key, at, number, 1) for number, at in enumerate(times, 1)]
+    assert sorted(made) == sorted(expected)
 
 
 @pytest.mark.ways("local", "batch")

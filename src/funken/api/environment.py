@@ -14,7 +14,7 @@ from funken.api.job import JobClient, new_job_id
 from funken.api.options import CheckpointConfig, ExecutionConfig
 from funken.api.results import CloseableIterator, JobExecutionResult
 from funken.api.stream import DataStream
-from funken.api.targets import RuntimeExecutionMode, is_batch, target_of
+from funken.api.targets import RuntimeExecutionMode, is_batch, target_of, wants_batch
 from funken.config import Configuration
 from funken.connectors.base import Source
 from funken.connectors.inline import CollectionSource
@@ -292,7 +292,7 @@ class StreamExecutionEnvironment:
         in_memory = conf.get(config.STATE_BACKEND) == "hashmap"  # the arrays that columns are folded into are in memory
         if not in_memory or not conf.get(config.VECTORIZED):
             return plan
-        return vectorize(plan, conf.get(config.PRE_AGGREGATION))
+        return vectorize(plan, conf.get(config.PRE_AGGREGATION), wants_batch(conf, plan))
 
     def explain(self, format: str = "text") -> str:
         """Return the compiled plan: levels, vertices, which operators are vectorized, edges; as ``text`` or ``json``.

@@ -29,16 +29,22 @@ class RuntimeExecutionMode(enum.Enum):
     AUTOMATIC = 2
 
 
+def wants_batch(configuration: Configuration, plan: PhysicalPlan) -> bool:
+    """Whether a program is to give each result once."""
+    mode = configuration.get(config.RUNTIME_MODE)
+    return mode == "batch" or (mode == "automatic" and plan.bounded)
+
+
 def is_batch(configuration: Configuration, plan: PhysicalPlan) -> bool:
     """Whether a program gives each result once; raises ``InvalidProgram`` if that was asked for and it never ends."""
-    mode = configuration.get(config.RUNTIME_MODE)
-    if mode == "batch" and not plan.bounded:
+    batch = wants_batch(configuration, plan)
+    if batch and not plan.bounded:
         names = [v.source.name for v in plan.vertices if v.source and not v.source.spec.bounded]  # type: ignore[attr-defined]
         raise InvalidProgram(
             f"runtime mode BATCH cannot run unbounded sources, but {', '.join(map(repr, names))} never ends. Use "
             "STREAMING or AUTOMATIC, or bound the source."
         )
-    return mode == "batch" or (mode == "automatic" and plan.bounded)
+    return batch
 
 
 def target_of(configuration: Configuration, plan: PhysicalPlan, frame: Any = None) -> str:

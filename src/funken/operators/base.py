@@ -98,6 +98,10 @@ class Operator:
     def watermark_input(self, index: int, watermark: int) -> None:
         """The watermark of one input alone rose (only operators that override this are told)."""
 
+    def begin_key(self) -> None:
+        """In ``BATCH``: a key is done, its timers have fired, and event time begins anew for the next."""
+        self.current_watermark = MIN_TIMESTAMP
+
     def idle(self, idle: bool) -> None:
         """All inputs went idle (True) or one is active again (False)."""
         self.output.idle(idle)

@@ -153,6 +153,11 @@ class WindowJoinLogic(Operator):
         self._inner.watermark(watermark)
         self.current_watermark = self._inner.current_watermark
 
+    def begin_key(self) -> None:
+        """Let event time begin anew in the inner operator, too."""
+        super().begin_key()
+        self._inner.begin_key()
+
     def next_tick(self) -> int | None:
         """When the inner operator wants a tick."""
         return self._inner.next_tick()

@@ -37,8 +37,8 @@ from funken.plan.nodes import Hash, Node
 from funken.plan.physical import Edge, PhysicalPlan, Vertex
 from funken.plan.preaggregate import PreAggregation, pre_aggregation
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkStrategy
-from funken.vector.expressions import HIGHEST, INT, LOWEST, STR, Input, NotVectorizable, Shape, leaves_of
-from funken.vector.folds import EXTREME, FIRST, LAST, aggregate_folds, reduce_folds
+from funken.vector.expressions import HIGHEST, INT, LOWEST, STR, Constant, Input, NotVectorizable, Shape, leaves_of
+from funken.vector.folds import EXTREME, FIRST, LAST, Aggregate, Fold, aggregate_folds, reduce_folds
 from funken.vector.inference import shape_of
 from funken.vector.tracing import Traced, trace
 
@@ -69,16 +69,20 @@ class _Found:
     """Whether anything is gained by it, even if nothing after it is vectorized."""
 
 
-def vectorize(plan: PhysicalPlan, pre_aggregate: bool = True) -> PhysicalPlan:
-    """Return the plan with vectorized operators where that changes nothing but the speed; ``paths`` says where and why."""
-    return _Vectorizer(plan, pre_aggregate).run()
+def vectorize(plan: PhysicalPlan, pre_aggregate: bool = True, batch: bool = False) -> PhysicalPlan:
+    """Return the plan with vectorized operators where that changes nothing but the speed; ``paths`` says where and why.
+
+    ``batch``: a keyed operator gets its records in the order of time, which columns are not brought into.
+    """
+    return _Vectorizer(plan, pre_aggregate, batch).run()
 
 
 class _Vectorizer:
     """Walks the plan in topological order, then back to drop what is of no use."""
 
-    def __init__(self, plan: PhysicalPlan, pre_aggregate: bool) -> None:
+    def __init__(self, plan: PhysicalPlan, pre_aggregate: bool, batch: bool) -> None:
         self._plan = plan
+        self._batch = batch
         self._pre_aggregate = pre_aggregate
         self._found: dict[OperatorId, _Found] = {}
         self._hashes: dict[int, ColumnsHash] = {}
@@ -232,12 +236,32 @@ class _Vectorizer:
                 raise NotVectorizable(f"keeps whole records of a window by {fold.how}")
             if fold.kind == STR and not (fold.how in (FIRST, LAST) and isinstance(fold.of, Input)):
                 raise NotVectorizable("makes text of the records of a window")
+        if self._batch and any(_shows_order(fold, own, key) for fold, own in _with_own(folds, shape, aggregate)):
+            raise NotVectorizable("shows the order of its records, which BATCH sorts by time")
         # The contents are asked for as Python objects when the window fires: what follows is given lists.
         fields = {name: getattr(spec, name) for name in Window.__dataclass_fields__}
         made = VectorWindow(
             **fields, traced_key=key, traced=traced, folds=folds, shape=shape, aggregate=aggregate
         )  # fmt: skip
         return _Found(made)
+
+
+def _with_own(
+    folds: tuple[Fold, ...], shape: Shape, aggregate: Aggregate | None
+) -> list[tuple[Fold, tuple[int, ...] | None]]:
+    """Return each fold with the leaf of the first record that it begins with; ``None``: with a constant."""
+    if aggregate is not None:
+        return [(fold, None) for fold in folds]
+    return [(fold, path) for fold, (path, _) in zip(folds, leaves_of(shape), strict=True)]
+
+
+def _shows_order(fold: Fold, own: tuple[int, ...] | None, key: Traced) -> bool:
+    """Whether a fold may give something else if the records of a key came in another order."""
+    if fold.how == FIRST:
+        return own is not None and key.result != Input(0, own)
+    if fold.how == LAST:
+        return not isinstance(fold.of, Constant) and key.result != fold.of
+    return fold.kind != INT or (own is not None and fold.of != Input(0, own))
 
 
 def _of_call(call: Call, arguments: int) -> Traced:

@@ -129,6 +129,12 @@ class KeyedStateStore:
         handle = self._handle(descriptor, namespaced=namespace is not None)
         handle.table.pop(self.current_key if namespace is None else (self.current_key, namespace), None)
 
+    def drop(self) -> None:
+        """Remove the state of every key, but for what operators keep in tables of their own."""
+        for declared in self._states.values():
+            for table in declared.tables.values():
+                table.clear()
+
     def adopt(self, name: str, kind: StateKind, table: OwnTable) -> None:
         """Save and restore a table that the operator keeps itself; it is adopted before anything is restored."""
         self._states[name] = _Declared(kind, None, own=table)
