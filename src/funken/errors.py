@@ -25,6 +25,8 @@
       JobCancelled              the result of a job that was cancelled was asked for
       StateError                state was used where, or as, it may not be
         StateNotKeyed           keyed state without a key
+        StateTooLarge           too little memory is left for it
+        DiskFull                too little space is left on the disk of a state backend
       CheckpointError           a checkpoint or savepoint cannot be written, found, read or used
         CheckpointNotFound      there is none where one was looked for
         CheckpointCorrupted     it is truncated, or not what was written
@@ -237,6 +239,10 @@ class StateNotKeyed(StateError):
 
 class StateTooLarge(StateError):
     """State has taken nearly all the memory that there is."""
+
+
+class DiskFull(StateError):
+    """The disk that a state backend writes to has too little space left."""
 
 
 class RestoreFailed(JobExecutionError):

@@ -377,6 +377,38 @@ def test_between_attempts_everything_goes_that_nobody_names(job):
     }
 
 
+def test_what_a_failed_checkpoint_left_goes_with_those_that_are_older_than_the_kept(job):
+    job.complete(1, a=1)
+    for number in (2, 3, 5):  # written, and never acknowledged
+        job.storage.write(f"chk-{number}/left", b"x")
+    job.complete(4, b=2)
+    assert job.storage.sizes().keys() >= {"chk-2/left", "chk-3/left"}
+
+    job.catalog.prune(1)
+
+    assert [name for name in job.storage.sizes() if name.endswith("left")] == ["chk-5/left"]
+    assert again(job.storage, check_contents=True).latest() == job.manifest(4)
+
+
+def test_at_the_end_of_a_job_nothing_stays(job):
+    job.complete(1, a=1)
+    for name in ("chk-2/left", "chk-7/left", "shared/7-left"):
+        job.storage.write(name, b"x")
+    job.catalog.prune(1)
+    job.catalog.sweep()
+    assert not job.storage.sizes()
+
+
+def test_between_attempts_what_killed_processes_were_writing_is_deleted(tmp_path):
+    job = Job(LocalStorage(str(tmp_path)))
+    job.complete(1, a=1)
+    left = tmp_path / "shared" / ".writing-0815"
+    left.touch()
+    job.catalog.sweep()
+    assert not left.exists()
+    assert again(job.storage, check_contents=True).latest() == job.manifest(1)
+
+
 def test_what_could_not_be_deleted_is_tried_again():
     job = Job(
         MemoryStorage(faults=planned(("delete", "chk-1/_metadata", Fault.ERROR), ("delete", "shared/1", Fault.ERROR)))

@@ -135,7 +135,31 @@ def test_an_error_says_what_to_do(tmp_path, monkeypatch, number, says):
     monkeypatch.setattr("os.fsync", refuse(number))
     with pytest.raises(StorageFailed, match=f"cannot write {tmp_path}/chk-1/data: .*{says}"):
         storage.write("chk-1/data", b"x")
-    assert storage.sizes() == {} and os.listdir(tmp_path / "chk-1") == []
+    assert storage.sizes() == {} and os.listdir(tmp_path) == []
+
+
+def test_a_folder_goes_with_its_last_file_but_not_that_of_the_storage(tmp_path):
+    storage = LocalStorage(str(tmp_path / "job"))
+    storage.write("chk-1/a", b"x")
+    storage.write("chk-1/b", b"x")
+    storage.delete("chk-1/a")
+    assert os.listdir(tmp_path / "job") == ["chk-1"]
+    storage.delete("chk-1/b")
+    assert os.listdir(tmp_path / "job") == []
+
+
+def test_a_folder_that_goes_while_a_file_is_written_to_it_is_made_again(tmp_path, monkeypatch):
+    storage = LocalStorage(str(tmp_path))
+    real, times = os.makedirs, iter(range(3))
+
+    def makedirs(path, *arguments, **more):
+        real(path, *arguments, **more)
+        if next(times, None) is not None:
+            os.rmdir(path)
+
+    monkeypatch.setattr("os.makedirs", makedirs)
+    storage.write("chk-1/a", b"x")
+    assert storage.sizes() == {"chk-1/a": 1}
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -3,7 +3,9 @@
 Invariant: a blob that a complete checkpoint names is never deleted, nor one that a checkpoint under way may name. So a
 shared blob goes only if it was written for a checkpoint that is not newer than the newest complete one, and no complete one
 and none of the acknowledgements at hand names it (``lineage.py`` says why that is enough). What cannot be deleted is tried
-again later. The manifest of a checkpoint goes first, so that what is left of one is not taken for one.
+again later. What tasks wrote for a checkpoint that failed, and never told of, goes when the checkpoints kept are newer (files of
+its own), or between two attempts (shared ones). The manifest of a checkpoint goes first, so that what is left of one is not
+taken for one.
 
 A refused checkpoint lives as long as a usable one of its age would: it is deleted when the oldest checkpoint kept is newer,
 or when the last usable one is deleted. While no usable one is there, and none has been deleted, nothing is.
@@ -21,7 +23,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
@@ -67,6 +69,8 @@ class Catalog:
     _replaced: bool = False
     #: whether ``_completed`` is there
     _marked: bool = False
+    #: up to which checkpoint the folders of those that failed are deleted
+    _cleared: CheckpointId = field(default_factory=lambda: CheckpointId(0))
 
     # ---- what is there
 
@@ -81,6 +85,7 @@ class Catalog:
         self._marked = COMPLETED in sizes
         traces = {label for name in sizes if (label := _label(name)) is not None}
         self.next_id = CheckpointId(max(traces, default=0) + 1)
+        self._cleared = CheckpointId(self.next_id - 1)
         for checkpoint in sorted(traces):
             name = f"{folder_of(checkpoint)}/{METADATA}"
             if name not in sizes:
@@ -192,9 +197,17 @@ class Catalog:
         self._left_over |= {name for name in files if name.startswith(f"{SHARED}/")}
         if not self.complete:
             self._unmark()
-        for doomed in (*outlived, checkpoint):
+        for doomed in sorted({*outlived, checkpoint, *self._failed()}):
             self._delete(folder_of(doomed))
         self._clear_left_over()
+
+    def _failed(self) -> Iterator[CheckpointId]:
+        """Yield the checkpoints before the oldest complete one, since the last call, that never were."""
+        oldest, needed = min(self.complete, default=CheckpointId(0)), {_label(name) for name in self._named()}
+        for checkpoint in range(self._cleared + 1, oldest):
+            if checkpoint not in needed:
+                yield CheckpointId(checkpoint)
+        self._cleared = CheckpointId(max(self._cleared, oldest - 1))
 
     def discard(self, handles: Iterable[SubtaskHandle]) -> None:
         """Delete what an aborted checkpoint left; what its successors may build on stays until one of them is complete."""
@@ -224,9 +237,9 @@ class Catalog:
         """
         if (self.refused or self._marked) and not self.complete:
             return
-        oldest, kept, doomed = min(self.complete, default=self.next_id), self._named(), set[str]()
+        oldest, kept, doomed = min(self.complete, default=None), self._named(), set[str]()
         try:
-            names = list(self.storage.sizes())
+            names = list(self.storage.sizes(unfinished=True))
         except StorageFailed as error:
             logger.warning("what nobody needs any more stays for now: %s", error)
             return
@@ -236,7 +249,7 @@ class Catalog:
             label = _label(name)
             if name.startswith(f"{SHARED}/"):
                 doomed |= {name} - kept
-            elif label is not None and label < oldest:
+            elif label is not None and (oldest is None or label < oldest):
                 doomed.add(folder_of(label))
         for name in sorted(doomed):
             self._delete(name)
@@ -290,6 +303,8 @@ def write_manifest(storage: Storage, manifest: Manifest) -> None:
             if storage.read(METADATA) == content:
                 return
             storage.delete(METADATA)
+        except CheckpointNotFound:
+            pass
         except CheckpointError as again:
             logger.warning("%s/%s could not be looked at after a failed write: %s", storage.uri, METADATA, again)
         raise

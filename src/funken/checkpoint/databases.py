@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from funken.checkpoint.blobs import Change, encode, pickler
 from funken.checkpoint.handles import Blob, NamedBlob
 from funken.checkpoint.storage import LocalStorage, Storage
-from funken.errors import CheckpointCorrupted, CheckpointNotFound, StateError, StorageFailed
+from funken.errors import CheckpointCorrupted, CheckpointError, CheckpointNotFound, StateError, StorageFailed
 from funken.state.descriptors import StateKind
 from funken.state.rocksdb.backend import DatabaseCut, RocksDBBackend
 from funken.state.rocksdb.database import Database
@@ -78,12 +78,19 @@ def write_files(
         files = cut.files()
     except StateError as error:
         raise StorageFailed(str(error)) from error
-    for name, path in files.items():
-        blob = known.get(name)
-        if blob is None:
-            prefix = table_name if is_table(name) else own_name
-            blob = _write_file(path, storage, f"{prefix}-{name}", inline_below)
-        written[name] = blob
+    try:
+        for name, path in files.items():
+            blob = known.get(name)
+            if blob is None:
+                prefix = table_name if is_table(name) else own_name
+                blob = _write_file(path, storage, f"{prefix}-{name}", inline_below)
+            written[name] = blob
+    except BaseException:  # the disk may be full: nobody will name what was written
+        for name in written.keys() - known.keys():
+            with contextlib.suppress(CheckpointError):
+                if written[name].data is None:
+                    storage.delete(written[name].name)
+        raise
     return written
 
 

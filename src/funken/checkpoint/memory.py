@@ -125,7 +125,7 @@ class MemoryStorage:
         for file in [file for file in self.files if file.startswith(f"{self.folder}{folder}/")]:
             del self.files[file]
 
-    def sizes(self, folder: str = "") -> dict[str, int]:
+    def sizes(self, folder: str = "", unfinished: bool = False) -> dict[str, int]:
         """Return the files below a folder."""
         fault = self._begin("list", folder)
         if fault is not None:

@@ -16,7 +16,7 @@ import importlib
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol, TypeAlias
+from typing import IO, Any, Protocol, TypeAlias
 from uuid import uuid4
 
 from funken.connectors.filesystem import absolute
@@ -26,6 +26,7 @@ Chunks: TypeAlias = bytes | Iterable[bytes]
 """What a file is made of: all of it, or piece by piece."""
 
 _TEMPORARY = ".writing-"
+_TRIES = 10
 _MOUNTED: dict[str, Storage] = {}
 
 
@@ -53,8 +54,11 @@ class Storage(Protocol):
         """Delete a file, or a folder with all there is in it (``""``: this one); harmless if it is not there."""
         ...
 
-    def sizes(self, folder: str = "") -> dict[str, int]:
-        """Return the names and sizes of all files below a folder; none if it is not there."""
+    def sizes(self, folder: str = "", unfinished: bool = False) -> dict[str, int]:
+        """Return the names and sizes of all files below a folder; none if it is not there.
+
+        ``unfinished``: with those that are being written, or that a process left which was killed.
+        """
         ...
 
 
@@ -117,6 +121,7 @@ class LocalStorage:
             except BaseException:
                 with contextlib.suppress(OSError):
                     os.remove(temporary)
+                self._remove_if_empty(folder)
                 raise
         return int(size)
 
@@ -146,8 +151,15 @@ class LocalStorage:
                 shutil.rmtree(path)
             else:
                 os.remove(path)
+                self._remove_if_empty(os.path.dirname(path))
 
-    def sizes(self, folder: str = "") -> dict[str, int]:
+    def _remove_if_empty(self, folder: str) -> None:
+        """Remove a folder within that has nothing in it: of failed checkpoints there may be many."""
+        if os.path.normpath(folder) != os.path.normpath(self.uri):
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
+
+    def sizes(self, folder: str = "", unfinished: bool = False) -> dict[str, int]:
         """Return the files below a folder."""
         base = os.path.join(self.uri, folder)
         found: dict[str, int] = {}
@@ -155,23 +167,26 @@ class LocalStorage:
             for at, _, names in os.walk(base):
                 for name in names:
                     path = os.path.join(at, name)
-                    if not name.startswith(_TEMPORARY):
+                    if unfinished or not name.startswith(_TEMPORARY):
                         with contextlib.suppress(FileNotFoundError):  # gone since it was listed
                             found[os.path.relpath(path, self.uri).replace(os.sep, "/")] = os.path.getsize(path)
         return found
 
 
 def _write_local(path: str, data: Chunks) -> int:
-    try:
-        file = open(path, "xb")  # noqa: SIM115 - closed below, on either way
-    except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        file = open(path, "xb")  # noqa: SIM115
-    with file:
+    with _created(path) as file:
         size = sum(map(file.write, _chunks(data)))
         file.flush()
         os.fsync(file.fileno())
     return size
+
+
+def _created(path: str) -> IO[bytes]:
+    for _ in range(_TRIES):  # another thread may remove the folder while it is still empty
+        with contextlib.suppress(FileNotFoundError):
+            return open(path, "xb")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    return open(path, "xb")
 
 
 def _rename_new(temporary: str, path: str) -> None:
@@ -275,7 +290,7 @@ class ArrowStorage:
             elif kind.name != "NotFound":
                 self._system.delete_file(path)
 
-    def sizes(self, folder: str = "") -> dict[str, int]:
+    def sizes(self, folder: str = "", unfinished: bool = False) -> dict[str, int]:
         """Return the files below a folder."""
         arrow = importlib.import_module("pyarrow.fs")
         base = f"{self._path}/{folder}".rstrip("/")
@@ -284,7 +299,7 @@ class ArrowStorage:
             return {
                 info.path[len(self._path) + 1 :]: info.size
                 for info in self._system.get_file_info(selector)
-                if info.type.name == "File" and not info.base_name.startswith(_TEMPORARY)
+                if info.type.name == "File" and (unfinished or not info.base_name.startswith(_TEMPORARY))
             }
 
     def _exists(self, path: str) -> bool:

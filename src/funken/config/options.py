@@ -387,6 +387,13 @@ ROCKSDB_DIRECTORY = _option(
     "Where the rocksdb backend has its files. Empty: io.tmp.dirs.",
     ("state.backend.rocksdb.checkpointdir",),
 )
+ROCKSDB_MIN_FREE = _option(
+    "state.backend.rocksdb.min-free-space",
+    memory_bytes,
+    64 * 2**20,
+    "How much space must stay free on the disk of the rocksdb backend (bytes). With less, a task fails before RocksDB waits for "
+    "space that does not come. 0: it is not looked at.",
+)
 TEMPORARY_DIRECTORIES = _option(
     "io.tmp.dirs",
     _text,

@@ -27,7 +27,9 @@ class TaskBackends:
 
     def __init__(self, settings: StateSettings, subtask: int, read: Callable[[str], str] | None = None) -> None:
         self._settings = settings
-        self._databases = TaskDatabases(settings.memory, settings.write_buffer_ratio, settings.directory(subtask))
+        self._databases = TaskDatabases(
+            settings.memory, settings.write_buffer_ratio, settings.directory(subtask), settings.min_free_space
+        )
         self._made: list[RocksDBBackend] = []
         self._contexts: list[OperatorContext] = []
         self._next_look = Millis(0)
@@ -38,7 +40,8 @@ class TaskBackends:
         self._contexts.append(context)
         if not self._settings.in_files:
             return HashMapBackend(tracked=context.checkpointing)
-        backend = RocksDBBackend(self._databases, context.max_parallelism, key_groups)
+        owner = f"operator {context.operator!r} (subtask {context.subtask})"
+        backend = RocksDBBackend(self._databases, context.max_parallelism, key_groups, owner)
         self._made.append(backend)
         return backend
 

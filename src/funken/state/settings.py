@@ -9,6 +9,7 @@ from funken import config
 from funken.config import Configuration
 from funken.errors import InvalidConfiguration
 from funken.state.rocksdb.database import check_installed
+from funken.state.rocksdb.space import LEAST_FREE
 
 _LEAST_MEMORY = 8 * 2**20
 
@@ -22,6 +23,7 @@ class StateSettings:
     memory: int = 256 * 2**20
     write_buffer_ratio: float = 0.5
     process_memory: int = 0
+    min_free_space: int = LEAST_FREE
 
     @staticmethod
     def of(configuration: Configuration, batch: bool = False) -> StateSettings:
@@ -41,7 +43,9 @@ class StateSettings:
                 )
         named = get(config.ROCKSDB_DIRECTORY) or get(config.TEMPORARY_DIRECTORIES)
         directories = tuple(place.strip().removeprefix("file://") for place in named.split(",") if place.strip())
-        return StateSettings(backend, directories, memory, ratio, get(config.PROCESS_MEMORY))
+        return StateSettings(
+            backend, directories, memory, ratio, get(config.PROCESS_MEMORY), get(config.ROCKSDB_MIN_FREE)
+        )
 
     @property
     def in_files(self) -> bool:

@@ -8,6 +8,7 @@ changes stays among its objects. Whoever has the ``DatabaseCut`` may read it for
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
 import weakref
@@ -15,12 +16,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from funken.errors import StateError
 from funken.state.backend import Table
 from funken.state.descriptors import StateKind
 from funken.state.keygroups import owned_groups
 from funken.state.rocksdb.database import Budget, Database, SharedMemory
 from funken.state.rocksdb.folders import WorkFolder
+from funken.state.rocksdb.space import LEAST_FREE, DiskSpace
 from funken.state.rocksdb.tables import Layout, MapTable, ObjectLimit, RocksTable, Rows
+
+logger = logging.getLogger(__name__)
 
 _TABLES = ".sst"
 
@@ -28,9 +33,12 @@ _TABLES = ".sst"
 class TaskDatabases:
     """What the databases of one task share: memory, and a folder; both are made when the first one is opened."""
 
-    def __init__(self, memory: int, write_buffer_ratio: float, directory: str) -> None:
+    def __init__(
+        self, memory: int, write_buffer_ratio: float, directory: str, min_free_space: int = LEAST_FREE
+    ) -> None:
         self._budget = Budget.of(memory, write_buffer_ratio)
         self._directory = directory
+        self.min_free_space = min_free_space
         self._memory: SharedMemory | None = None
         self._folder: WorkFolder | None = None
         self.objects = ObjectLimit(self._budget.objects)
@@ -112,8 +120,11 @@ class RocksDBBackend:
     The database is opened with the first table.
     """
 
-    def __init__(self, shared: TaskDatabases, max_parallelism: int, key_groups: range) -> None:
+    def __init__(
+        self, shared: TaskDatabases, max_parallelism: int, key_groups: range, owner: str = "the state"
+    ) -> None:
         self._shared = shared
+        self._owner = owner
         self._groups = key_groups
         self._group_of = owned_groups(max_parallelism, key_groups)
         self._database: Database | None = None
@@ -131,8 +142,13 @@ class RocksDBBackend:
     def database(self) -> Database:
         """The database."""
         if self._database is None:
-            self._database = Database(self.place(), self._shared.memory)
+            self._database = Database(self.place(), self._shared.memory, space=self.space)
         return self._database
+
+    @property
+    def space(self) -> DiskSpace:
+        """The space on the disk that the database is on."""
+        return DiskSpace(self._shared.folder.path, self._shared.min_free_space, self._owner)
 
     def table(self, name: str, kind: StateKind, namespaced: bool) -> Table:
         """Return the table of a state, with what the database has of it."""
@@ -159,6 +175,9 @@ class RocksDBBackend:
         """Close the database, and remove its files."""
         database, self._database, self._linked = self._database, None, None
         if database is not None:
-            database.close()
+            try:
+                database.close()
+            except StateError as error:  # it is thrown away, and why the task ends is worth more
+                logger.warning("%s", error)
             with contextlib.suppress(OSError):
                 shutil.rmtree(database.path)

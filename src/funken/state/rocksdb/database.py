@@ -11,15 +11,21 @@ import importlib
 import importlib.util
 import os
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 from funken.errors import InvalidConfiguration, StateError
+from funken.state.rocksdb.space import DiskSpace, free_bytes
 
 _TABLE_FILE_BYTES = 64 * 2**20
 _PATIENCE_SECONDS = 300
+_LOOK_SECONDS = 1.0
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
+_REFUSED = "Result incomplete"
+_ERRORS = "rocksdb.background-errors"
 _SMALLEST_BUFFER, _LARGEST_BUFFER = 2**20, 32 * 2**20
 
 
@@ -108,12 +114,19 @@ class Database:
     """A database in a folder.
 
     ``read_only`` changes nothing in the folder, but for a small file of the binding's own. Whatever RocksDB raises becomes a
-    ``StateError`` that names the folder.
+    ``StateError`` that names the folder; it is ``DiskFull`` if ``space`` says so, before RocksDB does, or afterwards.
+
+    RocksDB makes a write wait while it compacts, with the interpreter's lock held, and without end if the disk is full. So it
+    is asked to refuse such a write, and the waiting is done here, where signals arrive and other threads run.
     """
 
-    def __init__(self, path: str, memory: SharedMemory | None = None, read_only: bool = False) -> None:
+    def __init__(
+        self, path: str, memory: SharedMemory | None = None, read_only: bool = False, space: DiskSpace | None = None
+    ) -> None:
         rocks = binding()
         self.path = path
+        self._space = space or DiskSpace(os.path.dirname(path), 0)
+        self._space.check()
         options = plain_options() if memory is None else memory.options()
         access = rocks.AccessType.read_only() if read_only else rocks.AccessType.read_write()
         options.create_if_missing(not read_only)
@@ -127,6 +140,7 @@ class Database:
         self._rocks = rocks
         self._unlogged = rocks.WriteOptions()
         self._unlogged.disable_wal = True
+        self._unlogged.no_slowdown = True
         self._ingest = rocks.IngestExternalFileOptions()
         self._ingest.set_move_files(True)
 
@@ -139,17 +153,46 @@ class Database:
         return found
 
     def write(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Store values, and remove what is given with ``None``; all at once. Waits while a checkpoint is made."""
+        """Store values, and remove what is given with ``None``; all at once. Waits while a checkpoint is made.
+
+        Nothing is written to a disk that is nearly full, which raises ``DiskFull``.
+        """
         self._wait_until_saved()
+        self._space.check()
         self.changed = True
+        rows = list(changes)
+        if not self._taken(rows):
+            self._write_when_possible(rows)
+
+    def _taken(self, rows: list[tuple[bytes, bytes | None]]) -> bool:
+        """Write rows, unless RocksDB would wait."""
         batch = self._rocks.WriteBatch(raw_mode=True)
-        for key, value in changes:
+        for key, value in rows:
             if value is None:
                 batch.delete(key)
             else:
                 batch.put(key, value)
-        with self._explained("written"):
+        try:
             self._db.write(batch, self._unlogged)
+        except Exception as error:
+            if _REFUSED in str(error):
+                return False
+            raise self._error("written", error) from error
+        return True
+
+    def _write_when_possible(self, rows: list[tuple[bytes, bytes | None]]) -> None:
+        pause, deadline = _SHORTEST_PAUSE, time.monotonic() + _PATIENCE_SECONDS
+        while not self._taken(rows):
+            self._space.check()
+            if self._db.property_int_value(_ERRORS):  # it failed to write files, and may never be able to
+                raise self._space.full(f"it failed to compact files, {free_bytes(self._space.folder):,} bytes are free")
+            if time.monotonic() > deadline:
+                raise StateError(
+                    f"RocksDB: the state in {self.path} has taken no write for {_PATIENCE_SECONDS} s. Is the disk "
+                    "(state.backend.rocksdb.localdir) too slow, or out of order?"
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield the entries from ``start`` up to ``stop``, in order, as they are now."""
@@ -168,6 +211,7 @@ class Database:
 
     def _checkpoint(self, path: str, done: Future[None]) -> None:
         try:
+            self._space.check()
             with self._explained("saved"):
                 # Writing out takes most of the time, and unlike making links it does not hold the interpreter's lock.
                 self._db.flush()
@@ -185,7 +229,11 @@ class Database:
         return not self._saved.is_set()
 
     def _wait_until_saved(self) -> None:
-        if not self._saved.wait(_PATIENCE_SECONDS):
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while not self._saved.wait(_LOOK_SECONDS):
+            self._space.check()
+            if time.monotonic() < deadline:
+                continue
             raise StateError(
                 f"RocksDB: the state in {self.path} is still being saved after {_PATIENCE_SECONDS} s. Is the disk (io.tmp.dirs) "
                 "too slow, or out of order?"
@@ -196,6 +244,7 @@ class Database:
         left, path = iter(entries), f"{self.path}.sst"
         with self._explained("written"):
             for key, value in left:
+                self._space.check()
                 writer, size = self._rocks.SstFileWriter(plain_options()), 0
                 writer.open(path)
                 writer[key] = value
@@ -209,8 +258,9 @@ class Database:
 
     def close(self) -> None:
         """Close it."""
-        self._wait_until_saved()
-        self._db.close()
+        self._saved.wait(_PATIENCE_SECONDS)
+        with self._explained("closed"):
+            self._db.close()
 
     @contextlib.contextmanager
     def _explained(self, what: str) -> Iterator[None]:
@@ -222,9 +272,9 @@ class Database:
             raise self._error(what, error) from error
 
     def _error(self, what: str, error: Exception) -> StateError:
-        remedy = f"Is the disk of {os.path.dirname(self.path)} (io.tmp.dirs) in order?"
         if "No space left" in str(error):
-            remedy = "Free some space, or set io.tmp.dirs to another disk."
+            return self._space.full()
+        remedy = f"Is the disk of {os.path.dirname(self.path)} (state.backend.rocksdb.localdir) in order?"
         return StateError(f"RocksDB: the state in {self.path} cannot be {what}: {error}. {remedy}")
 
 

@@ -197,8 +197,8 @@ class Rows:
     def flush(self) -> None:
         """Write what is dirty to the database."""
         if self._dirty:
-            dirty, self._dirty = self._dirty, {}
-            self._database.write(self._packed(dirty))
+            self._database.write(self._packed(self._dirty))
+            self._dirty = {}
 
     def _packed(self, dirty: Iterable[Parts]) -> Iterator[tuple[bytes, bytes | None]]:
         young, layout = self._young, self.layout
