@@ -42,7 +42,7 @@ def main() -> int:
     arguments = parser.parse_args()
     begin = told = time.monotonic()
     failing: list[Outcomes] = []
-    counts = dict.fromkeys(("steps", "attempts", "drivers", "checkpoints", "savepoints", "in_flight"), 0)
+    counts = dict.fromkeys(("steps", "attempts", "drivers", "checkpoints", "savepoints", "in_flight", "refused"), 0)
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     for done, outcomes in enumerate(results(seeds, arguments.workers), 1):
         for name in counts:

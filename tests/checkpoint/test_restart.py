@@ -26,6 +26,12 @@ def test_with_checkpoints_the_wait_grows_from_a_second_to_a_minute():
     assert waits[-1] == 60_000
 
 
+def test_there_are_no_more_restarts_than_allowed():
+    strategy = FixedDelay(attempts=2, delay=50)
+
+    assert [strategy.failed(0) for _ in range(4)] == [50, 50, None, None]
+
+
 @pytest.mark.parametrize("name", ["none", "off", "disable", "NONE"])
 def test_a_restart_can_be_ruled_out(name):
     options = {"execution.checkpointing.interval": 5000, "restart-strategy.type": name}

@@ -31,6 +31,20 @@ def test_a_sequence_includes_both_ends(job):
     assert job(NumberSequenceSource(7, 7)).run() == [7]
 
 
+def test_a_reader_of_several_splits_saves_them_all():
+    source = DataGeneratorSource(lambda index: index, 40)
+    reader = source.reader(ReaderContext("numbers", 0, 1))
+    enumerator = source.enumerator(4)
+    reader.add_splits([split for subtask in range(4) for split in enumerator.next_splits(subtask)])
+    read = reader.poll(3, 0).values
+
+    again = source.reader(ReaderContext("numbers", 0, 1))
+    again.add_splits(reader.snapshot())
+
+    rest = [value for _ in range(4) for value in again.poll(100, 0).values]
+    assert sorted(read + rest) == list(range(40))
+
+
 def test_a_sequence_is_cut_into_ranges_of_about_the_same_size():
     readers = start(NumberSequenceSource(1, 10), parallelism=3)
 

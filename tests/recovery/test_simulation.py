@@ -1,13 +1,14 @@
 """Whole jobs under random schedules and faults: every seed holds every invariant, and a seed replays exactly."""
 
 import logging
-import os
-import tempfile
 
 import pytest
 
+from funken.checkpoint.blobs import BlobReader
 from funken.checkpoint.catalog import Catalog
 from funken.testing import simulation
+from funken.testing.conditions import PLACES, Strike
+from funken.testing.scenario_functions import OVERDUE
 from funken.testing.scenarios import PROGRAMS
 from funken.testing.simulation import Simulation, oracle
 
@@ -42,6 +43,7 @@ def test_every_program_survives_crashes_of_tasks_and_drivers(program):
 
 CALM = {"storage_faults": 0.0, "lost_acks": 0.0, "commit_faults": 0.0, "timeout": 600_000, "tolerable": 1}
 CALM |= {"driver_crashes": 0, "second_drivers": 0, "stops": 0, "exactly_once": True, "interval": 20, "records": 120}
+CALM |= {"damages": 0, "strikes": ()}
 
 
 @pytest.mark.simulation
@@ -87,11 +89,57 @@ def test_at_least_once_loses_nothing():
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("seed", range(0, SEEDS, 5))
-def test_state_in_files_survives_too(seed, monkeypatch):
-    if os.access("/dev/shm", os.W_OK):  # in memory, since a database waits for the disk when it is saved
-        monkeypatch.setattr(tempfile, "tempdir", "/dev/shm")
-    assert Simulation(seed, backend="rocksdb").run().violation == ""
+@pytest.mark.parametrize("first", range(0, SEEDS, 20))
+def test_state_in_files_survives_too(first):
+    violations = {seed: Simulation(seed, backend="rocksdb").run().violation for seed in range(first, first + 20, 7)}
+
+    assert {seed: found for seed, found in violations.items() if found} == {}
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("victim", ["task", "session", "driver"])
+@pytest.mark.parametrize("place", PLACES)
+def test_whoever_dies_at_a_step_of_a_checkpoint_nothing_is_lost(place, victim):
+    again = "storing" if place == "restoring" else place  # there is nothing to restore before something failed
+    strikes = tuple(Strike(at, 1, victim) for at in (place, again, place))
+    conditions = CALM | {"strikes": strikes, "task_crashes": 1, "calm_after": 6000, "interval": 10}
+    runs = [Simulation(seed, program=program, **conditions) for seed, program in enumerate(("blind", "union", "late"))]
+
+    assert {run.run().violation for run in runs} == {""}
+    assert min(len(run._strikes) for run in runs) < 3, "somebody died there"
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("program", ["windows", "delays", "held"])
+def test_results_in_files_come_once(program):
+    conditions = {"files": True, "interval": 20, "timeout": 600_000, "tolerable": 1, "commit_faults": 0.2, "damages": 0}
+    runs = [Simulation(seed, program=program, task_crashes=4, driver_crashes=2, **conditions) for seed in range(4)]
+
+    assert {run.run().violation for run in runs} == {""}
+
+
+@pytest.mark.simulation
+def test_a_damaged_checkpoint_is_refused_and_nothing_is_lost(monkeypatch):
+    conditions = CALM | {"program": "blind", "damages": 5, "retained": 4, "task_crashes": 8, "inline_below": 0}
+    conditions |= {"calm_after": 6000, "interval": 10, "backend": "hashmap"}
+    runs = [Simulation(seed, **conditions).run() for seed in range(8)]
+    assert {run.violation for run in runs} == {""}
+    assert max(run.refused for run in runs) > 0
+
+    monkeypatch.setattr("funken.checkpoint.blobs.zlib.crc32", lambda data: 0)
+    violations = [Simulation(seed, **conditions).run().violation for seed in range(8)]
+    assert any(violations)
+
+
+def test_a_timer_that_is_not_restored_is_seen(monkeypatch):
+    read = BlobReader.group
+    monkeypatch.setattr(
+        BlobReader, "group", lambda self, group: read(self, group).replace(b"processing", b"forgotten ")
+    )
+    conditions = CALM | {"program": "delays", "task_crashes": 4, "calm_after": 4000, "damages": 0}
+    violations = [Simulation(seed, **conditions).run().violation for seed in range(4)]
+
+    assert any(OVERDUE in found for found in violations)
 
 
 def test_a_seed_replays_exactly():
@@ -114,14 +162,14 @@ def test_a_result_too_many_is_seen(monkeypatch):
 def test_a_transaction_that_was_given_up_is_seen(monkeypatch):
     monkeypatch.setattr(simulation.Ledger, "prepare", lambda self, values: "given up")
 
-    run = Simulation(1, program="count", records=5, task_crashes=0, driver_crashes=0).run()
+    run = Simulation(1, program="count", records=5, task_crashes=0, driver_crashes=0, files=False).run()
 
     assert "given up is to be committed, but it was given up" in run.violation
 
 
 def test_a_complete_checkpoint_that_vanishes_is_seen():
     calm = {"task_crashes": 0, "driver_crashes": 0, "storage_faults": 0.0, "lost_acks": 0.0, "commit_faults": 0.0}
-    calm |= {"second_drivers": 0, "stops": 0}
+    calm |= {"second_drivers": 0, "stops": 0, "damages": 0, "strikes": (), "files": False}
     run = Simulation(1, program="count", records=60, interval=5, timeout=600_000, tolerable=1, **calm)
 
     def crash(operation, name):

@@ -63,6 +63,15 @@ def test_a_channel_that_has_ended_is_not_waited_for(gate, log):
     assert log.told == ["barrier 1"]
 
 
+def test_a_channel_that_idles_is_waited_for(gate, log):
+    gate.idle(A, True)
+    gate.barrier(B, 1)
+    gate.data(A, ["a1"], None)
+    gate.barrier(A, 1)
+
+    assert log.told == ["a1", "barrier 1"]
+
+
 def test_a_channel_that_ends_instead_of_its_barrier_completes_the_alignment(gate, log):
     gate.barrier(A, 1)
     gate.data(A, ["a1"], None)

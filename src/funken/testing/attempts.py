@@ -38,6 +38,7 @@ class SimulatedCheckpoints(JobCheckpoints):
         self.work: deque[Callable[[], None]] = deque()
         self.newest = newest
         self.in_flight = 0
+        self.refused = 0
         self.triggered: Callable[[], None] = lambda: None
         super().__init__(plan, settings, job_id, clock, at_once=True)
         found = max(self.completed, default=0)
@@ -72,9 +73,9 @@ class SimulatedCheckpoints(JobCheckpoints):
 
     def refuse(self, reason: str) -> bool:
         """The newest checkpoint is broken: it is not the newest any more."""
-        found = super().refuse(reason)
-        self.newest = max(self.completed, default=0)
-        return found
+        self.newest = 0
+        self.refused += 1
+        return super().refuse(reason)
 
     def failed(self, reason: str) -> bool:
         """Work off what is to be settled before another attempt."""

@@ -121,5 +121,6 @@ class Outcomes:
     checkpoints: int = 0
     in_flight: int = 0
     savepoints: int = 0
+    refused: int = 0
     trace: str = ""
     violation: str = ""

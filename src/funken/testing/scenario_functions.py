@@ -241,6 +241,13 @@ class Lateness(KeyedProcessFunction):
         yield value, ctx.timestamp() <= ctx.timer_service().current_watermark()
 
 
+class LatenessBefore(ProcessFunction):
+    """Tells the same of each record right behind its source."""
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        yield value, ctx.timestamp() <= ctx.timer_service().current_watermark()
+
+
 class EachRecord(WatermarkGenerator):
     """Every record is followed by a watermark."""
 

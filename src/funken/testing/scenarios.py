@@ -40,6 +40,7 @@ from funken.testing.scenario_functions import (
     Hold,
     Label,
     Lateness,
+    LatenessBefore,
     Parity,
     Rules,
     Square,
@@ -174,7 +175,8 @@ def late(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[Data
     keyed = numbers.uid("numbers").key_by(lambda n: n % 3)
     windows = keyed.window(TumblingEventTimeWindows.of(timedelta(milliseconds=50))).allowed_lateness(20)
     sums = windows.side_output_late_data(LATE).reduce(lambda a, b: a + b).set_parallelism(wide())
-    return [keyed.process(Lateness()).set_parallelism(wide()), sums, sums.get_side_output(LATE)]
+    before = numbers.process(LatenessBefore()).set_parallelism(1)
+    return [keyed.process(Lateness()).set_parallelism(wide()), sums, sums.get_side_output(LATE), before]
 
 
 def rolling(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[DataStream]:

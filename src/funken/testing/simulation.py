@@ -159,6 +159,7 @@ class Simulation:
             self._newest = max(self._newest, driver.checkpoints.newest)
             outcomes.checkpoints = max(outcomes.checkpoints, self._newest)
             outcomes.in_flight = max(outcomes.in_flight, driver.checkpoints.in_flight)
+            outcomes.refused += driver.checkpoints.refused
             if lives:
                 self._replaced.append((driver, driver.checkpoints.newest))
 
