@@ -1,9 +1,9 @@
-"""The same jobs with Funken: keyed running reduce, grep and window counts, in continuous mode.
+"""The same jobs with Funken: keyed running reduce, grep, window counts and a slow function, in continuous mode.
 
-usage: keyed.py keyed|grep|lines|windows --rate RECORDS_PER_SECOND (0: full load) --seconds S --timeout MS; prints one JSON
+usage: keyed.py keyed|grep|lines|windows|slow --rate RECORDS_PER_SECOND (0: full load) --seconds S --timeout MS; prints one JSON
 line. ``--paths`` runs the program on the record path and vectorized, by turns, and prints the ratio too; ``--option`` names
 another option to switch by turns, and ``--keys`` how many keys there are; ``lines`` is grep with a function that can be
-vectorized.
+vectorized; ``slow`` calls a function that works for 100 us, behind an exchange.
 Before it measures, it runs the program over a bounded input and compares the result with an oracle.
 """
 
@@ -33,6 +33,7 @@ from funken.runtime.messages import VertexMetrics
 
 WIDTH = 2
 KEYS = 1000
+WORK_SECONDS = 100e-6
 WARMUP = 2.0
 """What is measured begins so long (s) after the first records."""
 
@@ -78,7 +79,20 @@ def windows(stream: DataStream) -> DataStream:
     return windowed.reduce(lambda a, b: (a[0], a[1] + b[1]))
 
 
-PROGRAMS = {"keyed": keyed, "grep": grep, "lines": lines, "windows": windows}
+def work(pair: tuple[int, int]) -> tuple[int, int]:
+    """Keep the core busy for ``WORK_SECONDS``."""
+    end = time.perf_counter() + WORK_SECONDS
+    while time.perf_counter() < end:
+        pass
+    return pair
+
+
+def slow(stream: DataStream) -> DataStream:
+    """Map, key_by, a function that takes its time."""
+    return stream.map(lambda i: (i % 1000, 1)).key_by(lambda pair: pair[0]).map(work)
+
+
+PROGRAMS = {"keyed": keyed, "grep": grep, "lines": lines, "windows": windows, "slow": slow}
 
 
 def check(name: str, timeout: int) -> None:
@@ -90,6 +104,8 @@ def check(name: str, timeout: int) -> None:
     if name == "keyed":
         assert len(found) == count, f"wrong result: {len(found)} records, not {count}"
         assert Counter(i % 1000 for i in range(count)) == dict(sorted(found)), "wrong result: sums differ"
+    elif name == "slow":
+        assert Counter(found) == Counter((i % 1000, 1) for i in range(count)), "wrong result: records differ"
     elif name == "windows":
         assert sorted(found) == sorted(Counter(i % KEYS for i in range(count)).items()), "wrong result: counts differ"
     else:
@@ -168,7 +184,7 @@ def run(args: argparse.Namespace) -> dict[str, float]:
     stream.sink_to(DiscardingSink())
     client = env.execute_async(args.program)
     try:
-        return measure(client, args.seconds, 1 if args.program in ("keyed", "windows") else 0)
+        return measure(client, args.seconds, 0 if args.program in ("grep", "lines") else 1)
     finally:
         client.cancel().result(60)
 

@@ -24,7 +24,8 @@ class Flow:
         self._clock = clock
         self._queueing = Queueing(settings.queueing_target / 1000)
         wanted = settings.together and settings.queueing_target > 0
-        self._pacing = Pacing(windows=wanted and all_soon(plan.edges, settings.buffer_timeout))
+        windows = wanted and all_soon(plan.edges, settings.buffer_timeout)
+        self._pacing = Pacing(windows, sources=plan.widths[0], every=self.every)
         self._rested = False
 
     def saw(self, born: float, age: float) -> None:

@@ -12,6 +12,18 @@ tasks tell which records came too late, and by how much (``queueing.py``).
   and is then forgotten; a job begins with such a window (decision 0007).
 * Where sources read few records at a time, and the tasks behind them cannot keep up with so many small blocks, partly filled
   ones wait longer than the buffer timeout: ``patience``.
+
+Reports may be late, wrong, duplicated or about the records of other sources, and the clock may be set. Always holds:
+
+* **Liveness.** A source that has records reads at least one within ``LONGEST_WAIT`` of the last: ``pause`` never goes beyond
+  that, and ``room`` is never 0.
+* **Recovery.** ``RECOVERY`` after the last report there is neither pause nor window. A pause is at most ``_LONGEST_PAUSE`` long,
+  and the next one begins only after the source has read again. A window is dropped ``_FORGOTTEN`` after the last report that
+  found records of this source in flight; other reports do not count. A clock that is set back drops everything.
+* **A window does not shrink by its own effect.** The rate it is made of is measured only while records of this source are in
+  flight, so waiting does not lower it. It falls at most e-fold in ``_FALL``, and what it gained while there were no reports it
+  keeps: lateness that comes and goes does not close it. One record, and more for its root, is always added.
+* **Shares even out.** A source that few reports are about has less than its share of a task, and its window grows faster.
 """
 
 from __future__ import annotations
@@ -19,18 +31,33 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Hashable
 from dataclasses import dataclass
-from math import expm1
+from math import exp, expm1, isfinite, sqrt
 
 # All in seconds, unless they say something else.
+LONGEST_WAIT = 1.0
+"""A source that has records reads at least one this long after the last, whatever was reported."""
+RECOVERY = 2.0
+"""This long after the last report a source reads as if there had been none."""
 _LONGEST_PAUSE = 0.25
 _SEEN = 0.1
 """Reports over at least so long tell how fast records come through."""
-_MEMORY = 1.0
+_MEMORY = 0.5
 """What came through before that does not count."""
 _SLACK = 0.05
 """How much more may be in flight than the target and the least age: a window is as old as the report it is made of."""
 _GROWTH, _FORGOTTEN = 0.2, 1.5
 """A window of which nothing is heard grows e-fold in the first time, and is dropped after the second."""
+_FALL = 1.0
+"""The rate that a window is made of falls at most e-fold in this time."""
+_DENSE_PIECE, _DENSE_REPORTS = 0.015, 2
+"""Reports further apart than a piece of work takes and so many times what a task waits between them: not all records are late."""
+_FEW_RECORDS, _VERY_LATE, _UNPROVEN = 8, 1.0, 4.0
+"""Unless fewer records came through than the first, or they were later than the second: a single record may take longer. Then
+the window keeps at most so many times what is measured."""
+_FAIRNESS = 0.5
+"""By how much more the window of a source grows that no report is about."""
+_MOST_RATE = 1e9
+"""Records per second."""
 _QUANTUM, _LOOK_AGAIN = 0.01, 0.02
 """Sources read on when the first time's worth of records may be read, and look whether at least as often as the second."""
 _FIRST_RECORDS, _FIRST_RATE, _FIRST_GROWTH = 100, 5_000.0, 0.1
@@ -45,40 +72,66 @@ _DOUBLED, _LOST, _LEFT = 0.1, 1.0, 0.95
 
 @dataclass(slots=True)
 class _Progress:
-    """What a task has told: records up to ``arrived`` were with it at ``since``, the last report came at ``at``."""
+    """What one task has reported: records up to ``arrived`` had come through at ``since``, some were in flight before ``at``."""
 
     arrived: int
     since: float
     at: float
     allowed: float = 0.0
+    rate: float = 1.0
     records: float = 0.0
     seconds: float = 0.0
     growth: float = _GROWTH
     narrow: bool = False
+    #: when the task saw the late records of the last report, but for a constant
+    seen: float = 0.0
+    #: how much less than its share of the reports is about this source: 1 if none is, 0 or less if it has its share
+    underserved: float = 0.0
 
-    @property
-    def rate(self) -> float:
-        """How many records per second come through, at least one."""
-        return max(1.0, self.records) / max(self.seconds, _COARSE)
-
-    def learn(self, arrived: int, now: float) -> None:
-        """Note how far the task is."""
-        if arrived <= self.arrived and self.narrow:
-            return
-        seconds = now - self.since
+    def measure(self, arrived: int, in_flight_since: float, now: float) -> tuple[float, float]:
+        """Return how many records have come through in how many seconds, the recent ones counting most."""
+        seconds = max(0.0, now - max(self.since, in_flight_since))
         kept = max(0.0, 1 - seconds / _MEMORY)
-        self.records = self.records * kept + max(0, arrived - self.arrived)
-        self.seconds = self.seconds * kept + seconds
-        self.arrived, self.since = max(arrived, self.arrived), now
+        return self.records * kept + arrived - self.arrived, self.seconds * kept + seconds
+
+    def reported(self, seen: float, now: float, dense: float) -> None:
+        """Let the rate keep what it gained without reports, and fall slowly with them, down to what is measured."""
+        # Reports that had to wait until this task read them come all at once.
+        gap = min(max(0.0, seen - self.seen), max(0.0, now - self.at), _FORGOTTEN)
+        change = max(0.0, gap - dense) / _GROWTH - min(gap, dense) / _FALL
+        self.rate = min(max(1.0, self.rate * exp(change)), _MOST_RATE)
+
+    def learn(self, arrived: int, in_flight_since: float, now: float, excess: float) -> None:
+        """Update the rate: more records have come through, and others are still in flight."""
+        came = arrived - self.arrived
+        self.records, self.seconds = self.measure(arrived, in_flight_since, now)
+        measured = max(1.0, self.records) / max(self.seconds, _COARSE)
+        if self.narrow:
+            proven = came > _FEW_RECORDS and excess <= _VERY_LATE
+            measured = max(measured, self.rate if proven else min(self.rate, measured * _UNPROVEN))
+        self.rate = min(measured, _MOST_RATE)
+        self.arrived, self.since = arrived, now
+
+    def drained(self, arrived: int, now: float) -> None:
+        """All records have come through, nobody knows since when: that may raise the rate, not lower it."""
+        records, seconds = self.measure(arrived, self.since, now)
+        measured = min(records / max(seconds, _COARSE), _MOST_RATE)
+        if self.narrow and measured > self.rate:
+            self.rate, self.records, self.seconds = measured, records, seconds
+        self.arrived, self.since = arrived, now
 
     def limit(self, now: float) -> float:
         """Return how many records may have been read by now."""
         silent = max(0.0, now - self.at)
-        return self.arrived + self.rate * (self.allowed + self.growth * expm1(min(silent / self.growth, 30.0)))
+        allowed = self.allowed * (1 + _FAIRNESS * max(0.0, self.underserved))
+        window = self.rate * (allowed + self.growth * expm1(min(silent / self.growth, 30.0)))
+        return self.arrived + window + max(1.0, sqrt(window))
 
 
 class Pacing:
     """The sources of one task; times in s by its own clock. ``windows``: whether they may hold less in flight.
+
+    ``sources``: how many tasks have such sources; ``every``: how often a task reports at most.
 
     >>> pacing = Pacing(windows=True)
     >>> for i in range(2000):  # 1000 records a millisecond, a hundredth of which come through
@@ -89,11 +142,13 @@ class Pacing:
     (True, True)
     """
 
-    def __init__(self, windows: bool) -> None:
+    def __init__(self, windows: bool, sources: int = 1, every: float = 0.005) -> None:
         #: whether the sources had no need to wait when they were last asked for records
         self.saturated = False
         self._windows = self._begins = windows
-        self._resume = 0.0
+        self._sources = sources
+        self._dense = _DENSE_PIECE + _DENSE_REPORTS * every
+        self._now = self._last_read = self._resume = 0.0
         self._times: list[float] = []
         self._counts: list[int] = []
         self._progress: dict[Hashable, _Progress] = {}
@@ -107,13 +162,16 @@ class Pacing:
 
     def read(self, born: float, records: int) -> None:
         """Note how many records were read at a time."""
+        self._look(born)
         self._few = records < self._most / 4
+        if records:
+            self._last_read = born
         if not records or not self._windows:
             return
         if self._begins:
             self._begins = False
             # in the name of no task
-            self._progress[None] = _Progress(0, born, born, 0.0, _FIRST_RATE, 1.0, _FIRST_GROWTH, narrow=True)
+            self._progress[None] = _Progress(0, born, born, rate=_FIRST_RATE, growth=_FIRST_GROWTH, narrow=True)
         if self._times and born < self._times[-1] + _COARSE:
             self._counts[-1] += records
             return
@@ -125,39 +183,67 @@ class Pacing:
 
     def throttle(self, task: Hashable, born: float, excess: float, now: float) -> None:
         """A task saw records that were born at a time, and came so much too late (s)."""
+        self._look(now)
+        if not (isfinite(born) and 0 < excess < float("inf")):
+            return
         if self._windows and self._times:
             self._learn(task, born, excess, now)
         if self.saturated and not self._few:
             limited = any(progress.narrow for task, progress in self._progress.items() if task is not None)
-            if born > self._resume and not limited:
+            # A clock elsewhere may be ahead: records were born before they queued, and this source's before it read last.
+            if min(born, now - excess, self._last_read) > self._resume and not limited:
                 self._resume = now + min(excess, _LONGEST_PAUSE)
         elif now > self._changed + _DOUBLED:
             self._patience = min(max(2 * self._patience, _FIRST_PATIENCE), _MOST_PATIENCE)
             self._changed = now
 
+    def _look(self, now: float) -> None:
+        """Drop all that is known if the clock was set back: it says nothing about what comes."""
+        if now < self._now:
+            self._times.clear()
+            self._counts.clear()
+            self._progress.clear()
+            self._last_read = self._resume = self._changed = now
+        self._now = now
+
     def _learn(self, task: Hashable, born: float, excess: float, now: float) -> None:
-        arrived = self._counts[max(0, bisect_right(self._times, born) - 1)]
+        position = max(0, bisect_right(self._times, born) - 1)
+        own = 0 <= born - self._times[position] < _COARSE
+        read = self._counts[-1]
         progress = self._progress.get(task)
         if progress is None or now - progress.at > _FORGOTTEN:
             begins = self._progress.get(None)
             if begins is not None and len(self._progress) == 1:
                 begins.at += 1.5 * _SEEN  # the first window does not grow until more is known
-            self._progress[task] = _Progress(arrived, now, now)
+            self._progress[task] = _Progress(self._counts[position], now, now)
             return
-        progress.at = now
+        arrived = max(self._counts[position], progress.arrived)
+        in_flight_since = self._times[min(bisect_right(self._counts, progress.arrived), len(self._times) - 1)]
+        if arrived >= read:
+            if arrived > progress.arrived:
+                progress.drained(arrived, now)
+                progress.at = now
+            return
         # the target, the least age, and the way of the report
         allowed = max(0.0, now - born - excess) + _SLACK
-        if progress.narrow:
-            progress.learn(arrived, now)
+        if not progress.narrow:
+            if now - progress.since >= _SEEN:
+                progress.learn(arrived, in_flight_since, now, excess)
+                progress.allowed = allowed
+                progress.narrow = (read - arrived) / progress.rate > allowed + _LONGEST_PAUSE
+        else:
+            progress.reported(born + excess, now, self._dense)
+            if arrived > progress.arrived:
+                progress.learn(arrived, in_flight_since, now, excess)
             # The least of late: a report that had to wait until this task read it says too much.
             progress.allowed = min(allowed, progress.allowed * 1.05)
-        elif now - progress.since >= _SEEN:
-            progress.learn(arrived, now)
-            progress.allowed = allowed
-            progress.narrow = (self._counts[-1] - progress.arrived) / progress.rate > allowed + _LONGEST_PAUSE
+        weight = min(max(0.0, now - progress.at), 1.0)
+        progress.underserved += (1 - self._sources * own - progress.underserved) * weight / (1 + weight)
+        progress.at, progress.seen = now, born + excess
 
     def room(self, now: float, most: int) -> int:
         """Return how many records may be read now: one at least, ``most`` at most."""
+        self._look(now)
         if self._begins:
             most = min(most, _FIRST_RECORDS)
         elif self._progress:
@@ -167,20 +253,24 @@ class Pacing:
 
     def pause(self, now: float) -> int:
         """Return how long to pause (ms), 0: not at all."""
+        self._look(now)
         left = self._resume - now
+        if left > _LONGEST_PAUSE:
+            left, self._resume = 0.0, now
         if self._progress:
             room, rate = self._narrowest(now)
             left = max(left, min(max(1.0, rate * _QUANTUM) - room, rate * _LOOK_AGAIN) / rate)
+        left = min(left, self._last_read + LONGEST_WAIT - now)
         return max(1, int(left * 1000)) if left > 0 else 0
 
     def _narrowest(self, now: float) -> tuple[float, float]:
         found = (float("inf"), 1.0)
         read = self._counts[-1] if self._counts else 0
         for task, progress in list(self._progress.items()):
-            if now - progress.at > _FORGOTTEN:
+            if not -2 * _SEEN < now - progress.at <= _FORGOTTEN:
                 del self._progress[task]
             elif progress.narrow:
-                found = min(found, (progress.limit(now) - read, progress.rate))
+                found = min(found, (progress.limit(now) - read, max(1.0, progress.rate)))
         return found
 
     def patience(self, now: float) -> float:

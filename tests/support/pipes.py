@@ -1,0 +1,141 @@
+"""Sources and tasks with a pipe between them, in simulated time: how long records queue, and whether anybody starves."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+
+from funken.runtime.pacing import Pacing
+from funken.runtime.queueing import Queueing
+
+TRANSIT, REPORT = 0.004, 0.004
+READ = 1e-6
+"""What a record costs a source (s)."""
+
+
+@dataclass
+class Pipe:
+    """``sources`` read as fast as they can, or ``rate`` records per second, for tasks that take ``cost`` s per record.
+
+    ``buffer``: how many records fit between; ``skew``: by how much the tasks' clocks are ahead; ``first_alone``: how long the
+    first source reads before the others begin; ``every``: how often a task reports at most.
+    """
+
+    cost: Callable[[float], float]
+    sources: int = 2
+    tasks: int = 2
+    rate: float = 0
+    buffer: int = 200_000
+    skew: float = 0.0
+    windows: bool = True
+    first_alone: float = 0.0
+    every: float = 0.005
+    now: float = 0.0
+    handled: list[tuple[float, int, float]] = field(default_factory=list)
+    _planned: list[tuple[float, int, float]] = field(default_factory=list)
+
+    def run(self, seconds: float) -> Pipe:
+        """Let time pass."""
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = count()
+        self._queues: list[deque[tuple[float, int]]] = [deque() for _ in range(self.tasks)]
+        self._sizes = [0] * self.tasks
+        self._idle = [True] * self.tasks
+        self.pacings = [Pacing(self.windows, self.sources, self.every) for _ in range(self.sources)]
+        self.read: list[list[tuple[float, int]]] = [[] for _ in range(self.sources)]
+        self._made = [0.0] * self.sources
+        self._queueing = [Queueing(0.012) for _ in range(self.tasks)]
+        self._told = [0.0] * self.tasks
+        for source in range(self.sources):
+            self._at(self.first_alone + source * 0.0037 if source else 0.0, lambda source=source: self._poll(source))
+        for when, task, late in self._planned:
+            self._at(when, lambda task=task, late=late: self._tell(task, self.now - late, late - TRANSIT))
+        while self._events and self._events[0][0] <= seconds:
+            self.now, _, happens = heapq.heappop(self._events)
+            happens()
+        return self
+
+    def _at(self, when: float, happens: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (when, next(self._order), happens))
+
+    def _poll(self, source: int) -> None:
+        pacing = self.pacings[source]
+        pause = pacing.pause(self.now) / 1000
+        if not pause and max(self._sizes) > self.buffer:
+            pause = 0.001
+        records = 0
+        if not pause:
+            records = pacing.room(self.now, 2000)
+            if self.rate:
+                records = min(records, int(self.now * self.rate / self.sources - self._made[source]))
+            pacing.saturated = records > 0
+            pause = records * READ or 0.001
+        if records:
+            self._made[source] += records
+            pacing.read(self.now, records)
+            self.read[source].append((self.now, records))
+            share = -(-records // self.tasks)
+            for task in range(self.tasks):
+                self._sizes[task] += share
+                self._at(
+                    self.now + TRANSIT, lambda task=task, block=(self.now, share): self._arrive(task, block)
+                )  # fmt: skip
+        self._at(self.now + pause, lambda: self._poll(source))
+
+    def _arrive(self, task: int, block: tuple[float, int]) -> None:
+        self._queues[task].append(block)
+        if self._idle[task]:
+            self._idle[task] = False
+            self._handle(task, waited=True)
+
+    def _handle(self, task: int, waited: bool) -> None:
+        if not self._queues[task]:
+            self._idle[task] = True
+            return
+        born, records = self._queues[task].popleft()
+        cost = self.cost(self.now)
+        piece = max(1, min(records, int(0.02 / cost)))
+        if records > piece:
+            self._queues[task].appendleft((born, records - piece))
+        self._sizes[task] -= piece
+        took = piece * cost
+        age = self.now + took - born
+        self.handled.append((self.now, piece, age))
+        queueing = self._queueing[task]
+        queueing.saw(born, age + self.skew, waited)
+        if self.now + took > self._told[task] + self.every:
+            self._told[task] = self.now + took
+            late = queueing.take()
+            if late is not None:
+                self._at(self.now + took + REPORT, lambda: self._tell(task, *late))
+        self._at(self.now + took, lambda: self._handle(task, waited=False))
+
+    def _tell(self, task: int, born: float, excess: float) -> None:
+        for pacing in self.pacings:
+            pacing.throttle(task, born, excess, self.now)
+
+    def tell(self, task: int, when: float, late: float) -> None:
+        """Have a task report at a time, before ``run``, that records which were born ``late`` s before were too late."""
+        self._planned.append((when, task, late))
+
+    def share(self, source: int, begin: float, end: float) -> float:
+        """Return what part of all records a source read."""
+        found = [sum(records for at, records in read if begin <= at < end) for read in self.read]
+        return found[source] / sum(found)
+
+    def throughput(self, begin: float, end: float) -> float:
+        """Return how many records were handled per second."""
+        return sum(records for at, records, _ in self.handled if begin <= at < end) / (end - begin)
+
+    def age(self, begin: float, end: float, quantile: float) -> float:
+        """Return how old records were when they had been handled (s)."""
+        ages = sorted((age, records) for at, records, age in self.handled if begin <= at < end)
+        rest = quantile * sum(records for _, records in ages)
+        for age, records in ages:
+            rest -= records
+            if rest <= 0:
+                return age
+        return ages[-1][0]
