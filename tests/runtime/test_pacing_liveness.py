@@ -72,7 +72,7 @@ def test_a_source_with_nothing_in_flight_reads_although_others_are_late() -> Non
             pacing.read(now, records)
             read.append((now, records))
     assert read[0] == (0.01, 1)
-    assert read[-1][1] == MOST
+    assert read[-1][1] > MOST / 2
 
 
 @pytest.mark.parametrize(("cost", "seconds"), [(1e-5, 20), (1e-4, 15), (1e-3, 15), (1e-2, 20)])

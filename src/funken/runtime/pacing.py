@@ -72,7 +72,7 @@ _DOUBLED, _LOST, _LEFT = 0.1, 1.0, 0.95
 
 @dataclass(slots=True)
 class _Progress:
-    """What one task has reported: records up to ``arrived`` had come through at ``since``, some were in flight at ``at``."""
+    """What one task has reported: records up to ``arrived`` had come through at ``since``, some were in flight before ``at``."""
 
     arrived: int
     since: float
@@ -83,6 +83,8 @@ class _Progress:
     seconds: float = 0.0
     growth: float = _GROWTH
     narrow: bool = False
+    #: when the task saw the late records of the last report, but for a constant
+    seen: float = 0.0
     #: how much less than its share of the reports is about this source: 1 if none is, 0 or less if it has its share
     underserved: float = 0.0
 
@@ -92,9 +94,10 @@ class _Progress:
         kept = max(0.0, 1 - seconds / _MEMORY)
         return self.records * kept + arrived - self.arrived, self.seconds * kept + seconds
 
-    def reported(self, now: float, dense: float) -> None:
+    def reported(self, seen: float, now: float, dense: float) -> None:
         """Let the rate keep what it gained without reports, and fall slowly with them, down to what is measured."""
-        gap = min(max(0.0, now - self.at), _FORGOTTEN)
+        # Reports that had to wait until this task read them come all at once.
+        gap = min(max(0.0, seen - self.seen), max(0.0, now - self.at), _FORGOTTEN)
         change = max(0.0, gap - dense) / _GROWTH - min(gap, dense) / _FALL
         self.rate = min(max(1.0, self.rate * exp(change)), _MOST_RATE)
 
@@ -109,9 +112,9 @@ class _Progress:
         self.rate = min(measured, _MOST_RATE)
         self.arrived, self.since = arrived, now
 
-    def drained(self, arrived: int, in_flight_since: float, now: float) -> None:
+    def drained(self, arrived: int, now: float) -> None:
         """All records have come through, nobody knows since when: that may raise the rate, not lower it."""
-        records, seconds = self.measure(arrived, in_flight_since, now)
+        records, seconds = self.measure(arrived, self.since, now)
         measured = min(records / max(seconds, _COARSE), _MOST_RATE)
         if self.narrow and measured > self.rate:
             self.rate, self.records, self.seconds = measured, records, seconds
@@ -218,7 +221,8 @@ class Pacing:
         in_flight_since = self._times[min(bisect_right(self._counts, progress.arrived), len(self._times) - 1)]
         if arrived >= read:
             if arrived > progress.arrived:
-                progress.drained(arrived, in_flight_since, now)
+                progress.drained(arrived, now)
+                progress.at = now
             return
         # the target, the least age, and the way of the report
         allowed = max(0.0, now - born - excess) + _SLACK
@@ -228,14 +232,14 @@ class Pacing:
                 progress.allowed = allowed
                 progress.narrow = (read - arrived) / progress.rate > allowed + _LONGEST_PAUSE
         else:
-            progress.reported(now, self._dense)
+            progress.reported(born + excess, now, self._dense)
             if arrived > progress.arrived:
                 progress.learn(arrived, in_flight_since, now, excess)
             # The least of late: a report that had to wait until this task read it says too much.
             progress.allowed = min(allowed, progress.allowed * 1.05)
         weight = min(max(0.0, now - progress.at), 1.0)
         progress.underserved += (1 - self._sources * own - progress.underserved) * weight / (1 + weight)
-        progress.at = now
+        progress.at, progress.seen = now, born + excess
 
     def room(self, now: float, most: int) -> int:
         """Return how many records may be read now: one at least, ``most`` at most."""
