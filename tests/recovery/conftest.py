@@ -2,7 +2,7 @@
 
 import pytest
 
-WHOLE_JOBS = ("test_backends", "test_full_disks", "test_recovery", "test_savepoints")
+WHOLE_JOBS = ("test_backends", "test_full_disks", "test_recovery", "test_savepoints", "test_signals")
 
 
 def pytest_collection_modifyitems(items):

@@ -66,7 +66,8 @@ class Watch:
         assert state.activeStreamingQueries().isEmpty()
         wait_until(lambda: not context.statusTracker().getActiveJobsIds(), "Spark jobs end")
         wait_until(lambda: not [t.name for t in threading.enumerate() if t.name.startswith("funken-")], "threads end")
-        assert list(self.folder.iterdir()) == []
+        left = [path.name for path in self.folder.iterdir()]
+        assert [name for name in left if not name.startswith("funken-spark-")] == []  # which is the session's
         if mode == "continuous":
             wait_until(lambda: not [pid for pid in self.pids.values() if alive(pid)], "workers end", 10)
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -30,6 +30,8 @@ GONE = (Py4JError, ConnectionError)
 lock = threading.RLock()
 
 _STOP_SECONDS = 5.0
+_FORGET_SECONDS = 0.5
+"""How long ``SparkSession.stop`` may take for what it does once the context is stopped; not everybody calls it."""
 _LOOK_SECONDS = 0.05
 _EXIT_SECONDS = 10.0
 _LONGEST_FOLDER = 64
@@ -58,6 +60,8 @@ def lives(context: Any) -> bool:
 def start(builder: Any, settings: Mapping[str, str], options: str) -> SparkSession:
     """Make a session that counts as Funken's own, in a new JVM unless there is one that lives; ``options`` are the JVM's."""
     _forget_leftovers()
+    if (context := next(filter(lives, list(_own)), None)) is not None:
+        return _known_again(context)
     folder = None
     if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # else the JVM is somebody else's
         folder = _make_folder()
@@ -78,6 +82,14 @@ def start(builder: Any, settings: Mapping[str, str], options: str) -> SparkSessi
             shutil.rmtree(folder, ignore_errors=True)
         raise
     _own[session.sparkContext] = [place for place in sys.path if place not in before]
+    return session
+
+
+def _known_again(context: Any) -> SparkSession:
+    """Return the session of a context that PySpark forgot, as it does when one that ended long ago is stopped once more."""
+    with SparkContext._lock:
+        SparkContext._active_spark_context = context
+    session: SparkSession = SparkSession.builder.getOrCreate()
     return session
 
 
@@ -102,8 +114,7 @@ def forget(context: Any) -> None:
     with SparkContext._lock:
         if SparkContext._active_spark_context is context:
             SparkContext._active_spark_context = None
-    session = SparkSession._instantiatedSession
-    if session is not None and session._sc is context:
+    if _is_of(SparkSession._instantiatedSession, context):
         SparkSession._instantiatedSession = SparkSession._activeSession = None
         SQLContext._instantiatedContext = None
     for place in _own.get(context, ()):
@@ -116,6 +127,8 @@ def _forget_leftovers() -> None:
     context = SparkContext._active_spark_context
     if context is not None and not lives(context):
         forget(context)
+    elif context is None and (session := SparkSession._instantiatedSession) is not None and session._sc._jsc is None:
+        forget(session._sc)
     if SparkContext._gateway is not None and not _answers(SparkContext._gateway):
         _drop_gateway()
 
@@ -131,14 +144,23 @@ def _answers(gateway: Any) -> bool:
 
 
 def _await_stop(context: Any) -> None:
-    """Let whoever stops the context come to its end: PySpark would take the next one for the one that was stopped."""
-    clock = SystemClock()
-    end = clock.monotonic() + _STOP_SECONDS
-    while getattr(context, "_jsc", None) is not None and clock.monotonic() < end:
-        threading.Event().wait(_LOOK_SECONDS)
+    """Let whoever stops a context come to its end: PySpark would take the next one for the one that was stopped."""
+    _wait_until(lambda: SparkContext._active_spark_context is not context, _STOP_SECONDS)
     if getattr(context, "_jsc", None) is not None:
         with contextlib.suppress(*GONE):
             context.stop()  # nobody does: it has stopped by itself, as after the loss of its cluster
+    _wait_until(lambda: not _is_of(SparkSession._instantiatedSession, context), _FORGET_SECONDS)
+
+
+def _is_of(session: Any, context: Any) -> bool:
+    return session is not None and session._sc is context
+
+
+def _wait_until(holds: Callable[[], bool], seconds: float) -> None:
+    clock = SystemClock()
+    end = clock.monotonic() + seconds
+    while not holds() and clock.monotonic() < end:
+        threading.Event().wait(_LOOK_SECONDS)
 
 
 def _close(context: Any) -> None:
