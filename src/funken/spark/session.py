@@ -6,11 +6,15 @@ cannot is checked, and the error prints the lines to add.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +51,8 @@ RUNTIME = {
 """Settings of the session a job runs in."""
 
 _OWN_SLOTS = 64
+_LONGEST_SOCKET_FOLDER = 60
+"""A socket's path has at most 107 bytes, and Spark's names of sockets have 42."""
 
 _LIGHT_COMPILER = "-XX:TieredStopAtLevel=1"
 """Of the JVM of a session that Funken starts: it only carries blocks, and the optimizing compiler takes a third of a core
@@ -105,9 +111,22 @@ def _start(configuration: Configuration, slots: int) -> SparkSession:
     }
     if master.startswith("local"):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+        settings["spark.python.unix.domain.socket.dir"] = _socket_folder()
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+@cache
+def _socket_folder() -> str:
+    """Make the folder of the workers' sockets, which nobody else may look into; it goes with this process."""
+    folder = tempfile.mkdtemp(prefix="funken-")
+    if len(folder) > _LONGEST_SOCKET_FOLDER:
+        os.rmdir(folder)
+        folder = tempfile.mkdtemp(prefix="funken-", dir="/tmp")
+    own = os.getpid()
+    atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True) if os.getpid() == own else None)
+    return folder
 
 
 _OF_ROWS = {
