@@ -148,16 +148,42 @@ def test_a_folder_goes_with_its_last_file_but_not_that_of_the_storage(tmp_path):
     assert os.listdir(tmp_path / "job") == []
 
 
+def test_folders_of_checkpoints_are_for_this_user_alone(tmp_path):
+    os.umask(os.umask(0o022))
+    LocalStorage(str(tmp_path / "checkpoints/job")).write("chk-1/a", b"x")
+    for folder in ("checkpoints", "checkpoints/job", "checkpoints/job/chk-1"):
+        assert os.stat(tmp_path / folder).st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_exists_keeps_its_mode(tmp_path):
+    (tmp_path / "checkpoints").mkdir(mode=0o750)
+    LocalStorage(str(tmp_path / "checkpoints")).write("chk-1/a", b"x")
+    assert os.stat(tmp_path / "checkpoints").st_mode & 0o777 == 0o750
+
+
+def test_new_folders_survive_a_crash_of_the_machine(tmp_path, monkeypatch):
+    synced, real = [], os.fsync
+
+    def fsync(handle):
+        synced.append(os.readlink(f"/proc/self/fd/{handle}"))
+        real(handle)
+
+    monkeypatch.setattr("os.fsync", fsync)
+    LocalStorage(str(tmp_path / "job")).write("chk-1/a", b"x")
+    assert synced[:2] == [str(tmp_path), str(tmp_path / "job")]
+    assert ".writing-" in synced[2] and synced[3] == str(tmp_path / "job" / "chk-1")
+
+
 def test_a_folder_that_goes_while_a_file_is_written_to_it_is_made_again(tmp_path, monkeypatch):
     storage = LocalStorage(str(tmp_path))
-    real, times = os.makedirs, iter(range(3))
+    real, times = os.mkdir, iter(range(3))
 
-    def makedirs(path, *arguments, **more):
+    def mkdir(path, *arguments, **more):
         real(path, *arguments, **more)
         if next(times, None) is not None:
             os.rmdir(path)
 
-    monkeypatch.setattr("os.makedirs", makedirs)
+    monkeypatch.setattr("os.mkdir", mkdir)
     storage.write("chk-1/a", b"x")
     assert storage.sizes() == {"chk-1/a": 1}
 

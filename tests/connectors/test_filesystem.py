@@ -47,6 +47,23 @@ def test_moving_twice_is_harmless_but_moving_nothing_is_not(files, tmp_path):
         files.move(str(tmp_path / "one"), str(tmp_path / "three"))
 
 
+def test_what_was_moved_survives_a_crash_of_the_machine(tmp_path, monkeypatch):
+    """The file is on disk before it has its name, and the name is when ``move`` returns; so are new folders."""
+    files, synced = Files(), []
+    real = os.fsync
+
+    def fsync(handle):
+        synced.append(os.readlink(f"/proc/self/fd/{handle}"))
+        real(handle)
+
+    monkeypatch.setattr("os.fsync", fsync)
+    put(files, tmp_path / "a/b/.one", b"1")
+    files.move(str(tmp_path / "a/b/.one"), str(tmp_path / "a/b/one"))
+
+    assert sorted(synced[:2]) == [str(tmp_path), str(tmp_path / "a")]
+    assert synced[2:] == [str(tmp_path / "a/b/.one"), str(tmp_path / "a/b")]
+
+
 def test_removing_twice_is_harmless(files, tmp_path):
     put(files, tmp_path / "one", b"")
     for _ in range(2):

@@ -1,5 +1,8 @@
 """What is read from a session: who repeats tasks, and where the driver listens."""
 
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -28,6 +31,26 @@ def session(master, **settings):
 )
 def test_spark_repeats_tasks_on_clusters_and_where_it_is_told_to(master, settings, repeats):
     assert repeats_tasks(session(master, **settings)) is repeats
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_the_folder_of_the_workers_sockets_is_private_short_and_goes_with_the_process(tmp_path, long):
+    place = tmp_path / ("x" * 60) if long else tmp_path
+    place.mkdir(exist_ok=True)
+    program = (
+        "import os, stat; from funken.spark.session import _socket_folder as f; "
+        "assert f() == f(); print(f(), oct(stat.S_IMODE(os.stat(f()).st_mode)), len(f()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"TMPDIR": str(place)},
+        text=True,
+        capture_output=True,
+        check=True,
+    )
+    folder, mode, length = done.stdout.split()
+    assert mode == "0o700" and int(length) <= 60
+    assert not os.path.exists(folder)
 
 
 def test_the_driver_listens_on_loopback_or_where_spark_does():

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from typing import IO, Any, Protocol, TypeAlias
 from uuid import uuid4
 
-from funken.connectors.filesystem import absolute
+from funken.connectors.filesystem import absolute, sync_folder
 from funken.errors import CheckpointNotFound, StorageFailed
 
 Chunks: TypeAlias = bytes | Iterable[bytes]
@@ -117,7 +117,7 @@ class LocalStorage:
                     _rename_new(temporary, path)
                 else:
                     os.replace(temporary, path)
-                _sync_folder(folder)
+                sync_folder(folder)
             except BaseException:
                 with contextlib.suppress(OSError):
                     os.remove(temporary)
@@ -129,11 +129,11 @@ class LocalStorage:
         """Give a file of this machine, that is safe on its disk and never changes, a name here; tell if that can be done."""
         target = os.path.join(self.uri, name)
         try:
-            os.makedirs(os.path.dirname(target), exist_ok=True)
+            _make_folders(os.path.dirname(target))
             os.link(path, target)
         except OSError:  # another disk, or one without links: it has to be written
             return False
-        _sync_folder(os.path.dirname(target))
+        sync_folder(os.path.dirname(target))
         return True
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
@@ -185,8 +185,20 @@ def _created(path: str) -> IO[bytes]:
     for _ in range(_TRIES):  # another thread may remove the folder while it is still empty
         with contextlib.suppress(FileNotFoundError):
             return open(path, "xb")
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        _make_folders(os.path.dirname(path))
     return open(path, "xb")
+
+
+def _make_folders(folder: str) -> None:
+    """Make a folder and those above it that are missing, for this user alone, so that they survive a crash."""
+    missing = []
+    while folder and not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for each in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(each, 0o700)
+        sync_folder(os.path.dirname(each))
 
 
 def _rename_new(temporary: str, path: str) -> None:
@@ -200,16 +212,6 @@ def _rename_new(temporary: str, path: str) -> None:
         os.rename(temporary, path)
     else:
         os.remove(temporary)
-
-
-def _sync_folder(folder: str) -> None:
-    """Make a rename survive a crash of the machine, where folders can be opened at all."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 class ArrowStorage:

@@ -81,7 +81,14 @@ class Files:
 
     def create(self, path: str) -> IO[bytes]:
         """Create a file that does not exist yet, and the folders above it."""
+        missing = []
+        folder = os.path.dirname(path)
+        while folder and not os.path.isdir(folder):
+            missing.append(folder)
+            folder = os.path.dirname(folder)
         os.makedirs(os.path.dirname(path), exist_ok=True)
+        for made in missing:
+            sync_folder(os.path.dirname(made))
         return open(path, "xb")
 
     def seal(self, file: IO[bytes]) -> None:
@@ -91,12 +98,14 @@ class Files:
             os.fsync(file.fileno())
 
     def move(self, source: str, target: str) -> None:
-        """Rename, at once; harmless if it is done already."""
+        """Rename, at once, so that it survives a crash of the machine; harmless if it is done already."""
         try:
             os.replace(source, target)
         except FileNotFoundError:
             if not os.path.exists(target):
                 raise
+        for folder in {os.path.dirname(target), os.path.dirname(source)}:
+            sync_folder(folder)
 
     def remove(self, path: str) -> None:
         """Remove a file if it is there."""
@@ -111,6 +120,16 @@ class Files:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
         with tempfile.TemporaryFile(dir=path):
             pass
+
+
+def sync_folder(folder: str) -> None:
+    """Make names that came or went in a folder survive a crash of the machine, where folders can be opened at all."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 class ArrowFiles(Files):

@@ -10,11 +10,15 @@ made to forget the dead one, as with it no other can be made in the process.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +64,8 @@ RUNTIME = {
 """Settings of the session a job runs in."""
 
 _OWN_SLOTS = 64
+_LONGEST_SOCKET_FOLDER = 60
+"""A socket's path has at most 107 bytes, and Spark's names of sockets have 42."""
 
 _JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+ExitOnOutOfMemoryError"
 """Of the JVM of a session that Funken starts: it only carries blocks, and the optimizing compiler takes a third of a core
@@ -167,6 +173,7 @@ def _start(configuration: Configuration, slots: int) -> SparkSession:
     }
     if master.startswith("local"):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+        settings["spark.python.unix.domain.socket.dir"] = _socket_folder()
     try:
         return jvm.start(builder, settings, f"-Dlog4j2.configurationFile={quiet} {_JVM_OPTIONS}")
     except Exception as error:
@@ -174,6 +181,18 @@ def _start(configuration: Configuration, slots: int) -> SparkSession:
             f"Spark (master {master}) did not start: {type(error).__name__}: {error}. What Java and Spark print says more; "
             "a JVM that was killed may have had too little memory."
         ) from error
+
+
+@cache
+def _socket_folder() -> str:
+    """Make the folder of the workers' sockets, which nobody else may look into; it goes with this process."""
+    folder = tempfile.mkdtemp(prefix="funken-")
+    if len(folder) > _LONGEST_SOCKET_FOLDER:
+        os.rmdir(folder)
+        folder = tempfile.mkdtemp(prefix="funken-", dir="/tmp")
+    own = os.getpid()
+    atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True) if os.getpid() == own else None)
+    return folder
 
 
 _OF_ROWS = {

@@ -9,17 +9,15 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib
-import io
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from funken.compat.pyflink.archives import checked_target, unpack
 from funken.config import Configuration
 from funken.errors import InvalidProgram
 from funken.plan.physical import PhysicalPlan
@@ -50,7 +48,7 @@ class Dependencies:
         """Add an archive; functions find its content in the folder ``target``, relative to their working folder."""
         if not Path(path).is_file():
             raise InvalidProgram(f"add_python_archive(): there is no archive {path!r}.")
-        self.archives[target or Path(path).name] = Path(path).read_bytes()
+        self.archives[checked_target(target or Path(path).name)] = Path(path).read_bytes()
 
     def add_requirements(self, requirements: str, cache: str | None) -> None:
         """Install what a requirements file names, into a folder that travels."""
@@ -121,13 +119,7 @@ def _unpack(files: dict[str, bytes], archives: dict[str, bytes], folder: Path) -
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content)
     for target, content in archives.items():
-        stream = io.BytesIO(content)
-        if zipfile.is_zipfile(stream):
-            zipfile.ZipFile(stream).extractall(draft / target)
-        else:
-            stream.seek(0)
-            with tarfile.open(fileobj=stream) as archive:
-                archive.extractall(draft / target, filter="data")
+        unpack(content, draft / checked_target(target), target)
     try:
         draft.rename(folder)
     except OSError:
