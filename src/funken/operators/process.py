@@ -1,13 +1,14 @@
 """Process functions: full access to records, time, state and timers.
 
-Records are handled in the order of their block and timers between blocks, before the watermark that made them due goes
-on. A result carries the timestamp of its record, or of its event-time timer; that of a processing-time timer has none.
+Records are handled in the order of their block, and event-time timers between blocks, before the watermark that made them due
+goes on. A processing-time timer fires before the next record once it is due: the loop over a block reads the clock while
+there is any. A result carries the timestamp of its record, or of its event-time timer; that of a processing-time timer has none.
 In ``BATCH``, timers wait for the end of the input: then each key fires its event-time timers and after them the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -31,6 +32,8 @@ class ProcessOperator(Operator):
     def __init__(self, function: Call) -> None:
         self._function = function
         self._results = Results()
+        #: when processing-time timers are due, the earliest first
+        self._due: Sequence[int] = ()
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
@@ -60,11 +63,17 @@ class ProcessOperator(Operator):
     ) -> None:
         """Call a function with each record of a block, and emit what it gives."""
         results, store, immutable = self._results, self.context.keyed, IMMUTABLE
+        due, time = self._due, self.context.coarse_time
         append, stamp, add = results.values.append, results.stamps.append, results.add
         stamps = repeat(MIN_TIMESTAMP, len(values)) if timestamps is None else timestamps
         # Hot: once per record. The calls of key and function dominate; what tells tags, and records that can be changed,
-        # from others costs 25 ns, and as much for each item of a tuple.
+        # from others costs 25 ns, and as much for each item of a tuple; the test for timers 5 ns where there are none, and
+        # 40 where there are.
         for value, at in zip(values, stamps, strict=True):
+            if due and time() >= due[0]:
+                results.emit(self.output, stamped=timestamps is not None)
+                self.tick(self.context.processing_time())
+                append, stamp = results.values.append, results.stamps.append
             if key_of is not None:
                 store.current_key = key_of(value)  # type: ignore[union-attr]
             context.at = at
@@ -88,6 +97,8 @@ class ProcessOperator(Operator):
         if key_of is not None:
             store.current_key = NO_KEY  # type: ignore[union-attr]
         results.emit(self.output, stamped=timestamps is not None)
+        if due and self.context.processing_time() >= due[0]:
+            self.tick(self.context.processing_time())
 
 
 class TimerOperator(ProcessOperator):
@@ -99,6 +110,8 @@ class TimerOperator(ProcessOperator):
         assert context.keyed is not None
         assert context.timers is not None
         self._store, self._timers = context.keyed, context.timers
+        if not context.batch:
+            self._due = context.timers.processing_times
         self._on_timer = getattr(self._function.target, "on_timer", _no_timer)
         self._timer_context = OnTimerContext(self, self._results)
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _FLUSH = 16_384
 """How many results are held back at most before they are emitted (between windows)."""
+_STRIDE_MILLIS = 5
+"""How long a stride may take, by what the one before it took."""
 
 
 class AlignedWindows(WindowOperator):
@@ -49,6 +51,8 @@ class AlignedWindows(WindowOperator):
         self._table = PaneTable(self._panes)
         self._open_from: int = MIN_TIMESTAMP + 1
         self._next_due: int | None = None
+        #: how many records the clock is not asked for, in processing time
+        self._stride = 1
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
@@ -70,8 +74,7 @@ class AlignedWindows(WindowOperator):
         if not values:
             return
         if not self._event_time:
-            now = self.context.processing_time()
-            self._file(now - (now - self._offset) % self._slice, values)
+            self._file_by_clock(values)
             return
         if timestamps is None:
             raise no_timestamp(self.spec.assigner)
@@ -86,6 +89,26 @@ class AlignedWindows(WindowOperator):
             self._file(start, values)
         else:
             self._file_cut(values, timestamps)
+
+    def _file_by_clock(self, values: Values) -> None:
+        """Add records to the windows of the moment, a stride at a time; windows that end meanwhile fire in between."""
+        clock, done = self.context.processing_time, 0
+        now = clock()
+        while done < len(values):
+            self._tick_if_due(now)
+            some = values[done : done + self._stride]
+            self._file(now - (now - self._offset) % self._slice, some)
+            done += len(some)
+            before, now = now, clock()
+            if now - before > _STRIDE_MILLIS:
+                self._stride = max(1, len(some) * _STRIDE_MILLIS // (now - before))
+            elif len(some) == self._stride:
+                self._stride *= 2
+        self._tick_if_due(now)
+
+    def _tick_if_due(self, now: int) -> None:
+        if self._next_due is not None and self._next_due < now and not self.context.batch:
+            self.tick(now)
 
     def _in_time(self, values: Values, timestamps: list[int]) -> tuple[Values, list[int]]:
         """Sort out the records before the first open window: they are late, or in a gap between windows."""

@@ -10,7 +10,7 @@ then the record that caused it is added; a timer asks the trigger first and clea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,7 @@ class GeneralWindows(WindowOperator):
         """Find the state, open the user's functions."""
         assert self.context.timers is not None
         self._timers = self.context.timers
+        self._due: Sequence[int] = () if self.context.batch else self._timers.processing_times
         self._trigger_context = TriggerSurroundings(self, self._timers)
         self._assigner_context = AssignerSurroundings(self.context)
         self._descriptor = _EVICTABLE if self._evictor else self.contents.descriptor
@@ -80,7 +81,10 @@ class GeneralWindows(WindowOperator):
         add = self._add_merging if isinstance(self._assigner, MergingWindowAssigner) else self._add
         horizon = self.current_watermark - self._lateness if self._event_time else None
         stamps = repeat(MIN_TIMESTAMP, len(values)) if timestamps is None else timestamps
+        due, time = self._due, self.context.coarse_time
         for value, at in zip(values, stamps, strict=True):
+            if due and time() > due[0]:  # as in next_tick()
+                self.tick(self.context.processing_time())
             store.current_key = key = key_of(value)
             entered = False
             for window in assign(value, at, context):
@@ -91,6 +95,8 @@ class GeneralWindows(WindowOperator):
                 late[1].append(at)
         self._end_firing()
         self.late(*late)
+        if due and self.context.processing_time() > due[0]:
+            self.tick(self.context.processing_time())
 
     def _add(self, key: Any, window: Any, value: Any, at: int) -> bool:
         """Add a record to a window; return whether the window still takes any."""
