@@ -3,7 +3,7 @@
 import pytest
 
 from funken.checkpoint.blobs import SubtaskState
-from funken.checkpoint.catalog import COMPLETED, OWNER, Catalog, latest, open_checkpoint
+from funken.checkpoint.catalog import COMPLETED, OWNER, Catalog, copied, latest, open_checkpoint
 from funken.checkpoint.events import Kind
 from funken.checkpoint.lineage import Lineage, SnapshotOptions
 from funken.checkpoint.manifest import Manifest, OperatorEntry
@@ -460,3 +460,14 @@ def test_a_savepoint_that_lacks_a_file_is_refused(tmp_path):
     next((tmp_path / "job" / "shared").iterdir()).unlink()
     with pytest.raises(CheckpointCorrupted, match="is missing"):
         open_checkpoint(str(tmp_path / "job" / "chk-1"))
+
+
+def test_what_is_copied_into_a_savepoint_is_what_was_written(job):
+    handle, savepoint = job.snapshot(1, a=1), MemoryStorage("savepoint")
+    copy = copied(handle, job.storage, savepoint)
+    assert {blob.name for blob in copy.blobs} == set(savepoint.files)
+
+    name = handle.parts[0].name
+    job.storage.files[name] = bytes([job.storage.files[name][0] ^ 1]) + job.storage.files[name][1:]
+    with pytest.raises(CheckpointCorrupted, match="its checksum does not fit"):
+        copied(handle, job.storage, savepoint)

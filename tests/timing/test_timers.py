@@ -258,3 +258,32 @@ def test_timers_do_what_a_sorted_set_does(steps):
             assert [at for at, _, _ in fired] == sorted(at for at, _, _ in due)
             assert set(fired) == due
         assert len(timers._event) == len(oracle)
+
+
+Change = st.tuples(
+    st.sampled_from(["add", "add", "delete", "advance", "save"]),
+    st.sampled_from(["event", "processing"]),
+    st.sampled_from("ab"),
+    st.integers(0, 30),
+)
+
+
+@given(st.lists(Change, max_size=60))
+def test_snapshots_of_changes_add_up_to_what_there_is(steps):
+    timers, saved = Timers(tracked=True), set()
+    for step, domain, key, at in [*steps, ("save", "", "", 0)]:
+        match step:
+            case "add":
+                getattr(timers, f"register_{domain}_time_timer")(key, None, at)
+            case "delete":
+                getattr(timers, f"delete_{domain}_time_timer")(key, None, at)
+            case "advance":
+                (timers.advance_watermark if domain == "event" else timers.advance_processing_time)(at, timers.fire)
+            case "save":
+                changes = timers.snapshot_changes()
+                for gone, groups in ((True, changes["deleted"]), (False, changes["groups"])):
+                    found = {(d, timer) for group in groups.values() for d, all_of in group.items() for timer in all_of}
+                    saved = saved - found if gone else saved | found
+    assert saved == {("event", timer) for timer in timers._event} | {
+        ("processing", timer) for timer in timers._processing
+    }
