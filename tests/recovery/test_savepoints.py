@@ -270,7 +270,8 @@ def test_a_savepoint_that_is_broken_or_newer_is_refused(mode, environment, folde
         program(environment(options(path)), folder).execute()
 
     outer = json.loads(content)
-    manifest.write_text(json.dumps(outer | {"version": 99}))
+    newer = outer | {"version": 99, "body": outer["body"] | {"version": 99}}
+    manifest.write_text(json.dumps(newer | {"sha256": "of another kind"}))
     with pytest.raises(CheckpointIncompatible, match="newer version of Funken"):
         program(environment(options(path)), folder).execute()
 

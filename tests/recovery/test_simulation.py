@@ -71,7 +71,7 @@ def test_of_two_drivers_the_replaced_one_can_do_nothing(monkeypatch):
     conditions = CALM | {"program": "count", "second_drivers": 2, "calm_after": 4000}
     runs = [Simulation(seed, **conditions).run() for seed in range(8, 16)]
     assert {run.violation for run in runs} == {""}
-    assert max(run.drivers for run in runs) == 3
+    assert max(run.drivers for run in runs) >= 3
 
     monkeypatch.setattr(Catalog, "_check_owner", lambda self: None)
     violations = [Simulation(seed, **conditions).run().violation for seed in range(8, 16)]

@@ -1,10 +1,15 @@
-"""Map state: a dict per key, and iterators that notice changes made behind their back.
+"""Map state: a dict per key, and iterators that live with changes of the map.
 
-Invariant: an iterator raises on the first step after any change of the map that it did not make itself.
+An iterator goes over the entries that were there when it began, each with the value that it has when its turn comes. Meanwhile
+entries may be updated, and those that have come may be removed. It raises ``RuntimeError`` on the first step after a key came
+or the map was cleared, and where an entry was removed before its turn.
+
+A dict is iterated over as it is, without a copy. Before it loses a key, the iterators that are under way copy what is left.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -14,36 +19,62 @@ from funken.state.handles import State
 
 
 class MapIterator(Iterator[Any]):
-    """Iterates over pairs of a key and a result; ``remove()`` drops the entry whose result was returned last."""
+    """Iterates over the entries of one slot; ``remove()`` drops the entry whose result was returned last."""
 
-    __slots__ = ("_changes", "_last", "_pairs", "_state")
+    __slots__ = ("__weakref__", "_broken", "_changed", "_last", "_pairs", "_pick", "_state", "copies", "slot")
 
-    def __init__(self, state: MapState, pairs: Iterable[tuple[Any, Any]]) -> None:
+    def __init__(
+        self,
+        state: MapState,
+        slot: Slot,
+        pairs: Iterable[tuple[Any, Any]],
+        copies: bool,
+        pick: Callable[[Any, Any], Any],
+    ) -> None:
         self._state = state
+        self.slot = slot
         self._pairs = iter(pairs)
-        self._changes = state.changes
+        #: whether ``pairs`` are those of a dict that must not lose keys meanwhile
+        self.copies = copies
+        self._pick = pick
+        self._changed = False
+        self._broken = False
         self._last: list[Any] = []
 
     def __next__(self) -> Any:
-        self._check()
-        key, result = next(self._pairs)
+        if self._broken:
+            raise self._error()
+        key, value = next(self._pairs)
+        if self._changed:
+            try:
+                value = self._state.current(self.slot, key)
+            except KeyError:
+                self._broken = True
+                raise self._error() from None
         self._last = [key]
-        return result
+        return self._pick(key, value)
 
     def remove(self) -> None:
         """Remove the entry returned last; the iteration may go on."""
-        self._check()
+        if self._broken:
+            raise self._error()
         if not self._last:
             raise RuntimeError("remove() needs a next() before it, once each.")
         self._state.remove(self._last.pop())
-        self._changes = self._state.changes
 
-    def _check(self) -> None:
-        if self._changes != self._state.changes:
-            raise RuntimeError(
-                f"Concurrent modification detected: map state {self._state.descriptor.name!r} was changed while it was "
-                "iterated over. Use the iterator's remove(), or iterate over list(state.items())."
-            )
+    def changing(self, key_added: bool, key_removed: bool) -> None:
+        """Take notice of a change that is about to happen."""
+        self._changed = True
+        self._broken |= key_added
+        if key_removed and self.copies and not self._broken:
+            self._pairs, self.copies = iter(list(self._pairs)), False
+
+    def _error(self) -> RuntimeError:
+        return RuntimeError(
+            f"Concurrent modification detected: map state {self._state.descriptor.name!r} was changed while it was iterated "
+            "over: a key was added, or one removed whose turn had not come. Update entries and remove those that have come, or "
+            "iterate over list(state.items())."
+        )
 
 
 class MapState(State):
@@ -66,13 +97,14 @@ class MapState(State):
     True
     """
 
-    __slots__ = ("changes",)
+    __slots__ = ("_iterators",)
 
     kind = StateKind.MAP
 
     def __init__(self, descriptor: StateDescriptor, table: Table, slot: Callable[[], Slot]) -> None:
         super().__init__(descriptor, table, slot)
-        self.changes = 0
+        #: those under way; empty unless somebody iterates, and then a put costs a look at it
+        self._iterators: list[weakref.ref[MapIterator]] = []
 
     def get(self, key: Any) -> Any:
         """Return the value of a key of the map, or ``None``."""
@@ -83,12 +115,13 @@ class MapState(State):
         """Set the value of a key of the map."""
         table, slot = self.table, self.slot()
         stored = table.get(slot)
+        if self._iterators:
+            self._tell(slot, key_added=stored is None or key not in stored)
         if stored is None:
             stored = {key: value}
         else:
             stored[key] = value
         table[slot] = stored
-        self.changes += 1
 
     def put_all(self, entries: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         """Set several entries, given as a mapping or as pairs."""
@@ -101,12 +134,13 @@ class MapState(State):
         stored = table.get(slot)
         if stored is None or key not in stored:
             return
+        if self._iterators:
+            self._tell(slot, key_removed=True)
         del stored[key]
         if stored:
             table[slot] = stored
         else:
             del table[slot]
-        self.changes += 1
 
     def contains(self, key: Any) -> bool:
         """Tell whether the map has a key."""
@@ -114,12 +148,13 @@ class MapState(State):
 
     def is_empty(self) -> bool:
         """Tell whether the map has no entries."""
-        return next(self.keys(), self) is self
+        return next(iter(self._live()), self) is self
 
     def clear(self) -> None:
         """Remove all entries of the map."""
+        if self._iterators:
+            self._tell(self.slot(), key_added=True)
         super().clear()
-        self.changes += 1
 
     def keys(self) -> MapIterator:
         """Iterate over the keys."""
@@ -135,8 +170,26 @@ class MapState(State):
 
     def _iterate(self, pick: Callable[[Any, Any], Any]) -> MapIterator:
         stored = self._live()
-        entries = list(stored.items()) if isinstance(stored, dict) else stored.items()
-        return MapIterator(self, ((key, pick(key, value)) for key, value in entries))
+        iterator = MapIterator(self, self.slot(), stored.items(), type(stored) is dict, pick)
+        self._iterators = [ref for ref in self._iterators if ref() is not None]
+        self._iterators.append(weakref.ref(iterator))
+        return iterator
+
+    def _tell(self, slot: Slot, key_added: bool = False, key_removed: bool = False) -> None:
+        """Tell the iterators over a slot, if there still are any, what is about to happen to it."""
+        for ref in self._iterators:
+            iterator = ref()
+            if iterator is None:
+                self._iterators = [ref for ref in self._iterators if ref() is not None]
+            elif iterator.slot == slot:
+                iterator.changing(key_added, key_removed)
+
+    def current(self, slot: Slot, key: Any) -> Any:
+        """Return the value that a key has now in a slot; raises ``KeyError`` if it has none."""
+        stored = self.table.get(slot)
+        if stored is None:
+            raise KeyError(key)
+        return stored[key]
 
     def _live(self) -> Mapping[Any, Any]:
         stored: Mapping[Any, Any] = self.table.get(self.slot(), {})

@@ -284,6 +284,10 @@ class TtlMapState(MapState):
         """Tell whether the map has a key; that is a read."""
         return self._live_value(key, self) is not self
 
+    def current(self, slot: Slot, key: Any) -> Any:
+        """Return the value that a key has now in a slot, expired or not; raises ``KeyError`` if it has none."""
+        return super().current(slot, key)[0]
+
     def _live_value(self, key: Any, default: Any) -> Any:
         life, slot = self._life, self.slot()
         now = life.clock()

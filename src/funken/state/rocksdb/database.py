@@ -199,7 +199,13 @@ class Database:
         bounds = self._rocks.ReadOptions()
         bounds.set_iterate_upper_bound(stop)
         with self._explained("read"):
-            yield from self._db.items(from_key=start, read_opt=bounds)
+            entries = self._db.items(from_key=start, read_opt=bounds)
+        return self._read(entries, bounds)
+
+    def _read(self, entries: Iterator[tuple[bytes, bytes]], bounds: Any) -> Iterator[tuple[bytes, bytes]]:
+        """Yield entries; the iterator reads its ``bounds`` as long as it goes on, and does not keep them itself."""
+        with self._explained("read"):
+            yield from entries
 
     def checkpoint(self, path: str) -> Future[None]:
         """Write the buffers out, and make a folder of links to the files: as it is now, in a thread of its own."""

@@ -212,8 +212,10 @@ class Rows:
     def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[Parts, Any]]:
         """Yield what there is from one place up to another, in order, as it is now; later changes are not seen."""
         self.flush()
-        for row, value in self._database.scan(start, stop):
-            yield self.layout.parts(row, value), unpack(value, self.layout.name)
+        layout = self.layout
+        return (
+            (layout.parts(row, value), unpack(value, layout.name)) for row, value in self._database.scan(start, stop)
+        )
 
     def walk(self, groups: Iterable[int]) -> Iterator[Parts]:
         """Yield whose rows there are, a few at a time, so that nothing is held while the user changes them."""
@@ -373,8 +375,7 @@ class MapView(MutableMapping[Any, Any]):
     def pairs(self) -> Iterator[tuple[Any, Any]]:
         """Yield keys and values, one after the other; changes made meanwhile are not seen."""
         place = self._rows.layout.row(self._slot)
-        for parts, value in self._rows.scan(place, successor(place)):
-            yield parts[-1], value
+        return ((parts[-1], value) for parts, value in self._rows.scan(place, successor(place)))
 
     def between(self, low: int, high: int) -> list[int]:
         """Return the keys from ``low`` to ``high`` of a map whose keys are whole numbers, in order."""
