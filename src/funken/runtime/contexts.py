@@ -22,16 +22,20 @@ from funken.timing.timers import InternalTimerService
 
 
 class Contexts:
-    """Makes the contexts of one task; ``now`` is the task's time (ms), ``wake`` gets its loop to look at it again."""
+    """Makes the contexts of one task.
+
+    ``now`` is the task's time (ms), ``seconds`` a clock that never goes back, ``wake`` gets its loop to look at it again.
+    """
 
     def __init__(
         self, task: TaskId, settings: TaskSettings, backends: TaskBackends, now: Callable[[], int],
-        report: Callable[[Report], None], wake: Callable[[], None] | None,
+        seconds: Callable[[], float], report: Callable[[Report], None], wake: Callable[[], None] | None,
     ) -> None:  # fmt: skip
         self._task = task
         self._settings = settings
         self._backends = backends
         self._now = now
+        self._seconds = seconds
         self._report = report
         self._wake = wake
         #: the metrics that functions of the user count, by operator
@@ -40,7 +44,7 @@ class Contexts:
     def make(self, vertex: Vertex, node: Node) -> OperatorContext:
         """Make the context of one operator."""
         subtask, width, limit = self._task.subtask, vertex.parallelism, vertex.max_parallelism
-        self.metrics[node.id] = metrics = MetricGroup()
+        self.metrics[node.id] = metrics = MetricGroup(self._seconds)
         context = OperatorContext(
             operator=node.name,
             subtask=subtask,
@@ -48,6 +52,7 @@ class Contexts:
             max_parallelism=limit,
             processing_time=self._now,
             attempt=self._settings.attempt,
+            job_id=self._settings.job_id,
             batch=self._settings.batch,
             pausing=self._settings.pausing,
             object_reuse=self._settings.object_reuse,

@@ -36,6 +36,7 @@ from funken.runtime.messages import (
     CheckpointComplete,
     Finished,
     Measured,
+    OperatorMetrics,
     Order,
     Report,
     SplitsFound,
@@ -78,7 +79,7 @@ class Task:
         self._told_finished = False
         self._may_read = not settings.together
         self._backends = TaskBackends(settings.state, task.subtask)
-        self._contexts = Contexts(task, settings, self._backends, lambda: self._now, report, wake)
+        self._contexts = Contexts(task, settings, self._backends, lambda: self._now, clock.monotonic, report, wake)
         hosting = Hosting(plan, task, settings, self.outbox, self._born)
         self.hosted = hosting.build(self._contexts.make)
         self._live_sources = [hosted for hosted in self.hosted.values() if hosted.source is not None]
@@ -391,7 +392,8 @@ class Task:
             for node in hosted.vertex.nodes:
                 user = self._contexts.metrics[node.id].snapshot()
                 if user:
-                    hosted.metrics.user[node.name] = user
+                    operator = self._plan.stable_ids[node.id]
+                    hosted.metrics.user[operator] = OperatorMetrics(node.name, self.id.subtask, user)
         return Measured(self.id, vertices={number: hosted.metrics.copy() for number, hosted in self.hosted.items()})
 
     def _check_finished(self) -> None:
