@@ -200,7 +200,7 @@ def readings(client: JobClient, program: str) -> Reading:
     for task in tasks:
         for metrics in task.vertices.values():
             for user in metrics.user.values():
-                for bucket, n in user.get("latencies", {}).items():
+                for bucket, n in user.values.get("latencies", {}).items():
                     latency[bucket] = latency.get(bucket, 0) + n
     return time.monotonic(), count, latency
 

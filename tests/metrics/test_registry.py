@@ -2,6 +2,7 @@ import pytest
 
 from funken.errors import InvalidProgram
 from funken.metrics.registry import MetricGroup
+from funken.timing.clock import ManualClock
 
 
 def test_a_counter_goes_up_and_down():
@@ -85,3 +86,35 @@ def test_a_name_cannot_have_two_kinds():
     group.counter("n")
     with pytest.raises(InvalidProgram, match="'n' is a Counter and was asked for as a Meter"):
         group.meter("n")
+
+
+def test_a_meter_knows_its_rate_since_it_was_made_and_over_its_time_span():
+    clock = ManualClock(5000)
+    meter = MetricGroup(clock.monotonic).add_group("user").meter("events", time_span_in_seconds=10)
+    assert meter.get_rate() == 0
+    meter.mark_event(30)
+    assert meter.get_rate() == 0
+    clock.advance(3000)
+    assert meter.get_rate() == 10
+
+
+def test_a_meter_forgets_what_is_older_than_its_time_span():
+    clock = ManualClock()
+    group = MetricGroup(clock.monotonic)
+    meter = group.meter("events", time_span_in_seconds=10)
+    rates = []
+    for second in range(40):
+        meter.mark_event(5 if second < 20 else 1)
+        clock.advance(1000)
+        rates.append((meter.get_rate(), group.snapshot()["events"]["rate"]))
+
+    assert all(asked == seen for asked, seen in rates)
+    assert rates[19] == (5, 5)
+    assert rates[24] == (3, 3)
+    assert rates[30:] == [(1, 1)] * 10
+
+
+def test_a_meter_without_a_clock_has_the_rate_0():
+    meter = MetricGroup().meter("events")
+    meter.mark_event(5)
+    assert meter.get_rate() == 0

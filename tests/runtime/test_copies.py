@@ -15,8 +15,11 @@ from funken import (
     ValueStateDescriptor,
 )
 from funken.errors import OperatorFailed
+from funken.operators.calls import Call
+from funken.operators.rolling import RollingReduce
 from funken.runtime.inflight import Recorder
 from funken.runtime.wire import Header, Kind
+from funken.testing import OperatorHarness
 from tests.support.changing import build, expected, random_steps
 from tests.support.streams import collected
 
@@ -138,3 +141,14 @@ def test_what_a_barrier_overtakes_is_written_down_as_it_came():
 
     [(_, written, _)] = recorder.received
     assert written == [["in flight"], "text"]
+
+
+def test_a_reduce_function_may_change_lists_in_tuples_that_were_restored():
+    spec = RollingReduce(Call(lambda pair: pair[0]), Call(lambda a, b: a[1].extend(b[1]) or a))
+    first = OperatorHarness(spec, keyed=True)
+    first.feed(("key", [1]))
+    second = OperatorHarness.restored(spec, first.snapshot(), keyed=True)
+    second.feed_block([("key", [2]), ("key", [3])])
+
+    assert first.output == [("key", [1])]
+    assert second.output == [("key", [1, 2]), ("key", [1, 2, 3])]

@@ -18,6 +18,7 @@ from funken import (
     SlidingEventTimeWindows,
     StreamExecutionEnvironment,
     TumblingEventTimeWindows,
+    Types,
     WatermarkStrategy,
 )
 from funken.errors import OperatorFailed
@@ -167,6 +168,26 @@ def test_explain_tells_the_path_of_every_operator_and_why() -> None:
         "      sum: vectorized\n"
         "      sink: vectorized"
     )
+
+
+class Same(MapFunction):
+    def map(self, value: int) -> int:
+        return value
+
+
+def test_explain_names_what_it_is_that_keeps_an_operator_from_columns() -> None:
+    env = environment(1, True)
+    numbers(env).map(lambda i: i + 1, Types.INT()).name("typed")
+    numbers(env).filter(lambda i: i > 1).flat_map(lambda i: [i], Types.INT()).name("several")
+    by_key = numbers(env).map(lambda i: i + 1).key_by(lambda i: i % 3)
+    by_key.map(Same()).name("rich")
+    by_key.process(lambda i, ctx: [i], Types.INT()).name("processed")
+
+    said = env.explain()
+    assert "      typed: per record: declares a type\n" in said
+    assert "      several: per record: flat_map has no vectorized form\n" in said
+    assert "      rich: per record: calls a function with open(), which may have state\n" in said + "\n"
+    assert "      processed: per record: process has no vectorized form\n" in said + "\n"
 
 
 def test_a_source_is_not_vectorized_for_nothing() -> None:

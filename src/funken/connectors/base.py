@@ -32,10 +32,10 @@ class Boundedness(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReaderContext:
-    """Where a reader or writer runs: the operator's name, the subtask, and how many there are of them.
+    """Where a reader or writer runs: operator, subtask, parallelism, job, and how many attempts there were before.
 
-    >>> ReaderContext("orders", subtask=1, parallelism=4)
-    ReaderContext(operator='orders', subtask=1, parallelism=4, job_id='local', attempt=0)
+    >>> ReaderContext("orders", subtask=1, parallelism=4, job_id="nightly")
+    ReaderContext(operator='orders', subtask=1, parallelism=4, job_id='nightly', attempt=0)
     """
 
     operator: str

@@ -1,7 +1,7 @@
 """Metrics: named numbers that operators and user functions keep, and one snapshot of them all.
 
-Recording is an attribute update and reads no clock; whoever owns the root group may pass a clock, which is asked once
-per snapshot to turn the counts of meters into rates.
+Recording is an attribute update and reads no clock. The root group may have a clock: then meters have rates. It is read
+when a meter is made, when its rate is asked for, and once per snapshot.
 """
 
 from __future__ import annotations
@@ -72,22 +72,26 @@ class Gauge:
 class Meter:
     """Counts events, and their rate over about the last ``time_span_in_seconds``.
 
-    >>> seconds = iter([0.0, 10.0])
-    >>> orders = MetricGroup(clock=lambda: next(seconds))
+    >>> from funken.timing.clock import ManualClock
+    >>> clock = ManualClock()
+    >>> orders = MetricGroup(clock.monotonic)
     >>> meter = orders.meter("orders")
-    >>> orders.snapshot()
-    {'orders': {'count': 0, 'rate': 0.0}}
     >>> meter.mark_event(20)
-    >>> meter.get_count(), orders.snapshot()
-    (20, {'orders': {'count': 20, 'rate': 2.0}})
+    >>> clock.advance(10_000)
+    >>> meter.get_count(), meter.get_rate()
+    (20, 2.0)
+    >>> orders.snapshot()
+    {'orders': {'count': 20, 'rate': 2.0}}
     """
 
-    __slots__ = ("_samples", "_span", "count")
+    __slots__ = ("_clock", "_samples", "_span", "count")
 
-    def __init__(self, time_span_in_seconds: int = 60) -> None:
+    def __init__(self, time_span_in_seconds: int = 60, clock: Callable[[], float] | None = None) -> None:
         self.count = 0
         self._span = time_span_in_seconds
-        self._samples: deque[tuple[float, int]] = deque()
+        self._clock = clock
+        #: counts at earlier times: when it was made, and at each snapshot
+        self._samples: deque[tuple[float, int]] = deque([(clock(), 0)] if clock else ())
 
     def mark_event(self, value: int = 1) -> None:
         """Count an event, or several."""
@@ -97,16 +101,28 @@ class Meter:
         """Return how many events were counted."""
         return self.count
 
+    def get_rate(self) -> float:
+        """Return how many events there were per second: over about the time span, or since the meter was made.
+
+        In a job there is a clock; without one it is 0.
+        """
+        return 0.0 if self._clock is None else self._rate(self._clock())
+
+    def _rate(self, now: float) -> float:
+        samples = self._samples
+        while len(samples) > 1 and samples[1][0] <= now - self._span:
+            samples.popleft()
+        if not samples or now <= samples[0][0]:
+            return 0.0
+        return (self.count - samples[0][1]) / (now - samples[0][0])
+
     def snapshot(self, now: float | None) -> Number | dict[str, Any]:
-        """Return the count, and the rate (per second) since the oldest snapshot within the time span."""
+        """Return the count and the rate."""
         if now is None:
             return {"count": self.count}
-        samples = self._samples
-        samples.append((now, self.count))
-        while len(samples) > 2 and samples[1][0] <= now - self._span:
-            samples.popleft()
-        seconds = now - samples[0][0]
-        return {"count": self.count, "rate": (self.count - samples[0][1]) / seconds if seconds > 0 else 0.0}
+        rate = self._rate(now)
+        self._samples.append((now, self.count))
+        return {"count": self.count, "rate": rate}
 
 
 class Distribution:
@@ -163,7 +179,7 @@ class MetricGroup:
 
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
         """Return the group of a name; with ``extra``, a key and a value, the group of the value below the key's."""
-        group = self._groups.setdefault(name, MetricGroup())
+        group = self._groups.setdefault(name, MetricGroup(self._clock))
         return group if extra is None else group.add_group(extra)
 
     def counter(self, name: str) -> Counter:
@@ -177,7 +193,7 @@ class MetricGroup:
 
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
         """Return the meter of a name."""
-        return self._metric(name, Meter(time_span_in_seconds))
+        return self._metric(name, Meter(time_span_in_seconds, self._clock))
 
     def distribution(self, name: str) -> Distribution:
         """Return the distribution of a name."""

@@ -39,6 +39,7 @@ class OperatorContext:
     max_parallelism: int
     processing_time: Callable[[], int]
     attempt: int = 0
+    job_id: str = "local"
     batch: bool = False
     pausing: bool = False
     object_reuse: bool = False
@@ -84,11 +85,11 @@ class RuntimeContext:
     ...     def open(self, context):
     ...         self.subtask = context.get_index_of_this_subtask(), context.get_number_of_parallel_subtasks()
     ...         self.task = context.get_task_name(), context.get_max_number_of_parallel_subtasks()
-    ...         self.attempt = context.get_attempt_number()
+    ...         self.attempt, self.job = context.get_attempt_number(), context.get_job_id()
     ...     def map(self, value):
-    ...         return self.subtask, self.task, self.attempt
+    ...         return self.subtask, self.task, self.attempt, len(self.job)
     >>> local(["any"]).map(Place()).execute_and_collect(limit=1)
-    [((0, 1), ('map', 128), 0)]
+    [((0, 1), ('map', 128), 0, 32)]
     """
 
     def __init__(self, context: OperatorContext) -> None:
@@ -117,6 +118,10 @@ class RuntimeContext:
     def get_attempt_number(self) -> int:
         """Return how many attempts there were before: of the job, or of a task of a batch job that Spark repeats."""
         return self._context.attempt
+
+    def get_job_id(self) -> str:
+        """Return the job's id, which its client and its checkpoints have too."""
+        return self._context.job_id
 
     def get_job_parameter(self, key: str, default_value: str) -> str:
         """Return a global job parameter, or the default."""

@@ -26,7 +26,7 @@ from funken.state.backend import KeptInFiles, Table
 from funken.state.descriptors import StateKind, ValueStateDescriptor
 from funken.state.keyed import NO_KEY
 from funken.state.layers import HeldLayer, LayeredTable
-from funken.types.copying import IMMUTABLE, copied
+from funken.types.copying import IMMUTABLE, can_change, copied
 
 _MISSING = object()
 _MANY = 5000
@@ -63,6 +63,8 @@ class RollingReduceLogic(Operator):
         self._in_files: Table | None = None
         self._last: dict[Any, int] = {}
         self._own: Callable[[Any], Any] = copied
+        #: the type of results that are taken for what cannot be changed, although it may hold what can
+        self._fixed: list[type | None] = [tuple]
         self._loop = self._generate()
 
     def setup(self, context: OperatorContext, output: Output) -> None:
@@ -96,6 +98,15 @@ class RollingReduceLogic(Operator):
     def open(self) -> None:
         """Open the user's function."""
         self._function.open(self.context)
+        if self.context.restored and (self._in_files is not None or can_change([*self._layers.whole().values()])):
+            self._fixed[0] = None
+
+    def _first(self, value: Any) -> Any:
+        """Return what to emit of the first record of a key; if it is a tuple that can be changed, others may be too."""
+        own = self._own(value)
+        if own is not value:
+            self._fixed[0] = None
+        return own
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Reduce a block."""
@@ -106,12 +117,14 @@ class RollingReduceLogic(Operator):
             self._process_with_state(values, timestamps)
             return
         results: list[Any] = []
-        self._loop(values, self._new, self._new.get, self._kept.get, results.append, self._own)
+        self._loop(
+            values, self._new, self._new.get, self._kept.get, results.append, self._own, self._first, self._fixed
+        )
         self._keep_if_many()
         self.output.emit(results, timestamps)
 
     def _generate(self) -> Callable[..., None]:
-        text = LoopText("reduce", "values, state, get, kept, append, own")
+        text = LoopText("reduce", "values, state, get, kept, append, own, first, fixed")
         text.name("missing", _MISSING)
         text.name("immutable", IMMUTABLE)
         key = text.step(self, self._key, "value")
@@ -123,11 +136,12 @@ class RollingReduceLogic(Operator):
         text.line("if old is missing: old = kept(of, missing)")
         text.line("if old is missing:")
         text.line("state[of] = value")
-        text.line("append(value if type(value) in immutable else own(value))")
+        text.line("append(value if type(value) in immutable else first(value))")
         text.line("continue")
         text.dedent()
         text.line(f"state[of] = new = {reduce.expression}", reduce)
-        text.line("append(own(new) if new is old and type(new) not in immutable else new)")
+        text.line("if new is old and type(new) is not fixed[0] and type(new) not in immutable: new = own(new)")
+        text.line("append(new)")
         return text.compile()
 
     def _keep_if_many(self) -> None:

@@ -36,7 +36,7 @@ class WriterSinkLogic(Operator):
     def open(self) -> None:
         """Open a writer."""
         context = self.context
-        place = ReaderContext(context.operator, context.subtask, context.parallelism, attempt=context.attempt)
+        place = ReaderContext(context.operator, context.subtask, context.parallelism, context.job_id, context.attempt)
         self._writer = self._sink.writer(place)
         self._writer.open()
 

@@ -69,7 +69,7 @@ class SourceOperator(Operator):
     def make_reader(self) -> SourceReader:
         """Make the reader."""
         context = self.context
-        place = ReaderContext(context.operator, context.subtask, context.parallelism, attempt=context.attempt)
+        place = ReaderContext(context.operator, context.subtask, context.parallelism, context.job_id, context.attempt)
         return self._spec.source.reader(place)
 
     def make_stamper(self) -> Stamper:

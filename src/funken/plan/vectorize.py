@@ -17,11 +17,13 @@ from funken.connectors.discard import DiscardingSink
 from funken.ids import OperatorId
 from funken.operators.base import OperatorSpec
 from funken.operators.calls import Call
+from funken.operators.keyed_calls import KeyedCalls
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSink
 from funken.operators.source import SourceSpec
 from funken.operators.stateless import Filter, Map
 from funken.operators.timestamps import TimestampsAndWatermarks
+from funken.operators.typed import Typed
 from funken.operators.vectorized import (
     VectorFilter,
     VectorMap,
@@ -57,6 +59,9 @@ class ColumnsHash(Hash):
     def label(self) -> str:
         """The name that ``explain()`` prints."""
         return "HASH"
+
+
+_WITH_FORM = (Map, Filter, TimestampsAndWatermarks, RollingReduce, Window)
 
 
 @dataclass(frozen=True)
@@ -187,6 +192,10 @@ class _Vectorizer:
                 return self._window(spec, shape)
             case WriterSink(sink) if type(sink) is DiscardingSink:
                 return _Found(VectorSink(sink))
+            case Typed(inner) if type(inner) in _WITH_FORM:
+                raise NotVectorizable("declares a type")
+            case KeyedCalls():
+                raise NotVectorizable("calls a function with open(), which may have state")
         raise NotVectorizable(f"{node.kind} has no vectorized form")
 
     def _input(self, vertex: Vertex, node: Node) -> Shape:

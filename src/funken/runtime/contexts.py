@@ -42,7 +42,7 @@ class Contexts:
     def make(self, vertex: Vertex, node: Node) -> OperatorContext:
         """Make the context of one operator."""
         subtask, width, limit = self._task.subtask, vertex.parallelism, vertex.max_parallelism
-        self.metrics[node.id] = metrics = MetricGroup()
+        self.metrics[node.id] = metrics = MetricGroup(self._clock.monotonic)
         context = OperatorContext(
             operator=node.name,
             subtask=subtask,
@@ -50,6 +50,7 @@ class Contexts:
             max_parallelism=limit,
             processing_time=self._clock.now,
             attempt=self._settings.attempt,
+            job_id=self._settings.job_id,
             batch=self._settings.batch,
             pausing=self._settings.pausing,
             object_reuse=self._settings.object_reuse,

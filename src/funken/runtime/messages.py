@@ -95,11 +95,21 @@ class Measured(Report):
     vertices: dict[int, VertexMetrics] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class OperatorMetrics:
+    """What the functions of one subtask of an operator measure, by dotted name; ``operator`` is the operator's name."""
+
+    operator: str
+    subtask: int
+    values: dict[str, Any]
+
+
 @dataclass(slots=True)
 class VertexMetrics:
     """Counts of one subtask of a vertex; ``latency`` maps a bucket (see ``metrics.latency``) to a count of blocks.
 
-    ``records_in`` of a source is what it read.
+    ``records_in`` of a source is what it read. ``user`` has the metrics of functions by the operator's stable id: its uid,
+    or one made of its place in the program.
     """
 
     records_in: int = 0
@@ -107,7 +117,7 @@ class VertexMetrics:
     watermark: int = -(2**63)
     busy: float = 0.0
     latency: dict[int, int] = field(default_factory=dict)
-    user: dict[str, Any] = field(default_factory=dict)
+    user: dict[str, OperatorMetrics] = field(default_factory=dict)
 
     def copy(self) -> VertexMetrics:
         """Return the same numbers, in dicts of their own."""

@@ -37,6 +37,7 @@ from funken.runtime.messages import (
     CheckpointComplete,
     Finished,
     Measured,
+    OperatorMetrics,
     Order,
     Report,
     SplitsFound,
@@ -407,7 +408,8 @@ class Task:
             for node in hosted.vertex.nodes:
                 user = self._contexts.metrics[node.id].snapshot()
                 if user:
-                    hosted.metrics.user[node.name] = user
+                    operator = self._plan.stable_ids[node.id]
+                    hosted.metrics.user[operator] = OperatorMetrics(node.name, self.id.subtask, user)
         return Measured(self.id, vertices={number: hosted.metrics.copy() for number, hosted in self.hosted.items()})
 
     def _check_finished(self) -> None:

@@ -48,11 +48,11 @@ def copied(record: Any) -> Any:
     if kind in IMMUTABLE:
         return record
     if kind is dict:
-        return record.copy() if _flat(record.values()) else _deep(record)
+        return record.copy() if IMMUTABLE.issuperset(map(type, record.values())) else _deep(record)
     if kind is list:
-        return record.copy() if _flat(record) else _deep(record)
+        return record.copy() if IMMUTABLE.issuperset(map(type, record)) else _deep(record)
     if kind in _FROZEN:
-        return record if _flat(record) or not can_change([record]) else _deep(record)
+        return record if IMMUTABLE.issuperset(map(type, record)) or not can_change([record]) else _deep(record)
     if kind is Row:
         values = record._values
         return make_row(record._fields, values.copy(), record._kind) if _flat(values) else _deep(record)

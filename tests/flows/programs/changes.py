@@ -189,6 +189,12 @@ def a_reduce_function_that_changes_its_first_argument(env):
     return env.from_collection([{"n": n} for n in NUMBERS]).key_by(one).reduce(add_up)
 
 
+@program([("key", prefix) for prefix in PREFIXES], shown)
+def a_reduce_function_that_changes_a_list_in_a_tuple(env):
+    records = env.from_collection([("key", [n]) for n in NUMBERS])
+    return records.key_by(one).reduce(lambda a, b: a[1].extend(b[1]) or a)
+
+
 @program([{"n": n * (n + 1) // 2, "seen": True} for n in NUMBERS], shown)
 def a_reduce_function_that_makes_new_records_for_one_that_changes_them(env):
     def see(record):
