@@ -29,8 +29,9 @@ class OperatorContext:
 
     ``keyed`` and ``timers`` are there only for operators on a keyed stream. ``batch`` is true under
     ``RuntimeExecutionMode.BATCH``, ``pausing`` in a micro-batch; with ``object_reuse`` no record is copied.
-    ``processing_time`` reads the clock (ms since the epoch), ``coarse_time`` may lag by a ms or so and costs less. ``wake``
-    may be called from any thread: the task asks ``next_tick`` again at once; ``None``: it asks every ms or so.
+    ``processing_time`` reads the clock (ms since the epoch), ``next_time`` does so for the lifetimes of state, too, which go
+    by what it returned last. ``wake`` may be called from any thread: the task asks ``next_tick`` again at once; ``None``: it
+    asks every ms or so.
     """
 
     operator: str
@@ -54,11 +55,11 @@ class OperatorContext:
     before_snapshot: list[Callable[[], None]] = field(default_factory=list)
     report: Callable[[str, Any], None] = lambda kind, payload: None
     wake: Callable[[], None] | None = None
-    coarse_time: Callable[[], int] = field(init=False)
+    next_time: Callable[[], int] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Read the clock each time, unless there is something better."""
-        self.coarse_time = self.processing_time
+        """Let lifetimes go by the clock itself, unless it is said otherwise."""
+        self.next_time = self.processing_time
 
 
 class RuntimeContext:

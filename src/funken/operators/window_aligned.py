@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Output, Timestamps, Values
 from funken.operators.context import OperatorContext
+from funken.operators.strides import MANY, Stride
 from funken.operators.window_base import WindowOperator
 from funken.operators.window_contents import Pane
 from funken.state.layers import Layers, PaneTable
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 _FLUSH = 16_384
 """How many results are held back at most before they are emitted (between windows)."""
-_STRIDE_MILLIS = 5
-"""How long a stride may take, by what the one before it took."""
 
 
 class AlignedWindows(WindowOperator):
@@ -52,7 +51,7 @@ class AlignedWindows(WindowOperator):
         self._open_from: int = MIN_TIMESTAMP + 1
         self._next_due: int | None = None
         #: how many records the clock is not asked for, in processing time
-        self._stride = 1
+        self._stride = Stride()
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
@@ -92,18 +91,15 @@ class AlignedWindows(WindowOperator):
 
     def _file_by_clock(self, values: Values) -> None:
         """Add records to the windows of the moment, a stride at a time; windows that end meanwhile fire in between."""
-        clock, done = self.context.processing_time, 0
-        now = clock()
+        next_time, done = self.context.next_time, 0
+        now = next_time()
         while done < len(values):
             self._tick_if_due(now)
-            some = values[done : done + self._stride]
+            some = values[done : done + self._stride.records]
             self._file(now - (now - self._offset) % self._slice, some)
             done += len(some)
-            before, now = now, clock()
-            if now - before > _STRIDE_MILLIS:
-                self._stride = max(1, len(some) * _STRIDE_MILLIS // (now - before))
-            elif len(some) == self._stride:
-                self._stride *= 2
+            before, now = now, next_time()
+            self._stride.took(len(some), now - before, MANY)
         self._tick_if_due(now)
 
     def _tick_if_due(self, now: int) -> None:

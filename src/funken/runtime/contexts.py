@@ -10,6 +10,7 @@ from typing import Any
 
 from funken.metrics.registry import MetricGroup
 from funken.operators.context import OperatorContext
+from funken.operators.strides import TaskTime
 from funken.plan.nodes import Node
 from funken.plan.physical import Vertex
 from funken.runtime.backends import TaskBackends
@@ -18,7 +19,7 @@ from funken.runtime.settings import TaskSettings
 from funken.runtime.wire import encode_collected
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_groups_of
-from funken.timing.clock import Clock, CoarseClock
+from funken.timing.clock import Clock
 from funken.timing.timers import InternalTimerService
 
 
@@ -26,14 +27,14 @@ class Contexts:
     """Makes the contexts of one task; ``wake`` gets its loop to look at it again."""
 
     def __init__(
-        self, task: TaskId, settings: TaskSettings, backends: TaskBackends, clock: Clock, coarse: CoarseClock,
+        self, task: TaskId, settings: TaskSettings, backends: TaskBackends, clock: Clock, time: TaskTime,
         report: Callable[[Report], None], wake: Callable[[], None] | None,
     ) -> None:  # fmt: skip
         self._task = task
         self._settings = settings
         self._backends = backends
         self._clock = clock
-        self._coarse = coarse
+        self._time = time
         self._report = report
         self._wake = wake
         #: the metrics that functions of the user count, by operator
@@ -61,10 +62,10 @@ class Contexts:
             report=lambda kind, payload: self._pass_on(node, kind, payload),
             wake=self._wake,
         )
-        context.coarse_time = self._coarse.now
+        context.next_time = self._time.read
         if node.keyed:
-            groups = key_groups_of(subtask, limit, width)
-            context.keyed = KeyedStateStore(limit, groups, self._coarse.now, self._backends.make(context, groups))
+            groups, time = key_groups_of(subtask, limit, width), self._time
+            context.keyed = KeyedStateStore(limit, groups, lambda: time.latest, self._backends.make(context, groups))
             context.timers = InternalTimerService(self._clock.now, limit, groups, context.checkpointing)
         return context
 

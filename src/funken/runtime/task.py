@@ -21,6 +21,7 @@ from funken.ids import MAX_WATERMARK
 from funken.metrics.latency import bucket_of
 from funken.operators.base import Timestamps, Values, records_of
 from funken.operators.source import SourceOperator
+from funken.operators.strides import TaskTime
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.backends import TaskBackends
 from funken.runtime.barriers import Barriers, Work
@@ -49,7 +50,7 @@ from funken.runtime.outputs import Born
 from funken.runtime.settings import TaskSettings
 from funken.runtime.snapshots import Cuts
 from funken.runtime.wire import Header, Kind, content, decode_records, header
-from funken.timing.clock import Clock, CoarseClock
+from funken.timing.clock import Clock
 
 _PIECE_SECONDS = 0.02
 _FIRST_PIECE = 16
@@ -71,7 +72,7 @@ class Task:
         self._clock = clock
         self._report = report
         self._now = clock.now()
-        self._coarse = CoarseClock(clock)
+        self._time = TaskTime(clock)
         self._born = Born()
         #: what keeps queues short
         self.flow = Flow(plan, task, settings, clock)
@@ -82,7 +83,7 @@ class Task:
         self._told_finished = False
         self._may_read = not settings.together
         self._backends = TaskBackends(settings.state, task.subtask)
-        self._contexts = Contexts(task, settings, self._backends, clock, self._coarse, report, wake)
+        self._contexts = Contexts(task, settings, self._backends, clock, self._time, report, wake)
         hosting = Hosting(plan, task, settings, self.outbox, self._born)
         self.hosted = hosting.build(self._contexts.make)
         self._live_sources = [hosted for hosted in self.hosted.values() if hosted.source is not None]
@@ -199,7 +200,7 @@ class Task:
     def step(self) -> None:
         """Handle one piece of what was received."""
         hosted, head, values, timestamps = self._work.popleft()
-        self._coarse.refresh()
+        self._time.read()
         assert hosted.gate is not None
         gate, channel = hosted.gate, (head.edge, head.upstream)
         with self._guard():
@@ -259,7 +260,7 @@ class Task:
         for hosted in list(self._live_sources):
             assert hosted.source is not None
             begin = self._clock.monotonic()
-            self._coarse.refresh()
+            self._time.read()
             self._born.at = self._clock.wall()
             with self._guard():
                 had_ended = isinstance(hosted.chain, EndedChain)
@@ -307,8 +308,7 @@ class Task:
 
     def advance(self) -> int | None:
         """Read the clock and tick whoever is due; return when the next tick is (ms), ``None``: never."""
-        self._now = now = self._clock.now()
-        self._coarse.refresh()
+        self._now = now = self._time.read()
         due: int | None = None
         with self._guard():
             self._backends.watch(now)

@@ -7,12 +7,7 @@ intervals (s) and never steps back. Tests and the simulation use ``ManualClock``
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
-from itertools import chain, repeat
 from typing import Protocol
-
-_MOST_CALLS = 16
 
 
 class Clock(Protocol):
@@ -45,39 +40,6 @@ class SystemClock:
     def monotonic(self) -> float:
         """Return s since some fixed moment."""
         return time.perf_counter()
-
-
-class CoarseClock:
-    """Processing time for hot loops: one call in 16 reads a clock, as long as nothing takes time.
-
-    Where more than 1 ms passes between two readings, every call reads it. So the time lags by about 1 ms; and by 16 calls
-    when what was fast becomes slow, until the next ``refresh()``, which is due when something else may have taken time.
-
-    >>> hands = ManualClock(1000)
-    >>> clock = CoarseClock(hands)
-    >>> hands.advance(10), clock.now()
-    (None, 1010)
-    """
-
-    __slots__ = ("_rest", "now")
-
-    def __init__(self, clock: Clock) -> None:
-        self._rest = repeat(0, 0)
-        #: return processing time, ms since the epoch; a loop in C that costs what a call of a function does
-        self.now: Callable[[], int] = chain.from_iterable(self._readings(clock.now)).__next__
-
-    def _readings(self, read: Callable[[], int]) -> Iterator[Iterator[int]]:
-        """Yield each reading as often as it is to be given out."""
-        now, calls = read(), 1
-        while True:
-            before, now = now, read()
-            calls = 1 if now - before > 1 else min(2 * calls, _MOST_CALLS)
-            self._rest = repeat(now, calls)
-            yield self._rest
-
-    def refresh(self) -> None:
-        """Read the clock at the next call."""
-        deque(self._rest, 0)
 
 
 class ManualClock:
