@@ -2,7 +2,14 @@
 
 import pytest
 
-from funken import MapFunction, ProcessFunction, StreamExecutionEnvironment
+from funken import (
+    KeyedProcessFunction,
+    MapFunction,
+    ProcessFunction,
+    StateTtlConfig,
+    StreamExecutionEnvironment,
+    ValueStateDescriptor,
+)
 from funken.errors import OperatorFailed
 from funken.runtime.messages import Finished, Measured, TaskId
 from funken.runtime.settings import TaskSettings
@@ -54,13 +61,11 @@ def test_long_blocks_of_slow_records_are_cut():
         stream.map(slow)
 
     bench = Bench(build, block_records=1000)
-    bench.data([*range(1000)])
-    assert bench.steps() == [1000]  # nothing was known yet
-
-    bench.data([*range(1000, 2000)])
-    steps = bench.steps()
-    assert max(steps) <= 20
-    assert sum(steps) == 1000
+    for start in (0, 1000):  # also when nothing is known yet
+        bench.data([*range(start, start + 1000)])
+        steps = bench.steps()
+        assert max(steps) <= 20
+        assert sum(steps) == 1000
 
     cost = 0  # they become quick: the pieces grow back
     for start in range(2000, 20_000, 1000):
@@ -78,6 +83,116 @@ def test_a_single_record_is_never_cut():
         steps = bench.steps()
 
     assert steps == [500, 500]
+
+
+class Remind(KeyedProcessFunction):
+    """Wants to be called 5 s after each record."""
+
+    def process_element(self, value, ctx):
+        timers = ctx.timer_service()
+        timers.register_processing_time_timer(timers.current_processing_time() + 5000)
+
+    def on_timer(self, timestamp, ctx):
+        yield f"{ctx.get_current_key()} at {timestamp}"
+
+
+def reminding(before=lambda value, clock: None):
+    """A task with ``Remind``; in front of it, or behind it, something slow."""
+    seen = []
+
+    def build(stream, clock):
+        def see(value):
+            before(value, clock)
+            seen.append(value)
+
+        stream.key_by(lambda value: value).process(Remind()).map(see)
+
+    return Bench(build), seen
+
+
+def test_a_timer_that_is_due_when_the_input_ends_fires():
+    bench, seen = reminding()
+    bench.data(["a", "b"])
+    bench.steps()
+    bench.clock.advance(5000)  # and nobody has asked the task to advance
+    bench.block(Kind.END)
+    bench.steps()
+
+    assert seen == ["a at 6000", "b at 6000"]
+    assert bench.task.finished
+
+
+def test_a_timer_that_is_not_due_when_the_input_ends_is_dropped():
+    bench, seen = reminding()
+    bench.data(["a"])
+    bench.steps()
+    bench.clock.advance(4999)
+    bench.block(Kind.END)
+    bench.steps()
+
+    assert seen == []
+    assert bench.task.finished
+
+
+def test_a_timer_that_is_due_fires_before_a_watermark_and_the_next_block():
+    bench, seen = reminding()
+    bench.data(["a"])
+    bench.data(["b"])
+    bench.task.step()
+    bench.clock.advance(5000)
+    bench.task.step()
+
+    assert seen == ["a at 6000"]
+
+
+def test_time_goes_on_within_a_block():
+    """The clock of a function, and the lifetime of state, are those of the machine's clock."""
+    seen = []
+
+    class Slow(KeyedProcessFunction):
+        def open(self, runtime_context):
+            last = ValueStateDescriptor("last")
+            last.enable_time_to_live(StateTtlConfig.new_builder(5000).build())
+            self.last = runtime_context.get_state(last)
+
+        def process_element(self, value, ctx):
+            for _ in range(100):  # however often state is looked at, the next record has a time of its own
+                last = self.last.value()
+            seen.append((value, ctx.timer_service().current_processing_time(), last))
+            self.last.update(value)
+            bench.clock.advance(value)
+
+    bench = Bench(lambda stream, clock: stream.key_by(lambda value: 0).process(Slow()))
+    bench.data([4999, 5000, 1])
+    bench.steps()
+
+    assert seen == [(4999, 1000, None), (5000, 5999, 4999), (1, 10_999, None)]
+
+
+def test_timers_fire_between_the_pieces_of_a_block_that_is_slow_further_down():
+    """The first block is cut small, since nobody knows yet that each record takes 10 s."""
+    seen = []
+
+    def build(stream, clock):
+        def slow(value):
+            clock.advance(10_000)
+            seen.append(value)
+            return value
+
+        class Both(Remind):
+            def process_element(self, value, ctx):
+                yield value
+                super().process_element(value, ctx)
+
+        stream.key_by(lambda value: 0).process(Both()).map(slow)
+
+    bench = Bench(build)
+    bench.data([*range(100)])
+    bench.steps()
+
+    first = seen.index("0 at 6000")
+    assert first <= 16
+    assert 0 < len(seen) - 100 <= 100
 
 
 def test_the_end_closes_the_operators_and_then_is_told():

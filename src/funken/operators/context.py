@@ -28,9 +28,9 @@ class OperatorContext:
     """The engine's view of one subtask of one operator.
 
     ``keyed`` and ``timers`` are there only for operators on a keyed stream. ``batch`` is true under
-    ``RuntimeExecutionMode.BATCH``, ``pausing`` in a micro-batch. ``processing_time`` returns ms since the epoch and stands
-    still between events. ``wake`` may be called from any thread: the task asks ``next_tick`` again at once; ``None``: it
-    asks every ms or so.
+    ``RuntimeExecutionMode.BATCH``, ``pausing`` in a micro-batch. ``processing_time`` reads the clock (ms since the epoch),
+    ``next_time`` does so for the lifetimes of state, too, which go by what it returned last. ``wake`` may be called from any
+    thread: the task asks ``next_tick`` again at once; ``None``: it asks every ms or so.
     """
 
     operator: str
@@ -52,6 +52,11 @@ class OperatorContext:
     before_snapshot: list[Callable[[], None]] = field(default_factory=list)
     report: Callable[[str, Any], None] = lambda kind, payload: None
     wake: Callable[[], None] | None = None
+    next_time: Callable[[], int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Let lifetimes go by the clock itself, unless it is said otherwise."""
+        self.next_time = self.processing_time
 
 
 class RuntimeContext:

@@ -1,13 +1,15 @@
 """Process functions: full access to records, time, state and timers.
 
-Records are handled in the order of their block and timers between blocks, before the watermark that made them due goes
-on. A result carries the timestamp of its record, or of its event-time timer; that of a processing-time timer has none.
+Records are handled in the order of their block, and event-time timers between blocks, before the watermark that made them due
+goes on. A processing-time timer fires before the next record once it is due: the clock is read after every stride
+(``strides.py``). A result carries the timestamp of its record, or of its event-time timer; that of a processing-time timer
+has none.
 In ``BATCH``, timers wait for the end of the input: then each key fires its event-time timers and after them the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -18,6 +20,7 @@ from funken.operators.calls import Call
 from funken.operators.context import OperatorContext
 from funken.operators.process_context import KeyedContext, OnTimerContext, ProcessContext, TimeDomain
 from funken.operators.results import Results
+from funken.operators.strides import FEW, MANY, Stride
 from funken.operators.tags import OutputTag
 from funken.state.keyed import NO_KEY
 
@@ -31,6 +34,9 @@ class ProcessOperator(Operator):
     def __init__(self, function: Call) -> None:
         self._function = function
         self._results = Results()
+        #: when processing-time timers are due, the earliest first
+        self._due: Sequence[int] = ()
+        self._stride = Stride()
 
     def open(self) -> None:
         """Open the user's function."""
@@ -53,7 +59,40 @@ class ProcessOperator(Operator):
         timestamps: Timestamps,
         key_of: Callable[[Any], Any] | None = None,
     ) -> None:
-        """Call a function with each record of a block, and emit what it gives."""
+        """Call a function with each record of a block, and emit what it gives; fire timers in between."""
+        results, store, due, stride = self._results, self.context.keyed, self._due, self._stride
+        if store is None:
+            self._loop(call, context, values, timestamps, key_of)
+        else:
+            next_time, watched, done = self.context.next_time, store.expires, 0
+            now = next_time()
+            while done < len(values):
+                if due and now >= due[0]:
+                    results.emit(self.output, stamped=timestamps is not None)
+                    self.tick(now)
+                end = done + stride.records
+                if done or end < len(values):
+                    some, stamps = values[done:end], None if timestamps is None else timestamps[done:end]
+                    self._loop(call, context, some, stamps, key_of)
+                else:
+                    self._loop(call, context, values, timestamps, key_of)
+                end = min(end, len(values))
+                before, now = now, next_time()
+                stride.took(end - done, now - before, FEW if watched or due else MANY)
+                done = end
+            store.current_key = NO_KEY
+        results.emit(self.output, stamped=timestamps is not None)
+        if due and now >= due[0]:
+            self.tick(now)
+
+    def _loop(
+        self,
+        call: Callable[[Any, Any], Iterable[Any] | None],
+        context: ProcessContext,
+        values: Values,
+        timestamps: Timestamps,
+        key_of: Callable[[Any], Any] | None,
+    ) -> None:
         results, store = self._results, self.context.keyed
         append, stamp = results.values.append, results.stamps.append
         stamps = repeat(MIN_TIMESTAMP, len(values)) if timestamps is None else timestamps
@@ -70,9 +109,6 @@ class ProcessOperator(Operator):
                     else:
                         append(result)
                         stamp(at)
-        if key_of is not None:
-            store.current_key = NO_KEY  # type: ignore[union-attr]
-        results.emit(self.output, stamped=timestamps is not None)
 
 
 class TimerOperator(ProcessOperator):
@@ -84,6 +120,8 @@ class TimerOperator(ProcessOperator):
         assert context.keyed is not None
         assert context.timers is not None
         self._store, self._timers = context.keyed, context.timers
+        if not context.batch:
+            self._due = context.timers.processing_times
         self._on_timer = getattr(self._function.target, "on_timer", _no_timer)
         self._timer_context = OnTimerContext(self, self._results)
 
@@ -114,6 +152,7 @@ class TimerOperator(ProcessOperator):
 
     def _fire(self, timestamp: int, key: Any, domain: TimeDomain, at: int) -> None:
         context, results = self._timer_context, self._results
+        self.context.next_time()
         self._store.current_key = key
         context.at = timestamp
         context.domain = domain

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Output, Timestamps, Values
 from funken.operators.context import OperatorContext
+from funken.operators.strides import MANY, Stride
 from funken.operators.window_base import WindowOperator
 from funken.operators.window_contents import Pane
 from funken.state.layers import Layers, PaneTable
@@ -49,6 +50,8 @@ class AlignedWindows(WindowOperator):
         self._table = PaneTable(self._panes)
         self._open_from: int = MIN_TIMESTAMP + 1
         self._next_due: int | None = None
+        #: how many records the clock is not asked for, in processing time
+        self._stride = Stride()
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
@@ -70,8 +73,7 @@ class AlignedWindows(WindowOperator):
         if not values:
             return
         if not self._event_time:
-            now = self.context.processing_time()
-            self._file(now - (now - self._offset) % self._slice, values)
+            self._file_by_clock(values)
             return
         if timestamps is None:
             raise no_timestamp(self.spec.assigner)
@@ -86,6 +88,23 @@ class AlignedWindows(WindowOperator):
             self._file(start, values)
         else:
             self._file_cut(values, timestamps)
+
+    def _file_by_clock(self, values: Values) -> None:
+        """Add records to the windows of the moment, a stride at a time; windows that end meanwhile fire in between."""
+        next_time, done = self.context.next_time, 0
+        now = next_time()
+        while done < len(values):
+            self._tick_if_due(now)
+            some = values[done : done + self._stride.records]
+            self._file(now - (now - self._offset) % self._slice, some)
+            done += len(some)
+            before, now = now, next_time()
+            self._stride.took(len(some), now - before, MANY)
+        self._tick_if_due(now)
+
+    def _tick_if_due(self, now: int) -> None:
+        if self._next_due is not None and self._next_due < now and not self.context.batch:
+            self.tick(now)
 
     def _in_time(self, values: Values, timestamps: list[int]) -> tuple[Values, list[int]]:
         """Sort out the records before the first open window: they are late, or in a gap between windows."""

@@ -10,7 +10,7 @@ then the record that caused it is added; a timer asks the trigger first and clea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Output, Timestamps, Values
 from funken.operators.context import OperatorContext
+from funken.operators.strides import FEW, MANY, Stride
 from funken.operators.window_adopted import adopt, expect
 from funken.operators.window_base import WindowOperator
 from funken.operators.window_surroundings import AssignerSurroundings, TriggerSurroundings
@@ -45,6 +46,7 @@ class GeneralWindows(WindowOperator):
         self._evictor = spec.evictor
         self._event_time = spec.assigner.is_event_time()
         self._lateness = spec.allowed_lateness_ms if self._event_time else 0
+        self._stride = Stride()
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
@@ -55,6 +57,7 @@ class GeneralWindows(WindowOperator):
         """Find the state, open the user's functions."""
         assert self.context.timers is not None
         self._timers = self.context.timers
+        self._due: Sequence[int] = () if self.context.batch else self._timers.processing_times
         self._trigger_context = TriggerSurroundings(self, self._timers)
         self._assigner_context = AssignerSurroundings(self.context)
         self._descriptor = _EVICTABLE if self._evictor else self.contents.descriptor
@@ -74,7 +77,23 @@ class GeneralWindows(WindowOperator):
     # ---- records
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Handle a block, record by record."""
+        """Handle a block, record by record; fire in between what is due."""
+        due, stride, next_time, done = self._due, self._stride, self.context.next_time, 0
+        now = next_time()
+        while done < len(values):
+            if due and now > due[0]:  # as in next_tick()
+                self.tick(now)
+            end = done + stride.records
+            self._take(values[done:end], None if timestamps is None else timestamps[done:end])
+            end = min(end, len(values))
+            before, now = now, next_time()
+            stride.took(end - done, now - before, FEW if due else MANY)
+            done = end
+        self._end_firing()
+        if due and now > due[0]:
+            self.tick(now)
+
+    def _take(self, values: Values, timestamps: Timestamps) -> None:
         late: tuple[Values, list[int]] = ([], [])
         store, key_of, assign, context = self.store, self._key, self._assigner.assign_windows, self._assigner_context
         add = self._add_merging if isinstance(self._assigner, MergingWindowAssigner) else self._add
@@ -89,7 +108,6 @@ class GeneralWindows(WindowOperator):
             if not entered and horizon is not None and at <= horizon:
                 late[0].append(value)
                 late[1].append(at)
-        self._end_firing()
         self.late(*late)
 
     def _add(self, key: Any, window: Any, value: Any, at: int) -> bool:

@@ -163,6 +163,7 @@ class Chain:
             if index not in self._inputs_closed:
                 self.end_input(index)
         for operator in self._order:
+            self._tick(operator, operator.context.processing_time())
             if operator is not self.head:
                 operator.end_input(0)
             operator.finish()
@@ -188,9 +189,13 @@ class Chain:
     def tick(self, now: int) -> None:
         """Tell the operators whose time has come."""
         for operator in self._order:
-            at = operator.next_tick()
-            if at is not None and at <= now:
-                operator.tick(now)
+            self._tick(operator, now)
+
+    @staticmethod
+    def _tick(operator: Operator, now: int) -> None:
+        at = operator.next_tick()
+        if at is not None and at <= now:
+            operator.tick(now)
 
     def flush(self) -> None:
         """Send what the edges hold back."""

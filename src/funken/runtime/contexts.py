@@ -10,6 +10,7 @@ from typing import Any
 
 from funken.metrics.registry import MetricGroup
 from funken.operators.context import OperatorContext
+from funken.operators.strides import TaskTime
 from funken.plan.nodes import Node
 from funken.plan.physical import Vertex
 from funken.runtime.backends import TaskBackends
@@ -18,20 +19,22 @@ from funken.runtime.settings import TaskSettings
 from funken.runtime.wire import encode_collected
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_groups_of
+from funken.timing.clock import Clock
 from funken.timing.timers import InternalTimerService
 
 
 class Contexts:
-    """Makes the contexts of one task; ``now`` is the task's time (ms), ``wake`` gets its loop to look at it again."""
+    """Makes the contexts of one task; ``wake`` gets its loop to look at it again."""
 
     def __init__(
-        self, task: TaskId, settings: TaskSettings, backends: TaskBackends, now: Callable[[], int],
+        self, task: TaskId, settings: TaskSettings, backends: TaskBackends, clock: Clock, time: TaskTime,
         report: Callable[[Report], None], wake: Callable[[], None] | None,
     ) -> None:  # fmt: skip
         self._task = task
         self._settings = settings
         self._backends = backends
-        self._now = now
+        self._clock = clock
+        self._time = time
         self._report = report
         self._wake = wake
         #: the metrics that functions of the user count, by operator
@@ -46,7 +49,7 @@ class Contexts:
             subtask=subtask,
             parallelism=width,
             max_parallelism=limit,
-            processing_time=self._now,
+            processing_time=self._clock.now,
             attempt=self._settings.attempt,
             batch=self._settings.batch,
             pausing=self._settings.pausing,
@@ -57,10 +60,11 @@ class Contexts:
             report=lambda kind, payload: self._pass_on(node, kind, payload),
             wake=self._wake,
         )
+        context.next_time = self._time.read
         if node.keyed:
-            groups = key_groups_of(subtask, limit, width)
-            context.keyed = KeyedStateStore(limit, groups, self._now, self._backends.make(context, groups))
-            context.timers = InternalTimerService(self._now, limit, groups, context.checkpointing)
+            groups, time = key_groups_of(subtask, limit, width), self._time
+            context.keyed = KeyedStateStore(limit, groups, lambda: time.latest, self._backends.make(context, groups))
+            context.timers = InternalTimerService(self._clock.now, limit, groups, context.checkpointing)
         return context
 
     def _pass_on(self, node: Node, kind: str, payload: Any) -> None:

@@ -6,7 +6,8 @@ when records have waited long enough; and carries ``outbox`` (target task of the
 Nothing here blocks, reads a socket or starts a thread, so the same task runs in Spark and under simulated time.
 
 Long blocks of slow records are cut into pieces (``_piece``), so that no call takes much longer than 20 ms because of
-the number of records: orders, ticks and flushes get their turn.
+the number of records: orders, ticks and flushes get their turn. A piece begins small, since nobody knows how slow the
+records are, and doubles while they are fast.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from funken.ids import MAX_WATERMARK
 from funken.metrics.latency import bucket_of
 from funken.operators.base import Timestamps, Values, records_of
 from funken.operators.source import SourceOperator
+from funken.operators.strides import TaskTime
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.backends import TaskBackends
 from funken.runtime.barriers import Barriers, Work
@@ -50,6 +52,7 @@ from funken.runtime.wire import Header, Kind, content, decode_records, header
 from funken.timing.clock import Clock
 
 _PIECE_SECONDS = 0.02
+_FIRST_PIECE = 16
 _BEGIN_MILLIS = 100
 
 
@@ -68,17 +71,18 @@ class Task:
         self._clock = clock
         self._report = report
         self._now = clock.now()
+        self._time = TaskTime(clock)
         self._born = Born()
         #: what keeps queues short
         self.flow = Flow(plan, task, settings, clock)
         self._edges = plan.edges
         self._work: deque[Work] = deque()
-        self._piece = settings.block_records
+        self._piece = min(_FIRST_PIECE, settings.block_records)
         self._relayed_ends = 0
         self._told_finished = False
         self._may_read = not settings.together
         self._backends = TaskBackends(settings.state, task.subtask)
-        self._contexts = Contexts(task, settings, self._backends, lambda: self._now, report, wake)
+        self._contexts = Contexts(task, settings, self._backends, clock, self._time, report, wake)
         hosting = Hosting(plan, task, settings, self.outbox, self._born)
         self.hosted = hosting.build(self._contexts.make)
         self._live_sources = [hosted for hosted in self.hosted.values() if hosted.source is not None]
@@ -195,9 +199,11 @@ class Task:
     def step(self) -> None:
         """Handle one piece of what was received."""
         hosted, head, values, timestamps = self._work.popleft()
+        self._time.read()
         assert hosted.gate is not None
         gate, channel = hosted.gate, (head.edge, head.upstream)
         with self._guard():
+            self._tick_if_due(hosted)
             match head.kind:
                 case Kind.DATA:
                     self._born.at = head.born
@@ -216,6 +222,14 @@ class Task:
                     gate.end(channel, bool(head.number))
             self._barriers.slice(worked=True)
         self._check_finished()
+
+    def _tick_if_due(self, hosted: Hosted) -> None:
+        """Tick the operators of a vertex whose time has come by now, before they are given something else."""
+        at = hosted.chain.next_tick()
+        if at is not None and hosted.vertex.id not in self._barriers.still and not self._over(hosted):
+            now = self._clock.now()
+            if at <= now:
+                hosted.chain.tick(now)
 
     def _measure(self, hosted: Hosted, records: int, begin: float) -> None:
         seconds = self._clock.monotonic() - begin
@@ -245,6 +259,7 @@ class Task:
         for hosted in list(self._live_sources):
             assert hosted.source is not None
             begin = self._clock.monotonic()
+            self._time.read()
             self._born.at = self._clock.wall()
             with self._guard():
                 had_ended = isinstance(hosted.chain, EndedChain)
@@ -254,6 +269,7 @@ class Task:
                 if found == 0:
                     self._measure_source(hosted, begin)
                 if found is None:
+                    self._tick_if_due(hosted)
                     self._live_sources.remove(hosted)
                     if hosted.source.pauses:
                         hosted.chain.pause()
@@ -291,7 +307,7 @@ class Task:
 
     def advance(self) -> int | None:
         """Read the clock and tick whoever is due; return when the next tick is (ms), ``None``: never."""
-        self._now = now = self._clock.now()
+        self._now = now = self._time.read()
         due: int | None = None
         with self._guard():
             self._backends.watch(now)

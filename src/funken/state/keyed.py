@@ -129,6 +129,11 @@ class KeyedStateStore:
         handle = self._handle(descriptor, namespaced=namespace is not None)
         handle.table.pop(self.current_key if namespace is None else (self.current_key, namespace), None)
 
+    @property
+    def expires(self) -> bool:
+        """Whether some state has a lifetime: then somebody has to see to it that time goes on."""
+        return any(declared.ttl is not None for declared in self._states.values())
+
     def drop(self) -> None:
         """Remove the state of every key, but for what operators keep in tables of their own."""
         for declared in self._states.values():

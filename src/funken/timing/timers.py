@@ -10,7 +10,7 @@ be taken in slices (``hold``): what has changed is noted with what became of it,
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from operator import itemgetter
@@ -66,7 +66,7 @@ class TimerQueue:
 
     def _sweep(self) -> None:
         self._slots = {timestamp: slots for timestamp, slots in self._slots.items() if slots}
-        self._heap = list(self._slots)
+        self._heap[:] = self._slots
         heapify(self._heap)
         self._deleted = 0
 
@@ -91,6 +91,11 @@ class TimerQueue:
         if not slots:
             heappop(heap)
             del self._slots[timestamp]
+
+    @property
+    def timestamps(self) -> Sequence[int]:
+        """The timestamps that have timers, or had: a heap, always the same object."""
+        return self._heap
 
     def next(self) -> int | None:
         """Return the earliest timestamp that has a timer."""
@@ -226,6 +231,14 @@ class InternalTimerService:
     def advance_processing_time(self, now: int, fire: Fire) -> None:
         """Fire the processing-time timers that are due at ``now``."""
         self._processing.fire_until(now, fire)
+
+    @property
+    def processing_times(self) -> Sequence[int]:
+        """The timestamps of the processing-time timers, the earliest first; always the same object, for hot loops.
+
+        One whose timers were deleted may still be there.
+        """
+        return self._processing.timestamps
 
     def next_processing_time(self) -> int | None:
         """Return when the next processing-time timer is due."""
