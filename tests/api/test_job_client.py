@@ -269,7 +269,7 @@ def test_a_path_that_vanishes_later_is_tried_again(tmp_path, caplog):
     while client.restarts < 3:
         assert time.monotonic() < limit
         assert not client.get_job_execution_result().done(), client.get_job_execution_result().exception()
-        REACHED.wait(0.001)
+        threading.Event().wait(0.001)
     path.write_text("one\n")
 
     client.get_job_execution_result().result(BOUND)
@@ -316,3 +316,45 @@ def test_restarts_can_be_suppressed(tmp_path, at_record):
     with pytest.raises(OperatorFailed, match="SuppressRestarts: no rights"):
         client.get_job_execution_result().result(BOUND)
     assert client.restarts == 0
+
+
+def test_a_job_that_never_begins_leaves_the_checkpoints_of_one_that_runs_alone(tmp_path):
+    def program():
+        env = environment(
+            {
+                "execution.checkpointing.interval": "10 ms",
+                "execution.checkpointing.dir": str(tmp_path),
+                "execution.job-id": "orders",
+            }
+        )
+        numbers = env.from_source(
+            DataGeneratorSource(lambda i: i, None, 1000), WatermarkStrategy.no_watermarks(), "numbers"
+        )
+        numbers.key_by(lambda n: n % 2).sum().for_each(lambda n: None)
+        return env
+
+    @contextmanager
+    def refused(client):
+        raise KeyboardInterrupt  # as "funken explain" does once it knows the plan
+        yield
+
+    def newest():
+        return max((int(path.parent.name[4:]) for path in tmp_path.glob("orders/chk-*/_metadata")), default=0)
+
+    def wait_for(checkpoint):
+        limit = time.monotonic() + BOUND
+        while newest() < checkpoint:
+            assert time.monotonic() < limit
+            assert not client.get_job_execution_result().done(), client.get_job_execution_result().exception()
+            threading.Event().wait(0.001)
+
+    client = program().execute_async()
+    wait_for(2)
+
+    with watch_jobs(refused), pytest.raises(KeyboardInterrupt):
+        program().execute()
+
+    wait_for(newest() + 2)
+    assert client.restarts == 0
+    client.cancel().result(BOUND)
+    assert newest() > 2, "an id and no retention that says otherwise"

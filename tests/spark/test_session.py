@@ -1,14 +1,26 @@
-"""What is read from a session: who repeats tasks, and where the driver listens."""
+"""What is read from a session: who repeats tasks, where the driver listens, and whether it has ended; no JVM runs here."""
 
 import os
 import subprocess
 import sys
+import tempfile
 from types import SimpleNamespace
 
 import pytest
 
+from funken.config import Configuration
+from funken.errors import (
+    JobExecutionError,
+    OperatorFailed,
+    SessionLost,
+    SessionStopped,
+    SparkNotStarted,
+    TooFewTaskSlots,
+)
+from funken.spark import jvm
+from funken.spark import session as sessions
 from funken.spark.control import ControlServer
-from funken.spark.session import control_host, repeats_tasks, settings_of
+from funken.spark.session import control_host, living, losing, repeats_tasks, session_for, settings_of
 
 
 def session(master, **settings):
@@ -84,3 +96,126 @@ def test_a_setting_that_is_refused_leaves_the_others_as_they_were():
         pass
 
     assert conf == {"spark.sql.adaptive.enabled": "true"}
+
+
+# ---- a session that has ended
+
+
+class Context:
+    """What Funken asks of a context; ``stopped`` may be what the JVM raises."""
+
+    def __init__(self, stopped):
+        self.stopped = stopped
+        self._jsc = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=self.is_stopped), _gateway_client=None)
+
+    def is_stopped(self):
+        if isinstance(self.stopped, Exception):
+            raise self.stopped
+        return self.stopped
+
+
+def session_with(stopped, own=False):
+    context = Context(stopped)
+    if own:
+        jvm._own[context] = []
+    return SimpleNamespace(sparkContext=context)
+
+
+DEAD = [True, ConnectionRefusedError(111, "Connection refused"), jvm.GONE[0]("no answer")]
+
+
+def test_a_session_that_lives_is_used():
+    session = session_with(stopped=False)
+
+    assert living(session) is session
+    assert living(None) is None
+
+
+@pytest.mark.parametrize("stopped", DEAD)
+def test_an_own_session_that_has_ended_is_replaced(stopped):
+    session = session_with(stopped, own=True)
+
+    assert living(session) is None
+    assert session.sparkContext._jsc is None
+
+
+@pytest.mark.parametrize("stopped", DEAD)
+def test_a_session_of_the_user_that_has_ended_is_an_error(stopped):
+    with pytest.raises(SessionStopped, match="has ended: it was stopped, or its JVM was killed .* Build a new one"):
+        living(session_with(stopped))
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError("111"), KeyError("o12"), JobExecutionError("it ended early")])
+def test_whatever_is_raised_when_a_session_has_ended_says_so(error):
+    with (
+        pytest.raises(
+            SessionLost, match="ended under the job. .*What failed first: .*(111|o12|it ended early)"
+        ) as raised,
+        losing(session_with(stopped=True, own=True)),
+    ):
+        raise error
+    assert raised.value.__cause__ is error
+
+    with pytest.raises(SessionStopped, match="Funken starts no other"), losing(session_with(stopped=True)):
+        raise error
+    with pytest.raises(SessionStopped), losing(session_with(stopped=True, own=True), replaceable=False):
+        raise error
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError("a sink"), OperatorFailed("boom")])
+def test_what_is_raised_while_the_session_lives_stays_what_it_is(error):
+    with pytest.raises(type(error)) as raised, losing(session_with(stopped=False)):
+        raise error
+    assert raised.value is error
+
+
+def test_an_error_that_says_what_to_do_stays_what_it_is():
+    with pytest.raises(TooFewTaskSlots), losing(session_with(stopped=True)):
+        raise TooFewTaskSlots("2")
+
+
+def test_a_spark_that_does_not_start_is_an_error_of_the_environment(monkeypatch):
+    def start(*arguments):
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(sessions, "ensure_java", lambda: None)
+    monkeypatch.setattr(sessions, "existing", lambda: None)
+    monkeypatch.setattr(jvm, "start", start)
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.setenv(name, "python3")
+
+    with pytest.raises(SparkNotStarted, match=r"Spark \(master local\[64\]\) did not start: ConnectionRefusedError"):
+        session_for(Configuration(), None, 2)
+
+
+def test_a_start_that_fails_leaves_no_folder(monkeypatch, tmp_path):
+    class Builder:
+        def config(self, key, value):
+            return self
+
+        def getOrCreate(self):
+            assert len(list(tmp_path.iterdir())) == 1
+            raise RuntimeError("JAVA_GATEWAY_EXITED")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(jvm, "_LONGEST_FOLDER", 1000)
+    monkeypatch.setattr(jvm, "_own", {})
+    monkeypatch.setattr(jvm.SparkContext, "_gateway", None)
+
+    with pytest.raises(RuntimeError, match="JAVA_GATEWAY_EXITED"):
+        jvm.start(Builder(), {}, "")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_of_a_jvm_is_private_and_its_path_short_enough_for_sockets(monkeypatch, tmp_path):
+    long = tmp_path / ("x" * 70)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+
+    folder = jvm._make_folder()
+
+    assert len(folder) <= 64
+    assert os.stat(folder).st_mode & 0o077 == 0
+    assert list(long.iterdir()) == []
+    os.rmdir(folder)

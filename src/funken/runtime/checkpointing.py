@@ -76,11 +76,15 @@ _TIDY_SECONDS = 600.0
 
 
 class JobCheckpoints:
-    """The checkpoints of one job. ``at_once`` stores in the calling thread (one process, virtual time)."""
+    """The checkpoints of one job. ``at_once`` stores in the calling thread (one process, virtual time).
+
+    With ``later`` whoever begins the job calls ``claim``; until then another driver that runs it is left alone.
+    """
 
     def __init__(
-        self, plan: PhysicalPlan, settings: CheckpointSettings, job_id: str, clock: Clock, *, at_once: bool = False
-    ) -> None:
+        self, plan: PhysicalPlan, settings: CheckpointSettings, job_id: str, clock: Clock, *, at_once: bool = False,
+        later: bool = False,
+    ) -> None:  # fmt: skip
         self._plan = plan
         self._settings = settings
         self._clock = clock
@@ -94,11 +98,9 @@ class JobCheckpoints:
         )
         self._by_id: dict[str, OperatorId] = {name: number for number, name in plan.stable_ids.items()}
         self._catalog = Catalog(self._storage)
-        self._catalog.scan()  # before the claim: a driver that cannot go on from there does not end another's job
-        self._catalog.claim()
-        self._catalog.scan()  # and after it: what the other stored until then counts
-        machine = CheckpointMachine(settings.policy, sorted(self._catalog.complete), self._catalog.next_id)
-        self._coordinator = Coordinator(machine, self._catalog, JobFacts(job_id, plan.name, self._targets), self)
+        self._facts = JobFacts(job_id, plan.name, self._targets)
+        self._coordinator = self._new_coordinator()
+        self._claimed = False
         self._worker = None if at_once else Background("funken-checkpoints")
         self._master: JobMaster | None = None
         self._settled = threading.Event()
@@ -113,6 +115,24 @@ class JobCheckpoints:
         self._pausing = False
         self._restored_from: CheckpointId | None = None
         self._fault = Fault(0)  # of the last commit that failed
+        if not later:
+            self.claim()
+
+    def _new_coordinator(self) -> Coordinator:
+        completed, next_id = sorted(self._catalog.complete), self._catalog.next_id
+        return Coordinator(
+            CheckpointMachine(self._settings.policy, completed, next_id), self._catalog, self._facts, self
+        )
+
+    def claim(self) -> None:
+        """Take the job's checkpoints over from whoever ran it before, once; a job that does not begin takes none."""
+        if self._claimed:
+            return
+        self._catalog.scan()  # before the claim: a driver that cannot go on from there does not end another's job
+        self._catalog.claim()
+        self._catalog.scan()  # and after it: what the other stored until then counts
+        self._coordinator = self._new_coordinator()
+        self._claimed = True
 
     @staticmethod
     def wanted(configuration: Configuration) -> bool:
@@ -135,7 +155,7 @@ class JobCheckpoints:
                     "with it. Set %s.",
                     plan.name, job_id, config.CHECKPOINT_DIR.key,
                 )  # fmt: skip
-        made = JobCheckpoints(plan, settings, job_id, SystemClock())
+        made = JobCheckpoints(plan, settings, job_id, SystemClock(), later=True)
         made._folder = folder
         return made
 
@@ -234,9 +254,12 @@ class JobCheckpoints:
         """The job is over for good."""
         with self._asking:
             self._ended = True
-        self._runs = True  # who still waits is told that it is over
-        self.tell(Stopped(outcome))
-        self.tick()
+        if not self._claimed:  # the job has not begun: what is there is another's
+            self._drop_requests()
+        else:
+            self._runs = True  # who still waits is told that it is over
+            self.tell(Stopped(outcome))
+            self.tick()
         if self._worker is not None and not self._worker.close(_TIDY_SECONDS):
             logger.warning(
                 "job %r is over, but the checkpoint storage at %s did not answer within %.0f s: what was to be stored or "
@@ -245,8 +268,12 @@ class JobCheckpoints:
             )  # fmt: skip
         if self._folder is not None:
             self._folder.cleanup()
-        elif outcome in self._settings.policy.kept_after and not self._pausing:
+        elif self._claimed and outcome in self._settings.policy.kept_after and not self._pausing:
             self._tell_what_stays(outcome)
+
+    def _drop_requests(self) -> None:
+        while self._asked:
+            self.answer(self._asked.popleft().request, None, "the job has ended before it began")
 
     def _tell_what_stays(self, outcome: Outcome) -> None:
         """Log from where the job can go on."""

@@ -57,6 +57,7 @@ class Job:
             self.master = JobMaster(self.plan)
             self.master.collectors = collectors
         if self.checkpoints is not None:
+            self.checkpoints.claim()
             restoration = self.checkpoints.restoration()
             self.settings = replace(self.settings, checkpoints=self.checkpoints.plan_for(restoration))
             self.checkpoints.attach(self.master, attempt, restoration)
