@@ -17,6 +17,7 @@
         SourceNotReadable       a path or address that cannot be read
         SinkNotWritable
         TaskLost                a worker process ended without a word
+        TransferCorrupted       what arrived from another task is not what it sent
       JobCancelled              the result of a job that was cancelled was asked for
       StateError                state was used where, or as, it may not be
         StateNotKeyed           keyed state without a key
@@ -138,6 +139,10 @@ class SinkNotWritable(JobExecutionError):
 
 class TaskLost(JobExecutionError):
     """A worker process ended without saying why."""
+
+
+class TransferCorrupted(JobExecutionError):
+    """Bytes that arrived from another process of the job are not what was sent."""
 
 
 class JobCancelled(FunkenError):
