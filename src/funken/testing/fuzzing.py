@@ -1,8 +1,8 @@
 """Bytes that were damaged: blocks, messages, manifests and state, each read as a job reads it.
 
-A *subject* has samples, which are files by name, and reads them. A case damages a file of a sample: what is read then is one of the
-values that are right, or an error of Funken's own. Case number n of a seed is the same each time. Found is what raises anything
-else, gives another value, takes longer than ``SECONDS``, or wants more memory than there is (``scripts/fuzz.py`` limits it).
+A *subject* has samples, which are files by name, and reads them. A case damages a file of a sample: what is read then is right
+for one of them, or an error of Funken's own. Case number n of a seed is the same each time. Found is what raises anything else,
+gives another value, takes longer than ``SECONDS``, or wants more memory than there is (``scripts/fuzz.py`` limits it).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import random
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -33,11 +32,13 @@ from funken.runtime.wire import Kind, content, decode_records, encode_records, h
 from funken.state.descriptors import MapStateDescriptor, ValueStateDescriptor
 from funken.state.keyed import KeyedStateStore
 from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases
+from funken.timing.clock import SystemClock
 
 SECONDS = 2.0
 """How long reading may take."""
 
 Files = dict[str, bytes]
+_now = SystemClock().monotonic
 _GROUPS = 8
 _EXTREMES = (0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**64 - 1)
 
@@ -90,9 +91,9 @@ class Fuzzer:
         files[name] = (subject.damage or damaged)(files[name], other[chance.choice(sorted(other))], chance)
         if len(files) > 1 and chance.random() < 0.1:
             del files[name]
-        begin = time.perf_counter()
+        begin = _now()
         outcome, fact = self._outcome(subject, files)
-        took = time.perf_counter() - begin
+        took = _now() - begin
         self.slowest = max(self.slowest, took)
         if took > SECONDS:
             outcome, fact = "slow", f"took {took:.1f} s"
