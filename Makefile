@@ -24,7 +24,7 @@ WORKERS = $$(($$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') + 1))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-fast test-simulation test-spark check docs bench bench-against bench-compare bench-micro nexmark chaos simulate mutate run clean
+.PHONY: help setup fmt lint types test test-fast test-simulation test-spark check docs bench bench-against bench-compare bench-micro nexmark chaos simulate mutate fuzz run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -131,6 +131,11 @@ simulate: setup ## run SEEDS jobs under random schedules and faults, from FIRST_
 
 mutate: setup ## plant faults, one at a time, and see whether the tests or the simulation notice: ONLY=gate SEEDS=500
 	@$(BIN)/python scripts/mutate.py $(ONLY) $(if $(filter command,$(origin SEEDS)),--seeds $(SEEDS))
+
+COUNT ?= 100000
+SEED ?= 0
+fuzz: setup ## read COUNT damaged blocks, messages, manifests and state files, from SEED
+	@$(BIN)/python scripts/fuzz.py --count $(COUNT) --seed $(SEED)
 
 run: setup ## a demo job
 	@$(BIN)/funken demo

@@ -21,6 +21,7 @@
         TaskLost                a worker process ended without a word, or is silent
         MessageTooLarge         a report or an order has more bytes than the control connection carries
         SessionLost             the Spark session ended under the job
+        TransferCorrupted       what arrived from another task is not what it sent
       SuppressRestarts          raised by user code: the job fails for good, whatever the restart strategy says
       JobCancelled              the result of a job that was cancelled was asked for
       StateError                state was used where, or as, it may not be
@@ -212,6 +213,10 @@ class SuppressRestarts(FunkenError):
     ...
     funken.errors.OperatorFailed: operator 'parse' (subtask 0) failed at the record 'v1,hello': SuppressRestarts: the input...
     """
+
+
+class TransferCorrupted(JobExecutionError):
+    """Bytes that arrived from another process of the job are not what was sent."""
 
 
 class JobCancelled(FunkenError):

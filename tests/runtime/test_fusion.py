@@ -95,8 +95,7 @@ def feed(env, blocks, fused=True):
     try:
         for number, (values, stamped) in enumerate(blocks):
             stamps = [value * 10 for value in values] if stamped else None
-            head = pack(Kind.DATA, edge.id, 0, 0, number, 0, 0.0)
-            task.receive(head + encode_records(values, stamps, "test", 0))
+            task.receive(pack(Kind.DATA, edge.id, 0, 0, number, 0, 0.0, encode_records(values, stamps, "test", 0)))
             while task.work:
                 task.step()
         task.flush()

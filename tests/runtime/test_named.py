@@ -140,7 +140,7 @@ Stated.restored = 0
 
 
 def arrived(values):
-    return decode_records(pack(Kind.DATA, 0, 0, 0, 0, 0, 0.0) + encode_records(values, None, "op", 0))[0]
+    return decode_records(pack(Kind.DATA, 0, 0, 0, 0, 0, 0.0, encode_records(values, None, "op", 0)))[0]
 
 
 def seen(value):
@@ -173,7 +173,7 @@ def test_what_arrives_is_what_pickle_brings(data):
     values = (few * FEWEST)[: FEWEST + data.draw(st.integers(-1, 4))]
     stamps = data.draw(st.none() | st.just(list(range(len(values)))))
 
-    block = pack(Kind.DATA, 0, 0, 0, 0, 0, 0.0) + encode_records(values, stamps, "op", 0)
+    block = pack(Kind.DATA, 0, 0, 0, 0, 0, 0.0, encode_records(values, stamps, "op", 0))
     found, found_stamps = decode_records(block)
 
     assert list(map(seen, found)) == list(map(seen, pickle.loads(pickle.dumps(values, 5))))

@@ -34,7 +34,7 @@ class Bench:
     def block(self, kind, payload=b"", number=0):
         (edge,) = (edge for edge in self.plan.edges if not edge.local)
         self.sequence += 1
-        self.task.receive(pack(kind, edge.id, 0, 0, self.sequence, number, 0.0) + payload)
+        self.task.receive(pack(kind, edge.id, 0, 0, self.sequence, number, 0.0, payload))
 
     def data(self, values):
         self.block(Kind.DATA, encode_records(values, None, "test", 0))

@@ -191,7 +191,7 @@ class Bench:
             task.open()
 
     def block(self, kind, upstream, payload=b"", number=0, target=0):
-        self.tasks[target].receive(pack(kind, self.edge.id, upstream, target, 0, number, 0.0) + payload)
+        self.tasks[target].receive(pack(kind, self.edge.id, upstream, target, 0, number, 0.0, payload))
 
     def data(self, upstream, values, target=0):
         self.block(Kind.DATA, upstream, encode_records(values, [v * 10 for v in values], "test", 0), target=target)
@@ -392,7 +392,7 @@ def test_a_cut_that_waited_for_the_end_of_a_firm_channel_is_handed_in_before_the
     task.open()
 
     def receive(label, kind, number=0, payload=b""):
-        task.receive(pack(kind, edges[label].id, 0, 0, 0, number, 0.0) + payload)
+        task.receive(pack(kind, edges[label].id, 0, 0, 0, number, 0.0, payload))
 
     receive("REBALANCE", Kind.BARRIER, 1, OVERTAKES)
     for label in ("REBALANCE", "BROADCAST"):

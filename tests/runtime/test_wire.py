@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from funken.errors import RecordNotPicklable
+from funken.errors import RecordNotPicklable, TransferCorrupted
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.runtime import sealed
 from funken.runtime.wire import Kind, decode_records, encode_collected, encode_records, header, pack, shown
 
 NUMBERS = st.integers(MIN_TIMESTAMP, MAX_WATERMARK)
@@ -19,7 +20,7 @@ NUMBERS = st.integers(MIN_TIMESTAMP, MAX_WATERMARK)
     NUMBERS, st.floats(0, 1e10),
 )  # fmt: skip
 def test_a_header_survives(kind, edge, upstream, target, sequence, number, born):
-    head = header(pack(kind, edge, upstream, target, sequence, number, born) + b"whatever follows")
+    head = header(pack(kind, edge, upstream, target, sequence, number, born, b"whatever follows"))
 
     assert head == (kind, edge, upstream, target, sequence % (1 << 32), number, born)
 
@@ -34,9 +35,30 @@ RECORDS = st.recursive(
 @given(st.lists(RECORDS, max_size=10), st.data())
 def test_records_and_timestamps_survive(values, data):
     stamps = data.draw(st.none() | st.lists(NUMBERS, min_size=len(values), max_size=len(values)))
-    block = pack(Kind.DATA, 1, 2, 3, 4, 0, 0.5) + encode_records(values, stamps, "op", 0)
+    block = pack(Kind.DATA, 1, 2, 3, 4, 0, 0.5, encode_records(values, stamps, "op", 0))
 
     assert decode_records(block) == (values, stamps)
+
+
+@given(st.lists(RECORDS, max_size=5), st.sampled_from(Kind), st.data())
+def test_a_block_that_is_not_what_was_sent_is_refused(values, kind, data):
+    block = bytearray(pack(kind, 1, 2, 3, 4, 0, 0.5, encode_records(values, None, "op", 0)))
+    at = data.draw(st.integers(0, len(block) - 1))
+    changed = bytes(block[:at]) + bytes([block[at] ^ data.draw(st.integers(1, 255))]) + bytes(block[at + 1 :])
+    for broken in (changed, bytes(block[:at]), bytes(block) + b"!"):
+        with pytest.raises(TransferCorrupted, match=f"a block of {len(broken)} bytes .* is not what was sent"):
+            header(broken)
+
+
+@given(RECORDS, st.data())
+def test_a_message_that_is_not_what_was_sent_is_refused(message, data):
+    sent = sealed.dumps(message)
+    assert sealed.loads(sent) == message
+    at = data.draw(st.integers(0, len(sent) - 1))
+    changed = sent[:at] + bytes([sent[at] ^ data.draw(st.integers(1, 255))]) + sent[at + 1 :]
+    for broken in (changed, sent[:at], sent + b"!"):
+        with pytest.raises(TransferCorrupted, match=f"a message of {len(broken)} bytes .* is not what was sent"):
+            sealed.loads(broken)
 
 
 def test_instances_of_a_local_class_survive():
@@ -44,7 +66,7 @@ def test_instances_of_a_local_class_survive():
         def __init__(self, value):
             self.value = value
 
-    block = pack(Kind.DATA, 0, 0, 0, 0, 0, 0.0) + encode_records([Local(3)], None, "op", 0)
+    block = pack(Kind.DATA, 0, 0, 0, 0, 0, 0.0, encode_records([Local(3)], None, "op", 0))
 
     (found,), _ = decode_records(block)
     assert type(found) is Local

@@ -145,7 +145,7 @@ def test_a_write_that_never_succeeds_ends_with_the_reason(backend, monkeypatch, 
             free[0] = 5 * MIB
 
     monkeypatch.setattr(module.time, "sleep", sleep)
-    monkeypatch.setattr(module.time, "monotonic", lambda: 100.0 * len(slept))
+    monkeypatch.setattr(module, "_monotonic", lambda: 100.0 * len(slept))
     says = {"space": r"5\.0 MiB are free", "errors": "failed to compact files", "time": "has taken no write for 300 s"}
 
     with pytest.raises(StateError, match=says[what]):

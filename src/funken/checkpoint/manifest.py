@@ -100,10 +100,14 @@ class Manifest:
     def to_bytes(self) -> bytes:
         """Return the content of the manifest's file."""
         files = any(handle.files for operator in self.operators for handle in operator.subtasks)
-        version = 2 if files else 1
-        body = _text(self._to_json() | {"version": version})
-        head = _text({"format": FORMAT, "version": version, "sha256": _digest(body)})
-        return f'{head[:-1]},"body":{body}}}\n'.encode()
+        return Manifest.seal(self._to_json() | {"version": 2 if files else 1})
+
+    @staticmethod
+    def seal(body: dict[str, Any]) -> bytes:
+        """Return a manifest's file with this body, whatever it says: version and checksum are in front of it."""
+        text = _text(body)
+        head = _text({"format": FORMAT, "version": body.get("version", VERSION), "sha256": _digest(text)})
+        return f'{head[:-1]},"body":{text}}}\n'.encode()
 
     def _to_json(self) -> dict[str, Any]:
         return {

@@ -98,9 +98,9 @@ class EdgeWriter:
             self._limit = min(self._max_records, self._limit * 2)
 
     def _send_data(self, target: int, payload: bytes, born: float) -> None:
-        head = pack(Kind.DATA, self.edge.id, self._subtask, target, self._sequence[target], 0, born)
+        block = pack(Kind.DATA, self.edge.id, self._subtask, target, self._sequence[target], 0, born, payload)
         self._sequence[target] += 1
-        self._send(target, head + payload)
+        self._send(target, block)
 
     def flush(self) -> None:
         """Send every record that waits."""
@@ -125,9 +125,9 @@ class EdgeWriter:
 
     def _send_control(self, kind: Kind, number: int, content: bytes) -> None:
         for target in range(self.targets):
-            head = pack(kind, self.edge.id, self._subtask, target, self._sequence[target], number, 0.0)
+            block = pack(kind, self.edge.id, self._subtask, target, self._sequence[target], number, 0.0, content)
             self._sequence[target] += 1
-            self._send(target, head + content)
+            self._send(target, block)
 
 
 class HashWriter(EdgeWriter):

