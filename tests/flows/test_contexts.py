@@ -78,7 +78,7 @@ def test_operators_of_the_same_name_have_metrics_of_their_own(env):
     first = numbers.map(Counted(1)).name("counted").uid("first")
     first.map(Counted(100)).name("counted").set_parallelism(2).print().set_parallelism(2)
     client = env.execute_async()
-    client.get_job_execution_result().result(timeout=60)
+    client.get_job_execution_result().result(timeout=180)
 
     found = [
         (uid, user.operator, user.subtask, user.values)

@@ -93,7 +93,7 @@ def test_s40_windows_that_merge_have_no_state_of_their_own(general):
 
 @both
 def test_s44_reduce_gives_one_value_per_firing_and_leaves_a_single_record_untouched(general):
-    record, h = object(), harness(TEN, SUM, general=general)
+    record, h = ["a record"], harness(TEN, SUM, general=general)
     h.feed(record, 1)
     h.end_input()
     assert h.output == [record]
