@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import cloudpickle
@@ -197,6 +198,7 @@ class Attempt:
             reports.append(last)
 
     def close(self) -> None:
-        """Close what lives."""
+        """Close all tasks; what they raise then does not matter."""
         for task in self.tasks.values():
-            task.close()
+            with suppress(Exception):
+                task.close()

@@ -82,6 +82,7 @@ class Driver:
         self.job_id = job_id
         self.checkpoints: SimulatedCheckpoints | None = None
         self.attempts = 0
+        self._begun: list[Attempt] = []
         self._zombies: list[Attempt] = []
         self._attempt: Attempt | None = None
         self._saving: list[Future[str]] = []
@@ -159,6 +160,7 @@ class Driver:
         world.check_committed()
         job.master.check()
         self._attempt = attempt = Attempt(job, self._blob, world.clock, self.world.storage.at(self.job_id))
+        self._begun.append(attempt)
         job.master.send = attempt.order
         for task in world.chance.sample(list(attempt.tasks.values()), len(attempt.tasks)):
             if task.id in attempt.dead:
@@ -228,6 +230,11 @@ class Driver:
                         ask()
                     found += left_over(operator.context.operator_state)
         return found
+
+    def close(self) -> None:
+        """Close what any attempt has opened, now that nobody works any more."""
+        for attempt in self._begun:
+            attempt.close()
 
     def _stop(self, outcome: Outcome) -> None:
         self.world.savepoints = self.world.savepoints if outcome is Outcome.FAILED else 0

@@ -77,6 +77,7 @@ class Simulation:
         self._driver_crashes = self.conditions.driver_crashes
         self._second_drivers = self.conditions.second_drivers
         self._driver: Driver | None = None
+        self._drivers: list[Driver] = []
         self._replaced: list[tuple[Driver, int]] = []
         self._newest = 0
         self._over = False
@@ -108,6 +109,8 @@ class Simulation:
             self.outcomes.violation = f"{type(error).__name__}: {error}"
             self.error = error
         finally:
+            for driver in self._drivers:
+                driver.close()
             LEDGERS.pop(self.name, None)
         self.outcomes.trace = self._trace.hexdigest()
         return self.outcomes
@@ -125,6 +128,7 @@ class Simulation:
                     self._widths.clear()
                 self._operator = itertools.count()
                 self._driver = Driver(self, job_id, path, 0 if self.damaged else self._newest)
+                self._drivers.append(self._driver)
                 path = self._driver.run()
                 self._held = self._driver.held()
             except (DriverDied, Replaced, StorageFailed, NotNow) as reason:
