@@ -234,7 +234,7 @@ class Client:
         self.over.append(self.plan.name)
         return CompletableFuture.of(None)
 
-    def cancel(self):
+    def _suspend(self):
         return CompletableFuture.of(None) if self.ends else CompletableFuture(Future())
 
 
