@@ -24,7 +24,7 @@ WORKERS = $$(($$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') + 1))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-fast test-simulation test-spark check docs bench bench-against bench-compare bench-micro nexmark chaos simulate mutate fuzz run clean
+.PHONY: help setup fmt lint types test test-fast test-simulation test-spark check docs bench bench-against bench-compare bench-micro nexmark chaos soak simulate mutate fuzz run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -123,6 +123,13 @@ nexmark: setup ## the Nexmark queries, checked with DuckDB, then measured: QUERY
 CHAOS ?=
 chaos: setup ## attack a job on Spark in every way, and compare what it wrote with what it should have: CHAOS='--rounds 2 --only worker'
 	@$(BIN)/python -W ignore benchmarks/chaos $(CHAOS)
+
+SOAK_SECONDS ?= 3600
+SOAK_RATE ?=
+SOAK_LOAD ?=
+soak: setup ## a job for an hour, and whether memory, threads and files stay as they are: SOAK_SECONDS=600 SOAK_RATE=20000 or SOAK_LOAD=0.5
+	@$(BIN)/python -W ignore benchmarks/soak.py --seconds $(SOAK_SECONDS) $(if $(SOAK_RATE),--rate $(SOAK_RATE)) \
+	  $(if $(SOAK_LOAD),--load $(SOAK_LOAD)) $(if $(RESULTS),--results '$(RESULTS)')
 
 SEEDS ?= 10000
 FIRST_SEED ?= 0

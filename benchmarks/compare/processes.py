@@ -14,7 +14,7 @@ from pathlib import Path
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def _processes(leader: int) -> Iterator[tuple[int, float]]:
+def members(leader: int) -> Iterator[tuple[int, float]]:
     """Give the living processes of a session, with the seconds of CPU that each has used."""
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -31,7 +31,7 @@ def end_session(leader: int) -> None:
     if not Path("/proc").exists():
         os.kill(leader, signal.SIGKILL)
     for _ in range(20):
-        left = [pid for pid, _ in _processes(leader)]
+        left = [pid for pid, _ in members(leader)]
         for pid in left:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -61,7 +61,7 @@ class Others:
 
     def sample(self) -> None:
         """Take note of what was used so far; what a process uses after the last sample before its end counts as others'."""
-        self._used.update(_processes(self._leader))
+        self._used.update(members(self._leader))
         self._end = self._machine()
 
     def share(self) -> float:

@@ -28,6 +28,7 @@ Reports may be late, wrong, duplicated or about the records of other sources, an
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -149,8 +150,8 @@ class Pacing:
         self._sources = sources
         self._dense = _DENSE_PIECE + _DENSE_REPORTS * every
         self._now = self._last_read = self._resume = 0.0
-        self._times: list[float] = []
-        self._counts: list[int] = []
+        self._times = array("d")
+        self._counts = array("q")
         self._progress: dict[Hashable, _Progress] = {}
         self._patience = self._changed = 0.0
         self._most, self._few = 0, False
@@ -200,8 +201,8 @@ class Pacing:
     def _look(self, now: float) -> None:
         """Drop all that is known if the clock was set back: it says nothing about what comes."""
         if now < self._now:
-            self._times.clear()
-            self._counts.clear()
+            del self._times[:]
+            del self._counts[:]
             self._progress.clear()
             self._last_read = self._resume = self._changed = now
         self._now = now
