@@ -129,6 +129,10 @@ class RecordNotPicklable(JobExecutionError):
     """A record cannot be sent to another task."""
 
 
+class RecordNotCopied(FunkenError):
+    """A record cannot be copied for the operators that are chained to the one that emitted it."""
+
+
 class SourceNotReadable(JobExecutionError):
     """A source's path or address cannot be read."""
 
