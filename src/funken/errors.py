@@ -171,6 +171,10 @@ class RecordNotCopied(FunkenError):
     """A record cannot be copied for the operators that are chained to the one that emitted it."""
 
 
+class RecordNotCopied(FunkenError):
+    """A record cannot be copied for the operators that are chained to the one that emitted it."""
+
+
 class SourceNotReadable(JobExecutionError):
     """A source's path or address cannot be read."""
 

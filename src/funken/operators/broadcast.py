@@ -26,6 +26,7 @@ from funken.operators.process_context import (
 )
 from funken.state.backend import Table
 from funken.state.descriptors import MapStateDescriptor
+from funken.state.isolation import SHARED
 from funken.state.maps import MapState
 
 
@@ -100,6 +101,8 @@ class BroadcastStates:
         self._operator = operator.context.operator
         table = cast(Table, operator.context.operator_state)
         self._states = {d.name: MapState(d, table, _always(f"broadcast/{d.name}")) for d in descriptors}
+        for state in self._states.values():  # read for every record of the main side, which only reads
+            state.plain = SHARED
 
     def writable(self, descriptor: MapStateDescriptor) -> MapState:
         """Return a state for the broadcast side."""

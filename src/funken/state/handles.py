@@ -20,6 +20,7 @@ from funken.state.descriptors import (
     StateKind,
     ValueStateDescriptor,
 )
+from funken.state.isolation import PLAIN, isolated, kept
 
 
 class _NoNamespace:
@@ -39,10 +40,11 @@ class State:
     """What all handles have: a descriptor, a table, the current slot, and ``clear``.
 
     ``namespace`` matters to handles made by ``KeyedStateStore.namespaced`` only. Operators that cannot afford a call
-    per record may use ``table`` themselves, under the rules of ``backend.py``.
+    per record may use ``table`` themselves, under the rules of ``backend.py``. Objects of the types in ``plain`` are stored as
+    they are, others are copied if they can be changed (``isolation.py``).
     """
 
-    __slots__ = ("descriptor", "namespace", "slot", "table")
+    __slots__ = ("descriptor", "namespace", "plain", "slot", "table")
 
     kind: ClassVar[StateKind]
 
@@ -51,6 +53,29 @@ class State:
         self.table = table
         self.slot = slot
         self.namespace: Any = NO_NAMESPACE
+        self.plain: frozenset[type] = PLAIN
+
+    def _kept(self, value: Any) -> Any:
+        """Return what is stored for a value: a copy, if it can be changed; then what is read is copied from now on."""
+        if type(value) is tuple:
+            for part in value:
+                if type(part) not in PLAIN:
+                    break
+            else:
+                return value
+        stored = kept(value, self.descriptor.name)
+        if stored is not value:
+            self.__class__ = isolated(type(self))
+        return stored
+
+    def _all_kept(self, values: Iterable[Any]) -> list[Any]:
+        """Return what is stored for several values, as a new list."""
+        stored = list(values)
+        return stored if self.plain.issuperset(map(type, stored)) else [self._kept(value) for value in stored]
+
+    def _read(self, value: Any) -> Any:
+        """Return what is shown of a value that may be changed."""
+        return value if type(value) in self.plain else kept(value, self.descriptor.name)
 
     def clear(self) -> None:
         """Remove what is stored for the current key."""
@@ -104,10 +129,12 @@ class ValueState(State):
 
     def update(self, value: Any) -> None:
         """Set the value; ``None`` unsets it."""
-        if value is None:
+        if type(value) in self.plain:
+            self.table[self.slot()] = value
+        elif value is None:
             self.clear()
         else:
-            self.table[self.slot()] = value
+            self.table[self.slot()] = self._kept(value)
 
     def _fresh_default(self) -> Any:
         return copy.deepcopy(self._default)
@@ -141,6 +168,8 @@ class ListState(State):
 
     def add(self, value: Any) -> None:
         """Append an element."""
+        if type(value) not in self.plain:
+            value = self._kept(value)
         table, slot = self.table, self.slot()
         stored = table.get(slot)
         if stored is None:
@@ -151,11 +180,11 @@ class ListState(State):
 
     def add_all(self, values: Iterable[Any]) -> None:
         """Append several elements."""
-        self._store([*self.table.get(self.slot(), ()), *values])
+        self._store([*self.table.get(self.slot(), ()), *self._all_kept(values)])
 
     def update(self, values: Iterable[Any]) -> None:
         """Replace the elements."""
-        self._store(list(values))
+        self._store(self._all_kept(values))
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.get())
@@ -192,10 +221,12 @@ class ReducingState(State):
 
     def get(self) -> Any:
         """Return the reduced value, or ``None`` if nothing was added."""
-        return self.table.get(self.slot())
+        return self._read(self.table.get(self.slot()))
 
     def add(self, value: Any) -> None:
         """Reduce a value into the state; the first one is taken as it is."""
+        if type(value) not in self.plain:
+            value = self._kept(value)
         table, slot = self.table, self.slot()
         stored = table.get(slot)
         table[slot] = value if stored is None else self._reduce(stored, value)
@@ -235,10 +266,12 @@ class AggregatingState(State):
     def get(self) -> Any:
         """Return the result of the accumulator, or ``None`` if nothing was added."""
         stored = self.table.get(self.slot())
-        return None if stored is None else self._function.get_result(stored)
+        return None if stored is None else self._read(self._function.get_result(stored))
 
     def add(self, value: Any) -> None:
         """Add a value to the accumulator."""
+        if type(value) not in self.plain:
+            value = self._kept(value)
         table, slot = self.table, self.slot()
         stored = table.get(slot)
         if stored is None:

@@ -25,6 +25,7 @@ from funken.errors import StateError, StateNotKeyed
 from funken.state.backend import NOTHING, HashMapBackend, KeptInFiles, Slot, StateBackend, Table, Tracked, slots_of
 from funken.state.descriptors import StateDescriptor, StateKind
 from funken.state.handles import AggregatingState, ListState, ReducingState, State, ValueState
+from funken.state.isolation import SHARED, isolated, may_change
 from funken.state.keygroups import check_max_parallelism, owned_groups
 from funken.state.layers import OwnTable, Row
 from funken.state.maps import MapState
@@ -75,10 +76,12 @@ class _Declared:
     tables: dict[bool, Table] = field(default_factory=dict)
     handles: dict[bool, State] = field(default_factory=dict)
     own: OwnTable | None = None
+    #: whether what is stored may be changed by who reads it
+    changeable: bool = False
 
 
 class KeyedStateStore:
-    """The keyed state of one operator subtask.
+    """The keyed state of one operator subtask. Without ``copies`` it shares with its users objects that can be changed.
 
     >>> from funken.state.descriptors import ValueStateDescriptor
     >>> store = KeyedStateStore(128, range(128), clock=lambda: 0)
@@ -90,7 +93,16 @@ class KeyedStateStore:
     0
     """
 
-    __slots__ = ("_backend", "_clock", "_owned_group", "_states", "current_key", "key_groups", "max_parallelism")
+    __slots__ = (
+        "_backend",
+        "_clock",
+        "_copies",
+        "_owned_group",
+        "_states",
+        "current_key",
+        "key_groups",
+        "max_parallelism",
+    )
 
     def __init__(
         self,
@@ -98,11 +110,13 @@ class KeyedStateStore:
         key_groups: range,
         clock: Callable[[], int],
         backend: StateBackend | None = None,
+        copies: bool = True,
     ) -> None:
         self.max_parallelism = max_parallelism
         self.key_groups = key_groups
         self.current_key: Any = NO_KEY
         self._clock = clock
+        self._copies = copies
         self._backend: StateBackend = backend or HashMapBackend()
         self._states: dict[str, _Declared] = {}
         self._owned_group = owned_groups(max_parallelism, key_groups)
@@ -177,11 +191,15 @@ class KeyedStateStore:
         make = kinds[descriptor.kind]
         if descriptor.type_info is not None:
             make = typed_handle(make)
+        if self._copies and (declared.changeable or isinstance(self._backend, KeptInFiles)):
+            make = isolated(make)
         handle: State
         if namespaced:
             handle = make(descriptor, table, lambda: (self.current_key, handle.namespace), *arguments)
         else:
             handle = make(descriptor, table, lambda: self.current_key, *arguments)
+        if not self._copies:
+            handle.plain = SHARED
         return handle
 
     def _table(self, name: str, declared: _Declared, namespaced: bool) -> Table:
@@ -315,6 +333,11 @@ class KeyedStateStore:
         if declared.own is not None:
             declared.own.load(rows)
             return
+        rows = list(rows)
+        if self._copies and not declared.changeable and may_change(declared.kind, (row[2] for row in rows)):
+            declared.changeable = True
+            for handle in declared.handles.values():
+                handle.__class__ = isolated(type(handle))
         for key, namespace, stored in rows:
             kept = _copy(declared, stored, now)
             if kept is NOTHING:

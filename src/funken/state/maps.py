@@ -113,6 +113,8 @@ class MapState(State):
 
     def put(self, key: Any, value: Any) -> None:
         """Set the value of a key of the map."""
+        if type(value) not in self.plain:
+            value = self._kept(value)
         table, slot = self.table, self.slot()
         stored = table.get(slot)
         if self._iterators:

@@ -169,10 +169,12 @@ class TtlValueState(ValueState):
 
     def update(self, value: Any) -> None:
         """Set the value and renew its lifetime; ``None`` unsets it."""
-        if value is None:
+        if type(value) in self.plain:
+            self._life.write(self.slot(), value)
+        elif value is None:
             self.clear()
         else:
-            self._life.write(self.slot(), value)
+            self._life.write(self.slot(), self._kept(value))
 
 
 class TtlReducingState(ReducingState):
@@ -188,10 +190,12 @@ class TtlReducingState(ReducingState):
 
     def get(self) -> Any:
         """Return the reduced value, or ``None``."""
-        return self._life.read(self.slot())
+        return self._read(self._life.read(self.slot()))
 
     def add(self, value: Any) -> None:
         """Reduce a value into the state and renew its lifetime."""
+        if type(value) not in self.plain:
+            value = self._kept(value)
         slot = self.slot()
         stored = self._life.read(slot)
         self._life.write(slot, value if stored is None else self._reduce(stored, value))
@@ -214,10 +218,12 @@ class TtlAggregatingState(AggregatingState):
     def get(self) -> Any:
         """Return the result of the accumulator, or ``None``."""
         stored = self._life.read(self.slot())
-        return None if stored is None else self._function.get_result(stored)
+        return None if stored is None else self._read(self._function.get_result(stored))
 
     def add(self, value: Any) -> None:
         """Add a value to the accumulator and renew its lifetime."""
+        if type(value) not in self.plain:
+            value = self._kept(value)
         slot = self.slot()
         stored = self._life.read(slot)
         if stored is None:
