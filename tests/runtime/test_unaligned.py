@@ -302,7 +302,8 @@ def test_after_a_restore_the_watermark_does_not_go_back(storage):
     bench = Bench(storage)
     for upstream in (0, 1):
         bench.block(Kind.WATERMARK, upstream, number=50)
-        bench.work()
+    bench.work()
+    for upstream in (0, 1):
         bench.barrier(upstream)
     bench.work()
 
