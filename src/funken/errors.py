@@ -22,6 +22,7 @@
         MessageTooLarge         a report or an order has more bytes than the control connection carries
         SessionLost             the Spark session ended under the job
         TransferCorrupted       what arrived from another task is not what it sent
+      RecordNotCopied           a record cannot be copied for a second consumer in the same process
       SuppressRestarts          raised by user code: the job fails for good, whatever the restart strategy says
       JobCancelled              the result of a job that was cancelled was asked for
       StateError                state was used where, or as, it may not be
@@ -165,10 +166,6 @@ class RecordNotPicklable(JobExecutionError):
     """A record cannot be sent to another task."""
 
     fault = Fault(0)
-
-
-class RecordNotCopied(FunkenError):
-    """A record cannot be copied for the operators that are chained to the one that emitted it."""
 
 
 class RecordNotCopied(FunkenError):

@@ -25,8 +25,9 @@ from funken.checkpoint.restore import Target, plan_restore
 from funken.checkpoint.storage import mounted
 from funken.errors import CheckpointIncompatible, OperatorFailed
 from funken.ids import MAX_WATERMARK
+from funken.plan.nodes import Broadcast, Forward, Rescale
 from funken.plan.serialization import portable
-from funken.runtime.inflight import OVERTAKES
+from funken.runtime.inflight import OVERTAKES, may_overtake
 from funken.runtime.inputs import Gate
 from funken.runtime.messages import CheckpointAborted, Savepoint, TaskId, TriggerCheckpoint
 from funken.runtime.settings import TaskSettings
@@ -295,6 +296,29 @@ def test_watermarks_in_flight_keep_their_place(storage):
     again.work()
 
     assert again.sent() == [(3, 30), "watermark 40", (7, 70)]
+
+
+def test_after_a_restore_the_watermark_does_not_go_back(storage):
+    bench = Bench(storage)
+    for upstream in (0, 1):
+        bench.block(Kind.WATERMARK, upstream, number=50)
+    bench.work()
+    for upstream in (0, 1):
+        bench.barrier(upstream)
+    bench.work()
+
+    again = Bench(storage, restores_of(bench.handles(), 1)[0].items())
+    for watermark in (40, 60):
+        for upstream in (0, 1):
+            again.block(Kind.WATERMARK, upstream, number=watermark)
+    again.work()
+
+    assert again.sent() == ["watermark 60"]
+
+
+@pytest.mark.parametrize("partitioning", [Broadcast(), Forward(), Rescale()])
+def test_where_a_record_s_place_is_more_than_its_key_nothing_is_overtaken(partitioning):
+    assert not may_overtake(partitioning)
 
 
 def test_an_alignment_in_time_has_nothing_in_flight(storage):

@@ -6,8 +6,11 @@ from itertools import islice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from funken.state.backend import NOTHING, TrackedTable
+from funken.state.backend import NOTHING, HashMapBackend, TrackedTable
+from funken.state.descriptors import ValueStateDescriptor
+from funken.state.keyed import KeyedStateStore
 from funken.state.layers import LayeredTable
+from funken.state.saving import Saving
 
 SLOTS = st.sampled_from("abcd")
 CHANGES = st.one_of(
@@ -116,3 +119,22 @@ def test_a_snapshot_of_an_operator_s_own_table_is_of_the_moment_it_began(steps):
                 snapshots.some(key)
     snapshots.finish()
     assert {key: table.get(key) for key in "abcd" if table.get(key) is not None} == model
+
+
+def test_an_object_that_is_changed_in_place_is_saved_as_it_was():
+    store = KeyedStateStore(128, range(128), clock=lambda: 0, backend=HashMapBackend(tracked=True))
+    state = store.state(ValueStateDescriptor("list"))
+    store.current_key = "a"
+    state.update([1])
+    saving = Saving()
+    rest = store.hold(saving, complete=False)
+
+    changed = state.value()
+    changed.append(2)
+    state.update(changed)
+    for _ in rest:
+        pass
+
+    (tables,) = copied(saving.groups).values()
+    assert tables == {"list": [("a", None, [1])]}
+    assert state.value() == [1, 2]

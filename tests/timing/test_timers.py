@@ -1,7 +1,7 @@
 import logging
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from funken.errors import StateError
@@ -264,11 +264,12 @@ Change = st.tuples(
     st.sampled_from(["add", "add", "delete", "advance", "save"]),
     st.sampled_from(["event", "processing"]),
     st.sampled_from("ab"),
-    st.integers(0, 30),
+    st.integers(0, 3),
 )
 
 
-@given(st.lists(Change, max_size=60))
+@settings(max_examples=150)
+@given(st.lists(Change, min_size=5, max_size=60))
 def test_snapshots_of_changes_add_up_to_what_there_is(steps):
     timers, saved = Timers(tracked=True), set()
     for step, domain, key, at in [*steps, ("save", "", "", 0)]:
