@@ -15,8 +15,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from funken import Configuration
+from funken.checkpoint.databases import load, write_files
+from funken.checkpoint.memory import MemoryStorage
+from funken.checkpoint.restore import GroupSource
 from funken.errors import InvalidConfiguration, StateError
 from funken.ids import DEFAULT_MAX_PARALLELISM
+from funken.operators.base import Output
+from funken.operators.calls import Call
+from funken.operators.context import OperatorContext
+from funken.operators.rolling import RollingReduce
 from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_groups_of
@@ -237,3 +244,50 @@ def test_options_are_checked(monkeypatch, tmp_path):
         StateSettings.of(Configuration({"state.backend.type": "rocksdb"}))
     assert StateSettings.of(Configuration({"state.backend.type": "rocksdb"}), batch=True).backend == "hashmap"
     assert DEFAULT_MAX_PARALLELISM <= 2**16, "a key group is two bytes of a row"
+
+
+class Counting:
+    """A running reduce whose aggregates are in a database of its own."""
+
+    def __init__(self, databases, source=None):
+        self.output = []
+        self.backend = RocksDBBackend(databases, 8, range(8))
+        self.context = OperatorContext("reduce", 0, 1, 8, processing_time=lambda: 0)
+        self.context.keyed = KeyedStateStore(8, range(8), lambda: 0, self.backend)
+        self.logic = RollingReduce(Call(lambda pair: pair[0]), Call(lambda a, b: (a[0], a[1] + b[1]))).build()
+        output = Output()
+        output.emit = lambda values, timestamps: self.output.extend(values)
+        self.logic.setup(self.context, output)
+        if source is not None:
+            load(self.backend, MemoryStorage(), [source])
+        self.logic.open()
+
+    def files(self):
+        """Cut the state, and write it."""
+        for ask in self.context.before_snapshot:
+            ask()
+        _, cut = self.context.keyed.snapshot_files()
+        written = write_files(cut, MemoryStorage(), {}, "table", "own", 2**20)
+        return GroupSource((), range(8), tuple(written.items()), whole=True)
+
+
+def test_a_running_reduce_goes_on_from_its_database(databases):
+    before = Counting(databases)
+    before.logic.process([("a", 1), ("b", 1), ("a", 1)], None)
+
+    after = Counting(databases, before.files())
+    after.logic.process([("a", 1), ("c", 1)], None)
+
+    assert after.output == [("a", 3), ("c", 1)]
+    for each in (before, after):
+        each.backend.close()
+
+
+def test_a_database_that_is_open_is_not_restored(databases):
+    before, after = Counting(databases), Counting(databases)
+    before.logic.process([("a", 1)], None)
+
+    with pytest.raises(AssertionError, match="used its state before it was restored"):
+        load(after.backend, MemoryStorage(), [before.files()])
+    for each in (before, after):
+        each.backend.close()

@@ -172,6 +172,7 @@ def _content(storage: Storage, blob: Blob) -> Iterator[bytes]:
 def load(backend: RocksDBBackend, storage: Storage, sources: Sequence[FileSource]) -> None:
     """Give a new backend what it is to start from; it must not have been used yet."""
     sources = [source for source in sources if source.files]
+    assert not (sources and backend.opened), "an operator has used its state before it was restored: not in open()"
     if len(sources) == 1 and sources[0].whole:
         read_files(storage, sources[0].files, backend.place())
         _ = backend.database

@@ -74,7 +74,6 @@ class RollingReduceLogic(Operator):
         if context.keyed is None:
             return
         if isinstance(context.keyed.backend, KeptInFiles):
-            self._in_files = context.keyed.state(_AGGREGATE).table
             context.before_snapshot.append(self._keep)
         else:
             context.keyed.adopt(_AGGREGATE.name, StateKind.VALUE, self._layers)
@@ -96,7 +95,10 @@ class RollingReduceLogic(Operator):
             self._layers.new = {}
 
     def open(self) -> None:
-        """Open the user's function."""
+        """Find what is in files, which must not be opened before they are restored; open the user's function."""
+        keyed = self.context.keyed
+        if keyed is not None and isinstance(keyed.backend, KeptInFiles):
+            self._in_files = keyed.state(_AGGREGATE).table
         self._function.open(self.context)
         if self.context.restored and (self._in_files is not None or can_change([*self._layers.whole().values()])):
             self._fixed[0] = None

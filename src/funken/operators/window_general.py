@@ -108,7 +108,9 @@ class GeneralWindows(WindowOperator):
             if not entered and horizon is not None and at <= horizon:
                 late[0].append(value)
                 late[1].append(at)
-        self.late(*late)
+        if late[0]:  # behind the results of the records before them
+            self._end_firing()
+            self.late(*late)
 
     def _add(self, key: Any, window: Any, value: Any, at: int) -> bool:
         """Add a record to a window; return whether the window still takes any."""

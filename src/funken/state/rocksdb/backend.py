@@ -133,6 +133,11 @@ class RocksDBBackend:
         self._cuts = 0
         self._linked: LinkedFiles | None = None
 
+    @property
+    def opened(self) -> bool:
+        """Whether the database is open: no files can be put in its place any more."""
+        return self._database is not None
+
     def place(self) -> str:
         """Return the folder that the database is opened in, to put the files of an earlier one there before."""
         self._path = self._path or self._shared.place()
