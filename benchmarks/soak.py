@@ -25,6 +25,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import statistics
 import subprocess
 import sys
@@ -384,6 +385,7 @@ def main() -> None:
     args = parser.parse_args()
     if not Path("/proc/self/fd").exists():
         raise SystemExit("soak.py reads /proc, which only Linux has.")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # the job is to be stopped, too
     with tempfile.TemporaryDirectory(prefix="funken-soak-", ignore_cleanup_errors=True) as temporary:
         rate, most = args.rate, 0.0
         if not rate:

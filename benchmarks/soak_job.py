@@ -1,4 +1,4 @@
-"""The job of ``soak.py``, in a process of its own: it runs until its folder has a file ``stop``, and writes a status a second.
+"""The job of ``soak.py``, in a process of its own: it runs until its folder has a file ``stop``, or ``soak.py`` is gone.
 
 An endless generator, index by index, with ``PER_MS`` records in a millisecond of event time. Behind the first exchange every
 order gets ``ORDER_RECORDS`` records and is then forgotten, by its time to live; behind the second, every user has a timer
@@ -11,8 +11,8 @@ usage: soak_job.py '{"folder": ..., "rate": ..., "parallelism": ..., "gc_every":
 from __future__ import annotations
 
 import json
+import os
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -193,8 +193,8 @@ def main() -> None:
     folder = Path(wanted["folder"])
     client = start(folder, wanted["rate"], wanted["parallelism"])
     checkpoints, heap = Checkpoints(client), Heap(wanted["gc_every"])
-    stopped, taken = threading.Event(), 0
-    while not (folder / "stop").exists():
+    parent = os.getppid()
+    while not (folder / "stop").exists() and os.getppid() == parent:
         if client.get_job_execution_result().done():
             client.get_job_execution_result().result()
         tasks = client.metrics()
@@ -214,12 +214,10 @@ def main() -> None:
             "checkpoints": checkpoints.complete,
             "durations": checkpoints.take(),
             "heap": heap.sample(),
-            "number": taken,
         }
-        taken += 1
         with (folder / "status.jsonl").open("a") as lines:
             print(json.dumps(status), file=lines)
-        stopped.wait(STATUS_SECONDS)
+        time.sleep(STATUS_SECONDS)
     client.cancel().result(60)
 
 

@@ -118,12 +118,12 @@ def test_a_clock_that_is_set_back_holds_nobody_up() -> None:
             pacing.throttle("task", (now - 3600) / 100 + 3600, now - 3601, now)
     assert pacing.pause(3602.0)
     assert not pacing.pause(2.0)
-    assert pacing.room(2.0, MOST) == MOST
-    pacing.read(2.0, MOST)
-    pacing.read(2.5, MOST)
-    pacing.throttle("task", 2.25, 0.125, 2.5)
-    assert pacing.pause(2.5) == 125
-    assert not pacing.pause(2.625)
+    assert pacing.room(2.0, MOST) == 100  # as at the beginning
+    pacing.read(2.0, 100)
+    pacing.read(4.0, MOST)
+    pacing.throttle("task", 3.75, 0.125, 4.0)
+    assert pacing.pause(4.0) == 125
+    assert not pacing.pause(4.125)
 
 
 def test_reports_without_sense_are_ignored() -> None:

@@ -19,7 +19,7 @@ Reports may be late, wrong, duplicated or about the records of other sources, an
   that, and ``room`` is never 0.
 * **Recovery.** ``RECOVERY`` after the last report there is neither pause nor window. A pause is at most ``_LONGEST_PAUSE`` long,
   and the next one begins only after the source has read again. A window is dropped ``_FORGOTTEN`` after the last report that
-  found records of this source in flight; other reports do not count. A clock that is set back drops everything.
+  found records of this source in flight; other reports do not count. A clock that is set back lets it begin anew.
 * **A window does not shrink by its own effect.** The rate it is made of is measured only while records of this source are in
   flight, so waiting does not lower it. It falls at most e-fold in ``_FALL``, and what it gained while there were no reports it
   keeps: lateness that comes and goes does not close it. One record, and more for its root, is always added.
@@ -57,6 +57,8 @@ _FEW_RECORDS, _VERY_LATE, _UNPROVEN = 8, 1.0, 4.0
 the window keeps at most so many times what is measured."""
 _FAIRNESS = 0.5
 """By how much more the window of a source grows that no report is about."""
+_YOUNG = 0.3
+"""What was measured over less may be far too much: the first piece of a block counts for all of it."""
 _MOST_RATE = 1e9
 """Records per second."""
 _QUANTUM, _LOOK_AGAIN = 0.01, 0.02
@@ -86,6 +88,8 @@ class _Progress:
     narrow: bool = False
     #: when the task saw the late records of the last report, but for a constant
     seen: float = 0.0
+    #: by what power of e the rate has grown in time without reports since more records came through
+    gained: float = 0.0
     #: how much less than its share of the reports is about this source: 1 if none is, 0 or less if it has its share
     underserved: float = 0.0
 
@@ -96,29 +100,30 @@ class _Progress:
         return self.records * kept + arrived - self.arrived, self.seconds * kept + seconds
 
     def reported(self, seen: float, now: float, dense: float) -> None:
-        """Let the rate keep what it gained without reports, and fall slowly with them, down to what is measured."""
+        """Let the rate fall slowly, down to what is measured, and note what time without reports it may have gained."""
         # Reports that had to wait until this task read them come all at once.
         gap = min(max(0.0, seen - self.seen), max(0.0, now - self.at), _FORGOTTEN)
-        change = max(0.0, gap - dense) / _GROWTH - min(gap, dense) / _FALL
-        self.rate = min(max(1.0, self.rate * exp(change)), _MOST_RATE)
+        self.rate = max(1.0, self.rate * exp(-min(gap, dense) / _FALL))
+        self.gained += max(0.0, gap - dense) / _GROWTH
 
-    def learn(self, arrived: int, in_flight_since: float, now: float, excess: float) -> None:
-        """Update the rate: more records have come through, and others are still in flight."""
-        came = arrived - self.arrived
-        self.records, self.seconds = self.measure(arrived, in_flight_since, now)
-        measured = max(1.0, self.records) / max(self.seconds, _COARSE)
-        if self.narrow:
-            proven = came > _FEW_RECORDS and excess <= _VERY_LATE
-            measured = max(measured, self.rate if proven else min(self.rate, measured * _UNPROVEN))
+    def learn(self, arrived: int, in_flight_since: float, now: float, excess: float, drained: bool = False) -> None:
+        """Update the rate: more records have come through; ``drained``: all, nobody knows since when."""
+        came, expected = arrived - self.arrived, self.records / max(self.seconds, _COARSE) * (now - self.since)
+        young = self.seconds < _YOUNG
+        records, seconds = self.measure(arrived, self.since if drained else in_flight_since, now)
+        measured = max(1.0, records) / max(seconds, _COARSE)
+        if drained and measured < self.rate:  # records that were not sent could not come through
+            measured = self.rate
+        else:
+            self.records, self.seconds = records, seconds
+        if self.narrow and not young:
+            # A task that stood still did not report either, but nothing came through.
+            kept = self.rate * exp(min(self.gained, 30.0)) if came >= expected / 2 else self.rate
+            if came <= _FEW_RECORDS or excess > _VERY_LATE:
+                kept = min(kept, measured * _UNPROVEN)
+            measured = max(measured, kept)
+        self.gained = 0.0
         self.rate = min(measured, _MOST_RATE)
-        self.arrived, self.since = arrived, now
-
-    def drained(self, arrived: int, now: float) -> None:
-        """All records have come through, nobody knows since when: that may raise the rate, not lower it."""
-        records, seconds = self.measure(arrived, self.since, now)
-        measured = min(records / max(seconds, _COARSE), _MOST_RATE)
-        if self.narrow and measured > self.rate:
-            self.rate, self.records, self.seconds = measured, records, seconds
         self.arrived, self.since = arrived, now
 
     def limit(self, now: float) -> float:
@@ -199,12 +204,13 @@ class Pacing:
             self._changed = now
 
     def _look(self, now: float) -> None:
-        """Drop all that is known if the clock was set back: it says nothing about what comes."""
+        """Begin anew if the clock was set back: what is known says nothing about what comes."""
         if now < self._now:
             del self._times[:]
             del self._counts[:]
             self._progress.clear()
             self._last_read = self._resume = self._changed = now
+            self._begins = self._windows
         self._now = now
 
     def _learn(self, task: Hashable, born: float, excess: float, now: float) -> None:
@@ -222,8 +228,9 @@ class Pacing:
         in_flight_since = self._times[min(bisect_right(self._counts, progress.arrived), len(self._times) - 1)]
         if arrived >= read:
             if arrived > progress.arrived:
-                progress.drained(arrived, now)
-                progress.at = now
+                if progress.narrow:
+                    progress.learn(arrived, in_flight_since, now, excess, drained=True)
+                progress.arrived, progress.since, progress.at = arrived, now, now
             return
         # the target, the least age, and the way of the report
         allowed = max(0.0, now - born - excess) + _SLACK
