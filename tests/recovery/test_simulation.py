@@ -138,7 +138,7 @@ def test_a_timer_that_is_not_restored_is_seen(monkeypatch):
         BlobReader, "group", lambda self, group: read(self, group).replace(b"processing", b"forgotten ")
     )
     conditions = CALM | {"program": "delays", "task_crashes": 4, "calm_after": 4000, "damages": 0}
-    violations = [Simulation(seed, **conditions).run().violation for seed in range(4)]
+    violations = [Simulation(seed, **conditions).run().violation for seed in range(8)]
 
     assert any(OVERDUE in found for found in violations)
 

@@ -239,7 +239,17 @@ class JobClient:
 
     @property
     def restarts(self) -> int:
-        """How many times the job was restarted after a failure."""
+        """How many times the job was restarted after a failure.
+
+        >>> from funken.runtime.local import LocalRunner
+        >>> from funken.testing import local
+        >>> words = local(["to", "be"])
+        >>> _ = words.for_each(len)
+        >>> client = JobClient(words.get_execution_environment().job("lengths"), LocalRunner())
+        >>> _ = client.run()
+        >>> client.restarts
+        0
+        """
         return self._restarts
 
     def cancel(self) -> CompletableFuture[None]:
