@@ -1,0 +1,22 @@
+"""Complex event processing: find sequences of events in a stream, with Flink's pattern API.
+
+>>> from funken.cep import Pattern, matches_of
+>>> pattern = Pattern.begin("small").where(lambda n: n < 10).next("large").where(lambda n: n > 500)
+>>> matches_of(pattern, [3, 40, 5, 700])
+[{'small': [5], 'large': [700]}]
+"""
+
+from funken.cep.conditions import ConditionContext, IterativeCondition, SimpleCondition
+from funken.cep.nfa import matches_of
+from funken.cep.pattern import Pattern, WithinType
+from funken.cep.skip import AfterMatchSkipStrategy
+
+__all__ = [
+    "AfterMatchSkipStrategy",
+    "ConditionContext",
+    "IterativeCondition",
+    "Pattern",
+    "SimpleCondition",
+    "WithinType",
+    "matches_of",
+]
