@@ -7,16 +7,23 @@
 """
 
 from funken.cep.conditions import ConditionContext, IterativeCondition, SimpleCondition
+from funken.cep.functions import PatternContext, PatternProcessFunction, TimedOutPartialMatchHandler
 from funken.cep.nfa import matches_of
 from funken.cep.pattern import Pattern, WithinType
 from funken.cep.skip import AfterMatchSkipStrategy
+from funken.cep.stream import CEP, PatternStream
 
 __all__ = [
+    "CEP",
     "AfterMatchSkipStrategy",
     "ConditionContext",
     "IterativeCondition",
     "Pattern",
+    "PatternContext",
+    "PatternProcessFunction",
+    "PatternStream",
     "SimpleCondition",
+    "TimedOutPartialMatchHandler",
     "WithinType",
     "matches_of",
 ]

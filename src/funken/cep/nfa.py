@@ -58,16 +58,12 @@ class NfaState:
 
 def _restored(shape: int, next_position: int, table: Packed, states: list[int], tails: list[int]) -> NfaState:
     nodes = unpack(table)
-    found = [nodes[index] for index in tails]
+    firsts: list[Event] = []
+    for node, (previous, _, _) in zip(nodes, table[2], strict=True):
+        firsts.append(node.event if previous < 0 else firsts[previous])
     count = len(states)
-    partials = tuple(Partial(s, tail, _first(tail)) for s, tail in zip(states, found[:count], strict=True))
-    return NfaState(shape, next_position, partials, tuple(found[count:]))
-
-
-def _first(node: Node) -> Event:
-    while node.previous is not None:
-        node = node.previous
-    return node.event
+    partials = tuple(Partial(s, nodes[at], firsts[at]) for s, at in zip(states, tails[:count], strict=True))
+    return NfaState(shape, next_position, partials, tuple(nodes[at] for at in tails[count:]))
 
 
 class Nfa:
