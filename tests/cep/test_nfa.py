@@ -84,3 +84,31 @@ def test_an_upper_bound_of_a_greedy_quantifier():
 def test_an_optional_head_of_a_repeated_group_terminates():
     pattern = Pattern.begin(Pattern.begin("a").where(lambda e: e == "a").optional()).one_or_more().next("b")
     assert matches_of(pattern.where(lambda e: e == "b"), "ab") == [{"a": ["a"], "b": ["b"]}, {"b": ["b"]}]
+
+
+@pytest.mark.parametrize("quantifier", [lambda p: p.one_or_more(), lambda p: p.times(1, 3), lambda p: p.times(3)])
+def test_a_not_behind_a_loop_is_in_force_in_all_its_states(quantifier):
+    pattern = quantifier(Pattern.begin("a").where(lambda e: e == "a").followed_by("b").where(lambda e: e == "b"))
+    pattern = pattern.not_followed_by("c").where(lambda e: e == "c").followed_by("d").where(lambda e: e == "d")
+    assert matches_of(pattern, "abxcbbd") == []
+    assert matches_of(pattern, "abxbbd")
+
+
+def test_the_duration_of_a_quantifier_bounds_the_wait_for_what_it_needs():
+    def found(pattern, *timestamps):
+        return [match["a"] for match in matches_of(pattern, timestamps, timestamps)]
+
+    first = Pattern.begin("s").where(lambda n: n == 0).next("a")
+    assert found(first.times(3, within=5), 0, 4, 8, 12) == [[4, 8, 12]]
+    assert found(first.times(3, within=5), 0, 4, 8, 13) == []
+    assert found(first.times(3, within=5), 0, 5, 8, 12) == []
+    assert found(first.times(1, 2, within=5), 0, 4, 50) == [[4], [4, 50]]
+
+
+def test_a_window_counts_from_the_event_before_where_a_loop_was_left():
+    pattern = Pattern.begin("a").where(lambda e: e == "a").one_or_more().consecutive().followed_by("b")
+    nfa = nfa_of(pattern.where(lambda e: e == "b").within(10, WithinType.PREVIOUS_AND_CURRENT))
+    state, _ = nfa.process(nfa.initial, "a", 1, 0)
+    assert nfa.deadline(state) is None
+    state, _ = nfa.process(state, "x", 50, 0)
+    assert nfa.advance(state, 50) == (nfa.initial, [], [({"a": ["a"]}, 11)])

@@ -9,6 +9,7 @@ Decisions where no document of Flink's is exact:
 * An event that is ignored before a repeated group's head decides that another round follows: the head has a copy
   without the way out, so no match is emitted twice.
 * ``not_followed_by`` behind a loop is in force from the loop's first event on, in every state of the loop.
+* The duration of a quantifier bounds the wait for its first event and for each one that it needs, not for optional ones.
 * A loop before a terminal ``not_followed_by``: every length that the loop may have is a match.
 """
 
@@ -214,13 +215,13 @@ class _Compiler:
         inner = _Place(part.inner, behind, (), place.untils)
         optional_inner = _Place(part.inner, behind, past, place.untils)
         target = self.loop(part, optional_inner) if part.loop else past[-1].target
-        # Flink bounds the time in every state of the quantifier but the last one.
-        copies = part.maximum or part.minimum
-        bounded = copies + 1 if part.loop else copies
-        for copy in range(copies, 1, -1):
-            window = part.inner_window if copy < bounded else 0
-            target = self.round(part, optional_inner if copy > part.minimum else inner, target, window, first=False)
-        window = (part.inner_window if bounded > 1 else 0) or part.gap
+        # An optional event is not bounded: the match without it would time out too.
+        for copy in range(part.maximum or part.minimum, 1, -1):
+            if copy > part.minimum:
+                target = self.round(part, optional_inner, target, 0, first=False)
+            else:
+                target = self.round(part, inner, target, part.inner_window, first=False)
+        window = part.inner_window or part.gap
         exits = place.exits + (ways_past(place.nots) if part.optional else ())
         return self.round(part, _Place(place.contiguity, place.nots, exits, place.untils), target, window, first=True)
 

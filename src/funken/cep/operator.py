@@ -120,15 +120,14 @@ class PatternOperator(KeyedProcessFunction):
                 self.state.clear()
         elif state is not before:
             self.state.update(state)
-            self._set_timer(state, at, ctx)
+            self._set_timer(state, ctx)
         for match, deadline in outputs:
             yield from self._results(match, deadline, PatternContext(ctx, at if deadline is None else deadline, now))
 
-    def _set_timer(self, state: NfaState, at: int, ctx: Any) -> None:
+    def _set_timer(self, state: NfaState, ctx: Any) -> None:
         deadline = self.nfa.deadline(state)
         if deadline is None:
             return
-        deadline = max(deadline, at + 1)
         if self.settings.event_time:
             ctx.timer_service().register_event_time_timer(deadline)
         else:

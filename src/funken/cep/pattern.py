@@ -171,7 +171,8 @@ class Pattern:
     def times(self, from_times: int, to_times: int | None = None, within: DurationLike | None = None) -> Pattern:
         """Take this number of events, or between two numbers; 0 as the lower one makes the pattern optional.
 
-        ``within`` (ms or ``timedelta``) bounds the time between two successive ones.
+        ``within`` (ms or ``timedelta``) bounds the time from the event before to the first one, and to each further one
+        that is needed; optional ones are not bounded.
         """
         name, upper = self.parts[-1].name, from_times if to_times is None else to_times
         if from_times < 0 or upper <= 0 or upper < from_times:
@@ -180,11 +181,11 @@ class Pattern:
         return found.optional() if from_times == 0 else found
 
     def one_or_more(self, within: DurationLike | None = None) -> Pattern:
-        """Take one event or more; ``within`` (ms or ``timedelta``) bounds the time between two successive ones."""
+        """Take one event or more; ``within`` as in ``times``."""
         return self._quantify(1, None, within)
 
     def times_or_more(self, times: int, within: DurationLike | None = None) -> Pattern:
-        """Take this number of events or more; ``within`` as in ``one_or_more``."""
+        """Take this number of events or more; ``within`` as in ``times``."""
         if times <= 0:
             raise InvalidProgram(f"pattern {self.parts[-1].name!r}: times_or_more({times}) needs a number above 0.")
         return self._quantify(times, None, within)
