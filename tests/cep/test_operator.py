@@ -170,6 +170,13 @@ def test_records_without_timestamps_are_refused():
         harness_of(letters("a")).feed("k:a")
 
 
+def test_a_window_that_had_ended_when_it_was_entered_times_out_at_once():
+    pattern = letters("a").one_or_more().consecutive().followed_by("b").where(lambda e: ":b" in e).within(10, GAP)
+    harness = feed(harness_of(pattern), "k:a@1 k:x@50")
+    harness.watermark(50)
+    assert harness.side_output(EXPIRED) == [("a", 11)]
+
+
 # ---- processing time
 
 
