@@ -21,6 +21,10 @@ PRINTED = {
 (68, 'sleep', 4)
 (69, 'to', 4)
 """,
+    "fraud.py": """\
+visa: 800 at second 12 after 3 tests
+amex: tested, but not used by second 80
+""",
     "silence.py": """\
 cellar is silent since second 2
 attic is silent since second 5

@@ -7,6 +7,7 @@
         InvalidConfiguration    an option is unknown or its value does not fit
         KeyNotHashable          a key whose hash would differ between processes (also a TypeError)
         ValueDoesNotFit         a record or state is not of the type that was declared (also a TypeError)
+        MalformedPattern        the parts of a pattern (``funken.cep``) contradict each other
       EnvironmentNotReady       the machine, not the program, is at fault
         JavaNotFound
         TooFewTaskSlots
@@ -91,6 +92,10 @@ class KeyNotHashable(InvalidProgram, TypeError):
 
 class ValueDoesNotFit(InvalidProgram, TypeError):
     """A value is not of the type that was declared for it."""
+
+
+class MalformedPattern(InvalidProgram):
+    """The parts of a pattern (``funken.cep``) contradict each other."""
 
 
 class EnvironmentNotReady(FunkenError):

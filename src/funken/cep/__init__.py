@@ -1,0 +1,29 @@
+"""Complex event processing: find sequences of events in a stream, with Flink's pattern API.
+
+>>> from funken.cep import Pattern, matches_of
+>>> pattern = Pattern.begin("small").where(lambda n: n < 10).next("large").where(lambda n: n > 500)
+>>> matches_of(pattern, [3, 40, 5, 700])
+[{'small': [5], 'large': [700]}]
+"""
+
+from funken.cep.conditions import ConditionContext, IterativeCondition, SimpleCondition
+from funken.cep.functions import PatternContext, PatternProcessFunction, TimedOutPartialMatchHandler
+from funken.cep.nfa import matches_of
+from funken.cep.pattern import Pattern, WithinType
+from funken.cep.skip import AfterMatchSkipStrategy
+from funken.cep.stream import CEP, PatternStream
+
+__all__ = [
+    "CEP",
+    "AfterMatchSkipStrategy",
+    "ConditionContext",
+    "IterativeCondition",
+    "Pattern",
+    "PatternContext",
+    "PatternProcessFunction",
+    "PatternStream",
+    "SimpleCondition",
+    "TimedOutPartialMatchHandler",
+    "WithinType",
+    "matches_of",
+]

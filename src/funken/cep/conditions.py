@@ -1,0 +1,241 @@
+"""Conditions of patterns: what a program gives, and the expressions that the automaton evaluates.
+
+A program gives functions: of the event (simple), or of the event and the partial match (iterative). They become the
+leaves of an expression of AND, OR and NOT. An expression is plain data; ``evaluate`` asks a ``View``, which remembers
+the result of every function: a simple one is called once per event, an iterative one once per event and partial match.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from funken.cep.buffer import Node
+from funken.errors import InvalidProgram
+
+
+class SimpleCondition:
+    """A condition that looks at the event only; it is evaluated once per event, however many partial matches there are.
+
+    A plain callable of one argument is the same.
+
+    >>> from funken.cep import Pattern, matches_of
+    >>> high = SimpleCondition.of(lambda price: price > 10)
+    >>> matches_of(Pattern.begin("high").where(high), [9, 12])
+    [{'high': [12]}]
+    """
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.filter = function
+
+    @staticmethod
+    def of(function: Callable[[Any], Any]) -> SimpleCondition:
+        """Return the condition that holds where the function is true."""
+        return SimpleCondition(function)
+
+
+class IterativeCondition:
+    """A condition that also sees the events that the partial match has taken; override ``filter``.
+
+    A plain callable of two arguments is the same.
+
+    >>> from funken.cep import Pattern, matches_of
+    >>> class Rising(IterativeCondition):
+    ...     def filter(self, event, ctx):
+    ...         return all(event > earlier for earlier in ctx.get_events_for_pattern("up"))
+    >>> matches_of(Pattern.begin("up").where(Rising()).times(3).consecutive(), [3, 1, 2, 4, 4])
+    [{'up': [1, 2, 4]}]
+    """
+
+    def filter(self, event: Any, ctx: ConditionContext) -> Any:
+        """Return whether the pattern takes the event."""
+        raise NotImplementedError
+
+
+class ConditionContext:
+    """What an iterative condition may ask about the partial match that the event would extend.
+
+    >>> from funken.cep import Pattern, matches_of
+    >>> def soon(event, ctx):
+    ...     started = ctx.get_events_for_pattern("start")
+    ...     return bool(started) and ctx.timestamp() < 3 and ctx.current_processing_time() >= 0
+    >>> matches_of(Pattern.begin("start").followed_by_any("next").where(soon), "abcd")
+    [{'start': ['a'], 'next': ['b']}, {'start': ['a'], 'next': ['c']}, {'start': ['b'], 'next': ['c']}]
+    """
+
+    __slots__ = ("_tail", "_view")
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._tail = view.tail
+
+    def get_events_for_pattern(self, name: str) -> list[Any]:
+        """Return the events that the pattern of that name has taken in this match, without the event under test."""
+        found = []
+        node = self._tail
+        while node is not None:
+            if node.name == name:
+                found.append(node.event.value)
+            node = node.previous
+        found.reverse()
+        return found
+
+    def timestamp(self) -> int:
+        """Return the timestamp of the event under test (ms)."""
+        return self._view.timestamp
+
+    def current_processing_time(self) -> int:
+        """Return the processing time (ms since the epoch)."""
+        return self._view.processing_time
+
+
+class View:
+    """One event, seen from one partial match at a time; set ``tail`` with ``look_from``."""
+
+    __slots__ = ("_iterative", "_simple", "event", "processing_time", "tail", "timestamp")
+
+    def __init__(self, event: Any, timestamp: int, processing_time: int) -> None:
+        self.event = event
+        self.timestamp = timestamp
+        self.processing_time = processing_time
+        self.tail: Node | None = None
+        self._simple: dict[int, bool] = {}
+        self._iterative: dict[int, bool] = {}
+
+    def look_from(self, tail: Node | None) -> None:
+        """Evaluate iterative conditions for the partial match that ends with this node."""
+        self.tail = tail
+        if self._iterative:
+            self._iterative = {}
+
+    def holds(self, test: Test) -> bool:
+        """Evaluate a function, or return what it returned before."""
+        results = self._iterative if test.iterative else self._simple
+        known = results.get(id(test))
+        if known is None:
+            try:
+                if test.iterative:
+                    known = bool(test.function(self.event, ConditionContext(self)))
+                else:
+                    known = bool(test.function(self.event))
+            except Exception as error:
+                error.add_note(f"A condition of a pattern failed at the event {self.event!r:.200}.")
+                raise
+            results[id(test)] = known
+        return known
+
+
+class Condition:
+    """An expression over conditions."""
+
+    def evaluate(self, view: View) -> bool:
+        """Return whether it holds for the event and the partial match of the view."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Test(Condition):
+    """A function of the program."""
+
+    function: Callable[..., Any]
+    iterative: bool
+
+    def evaluate(self, view: View) -> bool:  # noqa: D102
+        return view.holds(self)
+
+    def __str__(self) -> str:
+        return str(getattr(self.function, "__name__", type(self.function).__name__))
+
+
+@dataclass(frozen=True)
+class Always(Condition):
+    """Holds for every event."""
+
+    def evaluate(self, view: View) -> bool:  # noqa: D102
+        return True
+
+    def __str__(self) -> str:
+        return "true"
+
+
+@dataclass(frozen=True)
+class And(Condition):
+    """Both hold."""
+
+    left: Condition
+    right: Condition
+
+    def evaluate(self, view: View) -> bool:  # noqa: D102
+        return self.left.evaluate(view) and self.right.evaluate(view)
+
+    def __str__(self) -> str:
+        return f"({self.left} and {self.right})"
+
+
+@dataclass(frozen=True)
+class Or(Condition):
+    """One of the two holds."""
+
+    left: Condition
+    right: Condition
+
+    def evaluate(self, view: View) -> bool:  # noqa: D102
+        return self.left.evaluate(view) or self.right.evaluate(view)
+
+    def __str__(self) -> str:
+        return f"({self.left} or {self.right})"
+
+
+@dataclass(frozen=True)
+class Not(Condition):
+    """It does not hold."""
+
+    operand: Condition
+
+    def evaluate(self, view: View) -> bool:  # noqa: D102
+        return not self.operand.evaluate(view)
+
+    def __str__(self) -> str:
+        return f"not {self.operand}"
+
+
+ALWAYS = Always()
+
+
+def both(left: Condition, right: Condition) -> Condition:
+    """Return left AND right, without an operand that always holds."""
+    return right if left == ALWAYS else left if right == ALWAYS else And(left, right)
+
+
+def as_condition(given: Any, pattern: str) -> Condition:
+    """Turn what a program gave as a condition into an expression; raise ``InvalidProgram`` for what is none."""
+    if isinstance(given, Condition):
+        return given
+    if isinstance(given, SimpleCondition):
+        return Test(given.filter, iterative=False)
+    if isinstance(given, IterativeCondition):
+        return Test(given.filter, iterative=True)
+    forgot_to_make_one = isinstance(given, type) and issubclass(given, SimpleCondition | IterativeCondition)
+    if forgot_to_make_one or not callable(given):
+        raise InvalidProgram(
+            f"pattern {pattern!r}: a condition is a function of the event, or of the event and a context, or an object "
+            f"of SimpleCondition or IterativeCondition, but got {given!r}."
+        )
+    count = _arguments(given)
+    if count not in {1, 2}:
+        raise InvalidProgram(
+            f"pattern {pattern!r}: a condition takes the event, or the event and a context: {given!r}."
+        )
+    return Test(given, iterative=count == 2)
+
+
+def _arguments(function: Callable[..., Any]) -> int:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 1  # a function written in C that does not tell
+    positional = [each for each in parameters if each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD}]
+    required = sum(each.default is each.empty for each in positional)
+    return required or min(len(positional), 1) or int(any(each.kind is each.VAR_POSITIONAL for each in parameters))

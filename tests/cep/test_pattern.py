@@ -1,0 +1,144 @@
+"""What a pattern refuses, and when."""
+
+from datetime import timedelta
+
+import pytest
+
+from funken.cep import AfterMatchSkipStrategy, Pattern, SimpleCondition, WithinType, matches_of
+from funken.cep.compiler import compile_pattern
+from funken.errors import FunkenError, InvalidProgram, MalformedPattern
+
+A = Pattern.begin("a")
+GROUP = Pattern.begin(Pattern.begin("x").next("y"))
+GAP = WithinType.PREVIOUS_AND_CURRENT
+
+CONTRADICTIONS = {
+    "two loops": (lambda: A.one_or_more().one_or_more(), "Already applied quantifier"),
+    "times and a loop": (lambda: A.times(1).one_or_more(), "Already applied quantifier"),
+    "a quantifier on NOT": (lambda: A.not_next("b").times(2), "not applicable to a NOT pattern"),
+    "greedy NOT": (lambda: A.not_followed_by("b").greedy(), "not applicable to a NOT pattern"),
+    "optional NOT": (lambda: A.not_next("b").optional(), "a NOT pattern cannot be optional"),
+    "optional before not_next": (lambda: A.optional().not_next("b"), "optional pattern cannot be followed by"),
+    "optional before not_followed_by": (
+        lambda: A.one_or_more().optional().not_followed_by("b"),
+        "optional pattern cannot be followed by",
+    ),
+    "optional after greedy": (lambda: A.one_or_more().greedy().next("b").optional(), "preceded by a greedy pattern"),
+    "from zero after greedy": (lambda: A.times(2).greedy().next("b").times(0, 2), "preceded by a greedy pattern"),
+    "optional twice": (lambda: A.optional().optional(), "optional\\(\\) was applied before"),
+    "a greedy group": (lambda: GROUP.one_or_more().greedy(), "not applicable to a group"),
+    "a greedy singleton": (A.greedy, "greedy\\(\\) needs a quantifier"),
+    "greedy combinations": (lambda: A.one_or_more().allow_combinations().greedy(), "contradicts"),
+    "combinations of a greedy loop": (lambda: A.one_or_more().greedy().allow_combinations(), "contradicts"),
+    "consecutive combinations": (lambda: A.times(2).allow_combinations().consecutive(), "either combinations or"),
+    "consecutive twice": (lambda: A.times(2).consecutive().consecutive(), "either combinations or"),
+    "a consecutive singleton": (A.consecutive, "not applicable without a quantifier"),
+    "combinations of a singleton": (A.allow_combinations, "not applicable without a quantifier"),
+    "until twice": (lambda: A.one_or_more().until(bool).until(bool), "only one until"),
+    "until of a singleton": (lambda: A.until(bool), "only applicable to looping states"),
+    "until of times": (lambda: A.times(3).until(bool), "only applicable to looping states"),
+    "a condition of a group": (lambda: GROUP.where(bool), "a group has no where"),
+    "a bound between rounds": (lambda: GROUP.times(2, within=5), "rounds of a group cannot be bounded"),
+    "a gap of a group": (lambda: GROUP.within(5, GAP), "not applicable to a group"),
+    "a group that ends with NOT": (lambda: A.next(Pattern.begin("x").not_followed_by("y")), "Put it behind the group"),
+    "a name twice": (lambda: A.next("a"), "Duplicate pattern name: a. Names must be unique."),
+    "a name in a group": (lambda: A.next(Pattern.begin("b").next("a")), "Duplicate pattern name: a."),
+}
+CONTRADICTIONS_OF_THE_WHOLE = {
+    "a terminal NOT without a window": (A.not_followed_by("b"), "NotFollowedBy is not supported without windowTime"),
+    "a gap longer than the window": (A.next("b").within(5, GAP).within(4), "cannot be larger than"),
+    "an inner bound longer than the window": (A.times(2, within=5).within(4), "cannot be larger than"),
+    "an unknown name to skip to": (
+        Pattern.begin("a", AfterMatchSkipStrategy.skip_to_last("b")),
+        "specified in AfterMatchSkipStrategy can not be found",
+    ),
+    "a name in a group to skip to": (
+        Pattern.begin(Pattern.begin("x").next("y"), AfterMatchSkipStrategy.skip_to_first("y")),
+        "specified in AfterMatchSkipStrategy can not be found",
+    ),
+}
+BAD_ARGUMENTS = {
+    "no times": lambda: A.times(0),
+    "negative times": lambda: A.times(-1),
+    "from below zero": lambda: A.times(-1, 2),
+    "from above to": lambda: A.times(3, 2),
+    "no times or more": lambda: A.times_or_more(0),
+    "a colon": lambda: A.next("b:c"),
+    "no name": lambda: A.next(""),
+    "a forbidden group": lambda: A.not_next(Pattern.begin("b")),
+    "a negative window": lambda: A.within(-1),
+    "a window of text": lambda: A.within("5 s"),
+    "a condition that is none": lambda: A.where(True),
+    "a condition of three": lambda: A.where(lambda a, b, c: True),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_a_contradiction_is_refused_where_it_is_made(name):
+    make, message = CONTRADICTIONS[name]
+    with pytest.raises(MalformedPattern, match=message):
+        make()
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS_OF_THE_WHOLE)
+def test_a_contradiction_of_the_whole_is_refused_when_it_is_compiled(name):
+    pattern, message = CONTRADICTIONS_OF_THE_WHOLE[name]
+    with pytest.raises(MalformedPattern, match=message):
+        compile_pattern(pattern)
+
+
+@pytest.mark.parametrize("name", BAD_ARGUMENTS)
+def test_a_bad_argument_is_refused(name):
+    with pytest.raises(InvalidProgram) as caught:
+        BAD_ARGUMENTS[name]()
+    assert not isinstance(caught.value, MalformedPattern)
+
+
+def test_the_smallest_window_counts_and_zero_is_none():
+    assert A.within(10).next("b").within(timedelta(milliseconds=20)).window == 10
+    assert A.within(0).next("b").within(20).window == 20
+    assert A.within(0).next("b").window == 0
+
+
+def test_a_pattern_is_immutable():
+    base = A.where(lambda n: n == 1)
+    assert matches_of(base.times(2), [1, 1]) == [{"a": [1, 1]}]
+    assert matches_of(base, [1, 1]) == [{"a": [1]}, {"a": [1]}]
+
+
+def test_conditions_are_anded_and_ored_in_their_order():
+    pattern = A.where(lambda n: n > 2).where(SimpleCondition.of(lambda n: n < 5)).or_(lambda n: n == 9)
+    assert [match["a"] for match in matches_of(pattern, [1, 3, 6, 9])] == [[3], [9]]
+    assert [match["a"] for match in matches_of(A.or_(lambda n: n == 9), [1, 9])] == [[9]]
+    assert [match["a"] for match in matches_of(A.subtype(int).where(lambda n: n > 1), ["x", 1, 2])] == [[2]]
+
+
+def test_keys_are_in_the_order_of_the_pattern_and_absent_where_nothing_was_taken():
+    pattern = A.where(lambda e: e == "a").next("c").where(lambda e: e == "c").optional().next("b")
+    found = matches_of(pattern, "acb")
+    assert [list(match) for match in found] == [["a", "b"], ["a", "c", "b"]]
+
+
+def test_a_simple_condition_is_evaluated_once_per_event():
+    calls = []
+    pattern = A.followed_by_any("b").where(lambda event: calls.append(event) or event == "x").followed_by("c")
+    matches_of(pattern, "aaaa")
+    assert calls == ["a", "a", "a"]
+
+
+def test_a_failing_condition_keeps_its_exception_and_names_the_event():
+    with pytest.raises(ZeroDivisionError) as caught:
+        matches_of(A.where(lambda n: 1 / n), [0])
+    assert caught.value.__notes__ == ["A condition of a pattern failed at the event 0."]
+
+
+def test_a_strict_skip_target_fails_the_match():
+    skip = AfterMatchSkipStrategy.skip_to_first("b").throw_exception_on_miss()
+    pattern = Pattern.begin("a", skip).next("b").where(lambda n: n == 2).optional().next("c").where(lambda n: n == 3)
+    with pytest.raises(FunkenError, match="no event of this pattern"):
+        matches_of(pattern, [1, 3])
+
+
+def test_what_may_grow_without_bound_is_known():
+    assert A.one_or_more().unbounded() == ["a"]
+    assert A.one_or_more().until(bool).unbounded() == A.one_or_more().within(5).unbounded() == []
