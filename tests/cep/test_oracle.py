@@ -84,9 +84,13 @@ def expected(elements: list[Element], word: str) -> Iterator[tuple[tuple[str, in
             before = taken[-1][1] if taken else None
             if count >= each.low:
                 yield from extend(index + 1, taken, nots)
+            behind = elements[index + 1 : index + 2]
+            forbidden = behind[0].letters if behind and behind[0].contiguity == "not next" else ""
+            if count >= each.low and set(word[before + 1 : before + 2]) & set(forbidden):
+                return  # where the loop may end, the NOT ends longer ones too, as in Flink
             if count == high:
                 return
-            contiguity = each.inner if count else each.contiguity
+            contiguity = each.inner
             for at in range(0 if before is None else before + 1, len(word)):
                 clean = not any(set(word[start + 1 : at + 1]) & set(letters) for letters, start in nots)
                 if clean and allowed(word, before, at, contiguity, each.letters):
