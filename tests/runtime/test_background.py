@@ -61,3 +61,20 @@ def test_what_hangs_does_not_keep_the_program_from_ending(hanging):
 
 def test_nothing_to_do_is_done_at_once():
     assert Background("idle").close(0)
+
+
+def test_what_work_leads_to_is_done_after_close_too():
+    done, background, closed = [], Background("at work"), threading.Event()
+
+    def work():
+        closed.wait(20)
+        background.submit(lambda: done.append("what follows"))
+
+    background.submit(work)
+    threading.Thread(
+        target=lambda: (background.close(0), background.submit(lambda: done.append("late")), closed.set())
+    ).start()
+
+    assert closed.wait(20)
+    assert background.close(20)
+    assert done == ["what follows"]

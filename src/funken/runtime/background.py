@@ -32,9 +32,9 @@ class Background:
         self._ended = threading.Event()
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Have work done after what was given before; what comes after ``close`` is dropped."""
+        """Have work done after what was given before; what comes after ``close`` is dropped, unless work itself gives it."""
         with self._lock:
-            if self._closed:
+            if self._closed and threading.current_thread() is not self._thread:
                 return
             self._work.put(work)
             if self._thread is None:
@@ -53,7 +53,10 @@ class Background:
 
     def _run(self) -> None:
         try:
-            while (work := self._work.get()) is not None:
+            while not (self._closed and self._work.empty()):
+                work = self._work.get()
+                if work is None:  # closed: what is left is done, and what follows from it
+                    continue
                 try:
                     work()
                 except Exception:
