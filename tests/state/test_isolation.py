@@ -237,6 +237,13 @@ def test_a_job_gives_the_same_on_both_backends(mode, environment, collect):
     ]
 
 
+@pytest.mark.ways("local")
+def test_a_job_that_reuses_objects_shares_them_with_its_state(mode, environment, collect):
+    env = environment({"pipeline.object-reuse": "true"})
+    results = sorted(collect(env.from_collection(list(range(12))).key_by(lambda n: n % 2).process(Forgetful())))
+    assert [each for each in results if each[0] == 6] == [(6, 6, 4)], "it sees what it changed in place"
+
+
 def test_rocksdb_isolates_what_it_reads_from_the_beginning(databases):
     backend = RocksDBBackend(databases, 128, range(128))
     store = KeyedStateStore(128, range(128), lambda: 0, backend)

@@ -1,6 +1,7 @@
 """Damaged bytes give what is right or an error of Funken's own; a few of the cases that `make fuzz` runs."""
 
 import random
+import tracemalloc
 
 import pytest
 
@@ -23,7 +24,15 @@ def test_no_damage_gives_another_value_or_a_raw_error(fuzzer, part):
 def test_every_subject_is_damaged_and_read_both_ways(fuzzer):
     for case in range(1000):
         fuzzer.run(case)
-    assert {"blocks", "control blocks", "messages", "manifests", "fields", "checkpoints"} <= fuzzer.counts.keys()
+    assert {
+        "blocks",
+        "control blocks",
+        "messages",
+        "connections",
+        "manifests",
+        "fields",
+        "checkpoints",
+    } <= fuzzer.counts.keys()
     for name, counts in fuzzer.counts.items():
         assert sum(count for outcome, count in counts.items() if outcome != "right") > 0, name
 
@@ -44,6 +53,17 @@ def test_a_fuzzer_notices(monkeypatch, read, outcome):
     finding = fuzzer.run(3)
     assert (finding is None) == (outcome == "right")
     assert fuzzer.counts == {"some": {outcome: 1}}
+
+
+@pytest.mark.parametrize("size", [10, 250 * 10**6])
+def test_what_allocates_much_is_noticed(monkeypatch, size):
+    monkeypatch.setattr(fuzzing, "subjects", lambda: [Subject("some", 1, [{"x": b""}], lambda files: len(bytes(size)))])
+    tracemalloc.start(1)
+    try:
+        finding = Fuzzer(0).run(0)
+    finally:
+        tracemalloc.stop()
+    assert (finding is not None) == (size > fuzzing.BYTES)
 
 
 def test_memory_that_another_error_hides_is_noticed(monkeypatch):

@@ -162,7 +162,8 @@ OBJECT_REUSE = _option(
     _boolean,
     False,
     "Hand records on between chained operators without a copy, also where several get the same one, or an operator keeps "
-    "what it emitted: no function may change a record then.",
+    "what it emitted: no function may change a record then. Nor may one change what it read from keyed state, or stored there, "
+    "without storing it again.",
 )
 VECTORIZED = _option(
     "pipeline.vectorized",

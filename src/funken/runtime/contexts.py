@@ -65,7 +65,8 @@ class Contexts:
         context.next_time = self._time.read
         if node.keyed:
             groups, time = key_groups_of(subtask, limit, width), self._time
-            context.keyed = KeyedStateStore(limit, groups, lambda: time.latest, self._backends.make(context, groups))
+            backend, copies = self._backends.make(context, groups), not self._settings.object_reuse
+            context.keyed = KeyedStateStore(limit, groups, lambda: time.latest, backend, copies)
             context.timers = InternalTimerService(self._clock.now, limit, groups, context.checkpointing)
         return context
 

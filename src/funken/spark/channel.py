@@ -1,4 +1,4 @@
-"""Messages over an authenticated socket: pickles behind their length.
+"""Messages over an authenticated socket: pickles behind their length and a checksum (``runtime/sealed.py``).
 
 A length is checked before it is believed, and what it announces is read piece by piece, so that a false one costs no memory.
 ``send`` may be called from several threads, ``receive`` from one. Sending is bounded: a peer that takes nothing for
@@ -8,7 +8,6 @@ A length is checked before it is believed, and what it announces is read piece b
 from __future__ import annotations
 
 import contextlib
-import pickle
 import select
 import socket
 import struct
@@ -17,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from funken.errors import MessageTooLarge
+from funken.runtime import sealed
 
 Address = tuple[str, int]
 
@@ -80,7 +80,7 @@ class Channel:
             data = self._read()
         except (OSError, ValueError) as error:  # ValueError: closed by another thread
             raise HungUp from error
-        return pickle.loads(data)
+        return sealed.loads(data)
 
     def _read(self) -> bytes | bytearray:
         header = self._input.read(_LENGTH.size)
@@ -122,7 +122,7 @@ class Channel:
 
 
 def _packed(message: Any) -> bytes:
-    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    data = sealed.dumps(message)
     if len(data) > LARGEST:
         raise MessageTooLarge(
             f"{type(message).__name__} has {len(data)} bytes, and the control connection carries up to {LARGEST} at once. Emit "

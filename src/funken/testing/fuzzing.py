@@ -2,14 +2,16 @@
 
 A *subject* has samples, which are files by name, and reads them. A case damages a file of a sample: what is read then is right
 for one of them, or an error of Funken's own. Case number n of a seed is the same each time. Found is what raises anything else,
-gives another value, takes longer than ``SECONDS``, or wants more memory than there is (``scripts/fuzz.py`` limits it).
+gives another value, takes longer than ``SECONDS``, or allocates more than ``BYTES`` (while ``tracemalloc`` runs).
 """
 
 from __future__ import annotations
 
 import json
 import random
+import socket
 import tempfile
+import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -23,12 +25,13 @@ from funken.checkpoint.lineage import Lineage, SnapshotOptions
 from funken.checkpoint.manifest import METADATA, Manifest, OperatorEntry
 from funken.checkpoint.memory import MemoryStorage
 from funken.checkpoint.restore import Target, plan_restore, read_state
-from funken.errors import FunkenError
+from funken.errors import FunkenError, TaskLost
 from funken.ids import CheckpointId, Millis
 from funken.runtime import sealed
 from funken.runtime.inflight import EdgeName, InFlight, Piece, Sent
 from funken.runtime.messages import AddSplits, Collected, Printed, Snapshotted, TaskId, TriggerCheckpoint
 from funken.runtime.wire import Kind, content, decode_records, encode_records, header, pack
+from funken.spark.channel import Channel, HungUp
 from funken.state.descriptors import MapStateDescriptor, ValueStateDescriptor
 from funken.state.keyed import KeyedStateStore
 from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases
@@ -37,9 +40,13 @@ from funken.timing.clock import SystemClock
 SECONDS = 2.0
 """How long reading may take."""
 
+BYTES = 200 * 10**6
+"""How much memory reading may take."""
+
 Files = dict[str, bytes]
 _now = SystemClock().monotonic
 _GROUPS = 8
+_LARGEST = 100_000
 _EXTREMES = (0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**64 - 1)
 
 
@@ -80,6 +87,7 @@ class Fuzzer:
         self._ends = list(accumulate(subject.weight for subject in self.subjects))
         self.counts: dict[str, dict[str, int]] = {subject.name: {} for subject in self.subjects}
         self.slowest = 0.0
+        self.largest = 0
 
     def run(self, case: int) -> Finding | None:
         """Run a case."""
@@ -91,12 +99,15 @@ class Fuzzer:
         files[name] = (subject.damage or damaged)(files[name], other[chance.choice(sorted(other))], chance)
         if len(files) > 1 and chance.random() < 0.1:
             del files[name]
-        begin = _now()
+        tracemalloc.reset_peak()
+        begin, used = _now(), tracemalloc.get_traced_memory()[0]
         outcome, fact = self._outcome(subject, files)
-        took = _now() - begin
-        self.slowest = max(self.slowest, took)
+        took, more = _now() - begin, tracemalloc.get_traced_memory()[1] - used
+        self.slowest, self.largest = max(self.slowest, took), max(self.largest, more)
         if took > SECONDS:
             outcome, fact = "slow", f"took {took:.1f} s"
+        elif more > BYTES:
+            outcome, fact = "memory", f"allocated {more} bytes"
         counts = self.counts[subject.name]
         counts[outcome] = counts.get(outcome, 0) + 1
         return Finding(case, subject.name, fact) if fact else None
@@ -125,7 +136,7 @@ def _is_memory(error: BaseException | None) -> bool:
 def damaged(data: bytes, other: bytes, chance: random.Random) -> bytes:
     """Flip bits, cut, repeat, leave out, splice with another, overwrite numbers, insert noise; once or a few times."""
     for _ in range(chance.choice((1, 1, 1, 2, 5))):
-        data = chance.choice(_DAMAGES)(data, other, chance)
+        data = chance.choice(_DAMAGES)(data, other, chance)[:_LARGEST]
     return data
 
 
@@ -216,6 +227,7 @@ def subjects() -> Iterator[Subject]:
         yield _of_one("columns", 15, columns, _read_columns)
     yield _of_one("control blocks", 10, _control_blocks(), lambda block: (header(block), content(block)))
     yield _of_one("messages", 15, [sealed.dumps(message) for message in _messages()], sealed.loads)
+    yield _of_one("connections", 10, [_sent(message) for message in _messages()], _received)
     in_memory = _checkpoints(None)
     manifests = [files[f"job/chk-2/{METADATA}"] for files in in_memory]
     yield _of_one("manifests", 15, manifests, lambda data: Manifest.from_bytes(data, "here"))
@@ -302,6 +314,30 @@ def _messages() -> list[Any]:
         AddSplits(0, 1, (("file", 0, 4096), ("file", 4096, 8192)), True),
         TriggerCheckpoint(12),
     ]
+
+
+def _sent(message: Any) -> bytes:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        channel = Channel(ours)
+        channel.send(message)
+        channel.close()
+        return b"".join(iter(lambda: theirs.recv(2**16), b""))
+
+
+def _received(data: bytes) -> Any:
+    """Read what a peer sent before it hung up; the end of a connection is no error, but a lost task."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(data)
+        theirs.close()
+        channel = Channel(ours)
+        try:
+            return channel.receive()
+        except HungUp as error:
+            raise TaskLost("the connection has ended") from error
+        finally:
+            channel.close()
 
 
 # ---- checkpoints
