@@ -190,6 +190,17 @@ LATE_COMMIT = {"interval": 50, "commit_faults": 0.2, "storage_faults": 0.1, "tas
 UNSURE = {"program": "broadcast", "storage_faults": 0.1, "commit_faults": 0.2, "task_crashes": 5, "interval": 100}
 DRAINED = {"program": "side", "records": 120, "interval": 100, "inline_below": 0, "stops": 2, "rescales": True}
 UNOWNED = {"program": "connect", "records": 120, "storage_faults": 0.1, "stops": 2, "second_drivers": 1, "retained": 2}
+HELD = {"program": "held", "damages": 0, "timeout": 600_000, "tolerable": 1, "interval": 5, "rescales": True}
+IN_FILES = {
+    "program": "rolling",
+    "backend": "rocksdb",
+    "task_crashes": 4,
+    "timeout": 600_000,
+    "tolerable": 1,
+    "interval": 20,
+}
+IN_FILES |= {"records": 120, "rescales": False, "calm_after": 2000, "damages": 0}
+IN_PLACE = {"program": "late", "aligned_timeout": 0, "rescales": False, "interval": 1, "slice_rows": 3, "damages": 0}
 UNREAD_SPLITS = {"interval": 5, "min_pause": 10, "task_crashes": 5, "driver_crashes": 2, "rescales": True}
 
 
@@ -210,6 +221,12 @@ UNREAD_SPLITS = {"interval": 5, "min_pause": 10, "task_crashes": 5, "driver_cras
         # A task finished in the step that made its cut whole: the cut was never handed in, and the job counted it as finished.
         pytest.param(39893, {}, id="39893: the end of a channel completes a cut, and the task"),
         pytest.param(790, DRAINED, id="790: a task ends while the job is drained"),
+        # Subtasks that had ended kept the union list of all: it multiplied with every restore.
+        pytest.param(96, HELD, id="96: a source ends early, with a union list behind it"),
+        # The database was opened before its files were there.
+        pytest.param(2, IN_FILES, id="2: a running reduce on RocksDB"),
+        # Every subtask began with the watermark of the slowest.
+        pytest.param(233, IN_PLACE, id="233: an unaligned barrier overtakes a watermark"),
     ],
 )
 def test_a_seed_that_failed_once_fails_no_more(seed, conditions):
