@@ -90,6 +90,7 @@ def run(folder: Path, driver: int, count: int, rate: float) -> None:
             "execution.checkpointing.dir": str(folder / "storage" / "checkpoints"),
             "state.backend.type": "rocksdb",
             "state.backend.rocksdb.localdir": str(folder / "rocksdb"),
+            "state.backend.rocksdb.min-free-space": 4 * 2**20,
             "heartbeat.interval": f"{HEARTBEAT_SECONDS / 4} s",
             "heartbeat.timeout": f"{HEARTBEAT_SECONDS} s",
             "restart-strategy.type": "fixed-delay",
