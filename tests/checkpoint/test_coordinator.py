@@ -25,8 +25,10 @@ from funken.checkpoint.events import (
     MayRestart,
     NotifyAborted,
     NotifyComplete,
+    Outcome,
     Started,
     Stop,
+    Stopped,
     TaskFinished,
     Tick,
     TriggerRequested,
@@ -425,6 +427,56 @@ def test_a_checkpoint_in_which_nobody_accounts_for_a_subtask_is_not_stored():
         world.coordinator.tell(Acked(1, worker.task, 1, {("other", worker.subtask): SubtaskHandle()}))
     world.work.popleft()()
     assert "no task accounted for operator 'count', subtask 0, 1" in world.coordinator.story(1)
+
+
+def test_an_attempt_waits_for_a_storage_that_fails_for_long():
+    world = World(1, faults=0)
+    world.start_attempt()
+    world.coordinator.tell(TriggerRequested("me", Kind.CHECKPOINT))
+
+    def broken(operation, name):
+        if operation == "delete":
+            return Fault.ERROR
+        return Fault.TORN if name.endswith("_metadata") else None
+
+    world.storage.faults = world.catalog.storage.faults = world.fault = broken
+    for worker in world.workers:
+        world.work_on(worker)
+        world.work_on(worker)
+
+    def work():
+        while world.mail or world.work:
+            world.coordinator.tell(world.mail.popleft()) if world.mail else world.work.popleft()()
+
+    work()
+    world.coordinator.tell(Failed(1, "too many failed checkpoints"))
+    for _ in range(300):
+        work()
+        world.coordinator.tell(Tick())
+        assert len(world.work) <= 1
+    assert not world.may_restart
+
+    world.storage.faults = world.catalog.storage.faults = lambda operation, name: None
+    world.coordinator.tell(Tick())
+    work()
+    assert world.may_restart
+
+
+def test_what_nobody_needs_is_deleted_when_a_job_stops_while_a_checkpoint_is_stored():
+    world = World(1, faults=0)
+    world.start_attempt()
+    world.coordinator.tell(TriggerRequested("me", Kind.CHECKPOINT))
+    for worker in world.workers:
+        world.work_on(worker)
+        world.work_on(worker)
+    while world.mail:
+        world.coordinator.tell(world.mail.popleft())
+    world.files["shared/1-written by a task that never told of it"] = b""
+    assert world.work, "the manifest is to be written"
+    world.coordinator.tell(Stopped(Outcome.CANCELLED))
+    while world.work:
+        world.work.popleft()()
+    assert [name for name in world.files if name.startswith(("chk-", "shared/"))] == []
 
 
 def test_a_commit_that_fails_is_made_up_for():

@@ -10,7 +10,8 @@ from funken import DataGeneratorSource, KeyedProcessFunction, ValueStateDescript
 from funken.checkpoint.catalog import Catalog
 from funken.checkpoint.storage import LocalStorage
 from funken.errors import DiskFull, JobExecutionError, StorageFailed
-from tests.support.disks import fill, small_disk
+from funken.timing.waiting import came
+from tests.support.disks import fill, remount, small_disk
 from tests.support.files import file_sink, written
 
 COUNT = 20_000
@@ -179,4 +180,29 @@ def test_too_many_failed_checkpoints_fail_the_job_and_leave_the_last_one(mode, e
         filler.unlink()
         assert not list(disk.rglob(".writing-*"))
         assert kept(folder)
+    assert set(written(folder).values()) == {1}
+
+
+@pytest.mark.ways("local")
+def test_a_job_goes_on_when_the_disk_of_the_checkpoints_was_read_only_for_a_while(
+    mode, environment, folder, monkeypatch
+):
+    with small_disk(folder / "checkpoints", "200m") as disk:
+        watch = Watch(monkeypatch)
+        options = {
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.delay": "0 ms",
+            "restart-strategy.fixed-delay.attempts": 10_000,
+            "execution.checkpointing.data-inline-threshold": 2**30,  # so that the manifest is all that is written
+        }
+        client = program(environment, folder, Keep, count=None, **options).execute_async()
+        watch.wait(stored=2)
+        remount(disk, "ro")
+        watch.wait(failed=1)
+        assert client.get_job_status().result(10).name == "RUNNING"
+        came(threading.Event(), 1.5)  # longer than any number of tries at once takes
+        remount(disk, "rw")
+        watch.wait(stored=4)
+        assert client.get_job_status().result(10).name == "RUNNING"
+        client.cancel().result(60)
     assert set(written(folder).values()) == {1}

@@ -35,3 +35,8 @@ def fill(folder):
         while True:
             file.write(b"0")
     return filler
+
+
+def remount(folder, how):
+    """Make a small disk read-only (``ro``) or writable (``rw``)."""
+    subprocess.run(["mount", "-o", f"remount,{how}", str(folder)], check=True)

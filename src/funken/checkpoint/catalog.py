@@ -63,6 +63,8 @@ class Catalog:
     _left_over: set[str] = field(default_factory=set)
     #: folders of checkpoints that were given up because of their manifest, which may be there nevertheless
     _unsure: set[str] = field(default_factory=set)
+    #: why the storage did not let something be settled, if the last try was in vain
+    refusal: str = ""
     #: files of checkpoints that were refused
     _kept: dict[CheckpointId, frozenset[str]] = field(default_factory=dict)
     _claim: bytes = b""
@@ -134,6 +136,7 @@ class Catalog:
             self._check_owner()
         except CheckpointError as error:
             logger.warning("nothing is deleted: %s", error)
+            self.refusal = str(error)
             return False
         return True
 
@@ -226,6 +229,7 @@ class Catalog:
 
         An attempt that starts gives up what sinks prepared before, so nobody may go on from such a checkpoint after that.
         """
+        self.refusal = ""
         if self._unsure and self._may_delete():
             self._unsure -= {folder for folder in sorted(self._unsure) if self._delete(folder)}
         return self._replaced or not self._unsure
@@ -276,6 +280,7 @@ class Catalog:
             self.storage.delete(name)
         except StorageFailed as error:
             logger.warning("%s stays for now: %s", name, error)
+            self.refusal = str(error)
             self._left_over.add(name)
             return False
         return True

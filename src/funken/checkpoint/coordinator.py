@@ -34,6 +34,7 @@ from funken.checkpoint.events import (
     Store,
     Stored,
     StoreFailed,
+    Tick,
     Trigger,
     TriggerRequested,
 )
@@ -46,10 +47,6 @@ from funken.errors import CheckpointError
 from funken.ids import CheckpointId, Millis
 
 logger = logging.getLogger(__name__)
-
-_TRIES = 100
-"""How often a storage is asked again that does not answer before an attempt may start."""
-
 
 class Surroundings(Protocol):
     """What the coordinator asks of whoever runs the job."""
@@ -72,7 +69,8 @@ class Surroundings(Protocol):
     def perform(self, command: Command) -> None:
         """Do what concerns tasks or the job: ``Notify...``, ``FailJob``, ``MayRestart``, ``JobOver``, ``Wake``.
 
-        ``MayRestart`` comes from the background, the others from whoever called ``tell``.
+        ``MayRestart`` comes from the background, the others from whoever called ``tell``. It does not come while the
+        storage fails; every ``Tick`` then has it tried again.
         """
 
     def answer(self, request: Request, location: str | None, reason: str) -> None:
@@ -114,6 +112,10 @@ class Coordinator:
         self._targets: dict[CheckpointId, str] = {}
         #: what is complete, and not to be taken for something to discard
         self._saved: set[CheckpointId] = set()
+        #: what is to be performed once the storage can be settled; the next tick tries it again
+        self._unsettled: MayRestart | None = None
+        #: whether the job is over, and what it left has not been deleted
+        self._untidy = False
         catalog.pinned = self._pinned
 
     def tell(self, event: Event) -> None:
@@ -145,7 +147,11 @@ class Coordinator:
             self._saved.add(event.checkpoint)
         for command in self.machine.handle(event, self._around.now()):
             self._do(command)
-        if isinstance(event, Stopped) and not self.machine.pending:
+        if isinstance(event, Tick):
+            self._settle_again()
+        self._untidy |= isinstance(event, Stopped)
+        if self._untidy and not self.machine.pending:  # else a manifest is being written; its event comes
+            self._untidy = False
             self._around.background(self.catalog.sweep)
 
     def _do(self, command: Command) -> None:
@@ -173,14 +179,18 @@ class Coordinator:
             case _:
                 self._around.perform(command)
 
-    def _sweep_and_perform(self, command: MayRestart, tries: int = _TRIES) -> None:
+    def _sweep_and_perform(self, command: MayRestart) -> None:
         """Tidy up before there is another attempt, whose blobs nobody names yet; there is none while it cannot be settled."""
-        if not self.catalog.settle():
-            if tries > 1:
-                self._around.background(lambda: self._sweep_and_perform(command, tries - 1))
-            return
-        self.catalog.sweep()
-        self._around.perform(command)
+        if self.catalog.settle():
+            self.catalog.sweep()
+            self._around.perform(command)
+        else:
+            self._unsettled = command
+
+    def _settle_again(self) -> None:
+        command, self._unsettled = self._unsettled, None
+        if command is not None:
+            self._around.background(lambda: self._sweep_and_perform(command))
 
     def _store(self, command: Store) -> None:
         enumerators = self._enumerators.pop(command.checkpoint, {})

@@ -72,6 +72,7 @@ from funken.timing.waiting import came
 logger = logging.getLogger(__name__)
 
 _SETTLE_SECONDS = 60.0
+_TRY_AGAIN_SECONDS = (0.1, 2.0)  # the first pause, which doubles, and the longest
 _TIDY_SECONDS = 600.0
 
 
@@ -223,14 +224,24 @@ class JobCheckpoints:
         """
         self._runs = False
         self.tell(Failed(self._attempt, reason))
-        if not came(self._settled, _SETTLE_SECONDS):
-            raise JobExecutionError(
-                f"the checkpoint storage at {self._storage.uri} did not answer within {_SETTLE_SECONDS:.0f} s, so the job "
-                "cannot be restarted. Is it reachable?"
-            )
+        self._wait_until_settled()
         if self._over is not None and self._over.failure:
             raise JobExecutionError(f"job {self._plan.name!r} has ended, but {self._over.failure}")
         return self._over is None
+
+    def _wait_until_settled(self) -> None:
+        """Wait until it is settled which checkpoint is the newest; a storage that fails is tried again."""
+        pause, longest = _TRY_AGAIN_SECONDS
+        end = SystemClock().monotonic() + _SETTLE_SECONDS
+        while not came(self._settled, pause):
+            if SystemClock().monotonic() >= end:
+                raise JobExecutionError(
+                    f"the checkpoint storage at {self._storage.uri} did not answer or refused for {_SETTLE_SECONDS:.0f} s"
+                    f"{f' ({self._catalog.refusal})' if self._catalog.refusal else ''}, so the job cannot be restarted: it is "
+                    "not known which checkpoint is the newest. See that it can be reached and written, and start the job again."
+                )
+            self.tell(Tick())
+            pause = min(2 * pause, longest)
 
     def refuse(self, reason: str) -> bool:
         """What the attempt was to start from is broken; returns whether it was a checkpoint, so that one before it may do.

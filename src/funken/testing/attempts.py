@@ -13,7 +13,7 @@ from typing import Any
 
 import cloudpickle
 
-from funken.checkpoint.events import Event, Failed, Trigger
+from funken.checkpoint.events import Event, Failed, Tick, Trigger
 from funken.checkpoint.settings import CheckpointSettings
 from funken.checkpoint.storage import Storage
 from funken.plan.physical import PhysicalPlan
@@ -24,6 +24,9 @@ from funken.runtime.snapshots import Cuts, report_of
 from funken.runtime.task import Task
 from funken.testing.ledgers import Violation
 from funken.timing.clock import Clock
+
+
+_TICKS = 100  # the storage of a simulation is well again after far fewer tries
 
 
 class DriverDied(BaseException):
@@ -81,10 +84,14 @@ class SimulatedCheckpoints(JobCheckpoints):
     def failed(self, reason: str) -> bool:
         """Work off what is to be settled before another attempt."""
         self.tell(Failed(self._attempt, reason))
-        while not self._settled.is_set():
-            if not self.work:
-                raise Violation("the driver waits for ever for what is to be settled")
-            self.work.popleft()()
+        for _ in range(_TICKS):
+            while self.work and not self._settled.is_set():
+                self.work.popleft()()
+            if self._settled.is_set():
+                break
+            self.tell(Tick())
+        else:
+            raise Violation("the driver waits for ever for what is to be settled")
         return super().failed(reason)
 
 
