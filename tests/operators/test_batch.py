@@ -33,6 +33,7 @@ from funken.ids import MIN_TIMESTAMP
 from funken.operators import batch
 from funken.operators.calls import Call
 from funken.operators.process import KeyedProcess
+from funken.operators.stateless import Map
 from funken.testing import OperatorHarness
 from tests.support.streams import collected
 
@@ -293,6 +294,15 @@ def test_s63_s82_the_keyed_side_of_a_broadcast_is_in_the_order_of_key_and_time(r
     rules = env.from_collection([100]).broadcast(RULES)
 
     assert collected(keyed(records, env).connect(rules).process(Rules())) == numbered(records)
+
+
+def test_a_keyed_operator_of_a_kind_that_is_not_known_is_not_run_in_the_order_of_arrival():
+    spec = Map(Call(str))
+
+    with pytest.raises(AssertionError, match="what the keys of Map are"):
+        batch.key_by_key(spec, spec.build())
+    operator = spec.build()
+    assert batch.key_by_key(spec, operator, keyed=False) is operator
 
 
 def test_a_side_output_is_kept_apart():

@@ -37,10 +37,10 @@ _BLOCK = 4096
 Handle = Callable[[Values, Timestamps], None]
 
 
-def key_by_key(spec: OperatorSpec, operator: Operator) -> Operator:
+def key_by_key(spec: OperatorSpec, operator: Operator, keyed: bool = True) -> Operator:
     """Return what runs ``operator`` in BATCH: itself, unless it is on a keyed stream and sees its records' order."""
     if isinstance(spec, Typed):
-        return key_by_key(spec.spec, operator)
+        return key_by_key(spec.spec, operator, keyed)
     match spec:
         case VectorWindow():
             return operator
@@ -54,6 +54,8 @@ def key_by_key(spec: OperatorSpec, operator: Operator) -> Operator:
             return KeyByKey(operator, (spec.key1, spec.key2))
         case CoMap() | CoFlatMap() if spec.key1 is not None:
             return KeyByKey(operator, (spec.key1, spec.key2))
+    if keyed:
+        raise AssertionError(f"it is not known what the keys of {type(spec).__name__} are, which BATCH sorts by")
     return operator
 
 

@@ -107,7 +107,7 @@ class Hosting:
         ]
         operators = {node.id: self._spec(node).build() for node in vertex.nodes}
         if self._settings.batch:
-            operators = {node.id: key_by_key(node.spec, operators[node.id]) for node in vertex.nodes}
+            operators = {node.id: key_by_key(node.spec, operators[node.id], node.keyed) for node in vertex.nodes}
         contexts = {node.id: make_context(vertex, node) for node in vertex.nodes}
         kind = EndedChain if self._had_ended(vertex) else Chain
         return Hosted(vertex, kind(vertex, contexts, operators, ends), ends, writers)
