@@ -26,6 +26,7 @@ from funken.connectors.base import (
 )
 from funken.connectors.splits import QueuedReader
 from funken.errors import RecordNotPicklable
+from funken.types.copying import distinct
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class CollectionSource(Source):
         """Pickle the elements."""
         elements = list(values)
         try:
-            payload = cloudpickle.dumps(elements)
+            payload = cloudpickle.dumps(distinct(elements))
         except Exception as error:  # whatever an element's __reduce__ raises
             raise _not_picklable(elements, error) from error
         object.__setattr__(self, "payload", payload)

@@ -87,6 +87,24 @@ def _flat(items: Iterable[Any]) -> bool:
     return IMMUTABLE.issuperset(map(type, items))
 
 
+def distinct(records: list[Any]) -> list[Any]:
+    """Return the records with a copy of each that can be changed and is in the list before.
+
+    >>> row = [0]
+    >>> first, second = distinct([row, row])
+    >>> first is row, second == row, second is row
+    (True, True, False)
+    """
+    if len(set(map(id, records))) == len(records) or not can_change(records):
+        return records
+    seen: set[int] = set()
+    found = []
+    for record in records:
+        found.append(copied(record) if id(record) in seen else record)
+        seen.add(id(record))
+    return found
+
+
 def can_change(records: list[Any]) -> bool:
     """Whether one of the records can be changed, or anything in them.
 
@@ -160,4 +178,4 @@ def _deep(record: Any) -> Any:
             ) from error
 
 
-__all__ = ["IMMUTABLE", "can_change", "copied", "copied_block", "copies_of"]
+__all__ = ["IMMUTABLE", "can_change", "copied", "copied_block", "copies_of", "distinct"]

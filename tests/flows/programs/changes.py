@@ -112,6 +112,11 @@ def a_side_output_with_two_consumers(env):
     return side.map(marked("a")).union(side.map(marked("b")))
 
 
+@program([["same", "mark"]] * 5, shown)
+def an_element_that_is_in_a_collection_several_times(env):
+    return env.from_collection([["same"]] * 5).map(marked("mark"))
+
+
 # ---- state
 
 
