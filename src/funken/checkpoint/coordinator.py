@@ -48,6 +48,7 @@ from funken.ids import CheckpointId, Millis
 
 logger = logging.getLogger(__name__)
 
+
 class Surroundings(Protocol):
     """What the coordinator asks of whoever runs the job."""
 

@@ -25,7 +25,6 @@ from funken.runtime.task import Task
 from funken.testing.ledgers import Violation
 from funken.timing.clock import Clock
 
-
 _TICKS = 100  # the storage of a simulation is well again after far fewer tries
 
 
