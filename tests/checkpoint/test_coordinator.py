@@ -462,17 +462,23 @@ def test_an_attempt_waits_for_a_storage_that_fails_for_long():
     assert world.may_restart
 
 
-def test_what_nobody_needs_is_deleted_when_a_job_stops_while_a_checkpoint_is_stored():
+@pytest.mark.parametrize("while_", ["stored", "committed"])
+def test_what_nobody_needs_is_deleted_when_a_job_stops_while_a_checkpoint_is(while_):
     world = World(1, faults=0)
     world.start_attempt()
     world.coordinator.tell(TriggerRequested("me", Kind.CHECKPOINT))
     for worker in world.workers:
+        worker.change()
+        worker.lineage.options = SnapshotOptions(inline_below=0)
         world.work_on(worker)
         world.work_on(worker)
     while world.mail:
         world.coordinator.tell(world.mail.popleft())
     world.files["shared/1-written by a task that never told of it"] = b""
-    assert world.work, "the manifest is to be written"
+    if while_ == "committed":
+        world.work.popleft()()
+        assert world.coordinator.machine.committing
+    assert world.work
     world.coordinator.tell(Stopped(Outcome.CANCELLED))
     while world.work:
         world.work.popleft()()

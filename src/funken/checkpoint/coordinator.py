@@ -151,7 +151,9 @@ class Coordinator:
         if isinstance(event, Tick):
             self._settle_again()
         self._untidy |= isinstance(event, Stopped)
-        if self._untidy and not self.machine.pending:  # else a manifest is being written; its event comes
+        if self._untidy and not (
+            self.machine.pending or self.machine.committing
+        ):  # else the event that ends these comes
             self._untidy = False
             self._around.background(self.catalog.sweep)
 
