@@ -22,19 +22,20 @@ from types import SimpleNamespace
 from typing import Any
 
 from funken import KeyedProcessFunction, ValueStateDescriptor
-from funken.checkpoint.lineage import SnapshotOptions
-from funken.checkpoint.memory import MemoryStorage
+from funken.checkpoint.snapshot.incremental import SnapshotOptions
 from funken.ids import CheckpointId
 from funken.operators.base import Operator, Output
-from funken.operators.calls import Call
 from funken.operators.context import OperatorContext
-from funken.operators.process import KeyedProcess
+from funken.operators.process.one_input import KeyedProcess
 from funken.operators.rolling import RollingReduce
-from funken.operators.window import Reduced, Window
-from funken.runtime.slicing import Slicing
-from funken.runtime.snapshots import CheckpointPlan, Snapshots
+from funken.operators.user_functions import UserFunction
+from funken.operators.window.spec import Reduced, WindowSpec
+from funken.runtime.settings import CheckpointPlan
+from funken.runtime.snapshot.materializer import Materializer
+from funken.runtime.snapshot.state_manager import TaskStateManager
 from funken.state.backend import HashMapBackend
 from funken.state.keyed import KeyedStateStore
+from funken.testing.memory_storage import MemoryStorage
 from funken.timing.timers import InternalTimerService
 from funken.windowing.assigners import TumblingEventTimeWindows
 
@@ -61,18 +62,18 @@ def key_of(pair: Any) -> Any:
 
 def reduce() -> Operator:
     """Make a running reduce."""
-    return RollingReduce(Call(key_of), Call(lambda a, b: (a[0], a[1] + b[1]))).build()
+    return RollingReduce(UserFunction(key_of), UserFunction(lambda a, b: (a[0], a[1] + b[1]))).build()
 
 
 def process() -> Operator:
     """Make a process function."""
-    return KeyedProcess(Call(Sum(), None, rich=True), Call(key_of)).build()
+    return KeyedProcess(UserFunction(Sum(), None, rich=True), UserFunction(key_of)).build()
 
 
 def window() -> Operator:
     """Make a window in which all records are."""
-    reduced = Reduced(Call(lambda a, b: (a[0], a[1] + b[1])))
-    return Window(Call(key_of), TumblingEventTimeWindows.of(1000), reduced).build()
+    reduced = Reduced(UserFunction(lambda a, b: (a[0], a[1] + b[1])))
+    return WindowSpec(UserFunction(key_of), TumblingEventTimeWindows.of(1000), reduced).build()
 
 
 def opened(operator: Operator, checkpointing: bool) -> Operator:
@@ -105,7 +106,9 @@ def checkpoints(make: Callable[[], Operator], keys: int, changed: int) -> None:
     node = SimpleNamespace(id=0, name="op")
     chain: Any = SimpleNamespace(vertex=SimpleNamespace(nodes=[node]), operators={0: operator}, head=operator)
     chance, clock = random.Random(2), time.thread_time
-    snapshots = Snapshots(CheckpointPlan("", SnapshotOptions(inline_below=0)), {0: "op"}, 0, Slicing(clock=clock))
+    snapshots = TaskStateManager(
+        CheckpointPlan("", SnapshotOptions(inline_below=0)), {0: "op"}, 0, Materializer(clock=clock)
+    )
     snapshots.restore(chain)
     storage = MemoryStorage()
     feed(operator, range(keys))
@@ -117,17 +120,17 @@ def checkpoints(make: Callable[[], Operator], keys: int, changed: int) -> None:
     def checkpoint(number: int, what: str) -> None:
         before = sum(map(len, storage.files.values()))
         begin = clock()
-        snapshots.cut(chain, CheckpointId(number))
+        snapshots.snapshot(chain, CheckpointId(number))
         barrier = clock() - begin
         slices, blocks = [0.0], 0.0
-        while snapshots.slicing.open:
+        while snapshots.materializer.open:
             begin = clock()
             feed_some(operator, meanwhile[len(slices) % len(meanwhile)])
             blocks += clock() - begin
             begin = clock()
-            snapshots.slicing.turn()
+            snapshots.materializer.step()
             slices.append(clock() - begin)
-        for lineage, cut in snapshots.take(CheckpointId(number)).cuts.values():
+        for lineage, cut in snapshots.take(CheckpointId(number)).snapshots.values():
             lineage.write(cut, storage)
         size = sum(map(len, storage.files.values())) - before
         longest, total = max(barrier, *slices) * 1000, (barrier + sum(slices)) * 1000

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from funken.vector.columns import Column, Columns
-from funken.vector.evaluation import computed, mask_of
-from funken.vector.tracing import trace
+from funken.columnar.kernels.columns import Column, Columns
+from funken.columnar.kernels.evaluation import computed, mask_of
+from funken.columnar.tracing import trace
 
 LINE = trace(lambda i: "line " + str(i) + " of the text", None, 1).result
 FOUND = trace(lambda line: "999 " in line, None, 1).result

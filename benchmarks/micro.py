@@ -22,14 +22,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from funken import StreamExecutionEnvironment
-from funken.operators import generated
 from funken.operators.base import Operator, Output
-from funken.operators.calls import Call
+from funken.operators.codegen import loops as generated
 from funken.operators.rolling import RollingReduce
-from funken.operators.stateless import CallOperator, Filter, FlatMap, Map
+from funken.operators.stateless import Filter, FlatMap, Map, UserFunctionOperator
+from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Hash
-from funken.runtime.fusion import Fused
-from funken.runtime.outputs import Born, HashWriter
+from funken.runtime.chain.fused import FusedOperators
+from funken.runtime.exchange.writers import HashWriter, IngestionTime
 
 RECORDS = 2000
 """Of a block, as between tasks."""
@@ -108,23 +108,23 @@ def writer() -> Collecting:
     env = StreamExecutionEnvironment.create_local_environment(2)
     env.from_collection([(0, 0)]).key_by(lambda pair: pair[0]).sum(1).print()
     edge = next(edge for edge in env.compile().edges if isinstance(edge.partitioning, Hash))
-    return Collecting(edge, 0, "micro", lambda target, block: None, Born(), 10**9, 10**12)
+    return Collecting(edge, 0, "micro", lambda target, block: None, IngestionTime(), 10**9, 10**12)
 
 
 STEPS: dict[str, list[Any]] = {
-    "map, key": [Map(Call(lambda number: (number % 1000, 1)))],
+    "map, key": [Map(UserFunction(lambda number: (number % 1000, 1)))],
     "map, filter, map, key": [
-        Map(Call(lambda number: number + 1)),
-        Filter(Call(lambda number: number % 10 > 0)),
-        Map(Call(lambda number: (number % 1000, 1))),
+        Map(UserFunction(lambda number: number + 1)),
+        Filter(UserFunction(lambda number: number % 10 > 0)),
+        Map(UserFunction(lambda number: (number % 1000, 1))),
     ],
-    "flat_map, key": [FlatMap(Call(lambda number: [(number % 1000, 1)]))],
+    "flat_map, key": [FlatMap(UserFunction(lambda number: [(number % 1000, 1)]))],
 }
 
 
-def operators(steps: list[Any], end: Collecting) -> list[CallOperator]:
+def operators(steps: list[Any], end: Collecting) -> list[UserFunctionOperator]:
     """Wire operators to one another, and the last one to the exchange."""
-    made: list[CallOperator] = [spec.build() for spec in steps]
+    made: list[UserFunctionOperator] = [spec.build() for spec in steps]
     following: list[Callable[..., None]] = [operator.process for operator in made[1:]]
     for operator, emit in zip(made, [*following, end.emit], strict=True):
         operator.output = Output()
@@ -139,8 +139,8 @@ def chain(steps: list[Any], stamped: bool) -> dict[str, Program]:
     ends = {name: writer() for name in ("one by one", "one loop", "and inlined")}
     processes: dict[str, Callable[..., None]] = {"one by one": operators(steps, ends["one by one"])[0].process}
     with called():
-        processes["one loop"] = Fused(operators(steps, ends["one loop"]), ends["one loop"]).process
-    processes["and inlined"] = Fused(operators(steps, ends["and inlined"]), ends["and inlined"]).process
+        processes["one loop"] = FusedOperators(operators(steps, ends["one loop"]), ends["one loop"]).process
+    processes["and inlined"] = FusedOperators(operators(steps, ends["and inlined"]), ends["and inlined"]).process
 
     def program(process: Callable[..., None], end: Collecting) -> Program:
         return lambda: (process(values, stamps), end.newest)[1]
@@ -155,7 +155,7 @@ def alone(operator: Operator, values: list[Any], fused: bool = False) -> Program
     output.emit = lambda results, stamps: found.append(results)
     context: Any = SimpleNamespace(keyed=None, batch=False, before_snapshot=[])
     operator.setup(context, output)
-    process = Fused([operator]).process if fused else operator.process
+    process = FusedOperators([operator]).process if fused else operator.process
 
     def run() -> Any:
         found.clear()
@@ -168,7 +168,7 @@ def alone(operator: Operator, values: list[Any], fused: bool = False) -> Program
 def grep() -> dict[str, Program]:
     """Return a filter of texts: a comprehension that calls the function, and a loop that holds it."""
     values = [f"line {number} of the text" for number in range(RECORDS)]
-    spec = Filter(Call(lambda line: "999 " in line))
+    spec = Filter(UserFunction(lambda line: "999 " in line))
     return {
         "one comprehension": alone(spec.build(), values),
         "a loop, inlined": alone(spec.build(), values, fused=True),
@@ -178,7 +178,7 @@ def grep() -> dict[str, Program]:
 def reduce() -> dict[str, Program]:
     """Return a running reduce with its key: the functions called, and their bodies in the loop."""
     values = RECORD_KINDS["pairs"]
-    spec = RollingReduce(Call(lambda pair: pair[0]), Call(lambda a, b: (a[0], a[1] + b[1])))
+    spec = RollingReduce(UserFunction(lambda pair: pair[0]), UserFunction(lambda a, b: (a[0], a[1] + b[1])))
     with called():
         by_call = spec.build()
     return {"one loop": alone(by_call, values), "and inlined": alone(spec.build(), values)}

@@ -28,7 +28,7 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.operators.base import Operator, Timestamps, Values
-from funken.plan.nodes import Input
+from funken.plan.nodes import NodeInput
 
 SECOND = 1000
 PER_MS = 100
@@ -142,7 +142,7 @@ def records(most: int, keys: int, parallelism: int, count: int, folded: bool) ->
     if not folded:
         return stream.key_by(lambda i: i % keys).window(assigner).aggregate(Count(), show)
     node = stream._apply("fold", Fold(lambda i: i % keys, most))
-    pairs = DataStream(stream._environment, (Input(node.id),))
+    pairs = DataStream(stream._environment, (NodeInput(node.id),))
     return pairs.key_by(itemgetter(0)).window(assigner).aggregate(Merge(), show)
 
 

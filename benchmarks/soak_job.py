@@ -38,7 +38,7 @@ from funken import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
-from funken.connectors.buckets import BucketAssigner
+from funken.connectors.files.buckets import BucketAssigner
 
 USERS = 200
 PER_MS = 20
@@ -203,13 +203,13 @@ def main() -> None:
             "sources": {
                 str(task.subtask): [found.vertices[0].records_in, found.vertices[0].watermark]
                 for task, found in tasks.items()
-                if task.level == 0
+                if task.stage == 0
             },
             "watermarks": {
                 f"{vertex}/{task.subtask}": metrics.watermark
                 for task, found in tasks.items()
                 for vertex, metrics in found.vertices.items()
-                if task.level
+                if task.stage
             },
             "checkpoints": checkpoints.complete,
             "durations": checkpoints.take(),

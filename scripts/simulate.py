@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
-from funken.testing.simulation import Outcomes, Simulation
+from funken.testing.simulation.run import Outcomes, Simulation
 
 _PROGRESS_SECONDS = 10
 

@@ -153,7 +153,7 @@ def test_the_interval_that_is_measured_begins_after_the_warm_up():
 def test_percentiles_agree_with_the_engine():
     from protocol import bucket_of, percentiles
 
-    from funken.metrics import latency
+    from funken.metrics import histogram as latency
 
     histogram = {bucket_of(micros): 1 for micros in range(0, 1_000_000, 997)}
     assert percentiles(histogram)["p99"] == latency.percentile(histogram, 0.99)

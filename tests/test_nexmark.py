@@ -278,11 +278,13 @@ def test_the_guide_names_every_query_and_has_a_place_for_the_figures():
 def test_of_a_closed_auction_and_of_bids_that_cannot_count_nothing_is_kept():
     from queries.winning import Winners
 
-    from funken.operators.calls import Call
-    from funken.operators.coprocess import KeyedCoProcess
+    from funken.operators.process.two_inputs import KeyedCoProcess
+    from funken.operators.user_functions import UserFunction
     from funken.testing import OperatorHarness
 
-    spec = KeyedCoProcess(Call(Winners(), None, rich=True), Call(lambda a: a.id), Call(lambda b: b.auction))
+    spec = KeyedCoProcess(
+        UserFunction(Winners(), None, rich=True), UserFunction(lambda a: a.id), UserFunction(lambda b: b.auction)
+    )
     harness = OperatorHarness(spec, keyed=True)
     nothing = harness.snapshot()["keyed"]["groups"]
     harness.feed_second(bid(7, at=3), 3)

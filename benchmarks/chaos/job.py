@@ -23,7 +23,7 @@ from funken import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
-from funken.connectors.buckets import BucketAssigner
+from funken.connectors.files.buckets import BucketAssigner
 
 ADDRESSES = 1000
 STATES = 4

@@ -30,7 +30,7 @@ from funken import (
 from funken.config import options
 from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, ReaderContext, StaticSplits, Wait
 from funken.connectors.datagen import IndexSplit
-from funken.connectors.splits import QueuedReader
+from funken.connectors.queued_reader import QueuedReader
 
 VECTORISED = "pipeline.vectorized"
 """The switch of the vectorised path."""

@@ -123,7 +123,7 @@ class Rounds:
 
 
 def measure(system_name: str, spec: Spec) -> dict[str, Any]:
-    """Run a runner in a session of its own and return its figures, or ``{"failed": why}``."""
+    """Run a runner in a session of its own and return its figures, or ``{"failure_event": why}``."""
     system = SYSTEMS[system_name]
     folder = tempfile.mkdtemp(prefix="funken-bench-")
     command = [str(environments.python(system.environment)), "-W", "ignore", str(environments.HERE / system.script)]

@@ -6,23 +6,9 @@
 [1, 4, 9]
 """
 
-from funken.api import async_retry_predicates
-from funken.api.async_io import AsyncDataStream, AsyncFunction, blocking, cached
-from funken.api.co_functions import (
-    BroadcastProcessFunction,
-    CoFlatMapFunction,
-    CoGroupFunction,
-    CoMapFunction,
-    CoProcessFunction,
-    FlatJoinFunction,
-    JoinFunction,
-    KeyedBroadcastProcessFunction,
-    KeyedCoProcessFunction,
-    ProcessJoinFunction,
-)
-from funken.api.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 from funken.api.environment import StreamExecutionEnvironment
-from funken.api.functions import (
+from funken.api.functions import retry_predicates as async_retry_predicates
+from funken.api.functions.base import (
     AggregateFunction,
     CheckpointedFunction,
     FilterFunction,
@@ -35,38 +21,53 @@ from funken.api.functions import (
     ProcessFunction,
     ReduceFunction,
 )
-from funken.api.job import JobClient
-from funken.api.joins import CoGroupedStreams, IntervalJoin, IntervalJoined, JoinedStreams
-from funken.api.keyed import KeyedStream
-from funken.api.options import CheckpointConfig, CheckpointingMode, ExecutionConfig, ExternalizedCheckpointRetention
-from funken.api.results import CloseableIterator, JobExecutionResult, JobStatus
-from funken.api.sinks import DataStreamSink
-from funken.api.stream import DataStream
-from funken.api.targets import RuntimeExecutionMode
-from funken.api.window_functions import (
+from funken.api.functions.two_inputs import (
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoGroupFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    FlatJoinFunction,
+    JoinFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    ProcessJoinFunction,
+)
+from funken.api.functions.windows import (
     AllWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     WindowFunction,
 )
-from funken.api.windowed import AllWindowedStream, WindowedStream
+from funken.api.jobs.client import JobClient
+from funken.api.jobs.iterator import CloseableIterator
+from funken.api.jobs.results import JobExecutionResult, JobStatus
+from funken.api.jobs.targets import RuntimeExecutionMode
+from funken.api.options import CheckpointConfig, CheckpointingMode, ExecutionConfig, ExternalizedCheckpointRetention
+from funken.api.streams.async_io import AsyncDataStream, AsyncFunction, blocking, cached
+from funken.api.streams.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
+from funken.api.streams.joins import CoGroupedStreams, IntervalJoin, IntervalJoined, JoinedStreams
+from funken.api.streams.keyed import KeyedStream
+from funken.api.streams.sinks import DataStreamSink
+from funken.api.streams.stream import DataStream
+from funken.api.streams.windowed import AllWindowedStream, WindowedStream
 from funken.config import Configuration
 from funken.connectors.base import Boundedness, Sink, SinkWriter, Source, SourceReader, SplitEnumerator
-from funken.connectors.buckets import BucketAssigner
+from funken.connectors.collection import CollectionSource
 from funken.connectors.datagen import DataGeneratorSource, NumberSequenceSource
 from funken.connectors.discard import DiscardingSink
-from funken.connectors.file_sink import FileSink
-from funken.connectors.files import FileSource, StreamFormat
-from funken.connectors.inline import CollectionSource
-from funken.connectors.part_files import Encoder, OutputFileConfig, RollingPolicy
+from funken.connectors.files.buckets import BucketAssigner
+from funken.connectors.files.part_files import Encoder, OutputFileConfig, RollingPolicy
+from funken.connectors.files.sink import FileSink
+from funken.connectors.files.source import FileSource, StreamFormat
 from funken.connectors.sockets import SocketSource
 from funken.errors import FunkenError, InvalidProgram, JobCancelled, JobExecutionError, SuppressRestarts
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.async_retry import AsyncRetryPredicate, AsyncRetryStrategy
+from funken.operators.async_io.retry import AsyncRetryPredicate, AsyncRetryStrategy
 from funken.operators.context import RuntimeContext
-from funken.operators.join import TaggedUnion
+from funken.operators.join.window_join import TaggedUnion
 from funken.operators.operator_state import FunctionSnapshotContext, OperatorListState, OperatorStateStore
-from funken.operators.process_context import TimeDomain
+from funken.operators.process.contexts import TimeDomain
 from funken.operators.tags import OutputTag
 from funken.state.descriptors import (
     AggregatingStateDescriptor,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from funken import DataStream, InvalidProgram, OutputTag, WatermarkGenerator, WatermarkStrategy
-from funken.api.functions import as_call
+from funken.api.functions.base import as_user_function
 from funken.cep import (
     CEP,
     AfterMatchSkipStrategy,
@@ -17,7 +17,7 @@ from funken.cep import (
 from funken.cep.operator import PatternOperator, Settings
 from funken.errors import FunkenError, JobExecutionError, MalformedPattern, StateTooLarge
 from funken.ids import MAX_WATERMARK
-from funken.operators.process import KeyedProcess
+from funken.operators.process.one_input import KeyedProcess
 from funken.state.keygroups import key_group_of, key_groups_of
 from funken.testing import OperatorHarness, local
 
@@ -50,7 +50,9 @@ def letters(names: str, append=Pattern.followed_by, **settings) -> Pattern:
 
 def spec_of(pattern: Pattern, **settings) -> KeyedProcess:
     operator = PatternOperator(pattern, Settings(**settings), Report())
-    return KeyedProcess(as_call(operator, "process_element", "test"), key=as_call(key_of, "get_key", "test"))
+    return KeyedProcess(
+        as_user_function(operator, "process_element", "test"), key=as_user_function(key_of, "get_key", "test")
+    )
 
 
 def key_of(event: str) -> str:
@@ -157,7 +159,7 @@ def test_late_events_go_to_the_side_output_or_are_counted():
     assert harness.side_output_with_timestamps(LATE) == [("k:a", 4), ("k:a", 6)]
     assert harness.output_with_timestamps == [("a", 7)]
     operator = PatternOperator(letters("a"), Settings(), Report())
-    function, key = as_call(operator, "process_element", "test"), as_call(key_of, "get_key", "test")
+    function, key = as_user_function(operator, "process_element", "test"), as_user_function(key_of, "get_key", "test")
     counting = OperatorHarness(KeyedProcess(function, key), keyed=True)
     counting.watermark(2)
     feed(counting, "k:a@1 k:a@3").watermark(4)
@@ -261,7 +263,7 @@ def test_nothing_is_left_of_a_key_without_partial_matches(backend):
 
 def test_the_state_is_written_only_when_it_changed():
     operator = PatternOperator(letters("ab"), Settings(), Report())
-    function, key = as_call(operator, "process_element", "test"), as_call(key_of, "get_key", "test")
+    function, key = as_user_function(operator, "process_element", "test"), as_user_function(key_of, "get_key", "test")
     harness = OperatorHarness(KeyedProcess(function, key), keyed=True)
     writes = []
     operator.state = Recording(operator.state, writes)

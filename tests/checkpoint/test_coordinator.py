@@ -12,38 +12,37 @@ from collections import deque
 
 import pytest
 
-from funken.checkpoint.blobs import SubtaskState
-from funken.checkpoint.catalog import Catalog
 from funken.checkpoint.coordinator import Coordinator, JobFacts
 from funken.checkpoint.events import (
-    Acked,
+    Acknowledged,
+    AttemptFailed,
+    AttemptStarted,
     Declined,
-    Failed,
     FailJob,
     JobOver,
-    Kind,
+    JobStopped,
     MayRestart,
     NotifyAborted,
     NotifyComplete,
     Outcome,
-    Started,
     Stop,
-    Stopped,
     TaskFinished,
     Tick,
     TriggerRequested,
 )
-from funken.checkpoint.handles import StopHandles, SubtaskHandle
-from funken.checkpoint.lineage import Lineage, SnapshotOptions
 from funken.checkpoint.machine import CheckpointMachine
-from funken.checkpoint.manifest import Manifest
-from funken.checkpoint.memory import Fault, MemoryStorage, planned, random_faults
-from funken.checkpoint.restore import Target, origins, plan_restore, read_state
+from funken.checkpoint.restore import RestoreTarget, origins, plan_restore, read_state
+from funken.checkpoint.snapshot.incremental import IncrementalSnapshots, SnapshotOptions
 from funken.checkpoint.steps import Policy
+from funken.checkpoint.store.blobs import SubtaskState
+from funken.checkpoint.store.completed import CompletedCheckpointStore
+from funken.checkpoint.store.handles import StopHandles, SubtaskHandle
+from funken.checkpoint.store.manifest import Manifest, SnapshotKind
 from funken.errors import CheckpointCorrupted, StorageFailed
+from funken.testing.memory_storage import Fault, MemoryStorage, planned, random_faults
 
 GROUPS, WIDTH = 4, 2
-OPERATOR = Target("count", "count", WIDTH, GROUPS)
+OPERATOR = RestoreTarget("count", "count", WIDTH, GROUPS)
 
 
 class Worker:
@@ -54,7 +53,7 @@ class Worker:
         self.values, self.changed, self.files = {}, set(), []
         self.uncommitted, self.writing, self.seen = [], deque(), 0
         self.paused, self.ended = None, False
-        self.lineage = Lineage("count", subtask, world.options)
+        self.lineage = IncrementalSnapshots("count", subtask, world.options)
         if restore is not None:
             for piece in read_state(world.storage, restore):
                 self.files += piece.operator_state.get("split/files", [])
@@ -94,15 +93,15 @@ class Worker:
             keyed["deleted"] = {key: {"n": [(key, None)]} for key in self.changed - self.values.keys()}
         self.changed = set()
         state = SubtaskState(keyed, operator_state={"split/files": list(self.files)})
-        return self.lineage.cut(state, checkpoint, [file for _, file in self.uncommitted], final)
+        return self.lineage.snapshot(state, checkpoint, [file for _, file in self.uncommitted], final)
 
     def take(self, message):
         """A barrier, or what the driver decided."""
         match message:
             case ("barrier", trigger):
-                cut = self.cut(trigger.checkpoint)
+                snapshot = self.cut(trigger.checkpoint)
                 self.world.expected[trigger.checkpoint][self.subtask] = self.content()
-                self.writing.append((cut, trigger))
+                self.writing.append((snapshot, trigger))
                 if trigger.stop is not None:
                     self.paused = trigger.checkpoint
                 self.ended = trigger.stop is Stop.DRAIN
@@ -111,24 +110,24 @@ class Worker:
             case NotifyAborted(checkpoint=checkpoint):
                 if self.paused == checkpoint:
                     self.paused = None
-                for cut, trigger in [pair for pair in self.writing if pair[0].checkpoint == checkpoint]:
-                    if self.writing[0][0] is cut:  # only what comes next may be skipped: cuts keep their order
+                for snapshot, trigger in [pair for pair in self.writing if pair[0].checkpoint == checkpoint]:
+                    if self.writing[0][0] is snapshot:  # only what comes next may be skipped: cuts keep their order
                         self.writing.popleft()
-                        self.lineage.skip(cut)
+                        self.lineage.skip(snapshot)
                     assert trigger is not None
 
     def write(self):
         """Write what was cut first, in the background."""
-        cut, trigger = self.writing.popleft()
-        target = self.world.storage_at(trigger.target) if trigger and trigger.kind is Kind.SAVEPOINT else None
+        snapshot, trigger = self.writing.popleft()
+        target = self.world.storage_at(trigger.target) if trigger and trigger.kind is SnapshotKind.SAVEPOINT else None
         try:
             if trigger is not None and trigger.stop is not None:
-                written = self.lineage.write_both(cut, self.world.storage, target)
+                written = self.lineage.write_both(snapshot, self.world.storage, target)
             else:
-                written = (self.lineage.write(cut, self.world.storage, target),)
+                written = (self.lineage.write(snapshot, self.world.storage, target),)
         except StorageFailed as error:
             if trigger is None:
-                self.world.send(Failed(self.attempt, str(error)))
+                self.world.send(AttemptFailed(self.attempt, str(error)))
             else:
                 self.world.send(Declined(self.attempt, self.task, trigger.checkpoint, str(error)))
             return
@@ -137,7 +136,7 @@ class Worker:
         if trigger is None or trigger.stop is Stop.DRAIN:
             self.world.send(TaskFinished(self.attempt, self.task, handles))
         elif self.world.chance.random() > 0.02:  # else the ack is lost
-            self.world.send(Acked(self.attempt, self.task, trigger.checkpoint, handles))
+            self.world.send(Acknowledged(self.attempt, self.task, trigger.checkpoint, handles))
 
     def finish(self):
         self.ended = True
@@ -180,7 +179,7 @@ class World:
         self.expected[command.checkpoint] = {}
         for worker in self.workers:
             self.inbox[worker.subtask].append(("barrier", command))
-        if command.kind is Kind.SAVEPOINT:
+        if command.kind is SnapshotKind.SAVEPOINT:
             self.savepoints[command.target] = self.expected[command.checkpoint]
         return {"source": pickle.dumps(command.checkpoint)}
 
@@ -223,7 +222,7 @@ class World:
         self.work, self.mail, self.workers, self.inbox = deque(), deque(), [], [deque() for _ in range(WIDTH)]
         self.zombies = []
         self.attempt = 0
-        self.catalog = Catalog(self.storage)
+        self.catalog = CompletedCheckpointStore(self.storage)
         try:
             self.catalog.scan()
             self.catalog.latest()
@@ -263,12 +262,14 @@ class World:
         self.attempt += 1
         self.workers = workers
         self.inbox = [deque() for _ in range(WIDTH)]
-        self.coordinator.tell(Started(self.attempt, tuple(w.task for w in workers), tuple(w.task for w in workers)))
+        self.coordinator.handle(
+            AttemptStarted(self.attempt, tuple(w.task for w in workers), tuple(w.task for w in workers))
+        )
 
     def fail(self):
         self.zombies = [worker for worker in self.workers if worker.writing]
         self.workers = []
-        self.send(Failed(self.attempt, "crash"))
+        self.send(AttemptFailed(self.attempt, "crash"))
 
     def send(self, event):
         self.mail.append(event)
@@ -290,11 +291,13 @@ class World:
         elif roll < 0.03:
             request = f"request {self.fresh()}"
             stop = self.chance.choice([None] * 16 + list(Stop))
-            self.coordinator.tell(TriggerRequested(request, Kind.SAVEPOINT, stop, f"savepoints-{self.serial}"))
+            self.coordinator.handle(
+                TriggerRequested(request, SnapshotKind.SAVEPOINT, stop, f"savepoints-{self.serial}")
+            )
         elif roll < 0.25:
-            self.coordinator.tell(Tick())
+            self.coordinator.handle(Tick())
         elif roll < 0.4 and self.mail:
-            self.coordinator.tell(self.mail.popleft())
+            self.coordinator.handle(self.mail.popleft())
         elif roll < 0.55 and self.work:
             self.work.popleft()()
         elif roll < 0.58 and self.zombies:
@@ -332,13 +335,13 @@ class World:
             elif self.may_restart:
                 self.start_attempt()
             elif self.mail:
-                self.coordinator.tell(self.mail.popleft())
+                self.coordinator.handle(self.mail.popleft())
             elif self.work:
                 self.work.popleft()()
             else:
                 for worker in list(self.workers):
                     self.work_on(worker, finishing=True)
-                self.coordinator.tell(Tick())
+                self.coordinator.handle(Tick())
         while self.work:
             self.work.popleft()()
 
@@ -350,9 +353,9 @@ class World:
             history = [file for _, files in self.expected[self.stopped_with].values() for file in files]
         else:
             history = [file for worker in self.workers for file in worker.files]
-            again = Catalog(self.storage)
+            again = CompletedCheckpointStore(self.storage)
             again.scan(check_contents=True)
-            assert max(again.refused, default=0) < again.latest().checkpoint  # torn, and not yet cleared away
+            assert max(again.rejected, default=0) < again.latest().checkpoint  # torn, and not yet cleared away
             assert all(handle.finished for handle in again.latest().operators[0].subtasks)
         assert sorted(self.committed) == sorted(history)
         for location in filter(None, self.answers.values()):
@@ -391,11 +394,11 @@ def test_without_failures_many_checkpoints_complete():
         if world.may_restart:
             world.start_attempt()
         world.time += 1
-        world.coordinator.tell(Tick())
+        world.coordinator.handle(Tick())
         for worker in world.workers:
             world.work_on(worker)
         while world.mail:
-            world.coordinator.tell(world.mail.popleft())
+            world.coordinator.handle(world.mail.popleft())
         while world.work:
             world.work.popleft()()
     assert world.attempt == 1
@@ -407,14 +410,14 @@ def test_a_savepoint_that_failed_leaves_nothing():
     world = World(1, faults=0)
     world.start_attempt()
     world.storage.faults = world.fault = planned(("write", "savepoints", Fault.TORN))
-    world.coordinator.tell(TriggerRequested("me", target="savepoints"))
+    world.coordinator.handle(TriggerRequested("me", target="savepoints"))
     for worker in world.workers:
         worker.change()
         worker.lineage.options = SnapshotOptions(inline_below=0)
         while world.inbox[worker.subtask] or worker.writing:
             world.work_on(worker)
     while world.mail or world.work:
-        world.coordinator.tell(world.mail.popleft()) if world.mail else world.work.popleft()()
+        world.coordinator.handle(world.mail.popleft()) if world.mail else world.work.popleft()()
     assert world.answers == {"me": None}
     assert not [name for name in world.files if name.startswith("savepoints")]
 
@@ -422,9 +425,9 @@ def test_a_savepoint_that_failed_leaves_nothing():
 def test_a_checkpoint_in_which_nobody_accounts_for_a_subtask_is_not_stored():
     world = World(1, faults=0)
     world.start_attempt()
-    world.coordinator.tell(TriggerRequested("me", Kind.CHECKPOINT))
+    world.coordinator.handle(TriggerRequested("me", SnapshotKind.CHECKPOINT))
     for worker in world.workers:
-        world.coordinator.tell(Acked(1, worker.task, 1, {("other", worker.subtask): SubtaskHandle()}))
+        world.coordinator.handle(Acknowledged(1, worker.task, 1, {("other", worker.subtask): SubtaskHandle()}))
     world.work.popleft()()
     assert "no task accounted for operator 'count', subtask 0, 1" in world.coordinator.story(1)
 
@@ -432,7 +435,7 @@ def test_a_checkpoint_in_which_nobody_accounts_for_a_subtask_is_not_stored():
 def test_an_attempt_waits_for_a_storage_that_fails_for_long():
     world = World(1, faults=0)
     world.start_attempt()
-    world.coordinator.tell(TriggerRequested("me", Kind.CHECKPOINT))
+    world.coordinator.handle(TriggerRequested("me", SnapshotKind.CHECKPOINT))
 
     def broken(operation, name):
         if operation == "delete":
@@ -446,18 +449,18 @@ def test_an_attempt_waits_for_a_storage_that_fails_for_long():
 
     def work():
         while world.mail or world.work:
-            world.coordinator.tell(world.mail.popleft()) if world.mail else world.work.popleft()()
+            world.coordinator.handle(world.mail.popleft()) if world.mail else world.work.popleft()()
 
     work()
-    world.coordinator.tell(Failed(1, "too many failed checkpoints"))
+    world.coordinator.handle(AttemptFailed(1, "too many failed checkpoints"))
     for _ in range(300):
         work()
-        world.coordinator.tell(Tick())
+        world.coordinator.handle(Tick())
         assert len(world.work) <= 1
     assert not world.may_restart
 
     world.storage.faults = world.catalog.storage.faults = lambda operation, name: None
-    world.coordinator.tell(Tick())
+    world.coordinator.handle(Tick())
     work()
     assert world.may_restart
 
@@ -466,20 +469,20 @@ def test_an_attempt_waits_for_a_storage_that_fails_for_long():
 def test_what_nobody_needs_is_deleted_when_a_job_stops_while_a_checkpoint_is(while_):
     world = World(1, faults=0)
     world.start_attempt()
-    world.coordinator.tell(TriggerRequested("me", Kind.CHECKPOINT))
+    world.coordinator.handle(TriggerRequested("me", SnapshotKind.CHECKPOINT))
     for worker in world.workers:
         worker.change()
         worker.lineage.options = SnapshotOptions(inline_below=0)
         world.work_on(worker)
         world.work_on(worker)
     while world.mail:
-        world.coordinator.tell(world.mail.popleft())
+        world.coordinator.handle(world.mail.popleft())
     world.files["shared/1-written by a task that never told of it"] = b""
     if while_ == "committed":
         world.work.popleft()()
         assert world.coordinator.machine.committing
     assert world.work
-    world.coordinator.tell(Stopped(Outcome.CANCELLED))
+    world.coordinator.handle(JobStopped(Outcome.CANCELLED))
     while world.work:
         world.work.popleft()()
     assert [name for name in world.files if name.startswith(("chk-", "shared/"))] == []

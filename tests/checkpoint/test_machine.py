@@ -3,37 +3,37 @@
 import pytest
 
 from funken.checkpoint.events import (
-    Acked,
+    Acknowledged,
     Answer,
+    AttemptFailed,
+    AttemptStarted,
     Commit,
     CommitFailed,
     Committed,
     Declined,
     Discard,
-    Failed,
     FailJob,
     JobOver,
-    Kind,
+    JobStopped,
     MayRestart,
     NotifyAborted,
     NotifyComplete,
     Outcome,
     Prune,
-    Refused,
-    Started,
+    Rejected,
     Stop,
-    Stopped,
-    Store,
     Stored,
     StoreFailed,
+    StoreManifest,
     TaskFinished,
     Tick,
-    Trigger,
     TriggerRequested,
+    TriggerSources,
     Wake,
 )
 from funken.checkpoint.machine import CheckpointMachine
 from funken.checkpoint.steps import Phase, Policy
+from funken.checkpoint.store.manifest import SnapshotKind
 
 TASKS = ("source", "count", "sink")
 
@@ -46,7 +46,7 @@ class Timeline:
         self.now = 0
         self.said = []
         if started:
-            self.tell(Started(1, TASKS, ("source",)))
+            self.tell(AttemptStarted(1, TASKS, ("source",)))
             self.take()
 
     def tell(self, *events):
@@ -67,7 +67,7 @@ class Timeline:
         ]
 
     def ack(self, checkpoint, *tasks, attempt=1):
-        return self.tell(*(Acked(attempt, task, checkpoint, f"{task}@{checkpoint}") for task in tasks))
+        return self.tell(*(Acknowledged(attempt, task, checkpoint, f"{task}@{checkpoint}") for task in tasks))
 
     def complete(self, checkpoint):
         return self.ack(checkpoint, *TASKS).store(checkpoint)
@@ -92,9 +92,9 @@ def handles(checkpoint, *tasks):
 def test_a_checkpoint_from_its_trigger_to_its_end():
     job = Timeline()
     assert job.at(99).take() == []
-    assert job.at(100).take() == [Trigger(1, 1, ("source",), Kind.CHECKPOINT)]
+    assert job.at(100).take() == [TriggerSources(1, 1, ("source",), SnapshotKind.CHECKPOINT)]
     assert job.ack(1, "source", "count").take() == []
-    assert job.ack(1, "sink").take() == [Store(1, Kind.CHECKPOINT, 1, 100, handles(1), frozenset())]
+    assert job.ack(1, "sink").take() == [StoreManifest(1, SnapshotKind.CHECKPOINT, 1, 100, handles(1), frozenset())]
     assert job.store(1).take() == [NotifyComplete(1, 1, TASKS)]
     assert job.machine.story(1).splitlines() == [
         "checkpoint 1",
@@ -123,8 +123,8 @@ def test_only_so_many_are_retained():
 
 def test_what_a_driver_found_when_it_started_is_gone_on_with():
     job = Timeline(started=False, completed=[3, 5], next_id=9, retained=1)
-    assert job.tell(Started(1, TASKS, ("source",))).take() == [Prune(3)]
-    assert job.at(100).take(Trigger)[0].checkpoint == 9
+    assert job.tell(AttemptStarted(1, TASKS, ("source",))).take() == [Prune(3)]
+    assert job.at(100).take(TriggerSources)[0].checkpoint == 9
 
 
 def test_a_declined_checkpoint_is_aborted_and_what_was_written_discarded():
@@ -157,7 +157,7 @@ def test_an_ack_that_comes_twice_counts_once():
     job = Timeline().at(100).ack(1, "source")
     job.take()
     assert job.ack(1, "source").take() == []
-    assert job.tell(Acked(1, "source", 1, "other")).take() == [Discard(1, ("other",))]
+    assert job.tell(Acknowledged(1, "source", 1, "other")).take() == [Discard(1, ("other",))]
 
 
 def test_a_manifest_that_cannot_be_written_aborts():
@@ -179,30 +179,30 @@ def test_while_its_manifest_is_written_a_checkpoint_does_not_expire():
 
 def test_the_interval_is_from_start_to_start():
     job = Timeline()
-    assert job.at(100).complete(1).take(Trigger)
-    assert job.at(199).take(Trigger) == []
-    assert job.at(200).take(Trigger)
+    assert job.at(100).complete(1).take(TriggerSources)
+    assert job.at(199).take(TriggerSources) == []
+    assert job.at(200).take(TriggerSources)
 
 
 def test_one_that_takes_longer_than_the_interval_delays_the_next():
     job = Timeline().at(100).at(350)
-    assert [t.checkpoint for t in job.take(Trigger)] == [1]
-    assert [t.checkpoint for t in job.complete(1).take(Trigger)] == [2]
-    assert job.at(449).complete(2).take(Trigger) == []
-    assert job.at(450).take(Trigger)
+    assert [t.checkpoint for t in job.take(TriggerSources)] == [1]
+    assert [t.checkpoint for t in job.complete(1).take(TriggerSources)] == [2]
+    assert job.at(449).complete(2).take(TriggerSources) == []
+    assert job.at(450).take(TriggerSources)
 
 
 def test_the_minimum_pause_is_from_end_to_start():
     job = Timeline(min_pause=80, max_concurrent=3).at(100)
     job.at(150).complete(1).take()
-    assert job.at(229).take(Trigger) == []
-    assert job.at(230).take(Trigger)
-    assert job.at(400).take(Trigger) == []  # and there is one at a time
+    assert job.at(229).take(TriggerSources) == []
+    assert job.at(230).take(TriggerSources)
+    assert job.at(400).take(TriggerSources) == []  # and there is one at a time
 
 
 def test_a_wake_is_asked_for_whatever_comes_next():
     job = Timeline(started=False, min_pause=150)
-    assert job.tell(Started(1, TASKS, ("source",))).said == [Wake(100)]
+    assert job.tell(AttemptStarted(1, TASKS, ("source",))).said == [Wake(100)]
     job.take()
     assert Wake(1100) in job.at(100).said  # the timeout
     job.at(120).take()
@@ -212,19 +212,19 @@ def test_a_wake_is_asked_for_whatever_comes_next():
 def test_several_may_be_under_way():
     job = Timeline(max_concurrent=2)
     job.at(100).at(200).at(300)
-    assert [t.checkpoint for t in job.take(Trigger)] == [1, 2]
-    assert [t.checkpoint for t in job.complete(1).take(Trigger)] == [3]
+    assert [t.checkpoint for t in job.take(TriggerSources)] == [1, 2]
+    assert [t.checkpoint for t in job.complete(1).take(TriggerSources)] == [3]
 
 
 def test_without_an_interval_one_begins_only_if_asked_for():
     job = Timeline(interval=None)
     assert job.at(10_000).take() == []
-    job.tell(TriggerRequested("me", Kind.CHECKPOINT)).complete(1)
+    job.tell(TriggerRequested("me", SnapshotKind.CHECKPOINT)).complete(1)
     assert job.take(Answer) == [Answer("me", 1)]
 
 
 def test_who_asks_while_one_is_under_way_gets_the_next():
-    job = Timeline().at(100).tell(TriggerRequested("me", Kind.CHECKPOINT))
+    job = Timeline().at(100).tell(TriggerRequested("me", SnapshotKind.CHECKPOINT))
     assert job.complete(1).take(Answer) == []
     assert job.complete(2).take(Answer) == [Answer("me", 2)]
 
@@ -233,7 +233,7 @@ def test_who_asks_while_one_is_under_way_gets_the_next():
 
 
 def test_a_newer_one_that_completes_first_aborts_the_older():
-    job = Timeline(max_concurrent=2, interval=100).at(100).tell(TriggerRequested("me", Kind.CHECKPOINT)).at(200)
+    job = Timeline(max_concurrent=2, interval=100).at(100).tell(TriggerRequested("me", SnapshotKind.CHECKPOINT)).at(200)
     job.ack(1, "source").ack(2, *TASKS)
     job.take()
     assert job.store(2).take(NotifyAborted, Discard, NotifyComplete, Answer) == [
@@ -248,17 +248,21 @@ def test_a_newer_one_that_completes_first_aborts_the_older():
 def test_manifests_are_written_one_at_a_time_and_in_order():
     job = Timeline(max_concurrent=3).at(100).at(200).at(300)
     job.ack(2, *TASKS).ack(1, *TASKS).ack(3, *TASKS)
-    assert [store.checkpoint for store in job.take(Store)] == [2]
+    assert [store.checkpoint for store in job.take(StoreManifest)] == [2]
     # 1 is aborted by 2, and 3 is next
-    assert [type(c) for c in job.store(2).take(NotifyComplete, Store, Discard)] == [Discard, Store, NotifyComplete]
+    assert [type(c) for c in job.store(2).take(NotifyComplete, StoreManifest, Discard)] == [
+        Discard,
+        StoreManifest,
+        NotifyComplete,
+    ]
     assert [c.checkpoint for c in job.store(3).take(NotifyComplete)] == [3]
 
 
 def test_if_the_newer_one_fails_to_be_stored_the_older_gets_its_turn():
     job = Timeline(max_concurrent=2, tolerable_failures=1).at(100).at(200)
     job.ack(2, *TASKS).ack(1, *TASKS)
-    assert [c.checkpoint for c in job.take(Store)] == [2]
-    assert [c.checkpoint for c in job.tell(StoreFailed(2, "x")).take(Store)] == [1]
+    assert [c.checkpoint for c in job.take(StoreManifest)] == [2]
+    assert [c.checkpoint for c in job.tell(StoreFailed(2, "x")).take(StoreManifest)] == [1]
     assert [c.checkpoint for c in job.store(1).take(NotifyComplete)] == [1]
 
 
@@ -273,13 +277,13 @@ def test_too_many_failures_in_a_row_fail_the_attempt():
     job.at(400).tell(Declined(1, "count", 4, "y"))
     assert job.take(FailJob) == [FailJob("checkpoint 4 failed, 2 in a row: count declined: y")]
     assert job.at(1000).take() == []  # nothing begins until the attempt is over
-    assert job.tell(Failed(1, "as told")).take() == [MayRestart(2)]
+    assert job.tell(AttemptFailed(1, "as told")).take() == [MayRestart(2)]
 
 
 def test_a_failed_attempt_takes_its_checkpoints_along():
     job = Timeline().at(100).ack(1, "source").tell(TriggerRequested("me"))
     job.take()
-    commands = job.tell(Failed(1, "worker killed")).take()
+    commands = job.tell(AttemptFailed(1, "worker killed")).take()
     assert Discard(1, ("source@1",)) in commands
     assert [c.reason for c in commands if isinstance(c, Answer)] == ["savepoint 2: attempt 1 failed: worker killed"]
     assert commands[-1] == MayRestart(None)
@@ -287,37 +291,37 @@ def test_a_failed_attempt_takes_its_checkpoints_along():
 
 
 def test_what_an_old_attempt_says_is_not_believed():
-    job = Timeline().at(100).ack(1, "source").tell(Failed(1, "x"), Started(2, TASKS, ("source",))).at(200)
+    job = Timeline().at(100).ack(1, "source").tell(AttemptFailed(1, "x"), AttemptStarted(2, TASKS, ("source",))).at(200)
     job.take()
     assert job.ack(2, "sink", attempt=1).take() == [Discard(2, ("sink@2",))]
     assert job.finish("sink", attempt=1).take() == [Discard(None, ("sink at its end",))]
-    assert job.tell(Declined(1, "sink", 2, "x"), Failed(1, "again")).take() == []
+    assert job.tell(Declined(1, "sink", 2, "x"), AttemptFailed(1, "again")).take() == []
     assert job.machine.phase is Phase.RUNNING
-    assert job.ack(2, *TASKS, attempt=2).take(Store)
+    assert job.ack(2, *TASKS, attempt=2).take(StoreManifest)
 
 
 def test_ids_are_never_used_again():
-    job = Timeline().at(100).tell(Failed(1, "x"), Started(2, TASKS, ("source",))).at(200)
-    assert [t.checkpoint for t in job.take(Trigger)] == [1, 2]
+    job = Timeline().at(100).tell(AttemptFailed(1, "x"), AttemptStarted(2, TASKS, ("source",))).at(200)
+    assert [t.checkpoint for t in job.take(TriggerSources)] == [1, 2]
 
 
 def test_a_restart_waits_until_a_manifest_that_is_being_written_is_there_or_not():
     job = Timeline().at(100).ack(1, *TASKS)
     job.take()
-    assert job.tell(Failed(1, "x")).take() == []
+    assert job.tell(AttemptFailed(1, "x")).take() == []
     assert job.tell(Stored(1)).take(Commit, MayRestart) == []
     assert job.tell(Committed(1)).take() == [MayRestart(1)]
 
-    job = Timeline().at(100).ack(1, *TASKS).tell(Failed(1, "x"))
+    job = Timeline().at(100).ack(1, *TASKS).tell(AttemptFailed(1, "x"))
     job.take()
     assert job.tell(StoreFailed(1, "disk full")).take() == [Discard(1, tuple(handles(1).values())), MayRestart(None)]
 
 
 def test_an_attempt_that_never_started_may_be_followed_by_another():
-    job = Timeline(started=False).tell(Failed(1, "no slots"))
+    job = Timeline(started=False).tell(AttemptFailed(1, "no slots"))
     assert job.take() == [MayRestart(None)]
-    assert job.tell(Failed(1, "as was said")).take() == []
-    assert job.tell(Failed(2, "no slots")).take() == [MayRestart(None)]
+    assert job.tell(AttemptFailed(1, "as was said")).take() == []
+    assert job.tell(AttemptFailed(2, "no slots")).take() == [MayRestart(None)]
 
 
 # ---- commits
@@ -337,11 +341,11 @@ def test_a_commit_that_fails_fails_the_attempt_since_the_next_one_commits_first(
     job.take()
     reason = "checkpoint 1 could not be committed: bucket gone"
     assert job.tell(CommitFailed(1, "bucket gone")).take() == [FailJob(reason)]
-    assert job.tell(Failed(1, reason)).take() == [MayRestart(1)]
+    assert job.tell(AttemptFailed(1, reason)).take() == [MayRestart(1)]
 
 
 def test_a_restart_waits_for_a_commit_whatever_comes_of_it():
-    job = Timeline().at(100).ack(1, *TASKS).tell(Stored(1), Failed(1, "x"))
+    job = Timeline().at(100).ack(1, *TASKS).tell(Stored(1), AttemptFailed(1, "x"))
     assert job.take(MayRestart) == []
     assert job.tell(CommitFailed(1, "bucket gone")).take() == [MayRestart(1)]
 
@@ -351,7 +355,7 @@ def test_if_the_last_commit_fails_the_job_is_over_and_its_checkpoint_kept():
     job.take()
     (over,) = job.tell(CommitFailed(1, "bucket gone")).take()
     assert over == JobOver(None, "checkpoint 1 could not be committed: bucket gone")
-    assert job.tell(Stopped(Outcome.FAILED)).take(Prune) == []
+    assert job.tell(JobStopped(Outcome.FAILED)).take(Prune) == []
 
 
 def test_if_the_commit_of_a_stop_fails_who_asked_is_told():
@@ -364,7 +368,7 @@ def test_if_the_commit_of_a_stop_fails_who_asked_is_told():
 def test_a_job_cancelled_in_its_last_commit_is_over():
     job = Timeline().tell(TriggerRequested("me", stop=Stop.SUSPEND)).ack(1, *TASKS).tell(Stored(1))
     job.take()
-    assert job.tell(Stopped(Outcome.CANCELLED)).take() == [Answer("me", None, "the job has ended (cancelled)")]
+    assert job.tell(JobStopped(Outcome.CANCELLED)).take() == [Answer("me", None, "the job has ended (cancelled)")]
     assert job.tell(Committed(1)).take() == [Prune(1)]
 
 
@@ -373,7 +377,7 @@ def test_a_job_cancelled_in_its_last_commit_is_over():
 
 def test_a_finished_task_takes_part_with_its_final_state():
     job = Timeline().at(100).finish("source").ack(1, "count", "sink")
-    (store,) = job.take(Store)
+    (store,) = job.take(StoreManifest)
     assert store.handles == handles(1, "count", "sink") | {"source": "source at its end"}
     assert store.finished == {"source"}
     assert job.store(1).take() == [NotifyComplete(1, 1, ("count", "sink"))]
@@ -382,14 +386,14 @@ def test_a_finished_task_takes_part_with_its_final_state():
 def test_once_the_sources_have_finished_none_begins_by_itself():
     job = Timeline().finish("source")
     assert job.at(100).take() == []
-    assert job.tell(TriggerRequested("me")).take() == [Trigger(1, 1, (), Kind.SAVEPOINT)]
+    assert job.tell(TriggerRequested("me")).take() == [TriggerSources(1, 1, (), SnapshotKind.SAVEPOINT)]
 
 
 def test_when_all_tasks_have_finished_a_last_checkpoint_makes_it_safe():
     job = Timeline().at(100).complete(1)
     job.take()
     trigger, store = job.finish(*TASKS).take()
-    assert trigger == Trigger(2, 1, (), Kind.CHECKPOINT)
+    assert trigger == TriggerSources(2, 1, (), SnapshotKind.CHECKPOINT)
     assert store.finished == set(TASKS)
     assert job.store(2).take() == [Prune(1), JobOver()]
 
@@ -402,12 +406,12 @@ def test_the_last_checkpoint_must_succeed():
 
 def test_a_savepoint_asked_for_near_the_end_is_still_made():
     job = Timeline().at(100).tell(TriggerRequested("me")).finish(*TASKS)
-    assert [c.checkpoint for c in job.take(Store)] == [2]
-    assert job.store(2).take(Answer, Store, JobOver) == [
+    assert [c.checkpoint for c in job.take(StoreManifest)] == [2]
+    assert job.store(2).take(Answer, StoreManifest, JobOver) == [
         Answer("me", 2),
-        Store(
+        StoreManifest(
             3,
-            Kind.CHECKPOINT,
+            SnapshotKind.CHECKPOINT,
             1,
             100,
             {task: f"{task} at its end" for task in TASKS},
@@ -420,18 +424,18 @@ def test_a_savepoint_asked_for_near_the_end_is_still_made():
 
 def test_without_an_interval_there_is_a_last_one_too_for_what_sinks_prepared():
     job = Timeline(interval=None).finish(*TASKS)
-    assert [c.checkpoint for c in job.take(Store)] == [1]
+    assert [c.checkpoint for c in job.take(StoreManifest)] == [1]
     assert job.store(1).take(JobOver) == [JobOver()]
 
 
 def test_a_failure_noticed_after_the_end_changes_nothing():
-    job = Timeline().finish(*TASKS).tell(Failed(1, "connection lost"))
+    job = Timeline().finish(*TASKS).tell(AttemptFailed(1, "connection lost"))
     job.take()
     assert job.store(1).take(NotifyComplete, JobOver, MayRestart) == [JobOver()]
 
 
 def test_final_states_are_let_go_of_when_no_manifest_is_being_written():
-    job = Timeline().at(100).finish("source").ack(1, "count", "sink").tell(Failed(1, "x"))
+    job = Timeline().at(100).finish("source").ack(1, "count", "sink").tell(AttemptFailed(1, "x"))
     assert job.take(Discard) == []
     assert job.store(1).take(Discard) == [Discard(None, ("source at its end",))]
 
@@ -441,8 +445,8 @@ def test_final_states_are_let_go_of_when_no_manifest_is_being_written():
 
 def test_a_savepoint_begins_at_once_and_goes_where_it_is_told():
     job = Timeline().at(100).tell(TriggerRequested("me", target="file:/s"))
-    assert job.take(Trigger)[1] == Trigger(2, 1, ("source",), Kind.SAVEPOINT, None, "file:/s")
-    assert job.ack(2, *TASKS).take(Store)[0].target == "file:/s"
+    assert job.take(TriggerSources)[1] == TriggerSources(2, 1, ("source",), SnapshotKind.SAVEPOINT, None, "file:/s")
+    assert job.ack(2, *TASKS).take(StoreManifest)[0].target == "file:/s"
     assert job.store(2).take() == [Answer("me", 2)]  # it commits nothing, and leaves 1 alone
     assert job.complete(1).take(NotifyComplete) == [NotifyComplete(1, 1, TASKS)]
     assert job.machine.completed == [1]
@@ -450,26 +454,26 @@ def test_a_savepoint_begins_at_once_and_goes_where_it_is_told():
 
 def test_beside_unaligned_checkpoints_a_savepoint_waits_its_turn():
     job = Timeline(exclusive=True, max_concurrent=3).at(100).tell(TriggerRequested("me"), TriggerRequested("you"))
-    assert [trigger.kind for trigger in job.take(Trigger)] == [Kind.CHECKPOINT]
+    assert [trigger.kind for trigger in job.take(TriggerSources)] == [SnapshotKind.CHECKPOINT]
 
     job.complete(1)
-    assert [trigger.kind for trigger in job.take(Trigger)] == [Kind.SAVEPOINT]
-    assert job.at(300).take(Trigger) == [], "nor does a checkpoint begin beside a savepoint"
-    assert job.complete(2).take(Answer, Trigger)[0] == Answer("me", 2)
+    assert [trigger.kind for trigger in job.take(TriggerSources)] == [SnapshotKind.SAVEPOINT]
+    assert job.at(300).take(TriggerSources) == [], "nor does a checkpoint begin beside a savepoint"
+    assert job.complete(2).take(Answer, TriggerSources)[0] == Answer("me", 2)
     assert job.complete(3).take(Answer) == [Answer("you", 3)]
     assert [*job.machine.pending] == [4]
 
 
 def test_a_savepoint_that_waits_when_the_attempt_fails_is_answered():
-    job = Timeline(exclusive=True).at(100).tell(TriggerRequested("me"), Failed(1, "x"))
+    job = Timeline(exclusive=True).at(100).tell(TriggerRequested("me"), AttemptFailed(1, "x"))
     assert job.take(Answer) == [Answer("me", None, "attempt 1 failed: x")]
 
 
 def test_a_refused_checkpoint_is_none_any_more():
-    job = Timeline(started=False, completed=[3, 5], retained=2).tell(Refused(5, "its file is gone"))
+    job = Timeline(started=False, completed=[3, 5], retained=2).tell(Rejected(5, "its file is gone"))
     assert job.machine.completed == [3]
     assert job.story(5) == ["refused: its file is gone"]
-    assert job.tell(Started(1, TASKS, ("source",))).at(100).take(Trigger)[0].checkpoint == 6
+    assert job.tell(AttemptStarted(1, TASKS, ("source",))).at(100).take(TriggerSources)[0].checkpoint == 6
 
 
 def test_a_savepoint_survives_a_newer_checkpoint():
@@ -486,7 +490,7 @@ def test_a_savepoint_that_fails_does_not_count():
 @pytest.mark.parametrize("stop", Stop)
 def test_a_job_stops_with_a_savepoint_which_is_a_checkpoint_too(stop):
     job = Timeline().at(100).tell(TriggerRequested("me", stop=stop))
-    assert job.take(Trigger)[1] == Trigger(2, 1, ("source",), Kind.SAVEPOINT, stop)
+    assert job.take(TriggerSources)[1] == TriggerSources(2, 1, ("source",), SnapshotKind.SAVEPOINT, stop)
     assert job.at(900).tell(TriggerRequested("you")).take() == [
         Answer("you", None, "the job is being stopped with a savepoint")
     ]
@@ -496,7 +500,7 @@ def test_a_job_stops_with_a_savepoint_which_is_a_checkpoint_too(stop):
         NotifyAborted(1, 1, TASKS, "checkpoint 2 is complete"),
     ]
     assert job.machine.completed == [2]
-    assert job.tell(TriggerRequested("you"), Failed(1, "a worker left early")).take() == [
+    assert job.tell(TriggerRequested("you"), AttemptFailed(1, "a worker left early")).take() == [
         Answer("you", None, "the job ends")
     ]
     assert job.tell(Committed(2)).take() == [NotifyComplete(2, 1, TASKS), Answer("me", 2), JobOver(2)]
@@ -504,20 +508,20 @@ def test_a_job_stops_with_a_savepoint_which_is_a_checkpoint_too(stop):
 
 def test_a_drain_may_end_every_task():
     job = Timeline().tell(TriggerRequested("me", stop=Stop.DRAIN)).finish(*TASKS)
-    (store,) = job.take(Store)
+    (store,) = job.take(StoreManifest)
     assert store.finished == set()  # they have input left: a job started from here is to read it
     assert job.store(1).take(JobOver, NotifyComplete) == [JobOver(1)]
 
 
 def test_a_source_that_had_finished_before_a_drain_has_no_input_left():
     job = Timeline().finish("source").tell(TriggerRequested("me", stop=Stop.DRAIN)).finish("count", "sink")
-    assert job.take(Store)[0].finished == {"source"}
+    assert job.take(StoreManifest)[0].finished == {"source"}
 
 
 def test_if_stopping_fails_a_suspended_job_goes_on():
     job = Timeline().tell(TriggerRequested("me", stop=Stop.SUSPEND)).tell(Declined(1, "count", 1, "x"))
     assert job.take(NotifyAborted, FailJob) == [NotifyAborted(1, 1, TASKS, "count declined: x")]
-    assert job.at(100).take(Trigger)
+    assert job.at(100).take(TriggerSources)
 
 
 def test_if_draining_fails_the_attempt_does_since_its_windows_have_fired():
@@ -529,7 +533,7 @@ def test_if_draining_fails_the_attempt_does_since_its_windows_have_fired():
 
 
 def test_a_savepoint_that_is_there_stops_the_job_even_if_it_failed_meanwhile():
-    job = Timeline().tell(TriggerRequested("me", stop=Stop.SUSPEND)).ack(1, *TASKS).tell(Failed(1, "x"))
+    job = Timeline().tell(TriggerRequested("me", stop=Stop.SUSPEND)).ack(1, *TASKS).tell(AttemptFailed(1, "x"))
     job.take()
     assert job.store(1).take() == [Answer("me", 1), JobOver(1)]
 
@@ -537,7 +541,7 @@ def test_a_savepoint_that_is_there_stops_the_job_even_if_it_failed_meanwhile():
 def test_nothing_is_triggered_while_no_attempt_runs():
     job = Timeline(started=False)
     assert job.tell(TriggerRequested("me")).take() == [Answer("me", None, "the job is not running at the moment")]
-    job.tell(Stopped(Outcome.CANCELLED)).take()
+    job.tell(JobStopped(Outcome.CANCELLED)).take()
     assert job.tell(TriggerRequested("me")).take() == [Answer("me", None, "the job has ended")]
 
 
@@ -555,18 +559,18 @@ def test_nothing_is_triggered_while_no_attempt_runs():
 def test_the_policy_says_what_is_kept_when_the_job_ends(kept, outcome, pruned):
     job = Timeline(kept_after=kept).at(100).complete(1)
     job.take()
-    assert job.tell(Stopped(outcome)).take() == pruned
-    assert job.tell(Stopped(outcome)).take() == []
+    assert job.tell(JobStopped(outcome)).take() == pruned
+    assert job.tell(JobStopped(outcome)).take() == []
 
 
 def test_a_manifest_still_being_written_at_the_end_is_waited_for():
     job = Timeline().at(100).complete(1).at(200).ack(2, *TASKS)
     job.take()
-    assert job.tell(Stopped(Outcome.CANCELLED)).take() == []
+    assert job.tell(JobStopped(Outcome.CANCELLED)).take() == []
     assert job.store(2).take() == [Prune(1), Prune(2)]
 
 
 def test_a_second_attempt_before_it_may_start_is_a_mistake():
-    job = Timeline().at(100).ack(1, *TASKS).tell(Failed(1, "x"))
+    job = Timeline().at(100).ack(1, *TASKS).tell(AttemptFailed(1, "x"))
     with pytest.raises(AssertionError, match="MayRestart"):
-        job.tell(Started(2, TASKS, ("source",)))
+        job.tell(AttemptStarted(2, TASKS, ("source",)))

@@ -5,36 +5,36 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from funken.checkpoint.events import (
-    Acked,
+    Acknowledged,
     Answer,
+    AttemptFailed,
+    AttemptStarted,
     Commit,
     CommitFailed,
     Committed,
     Declined,
     Discard,
-    Failed,
     FailJob,
     JobOver,
-    Kind,
+    JobStopped,
     MayRestart,
     NotifyAborted,
     NotifyComplete,
     Outcome,
     Prune,
-    Refused,
-    Started,
+    Rejected,
     Stop,
-    Stopped,
-    Store,
     Stored,
     StoreFailed,
+    StoreManifest,
     TaskFinished,
     Tick,
-    Trigger,
     TriggerRequested,
+    TriggerSources,
 )
 from funken.checkpoint.machine import CheckpointMachine
 from funken.checkpoint.steps import Policy
+from funken.checkpoint.store.manifest import SnapshotKind
 
 policies = st.builds(
     Policy,
@@ -71,11 +71,11 @@ class AnySequence(RuleBasedStateMachine):
 
     def check(self, command):
         match command:
-            case Trigger():
+            case TriggerSources():
                 assert not self.ended and not self.failing and command.attempt == self.attempt
                 assert command.checkpoint > max(self.triggered, default=0)
                 self.triggered[command.checkpoint] = command
-            case Store():
+            case StoreManifest():
                 assert self.storing is None
                 assert command.handles.keys() == {"a", "b", "c"} and command.finished <= {"a", "b", "c"}
                 assert self.discarded.isdisjoint(command.handles.values())
@@ -129,18 +129,18 @@ class AnySequence(RuleBasedStateMachine):
     def start(self):
         self.may_start = self.failing = self.uncommitted = False
         self.attempt += 1
-        self.tell(Started(self.attempt, ("a", "b", "c"), ("a",)))
+        self.tell(AttemptStarted(self.attempt, ("a", "b", "c"), ("a",)))
 
     @precondition(lambda self: self.may_start and self.kept and not self.ended)
     @rule()
     def refuse(self):
-        self.tell(Refused(self.kept.pop(), "broken"))
+        self.tell(Rejected(self.kept.pop(), "broken"))
 
-    @rule(kind=st.sampled_from(Kind), stop=st.sampled_from([None, None, *Stop]))
+    @rule(kind=st.sampled_from(SnapshotKind), stop=st.sampled_from([None, None, *Stop]))
     def request(self, kind, stop):
         request = f"request {self.fresh()}"
         self.asked.add(request)
-        self.tell(TriggerRequested(request, kind, stop if kind is Kind.SAVEPOINT else None))
+        self.tell(TriggerRequested(request, kind, stop if kind is SnapshotKind.SAVEPOINT else None))
 
     @precondition(lambda self: self.triggered)
     @rule(task=tasks, data=st.data(), old=st.sampled_from([0, 0, 0, 0, 1]))
@@ -148,7 +148,7 @@ class AnySequence(RuleBasedStateMachine):
         checkpoint = data.draw(st.sampled_from(sorted(self.triggered)[-3:]))
         handles = self.fresh()
         self.acked.add(handles)
-        self.tell(Acked(self.attempt - old, task, checkpoint, handles))
+        self.tell(Acknowledged(self.attempt - old, task, checkpoint, handles))
 
     @precondition(lambda self: self.triggered)
     @rule(data=st.data())
@@ -156,7 +156,7 @@ class AnySequence(RuleBasedStateMachine):
         checkpoint = data.draw(st.sampled_from(sorted(self.triggered)[-3:]))
         for task in ("a", "b", "c"):
             self.acked.add(self.fresh())
-            self.tell(Acked(self.attempt, task, checkpoint, self.serial))
+            self.tell(Acknowledged(self.attempt, task, checkpoint, self.serial))
 
     @precondition(lambda self: self.triggered)
     @rule(task=tasks, data=st.data())
@@ -181,7 +181,7 @@ class AnySequence(RuleBasedStateMachine):
             self.tell(StoreFailed(stored.checkpoint, "full"))
             return
         self.complete.append(stored.checkpoint)
-        if stored.kind is Kind.CHECKPOINT or stored.stop is not None:
+        if stored.kind is SnapshotKind.CHECKPOINT or stored.stop is not None:
             assert stored.checkpoint > max(self.kept, default=0)
             self.kept.append(stored.checkpoint)
         self.safe |= {handles for handles in stored.handles.values() if handles not in self.final}
@@ -202,13 +202,13 @@ class AnySequence(RuleBasedStateMachine):
     @precondition(lambda self: self.attempt)
     @rule(old=st.sampled_from([0, 0, 1]))
     def fail(self, old):
-        self.tell(Failed(self.attempt - old, "crash"))
+        self.tell(AttemptFailed(self.attempt - old, "crash"))
 
     @rule(outcome=st.sampled_from(Outcome), really=st.sampled_from([False] * 9 + [True]))
     def stop(self, outcome, really):
         if really:
             self.ended = True
-            self.tell(Stopped(outcome))
+            self.tell(JobStopped(outcome))
 
     # ---- what always holds
 
@@ -221,7 +221,7 @@ class AnySequence(RuleBasedStateMachine):
         """At the end everything that was asked is answered, and everything that was written is safe or discarded."""
         if not hasattr(self, "machine"):
             return
-        self.tell(Stopped(Outcome.FAILED))
+        self.tell(JobStopped(Outcome.FAILED))
         if self.storing is not None:
             self.store(fails=False)
         while self.committing:

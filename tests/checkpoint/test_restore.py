@@ -7,31 +7,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from funken.checkpoint.blobs import SubtaskState
-from funken.checkpoint.events import Kind
-from funken.checkpoint.handles import SubtaskHandle
-from funken.checkpoint.lineage import Lineage, SnapshotOptions
-from funken.checkpoint.manifest import Manifest, OperatorEntry
-from funken.checkpoint.memory import MemoryStorage
-from funken.checkpoint.restore import Target, plan_restore, read_state, uid_warnings
+from funken.checkpoint.restore import RestoreTarget, plan_restore, read_state, uid_warnings
+from funken.checkpoint.snapshot.incremental import IncrementalSnapshots, SnapshotOptions
+from funken.checkpoint.store.blobs import SubtaskState
+from funken.checkpoint.store.handles import SubtaskHandle
+from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind
 from funken.errors import CheckpointIncompatible
+from funken.testing.memory_storage import MemoryStorage
 
 
 def saved(storage, states, name="op", keyed_groups=128, uid=True, **fields):
     """An operator whose subtasks have these states."""
     handles = []
     for subtask, state in enumerate(states):
-        lineage = Lineage(name, subtask, SnapshotOptions(inline_below=0))
-        handles.append(lineage.write(lineage.cut(state, 1, **fields), storage))
+        incremental = IncrementalSnapshots(name, subtask, SnapshotOptions(inline_below=0))
+        handles.append(incremental.write(incremental.snapshot(state, 1, **fields), storage))
     return OperatorEntry(name, name, len(handles), keyed_groups, uid, tuple(handles))
 
 
 def manifest(*operators, **fields):
-    return Manifest("job", "job", 1, Kind.SAVEPOINT, 0, operators, **fields)
+    return Manifest("job", "job", 1, SnapshotKind.SAVEPOINT, 0, operators, **fields)
 
 
 def pieces(storage, entry, parallelism, max_parallelism=128):
-    plan = plan_restore(manifest(entry), "memory", [Target("op", "op", parallelism, max_parallelism)])
+    plan = plan_restore(manifest(entry), "memory", [RestoreTarget("op", "op", parallelism, max_parallelism)])
     return [list(read_state(storage, plan.subtasks["op", subtask])) for subtask in range(parallelism)]
 
 
@@ -133,7 +132,7 @@ def test_a_subtask_reads_only_its_key_groups():
 
     storage = Watched()
     entry = saved(storage, [keyed(range(64)), keyed(range(64, 128))])
-    plan = plan_restore(manifest(entry), "memory", [Target("op", "op", 4, 128)])
+    plan = plan_restore(manifest(entry), "memory", [RestoreTarget("op", "op", 4, 128)])
     groups = [[*piece.keyed["groups"]] for piece in list(read_state(storage, plan.subtasks["op", 3]))[1:]]
     assert groups == [[group] for group in range(96, 128)]
     assert [name for name, _ in read] == [entry.subtasks[1].parts[0].name]  # one read, of neighbours
@@ -145,9 +144,9 @@ def test_the_maximum_parallelism_cannot_change():
     with pytest.raises(
         CheckpointIncompatible, match=r"operator 'op' has a maximum parallelism of 256, but .* with 128"
     ):
-        plan_restore(manifest(entry), "memory", [Target("op", "op", 1, 256)])
+        plan_restore(manifest(entry), "memory", [RestoreTarget("op", "op", 1, 256)])
     unkeyed = saved(MemoryStorage(), [SubtaskState(operator=[1])])
-    assert plan_restore(manifest(unkeyed), "memory", [Target("op", "op", 1, 256)]).subtasks
+    assert plan_restore(manifest(unkeyed), "memory", [RestoreTarget("op", "op", 1, 256)]).subtasks
 
 
 def test_state_without_an_operator_is_refused_unless_that_is_allowed():
@@ -155,8 +154,10 @@ def test_state_without_an_operator_is_refused_unless_that_is_allowed():
     with pytest.raises(
         CheckpointIncompatible, match=r"no operator for the state of 'op' \(id 'op'\)\. Bring .* back, or"
     ):
-        plan_restore(manifest(entry), "memory", [Target("other", "map", 1, 128)])
-    restoration = plan_restore(manifest(entry), "memory", [Target("other", "map", 1, 128)], allow_non_restored=True)
+        plan_restore(manifest(entry), "memory", [RestoreTarget("other", "map", 1, 128)])
+    restoration = plan_restore(
+        manifest(entry), "memory", [RestoreTarget("other", "map", 1, 128)], allow_non_restored=True
+    )
     assert restoration.subtasks == {}
     assert restoration.warnings == (
         "the program has no operator for the state of 'op' (id 'op'); it is left out, as allowed.",
@@ -166,24 +167,24 @@ def test_state_without_an_operator_is_refused_unless_that_is_allowed():
 def test_the_error_names_an_operator_that_may_have_moved():
     entry = saved(MemoryStorage(), [keyed([1])])
     with pytest.raises(CheckpointIncompatible, match=r"It has a 'op' at another place, .*'4f'\. Call \.uid\('op'\)"):
-        plan_restore(manifest(entry), "memory", [Target("4f", "op", 1, 128, uid=False)])
+        plan_restore(manifest(entry), "memory", [RestoreTarget("4f", "op", 1, 128, uid=False)])
 
 
 def test_an_operator_without_state_may_come_and_go():
     gone = OperatorEntry("map", "map", 1, 128, False, (SubtaskHandle(),))
-    restoration = plan_restore(manifest(gone), "memory", [Target("new", "new", 2, 128)])
+    restoration = plan_restore(manifest(gone), "memory", [RestoreTarget("new", "new", 2, 128)])
     assert (restoration.subtasks, restoration.warnings) == ({}, ())
 
 
 def test_what_the_engine_keeps_for_itself_is_not_missed():
     entry = saved(MemoryStorage(), [SubtaskState(operator_state={"union/(watermark)": [5]})], uid=False)
-    restoration = plan_restore(manifest(entry), "memory", [Target("new", "new", 2, 128)])
+    restoration = plan_restore(manifest(entry), "memory", [RestoreTarget("new", "new", 2, 128)])
     assert restoration.warnings == ()
 
 
 def test_a_missing_uid_is_a_warning():
     entry = saved(MemoryStorage(), [keyed([1])], uid=False)
-    (warning,) = plan_restore(manifest(entry), "memory", [Target("op", "op", 1, 128)]).warnings
+    (warning,) = plan_restore(manifest(entry), "memory", [RestoreTarget("op", "op", 1, 128)]).warnings
     assert warning.startswith("operator 'op' has state but no uid") and warning.endswith("Call .uid(...) on it.")
     assert uid_warnings([("a", True, True), ("b", False, False)]) == []
 
@@ -191,7 +192,7 @@ def test_a_missing_uid_is_a_warning():
 def test_sources_and_sinks_go_on():
     entry = saved(MemoryStorage(), [SubtaskState(), SubtaskState()], committables=["part-0"])
     given = manifest(entry, enumerators={"op": b"splits", "gone": b"x"})
-    restoration = plan_restore(given, "memory", [Target("op", "op", 1, 128)])
+    restoration = plan_restore(given, "memory", [RestoreTarget("op", "op", 1, 128)])
     assert restoration.enumerators == {"op": b"splits"}
     assert restoration.committables == {"op": tuple(handle.committables for handle in entry.subtasks)}
 
@@ -207,12 +208,12 @@ def test_sources_and_sinks_go_on():
 )
 def test_subtasks_that_had_ended_end_again(ended, parallelism, expected):
     entry = OperatorEntry("op", "op", 2, 128, True, tuple(SubtaskHandle(finished=each) for each in ended))
-    plan = plan_restore(manifest(entry), "memory", [Target("op", "op", parallelism, 128)]).subtasks
+    plan = plan_restore(manifest(entry), "memory", [RestoreTarget("op", "op", parallelism, 128)]).subtasks
     assert [plan["op", subtask].finished for subtask in range(parallelism)] == expected
 
 
 @pytest.mark.parametrize(("is_own", "parallelism", "exact"), [(True, 2, True), (False, 2, False), (True, 1, False)])
 def test_only_a_job_that_goes_on_as_it_was_goes_on_with_its_blobs(is_own, parallelism, exact):
     entry = saved(MemoryStorage(), [keyed(range(64)), keyed(range(64, 128))])
-    plan = plan_restore(manifest(entry), "memory", [Target("op", "op", parallelism, 128)], own=is_own).subtasks
+    plan = plan_restore(manifest(entry), "memory", [RestoreTarget("op", "op", parallelism, 128)], own=is_own).subtasks
     assert [restore.exact for restore in plan.values()] == [exact] * parallelism

@@ -27,7 +27,7 @@ from funken.errors import (
     TaskLost,
     TooFewTaskSlots,
 )
-from funken.runtime.blame import blame, failed
+from funken.runtime.chain.failures import attribute_failure, failure_event
 from funken.runtime.messages import TaskId
 
 FINISHED, CANCELLED, FAILED, LOST, SUSPENDED = Outcome
@@ -75,7 +75,7 @@ def user_failure(error):
     try:
         raise error
     except Exception as raised:  # noqa: BLE001 - whatever the test has chosen
-        return pickle.loads(pickle.dumps(blame(raised, 0)))
+        return pickle.loads(pickle.dumps(attribute_failure(raised, 0)))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_restarts_are_suppressed_by_a_cause_too():
     try:
         raise RuntimeError("no rights") from SuppressRestarts("ask for them")
     except RuntimeError as error:
-        assert Fault.FINAL in blame(error, 0).fault
+        assert Fault.FINAL in attribute_failure(error, 0).fault
         assert fault_of(error) == Fault.FINAL
 
 
@@ -168,4 +168,4 @@ def test_what_is_known_of_a_cause_survives_an_error_that_cannot_travel():
     error = Local("no rights")
     error.fault = Fault.FINAL
 
-    assert failed(TaskId(0, 0), error).error.fault is Fault.FINAL
+    assert failure_event(TaskId(0, 0), error).error.fault is Fault.FINAL

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 import pytest
 from rich.console import Console
 
-from funken.api.job import watch_jobs
+from funken.api.jobs.client import watch_jobs
 from funken.cli import progress
-from funken.cli.progress import Meter, Progress, Reading
+from funken.cli.progress import JobMeter, Progress, Reading
 from funken.errors import FunkenError
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.metrics.latency import bucket_of
-from funken.runtime.messages import Measured, TaskId, VertexMetrics
+from funken.metrics.histogram import bucket_of
+from funken.runtime.messages import MetricsReport, TaskId, VertexMetrics
 from funken.testing import local
 
 
@@ -24,16 +24,16 @@ def plan():
 
 def metrics(read, latencies=(), watermarks=(0, 0)):
     """What the three tasks of the plan say: one that reads, two that print."""
-    found = {TaskId(0, 0): Measured(TaskId(0, 0), vertices={0: VertexMetrics(records_in=read)})}
+    found = {TaskId(0, 0): MetricsReport(TaskId(0, 0), vertices={0: VertexMetrics(records_in=read)})}
     for index, watermark in enumerate(watermarks):
         latency = {bucket_of(ms * 1000): count for ms, count in (latencies if index == 0 else ())}
         last = VertexMetrics(records_in=read // 2, watermark=watermark, latency=latency)
-        found[TaskId(1, index)] = Measured(TaskId(1, index), vertices={1: last})
+        found[TaskId(1, index)] = MetricsReport(TaskId(1, index), vertices={1: last})
     return found
 
 
 def test_rate_and_latency_are_those_of_the_last_seconds():
-    meter = Meter(plan())
+    meter = JobMeter(plan())
     meter.read(metrics(0), now=0)
     meter.read(metrics(1000, [(10, 100)]), now=1)
     for second in range(2, 8):
@@ -45,7 +45,7 @@ def test_rate_and_latency_are_those_of_the_last_seconds():
 
 
 def test_the_total_is_about_the_whole_run():
-    meter = Meter(plan())
+    meter = JobMeter(plan())
     meter.read(metrics(100), now=10)
 
     total = meter.total(metrics(1100, [(10, 99), (80, 1)]), now=20)
@@ -55,11 +55,11 @@ def test_the_total_is_about_the_whole_run():
 
 
 def test_a_job_that_was_too_short_has_no_rate():
-    assert Meter(plan()).total(metrics(1000), now=3).rate is None
+    assert JobMeter(plan()).total(metrics(1000), now=3).rate is None
 
 
 def test_the_watermark_is_that_of_the_slowest_and_unknown_until_all_have_spoken():
-    meter = Meter(plan())
+    meter = JobMeter(plan())
 
     assert meter.read(metrics(1, watermarks=(5000,)), now=0).watermark == MIN_TIMESTAMP
     assert meter.read(metrics(1, watermarks=(5000, 3000)), now=1).watermark == 3000

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from funken.api import job
-from funken.api.results import CompletableFuture
+from funken.api.jobs import client as job
+from funken.api.jobs.results import CompletableFuture
 from funken.cli.main import main
 from funken.cli.run import waiting_for_jobs
 from funken.config import Configuration, set_default_configuration
@@ -201,7 +201,7 @@ def test_explain_prints_the_plan_and_runs_nothing(run, ending):
     done = run(f"{PROGRAM}print('to stderr')\n{ENDINGS[ending]}", "explain", "-p", "2", "{}")
 
     assert done.exit_code == 0
-    assert done.stdout.startswith("sums: 2 levels, 3 task slots\nlevel 0 (width 1)\n  [0] collection\n")
+    assert done.stdout.startswith("sums: 2 stages, 3 task slots\nstage 0 (width 1)\n  [0] collection\n")
     assert "Sale(" not in done.output
     assert done.stderr == "to stderr\n"
 

@@ -14,7 +14,7 @@ from funken.errors import InvalidProgram
 
 
 def tar(*members, compression=""):
-    """A tar archive of ``(name, content or type, link)``."""
+    """A tar archive of ``(name, payload_of or type, link)``."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode=f"w:{compression}") as archive:
         for name, what, *link in members:

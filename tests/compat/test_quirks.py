@@ -25,9 +25,9 @@ from pyflink.datastream.window import (
 
 import funken
 from funken.errors import InvalidProgram
-from funken.operators.calls import Call
-from funken.operators.process import KeyedProcess
-from funken.operators.window import Elements, Shape, Window, WindowFunction
+from funken.operators.process.one_input import KeyedProcess
+from funken.operators.user_functions import UserFunction
+from funken.operators.window.spec import CallStyle, Elements, WindowCall, WindowSpec
 from funken.testing import OperatorHarness
 from funken.windowing.assigners import CountTumblingWindowAssigner
 
@@ -79,7 +79,7 @@ class Later(KeyedProcessFunction):
 
 
 def test_q13_results_of_processing_time_timers_have_no_timestamp():
-    harness = OperatorHarness(KeyedProcess(Call(Later(), rich=True), Call(str)), keyed=True)
+    harness = OperatorHarness(KeyedProcess(UserFunction(Later(), rich=True), UserFunction(str)), keyed=True)
     harness.feed("a", 5)
     harness.processing_time(100)
 
@@ -162,8 +162,8 @@ def test_q46_sliding_count_windows_are_pyflinks_here_and_javas_in_funken_itself(
 
 
 def test_q47_the_records_of_a_full_count_window_are_freed():
-    function = WindowFunction(Call(lambda key, window, elements: [window.id]), Shape.APPLY)
-    window = Window(Call(str), CountTumblingWindowAssigner(2), Elements(), function)
+    function = WindowCall(UserFunction(lambda key, window, elements: [window.id]), CallStyle.APPLY)
+    window = WindowSpec(UserFunction(str), CountTumblingWindowAssigner(2), Elements(), function)
     harness = OperatorHarness(window, keyed=True)
     for _ in range(2000):
         harness.feed("a" * 100)

@@ -4,11 +4,11 @@ import pytest
 from pyarrow import fs
 
 from funken.connectors.base import ReaderContext
-from funken.connectors.buckets import BucketAssigner
-from funken.connectors.file_sink import Encoder, FileSink
-from funken.connectors.files import FileSource, StreamFormat
-from funken.connectors.filesystem import ArrowFiles, Files, locate
+from funken.connectors.files.buckets import BucketAssigner
+from funken.connectors.files.sink import Encoder, FileSink
+from funken.connectors.files.source import FileSource, StreamFormat
 from funken.errors import SinkNotWritable, SourceNotReadable
+from funken.io.filesystem import ArrowFiles, Files, locate
 
 
 @pytest.fixture(params=[Files, lambda: ArrowFiles(fs.LocalFileSystem())], ids=["os", "arrow"])
@@ -93,8 +93,8 @@ def test_a_file_in_the_place_of_a_folder_is_noticed(files, tmp_path):
 def test_a_uri_reaches_the_file_system_of_its_scheme(tmp_path, job, monkeypatch):
     memory = fs.FileSystem.from_uri("mock:///")[0]
     root = "mock:///out"
-    monkeypatch.setattr("funken.connectors.file_sink.locate", lambda _: (ArrowFiles(memory), "out"))
-    monkeypatch.setattr("funken.connectors.files.locate", lambda _: (ArrowFiles(memory), "out"))
+    monkeypatch.setattr("funken.connectors.files.sink.locate", lambda _: (ArrowFiles(memory), "out"))
+    monkeypatch.setattr("funken.connectors.files.source.locate", lambda _: (ArrowFiles(memory), "out"))
     sink = (
         FileSink.for_row_format(root, Encoder.simple_string_encoder())
         .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())

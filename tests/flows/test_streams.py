@@ -1,4 +1,4 @@
-"""The shape of a job: several sinks, levels of different width, operators chained or not.
+"""The shape of a job: several sinks, stages of different width, operators chained or not.
 
 What single programs give is in the catalogue (test_programs.py).
 """
@@ -41,7 +41,7 @@ def test_an_edge_that_skips_levels_is_relayed(env, collect):
     far = start
     for _ in range(3):  # three exchanges above the source
         far = far.rebalance().map(lambda number: number)
-    near = start.map(lambda number: -number).set_parallelism(3)  # relayed over levels of another width
+    near = start.map(lambda number: -number).set_parallelism(3)  # relayed over stages of another width
     both = far.union(near).key_by(abs).reduce(lambda a, b: 0)
 
     assert Counter(collect(both))[0] == 1000  # each number met its negative

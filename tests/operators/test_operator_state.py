@@ -4,8 +4,8 @@ import pytest
 
 from funken import CheckpointedFunction, FlatMapFunction, ListStateDescriptor, MapStateDescriptor
 from funken.errors import StateError
-from funken.operators.calls import Call
 from funken.operators.stateless import FlatMap
+from funken.operators.user_functions import UserFunction
 from funken.testing import OperatorHarness
 
 
@@ -27,7 +27,7 @@ class Buffer(FlatMapFunction, CheckpointedFunction):
 
 
 def buffer(function=None):
-    return FlatMap(Call(function or Buffer(), "flat_map", rich=True))
+    return FlatMap(UserFunction(function or Buffer(), "flat_map", rich=True))
 
 
 def test_what_a_function_holds_survives_in_operator_state():

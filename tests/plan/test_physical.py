@@ -1,4 +1,4 @@
-"""From a program to levels: what is chained, what is exchanged, what is relayed, what is refused."""
+"""From a program to stages: what is chained, what is exchanged, what is relayed, what is refused."""
 
 import os
 from pathlib import Path
@@ -29,8 +29,8 @@ def numbers(env, name="numbers"):
 
 
 def shape(env):
-    """Each vertex as ``level: names x parallelism``."""
-    return [f"{v.level}: {v.name} x{v.parallelism}" for v in env.compile().vertices]
+    """Each vertex as ``stage: names x parallelism``."""
+    return [f"{v.stage}: {v.name} x{v.parallelism}" for v in env.compile().vertices]
 
 
 def edges(env):
@@ -103,7 +103,7 @@ def test_what_breaks_a_chain_does_not_raise_the_level(env, change, vertices):
 
     plan = env.compile()
     assert [vertex.name for vertex in plan.vertices] == vertices
-    assert {vertex.level for vertex in plan.vertices} == {0}
+    assert {vertex.stage for vertex in plan.vertices} == {0}
     assert all(edge.local for edge in plan.edges)
 
 
@@ -163,7 +163,7 @@ def test_a_side_output_is_chained_like_any_other(env):
     assert shape(env) == ["0: numbers -> process -> map x2"]
 
 
-# ---- levels
+# ---- stages
 
 
 def test_an_exchange_raises_the_level_and_a_forward_edge_does_not(env):
@@ -189,9 +189,9 @@ def test_an_edge_that_skips_levels(env):
     low.union(high).print()
 
     plan = env.compile()
-    skipping = next(edge for edge in plan.edges if edge.target_level - edge.source_level == 2)
+    skipping = next(edge for edge in plan.edges if edge.target_stage - edge.source_stage == 2)
     assert (skipping.source, skipping.partitioning.label, skipping.local) == (0, "FORWARD", False)
-    assert "relayed over 1 level(s)" in env.explain()
+    assert "relayed over 1 stage(s)" in env.explain()
 
 
 def test_sources_and_boundedness(env):

@@ -15,9 +15,9 @@ from funken import (
     MapStateDescriptor,
     WatermarkStrategy,
 )
-from funken.checkpoint.catalog import Catalog
-from funken.checkpoint.storage import LocalStorage
+from funken.checkpoint.store.completed import CompletedCheckpointStore
 from funken.errors import CheckpointCorrupted, CheckpointError, JobExecutionError, StateError
+from funken.io.storage import LocalStorage
 from tests.recovery.test_recovery import Count
 from tests.support.files import file_sink, written
 
@@ -67,7 +67,7 @@ def program(environment, folder, rate=None, breaks=False, count=Count, above=0, 
 
 def kept(folder):
     """The complete checkpoints that a driver finds."""
-    catalog = Catalog(LocalStorage(str(folder / "checkpoints" / "job")))
+    catalog = CompletedCheckpointStore(LocalStorage(str(folder / "checkpoints" / "job")))
     catalog.scan(check_contents=True)
     return catalog.complete
 
@@ -231,7 +231,7 @@ def test_what_a_job_completes_after_it_began_from_an_older_checkpoint_is_found(m
     later = crashed(environment, folder, above=newest)
     assert newest not in kept(folder)
 
-    found = Catalog(LocalStorage(str(folder / "checkpoints" / "job")))
+    found = CompletedCheckpointStore(LocalStorage(str(folder / "checkpoints" / "job")))
     found.scan()
     assert found.latest().checkpoint == later[-1]
     program(environment, folder).execute()

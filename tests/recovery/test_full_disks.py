@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 
 from funken import DataGeneratorSource, KeyedProcessFunction, ValueStateDescriptor, WatermarkStrategy
-from funken.checkpoint.catalog import Catalog
-from funken.checkpoint.storage import LocalStorage
+from funken.checkpoint.store.completed import CompletedCheckpointStore
 from funken.errors import DiskFull, JobExecutionError, StorageFailed
+from funken.io.storage import LocalStorage
 from funken.timing.waiting import came
 from tests.support.disks import fill, remount, small_disk
 from tests.support.files import file_sink, written
@@ -56,9 +56,9 @@ def program(environment, folder, work, count=COUNT, **options):
 
 def kept(folder):
     """The complete checkpoints that a driver finds, all of whose files are what was written."""
-    catalog = Catalog(LocalStorage(str(folder / "checkpoints" / "job")))
+    catalog = CompletedCheckpointStore(LocalStorage(str(folder / "checkpoints" / "job")))
     catalog.scan(check_contents=True)
-    assert not catalog.refused
+    assert not catalog.rejected
     return sorted(catalog.complete)
 
 
@@ -95,7 +95,7 @@ class Watch:
     def __init__(self, monkeypatch):
         self.stored, self.failed = 0, 0
         self._changed = threading.Condition()
-        store, write = Catalog.store, LocalStorage.write
+        store, write = CompletedCheckpointStore.store, LocalStorage.write
 
         def stored(catalog, manifest):
             store(catalog, manifest)
@@ -108,7 +108,7 @@ class Watch:
                 self._count(failed=1)
                 raise
 
-        monkeypatch.setattr(Catalog, "store", stored)
+        monkeypatch.setattr(CompletedCheckpointStore, "store", stored)
         monkeypatch.setattr(LocalStorage, "write", written)
 
     def _count(self, stored=0, failed=0):
@@ -151,11 +151,11 @@ def test_while_the_disk_of_the_checkpoints_is_full_they_fail_and_the_job_goes_on
         client.cancel().result(60)
         # All is gone, unless a commit was under way: then the newest checkpoint stays.
         job = disk / "job"
-        catalog = Catalog(LocalStorage(str(job)))
+        catalog = CompletedCheckpointStore(LocalStorage(str(job)))
         catalog.scan(check_contents=True)
         named = {job / name for manifest in catalog.complete.values() for name in manifest.files}
         named |= {job / "_owner", job / "_completed", *job.glob("chk-*/_metadata")}
-        assert not catalog.refused
+        assert not catalog.rejected
         assert {path for path in job.rglob("*") if path.is_file()} <= named, "nothing half-written stays"
         assert {path for path in job.iterdir() if path.is_dir()} == {path.parent for path in named} - {job}
     assert set(written(folder).values()) == {1}

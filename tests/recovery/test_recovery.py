@@ -15,7 +15,7 @@ from funken import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
-from funken.checkpoint.catalog import Catalog
+from funken.checkpoint.store.completed import CompletedCheckpointStore
 from funken.errors import JobExecutionError
 from tests.support.files import file_sink, written
 
@@ -157,9 +157,11 @@ def test_unaligned_checkpoints_overtake_what_queues_and_count_it_once(env, folde
         "execution.checkpointing.interval", "100 ms"
     )
     in_flight = []
-    store = Catalog.store
+    store = CompletedCheckpointStore.store
     monkeypatch.setattr(
-        Catalog, "store", lambda self, manifest: (store(self, manifest), in_flight.append(manifest.in_flight))
+        CompletedCheckpointStore,
+        "store",
+        lambda self, manifest: (store(self, manifest), in_flight.append(manifest.in_flight)),
     )
 
     env.execute()

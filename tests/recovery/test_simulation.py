@@ -4,13 +4,13 @@ import logging
 
 import pytest
 
-from funken.checkpoint.blobs import BlobReader
-from funken.checkpoint.catalog import Catalog
-from funken.testing import simulation
-from funken.testing.conditions import PLACES, Strike
-from funken.testing.scenario_functions import OVERDUE
-from funken.testing.scenarios import PROGRAMS
-from funken.testing.simulation import Simulation, oracle
+from funken.checkpoint.store.blobs import BlobReader
+from funken.checkpoint.store.completed import CompletedCheckpointStore
+from funken.testing.simulation import run as simulation
+from funken.testing.simulation.conditions import PLACES, Strike
+from funken.testing.simulation.run import Simulation, oracle
+from funken.testing.simulation.scenario_functions import OVERDUE
+from funken.testing.simulation.scenarios import PROGRAMS
 
 SEEDS = 200
 
@@ -47,7 +47,7 @@ CALM |= {"damages": 0, "strikes": (), "files": False}
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("program", ["broadcast", "levels", "requests", "windows"])
+@pytest.mark.parametrize("program", ["broadcast", "stages", "requests", "windows"])
 @pytest.mark.parametrize("timeout", [0, 5])
 def test_what_unaligned_barriers_overtake_counts_once(program, timeout):
     conditions = CALM | {"program": program, "aligned_timeout": timeout, "task_crashes": 4, "rescales": True}
@@ -73,18 +73,18 @@ def test_of_two_drivers_the_replaced_one_can_do_nothing(monkeypatch):
     assert {run.violation for run in runs} == {""}
     assert max(run.drivers for run in runs) >= 3
 
-    monkeypatch.setattr(Catalog, "_check_owner", lambda self: None)
+    monkeypatch.setattr(CompletedCheckpointStore, "_check_owner", lambda self: None)
     violations = [Simulation(seed, **conditions).run().violation for seed in range(8, 16)]
     assert any("a driver that was replaced has completed checkpoint" in found for found in violations)
 
 
 @pytest.mark.simulation
 def test_at_least_once_loses_nothing():
-    conditions = CALM | {"program": "levels", "exactly_once": False, "aligned_timeout": None, "task_crashes": 5}
+    conditions = CALM | {"program": "stages", "exactly_once": False, "aligned_timeout": None, "task_crashes": 5}
     runs = [Simulation(seed, **conditions) for seed in range(16, 19)]
 
     assert {run.run().violation for run in runs} == {""}
-    twice = [run for run in runs if run.ledger.results() - oracle("levels", 120)]
+    twice = [run for run in runs if run.ledger.results() - oracle("stages", 120)]
     assert twice, "barriers that are not aligned let records count twice"
 
 
@@ -127,7 +127,7 @@ def test_a_damaged_checkpoint_is_refused_and_nothing_is_lost(monkeypatch):
     assert {run.violation for run in runs} == {""}
     assert max(run.refused for run in runs) > 0
 
-    monkeypatch.setattr("funken.checkpoint.blobs.zlib.crc32", lambda data: 0)
+    monkeypatch.setattr("funken.checkpoint.store.blobs.zlib.crc32", lambda data: 0)
     assert any(
         Simulation(seed, **conditions).run().violation for seed in range(8)
     )  # up to the first: wrong state may not end

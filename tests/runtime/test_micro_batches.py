@@ -19,13 +19,13 @@ from funken import (
 from funken.checkpoint.events import Outcome
 from funken.checkpoint.settings import CheckpointSettings
 from funken.config import Configuration
-from funken.connectors.rows import RowsSource
+from funken.connectors.dataframe import RowsSource
 from funken.errors import JobExecutionError
 from funken.operators.sink import CollectSink
 from funken.plan.serialization import portable
-from funken.runtime.checkpointing import JobCheckpoints
-from funken.runtime.inputs import Gate
-from funken.runtime.local import LocalLoop
+from funken.runtime.driver.checkpoints import JobCheckpoints
+from funken.runtime.driver.local import LocalLoop
+from funken.runtime.exchange.gate import InputGate
 from funken.timing.clock import SystemClock
 
 JOB = "ab" * 16
@@ -53,7 +53,7 @@ class Fed(LocalLoop):
     """Tasks that are given rows, as Spark gives them: subtask ``i`` every ``parallelism``-th block of two."""
 
     def feed(self, rows):
-        sources = [task for task in self._tasks.values() if task.id.level == 0]
+        sources = [task for task in self._tasks.values() if task.id.stage == 0]
         for number, start in enumerate(range(0, len(rows), 2)):
             columns = [list(column) for column in zip(*rows[start : start + 2], strict=True)]
             sources[number % len(sources)].feed(columns, lambda: None)
@@ -171,7 +171,7 @@ def test_a_gate_that_pauses_neither_raises_the_watermark_nor_ends_its_inputs():
         def __getattr__(self, name):
             return lambda *arguments: told.append((name, *arguments))
 
-    gate = Gate(Receiver(), [((0, 0), 0), ((0, 1), 0)])
+    gate = InputGate(Receiver(), [((0, 0), 0), ((0, 1), 0)])
     gate.watermark((0, 0), 5)
     gate.watermark((0, 1), 7)
     del told[:]

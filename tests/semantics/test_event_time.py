@@ -11,7 +11,7 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.operators.timestamps import TimestampsAndWatermarks
-from funken.runtime.inputs import Gate
+from funken.runtime.exchange.gate import InputGate
 from funken.testing import OperatorHarness, SimulatedJob, local
 from funken.timing.watermarks import WatermarkOutput
 
@@ -95,7 +95,7 @@ class Told:
 
 def test_s7_the_watermark_is_the_least_of_all_inputs_that_are_not_idle():
     told = Told()
-    gate = Gate(told, [((0, 0), 0), ((0, 1), 0), ((1, 0), 1)])
+    gate = InputGate(told, [((0, 0), 0), ((0, 1), 0), ((1, 0), 1)])
 
     gate.watermark((0, 0), 10)
     gate.watermark((0, 1), 20)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from funken.runtime.master import JobMaster
-from funken.runtime.messages import Opening
+from funken.runtime.driver.master import JobMaster
+from funken.runtime.messages import TaskOpening
 from funken.spark import submit
 
 BOUND = 60  # seconds; what is waited for takes one or two, but the machine may be busy
@@ -43,19 +43,19 @@ class Watch:
         self.pids = {}
         self.opening = threading.Event()
 
-    def saw(self, report):
-        if isinstance(report, Opening):
-            self.pids[report.task] = report.pid
+    def saw(self, event):
+        if isinstance(event, TaskOpening):
+            self.pids[event.task] = event.pid
             self.opening.set()
 
     def wait_for_tasks(self, count):
         wait_until(lambda: len(self.pids) >= count, f"{count} tasks open")
 
-    def workers(self, level):
+    def workers(self, stage):
         def mine():
-            return [pid for task, pid in list(self.pids.items()) if task.level == level]
+            return [pid for task, pid in list(self.pids.items()) if task.stage == stage]
 
-        wait_until(mine, f"a task of level {level} opens")
+        wait_until(mine, f"a task of stage {stage} opens")
         return mine()
 
     def nothing_is_left(self, mode):
@@ -79,9 +79,9 @@ def watch(tmp_path_factory, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(found.folder))
     handle = JobMaster.handle
 
-    def recording(self, report):
-        found.saw(report)
-        return handle(self, report)
+    def recording(self, event):
+        found.saw(event)
+        return handle(self, event)
 
     monkeypatch.setattr(JobMaster, "handle", recording)
     yield found

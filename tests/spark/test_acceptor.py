@@ -12,7 +12,7 @@ from multiprocessing import AuthenticationError
 import pytest
 
 from funken.errors import MessageTooLarge, TaskLost
-from funken.runtime.messages import Opening, TaskId
+from funken.runtime.messages import TaskId, TaskOpening
 from funken.spark import acceptor, control_client
 from funken.spark.control import ControlServer
 from funken.spark.control_client import ControlClient
@@ -30,10 +30,10 @@ class Master:
         self.opened = []
         self.changed = threading.Condition()
 
-    def handle(self, report):
+    def handle(self, event):
         with self.changed:
-            if isinstance(report, Opening):
-                self.opened.append(report.task)
+            if isinstance(event, TaskOpening):
+                self.opened.append(event.task)
             self.changed.notify_all()
         return []
 
@@ -65,7 +65,7 @@ def gets_in(server, master, count=1):
     before = len(master.opened)
     for number in range(count):
         with contextlib.closing(ControlClient(server.address, server.authkey)) as client:
-            client.send(Opening(TaskId(0, number), pid=1))
+            client.send(TaskOpening(TaskId(0, number), pid=1))
             master.wait_for(before + number + 1)
 
 
@@ -291,5 +291,5 @@ def test_a_report_that_is_too_large_is_refused_where_it_is_sent(server, monkeypa
     monkeypatch.setattr("funken.spark.channel.LARGEST", 1000)
     with contextlib.closing(ControlClient(server.address, server.authkey)) as client:
         with pytest.raises(MessageTooLarge, match="Opening has .* bytes, and the control connection carries up to"):
-            client.send(Opening(TASK, host="x" * 1000))
-        client.send(Opening(TASK))
+            client.send(TaskOpening(TASK, host="x" * 1000))
+        client.send(TaskOpening(TASK))

@@ -15,19 +15,19 @@ import pytest
 
 from funken import NumberSequenceSource, StreamExecutionEnvironment, WatermarkStrategy
 from funken.errors import JobExecutionError, TaskLost
+from funken.runtime.driver.master import JobMaster
 from funken.runtime.heartbeats import HeartbeatSettings
-from funken.runtime.master import JobMaster
 from funken.runtime.messages import (
     AddSplits,
-    Failed,
-    Finished,
-    Measured,
-    Opening,
+    MetricsReport,
     Printed,
-    SplitsFound,
-    SplitsWanted,
-    Started,
+    SplitsDiscovered,
+    SplitsRequested,
+    TaskEnded,
+    TaskFailed,
     TaskId,
+    TaskOpening,
+    TaskStarted,
     WorkerHeartbeat,
 )
 from funken.spark import control, worker
@@ -48,13 +48,13 @@ class Master:
         self.told = threading.Condition()
         self.errors = []
 
-    def handle(self, report):
+    def handle(self, event):
         with self.told:
-            self.reports.append(report)
+            self.reports.append(event)
             self.told.notify_all()
-        if isinstance(report, SplitsWanted):
-            return [(report.task, AddSplits(report.operator, report.subtask, splits=("a",)))]
-        if isinstance(report, Printed):
+        if isinstance(event, SplitsRequested):
+            return [(event.task, AddSplits(event.operator, event.subtask, splits=("a",)))]
+        if isinstance(event, Printed):
             raise KeyError("in handle")
         return []
 
@@ -66,7 +66,7 @@ class Master:
     def wait_for(self, kind):
         with self.told:
             assert self.told.wait_for(lambda: [r for r in self.reports if isinstance(r, kind)], BOUND)
-            return next(report for report in self.reports if isinstance(report, kind))
+            return next(event for event in self.reports if isinstance(event, kind))
 
 
 @pytest.fixture
@@ -101,9 +101,9 @@ class Orders:
         self.came = threading.Condition()
         client.listen(self.take)
 
-    def take(self, order):
+    def take(self, command):
         with self.came:
-            self.taken.append(order)
+            self.taken.append(command)
             self.came.notify_all()
 
     def wait_for(self, count):
@@ -112,15 +112,15 @@ class Orders:
 
 
 def test_reports_go_up_and_orders_come_down(server, master, client):
-    orders = Orders(client)
-    client.send(Opening(TASK, pid=1, host="h"))
-    client.send(Started(TASK))
-    client.send(SplitsWanted(TASK, operator=3, subtask=0))
-    orders.wait_for(1)
+    commands = Orders(client)
+    client.send(TaskOpening(TASK, pid=1, host="h"))
+    client.send(TaskStarted(TASK))
+    client.send(SplitsRequested(TASK, operator=3, subtask=0))
+    commands.wait_for(1)
 
-    assert [type(report) for report in master.reports] == [Opening, Started, SplitsWanted]
-    assert orders.taken == [AddSplits(3, 0, splits=("a",))]
-    server.tell(TaskId(9, 9), SplitsFound(1))  # a task that is not there
+    assert [type(event) for event in master.reports] == [TaskOpening, TaskStarted, SplitsRequested]
+    assert commands.taken == [AddSplits(3, 0, splits=("a",))]
+    server.send(TaskId(9, 9), SplitsDiscovered(1))  # a task that is not there
 
 
 def test_a_peer_without_the_key_is_not_heard(server, master):
@@ -144,26 +144,26 @@ def test_a_peer_that_says_nothing_does_not_hold_up_the_end(master):
 
 
 def test_the_driver_hanging_up_is_heard(server, client):
-    orders = Orders(client)
-    client.send(Started(TASK))
+    commands = Orders(client)
+    client.send(TaskStarted(TASK))
 
     server.close()
 
-    orders.wait_for(1)
-    assert orders.taken == [None]
+    commands.wait_for(1)
+    assert commands.taken == [None]
 
 
 def test_a_worker_that_ends_without_a_word_is_lost(server, master):
     client = ControlClient(server.address, server.authkey)
-    client.send(Opening(TASK))
-    master.wait_for(Opening)
+    client.send(TaskOpening(TASK))
+    master.wait_for(TaskOpening)
 
     client.close()
 
-    failure = master.wait_for(Failed)
+    failure = master.wait_for(TaskFailed)
     assert isinstance(failure.error, TaskLost)
     assert failure.secondary
-    assert "the worker of level 0, task 0 ended without a word" in str(failure.error)
+    assert "the worker of stage 0, task 0 ended without a word" in str(failure.error)
 
 
 def test_of_two_attempts_of_a_task_only_the_newer_is_heard(server, master):
@@ -171,52 +171,52 @@ def test_of_two_attempts_of_a_task_only_the_newer_is_heard(server, master):
         contextlib.closing(ControlClient(server.address, server.authkey)) as old,
         contextlib.closing(ControlClient(server.address, server.authkey)) as new,
     ):
-        orders = Orders(old)
-        old.send(Opening(TASK, pid=1))
-        master.wait_for(Opening)
-        new.send(Opening(TASK, pid=2))
-        orders.wait_for(1)
+        commands = Orders(old)
+        old.send(TaskOpening(TASK, pid=1))
+        master.wait_for(TaskOpening)
+        new.send(TaskOpening(TASK, pid=2))
+        commands.wait_for(1)
         with contextlib.suppress(OSError):
-            old.send(Finished(TASK))
-        new.send(Started(TASK, pid=2))
-        master.wait_for(Started)
+            old.send(TaskEnded(TASK))
+        new.send(TaskStarted(TASK, pid=2))
+        master.wait_for(TaskStarted)
 
-        assert orders.taken == [None], "the driver has hung up on the old one"
-        assert [type(report) for report in master.reports] == [Opening, Opening, Started]
-        new.send(Finished(TASK))
-        master.wait_for(Finished)
+        assert commands.taken == [None], "the driver has hung up on the old one"
+        assert [type(event) for event in master.reports] == [TaskOpening, TaskOpening, TaskStarted]
+        new.send(TaskEnded(TASK))
+        master.wait_for(TaskEnded)
 
 
-@pytest.mark.parametrize("last", [Finished(TASK), Failed(TASK, error=JobExecutionError("boom"))])
+@pytest.mark.parametrize("last", [TaskEnded(TASK), TaskFailed(TASK, error=JobExecutionError("boom"))])
 def test_a_last_report_is_never_lost(server, master, last):
     """Orders that the worker has not read must not reset the connection under the report."""
     for _ in range(30):
         master.reports.clear()
         client = ControlClient(server.address, server.authkey)
-        client.listen(lambda order: None)
-        client.send(Started(TASK))
+        client.listen(lambda command: None)
+        client.send(TaskStarted(TASK))
         for _ in range(20):
-            client.send(SplitsWanted(TASK, operator=1))
+            client.send(SplitsRequested(TASK, operator=1))
         client.send(last)
         client.close()
 
         assert str(master.wait_for(type(last))) == str(last)
-        assert not [r for r in master.reports if isinstance(r, Failed) and isinstance(r.error, TaskLost)]
+        assert not [r for r in master.reports if isinstance(r, TaskFailed) and isinstance(r.error, TaskLost)]
 
 
 def test_a_driver_that_cannot_handle_a_report_fails_the_job(server, master, client):
-    orders = Orders(client)
+    commands = Orders(client)
     client.send(Printed(TASK, lines=("x",)))
-    orders.wait_for(1)
+    commands.wait_for(1)
 
-    assert orders.taken == [None]
+    assert commands.taken == [None]
     (error,) = master.errors
     assert isinstance(error, JobExecutionError)
-    assert "could not handle what level 0, task 0 reported: KeyError: 'in handle'" in str(error)
+    assert "could not handle what stage 0, task 0 reported: KeyError: 'in handle'" in str(error)
 
 
 def test_a_report_that_does_not_unpickle_fails_the_job(server, master, client):
-    client.send(Measured(TASK, vertices=Poison()))
+    client.send(MetricsReport(TASK, vertices=Poison()))
     with master.told:
         assert master.told.wait_for(lambda: master.errors, BOUND)
 
@@ -231,14 +231,14 @@ class Poison:
 WORKER = """
 import os, socket, sys, time
 from funken.runtime.heartbeats import HeartbeatSettings
-from funken.runtime.messages import Opening, TaskId
+from funken.runtime.messages import TaskOpening, TaskId
 from funken.runtime.settings import TaskSettings
 from funken.spark.control_client import ControlClient
 from funken.spark.worker import Deployment, TaskShell
 port, key, interval, timeout = sys.argv[1:]
 client = ControlClient(("127.0.0.1", int(port)), bytes.fromhex(key))
 task = TaskId(0, 0)
-client.send(Opening(task, pid=os.getpid(), host=socket.gethostname()))
+client.send(TaskOpening(task, pid=os.getpid(), host=socket.gethostname()))
 if int(timeout):
     settings = TaskSettings(heartbeat=HeartbeatSettings(int(interval), int(timeout)), cancel_grace=600_000)
     shell = TaskShell(Deployment(b"", settings, ("", 0), b"", (), True), task)
@@ -268,59 +268,59 @@ def test_a_worker_that_reads_no_orders_holds_nobody_up(master, monkeypatch):
         contextlib.closing(ControlClient(server.address, server.authkey)) as deaf,
         contextlib.closing(ControlClient(server.address, server.authkey)) as other,
     ):
-        orders = Orders(other)
-        deaf.send(Started(TASK))
-        master.wait_for(Started)
-        other.send(Started(TaskId(0, 1)))
-        other.send(Measured(TaskId(0, 1)))
-        master.wait_for(Measured)
+        commands = Orders(other)
+        deaf.send(TaskStarted(TASK))
+        master.wait_for(TaskStarted)
+        other.send(TaskStarted(TaskId(0, 1)))
+        other.send(MetricsReport(TaskId(0, 1)))
+        master.wait_for(MetricsReport)
         told = threading.Event()
 
         def tell():
-            server.tell(TASK, AddSplits(1, 0, splits=(b"x" * 2**25,)))
-            server.tell(TaskId(0, 1), SplitsFound(1))
+            server.send(TASK, AddSplits(1, 0, splits=(b"x" * 2**25,)))
+            server.send(TaskId(0, 1), SplitsDiscovered(1))
             told.set()
 
         threading.Thread(target=tell, daemon=True).start()
         assert told.wait(BOUND / 4)
 
-        orders.wait_for(1)
-        assert orders.taken == [SplitsFound(1)]
-        assert "level 0, task 0 has taken no order for 0.2 s" in str(master.wait_for(Failed).error)
+        commands.wait_for(1)
+        assert commands.taken == [SplitsDiscovered(1)]
+        assert "stage 0, task 0 has taken no order for 0.2 s" in str(master.wait_for(TaskFailed).error)
         server.close()
 
 
 def test_an_order_that_does_not_unpickle_is_told_and_the_next_is_heard(server, master, client):
-    orders = Orders(client)
-    client.send(Started(TASK))
-    master.wait_for(Started)
-    client.send(Opening(TASK))
-    master.wait_for(Opening)
+    commands = Orders(client)
+    client.send(TaskStarted(TASK))
+    master.wait_for(TaskStarted)
+    client.send(TaskOpening(TASK))
+    master.wait_for(TaskOpening)
 
-    server.tell(TASK, AddSplits(1, 0, splits=(Poison(),)))
-    server.tell(TASK, SplitsFound(1))
+    server.send(TASK, AddSplits(1, 0, splits=(Poison(),)))
+    server.send(TASK, SplitsDiscovered(1))
 
-    orders.wait_for(2)
-    assert isinstance(orders.taken[0], ZeroDivisionError)
-    assert orders.taken[1] == SplitsFound(1)
+    commands.wait_for(2)
+    assert isinstance(commands.taken[0], ZeroDivisionError)
+    assert commands.taken[1] == SplitsDiscovered(1)
 
 
 def test_orders_to_one_worker_do_not_wait_for_another(server, master, client):
     with contextlib.closing(ControlClient(server.address, server.authkey)) as deaf:
-        orders = Orders(client)
-        client.send(Started(TaskId(0, 1)))
-        deaf.send(Started(TASK))
+        commands = Orders(client)
+        client.send(TaskStarted(TaskId(0, 1)))
+        deaf.send(TaskStarted(TASK))
         with master.told:
             assert master.told.wait_for(lambda: len(master.reports) == 2, BOUND)
         splits = (b"x" * 2**25,)
-        stuck = threading.Thread(target=server.tell, args=(TASK, AddSplits(1, 0, splits=splits)), daemon=True)
+        stuck = threading.Thread(target=server.send, args=(TASK, AddSplits(1, 0, splits=splits)), daemon=True)
         stuck.start()
         while not server._started[TASK].channel._sending.locked():  # it is at it
             assert stuck.is_alive()
 
-        server.tell(TaskId(0, 1), SplitsFound(1))
+        server.send(TaskId(0, 1), SplitsDiscovered(1))
 
-        orders.wait_for(1)
+        commands.wait_for(1)
         assert stuck.is_alive()
         Orders(deaf).wait_for(1)
         stuck.join(BOUND)
@@ -329,7 +329,7 @@ def test_orders_to_one_worker_do_not_wait_for_another(server, master, client):
 def test_a_worker_that_hears_nothing_is_killed(master):
     server = ControlServer(master)
     with worker_process(server.address, server.authkey) as process:
-        assert master.wait_for(Opening).pid == process.pid
+        assert master.wait_for(TaskOpening).pid == process.pid
         server.close()
         assert not server.wait_gone(0.1)
 
@@ -352,35 +352,35 @@ def beating(master):
 
 def test_a_worker_that_is_stopped_is_lost_and_killed(beating, master):
     with worker_process(beating.address, beating.authkey, 50, 600_000) as process:
-        master.wait_for(Opening)
+        master.wait_for(TaskOpening)
         process.send_signal(signal.SIGSTOP)
 
-        failure = master.wait_for(Failed)
+        failure = master.wait_for(TaskFailed)
 
         assert process.wait(BOUND) == -9
         assert isinstance(failure.error, TaskLost)
         assert not failure.secondary
         text = str(failure.error)
-        assert f"the worker of level 0, task 0 (process {process.pid} on {socket.gethostname()})" in text
+        assert f"the worker of stage 0, task 0 (process {process.pid} on {socket.gethostname()})" in text
         assert "has sent no heartbeat for 1." in text
         assert "It was killed." in text
         assert "raise heartbeat.timeout (1000 ms)" in text
         assert beating.wait_gone(BOUND)
-        assert [type(report) for report in master.reports].count(Failed) == 1
+        assert [type(event) for event in master.reports].count(TaskFailed) == 1
 
 
 def test_while_the_master_is_busy_the_other_workers_get_heartbeats(beating, master, client_of, monkeypatch):
     client = client_of(beating)
     Orders(client)
-    client.send(Opening(TaskId(0, 1)))
+    client.send(TaskOpening(TaskId(0, 1)))
     client.start_heartbeats(TaskId(0, 1), HeartbeatSettings(50, 600_000), lambda: 0.0, print)
     handle, busy, may_end = master.handle, threading.Event(), threading.Event()
 
-    def handling(report):
-        if isinstance(report, Failed):
+    def handling(event):
+        if isinstance(event, TaskFailed):
             busy.set()
             assert may_end.wait(BOUND)
-        return handle(report)
+        return handle(event)
 
     monkeypatch.setattr(master, "handle", handling)
     with worker_process(beating.address, beating.authkey, 50, 600_000) as process:
@@ -395,16 +395,16 @@ def test_while_the_master_is_busy_the_other_workers_get_heartbeats(beating, mast
             assert heard.acquire(timeout=BOUND)
 
         may_end.set()
-        client.send(Finished(TaskId(0, 1)))
-        master.wait_for(Finished)
+        client.send(TaskEnded(TaskId(0, 1)))
+        master.wait_for(TaskEnded)
 
 
 def test_a_worker_on_another_machine_ends_itself_when_it_wakes(beating, master, monkeypatch):
     monkeypatch.setattr(control._Worker, "local_pid", None)
     with worker_process(beating.address, beating.authkey, 50, 1000) as process:
-        master.wait_for(Opening)
+        master.wait_for(TaskOpening)
         process.send_signal(signal.SIGSTOP)
-        assert "It ends itself as soon as it runs again." in str(master.wait_for(Failed).error)
+        assert "It ends itself as soon as it runs again." in str(master.wait_for(TaskFailed).error)
         assert process.poll() is None
 
         process.send_signal(signal.SIGCONT)
@@ -417,11 +417,11 @@ def test_a_task_that_is_not_started_again_elsewhere_fails_the_job(beating, maste
     monkeypatch.setattr(control._Worker, "local_pid", None)
     monkeypatch.setattr(control, "_REPEAT_SECONDS", 0.0)
     with worker_process(beating.address, beating.authkey, 50, 600_000) as process:
-        master.wait_for(Opening)
+        master.wait_for(TaskOpening)
         process.send_signal(signal.SIGSTOP)
         with master.told:
             assert master.told.wait_for(lambda: master.errors, BOUND)
-        assert master.errors == [master.wait_for(Failed).error]
+        assert master.errors == [master.wait_for(TaskFailed).error]
 
 
 def test_a_worker_whose_driver_is_silent_ends_itself(monkeypatch):
@@ -440,14 +440,14 @@ def test_a_worker_whose_driver_is_silent_ends_itself(monkeypatch):
             _, err = process.communicate(timeout=BOUND)
 
     assert process.returncode == worker._GIVEN_UP
-    assert b"the driver has sent no heartbeat to level 0, task 0 for 0." in err
+    assert b"the driver has sent no heartbeat to stage 0, task 0 for 0." in err
     assert b"(heartbeat.timeout)" in err
 
 
 def test_heartbeats_are_no_orders_and_no_reports(beating, master):
     with contextlib.closing(ControlClient(beating.address, beating.authkey)) as client:
-        orders = Orders(client)
-        client.send(Opening(TASK))
+        commands = Orders(client)
+        client.send(TaskOpening(TASK))
         beats = []
         client.start_heartbeats(TASK, HeartbeatSettings(10, 600_000), lambda: beats.append(1) or 0.0, print)
         heard = threading.Event()
@@ -455,57 +455,57 @@ def test_heartbeats_are_no_orders_and_no_reports(beating, master):
         client._channel.progress = lambda: (progress(), heard.set())
         assert heard.wait(BOUND)
         while len(beats) < 3:
-            assert not orders.taken
-        client.send(Finished(TASK))
-        master.wait_for(Finished)
+            assert not commands.taken
+        client.send(TaskEnded(TASK))
+        master.wait_for(TaskEnded)
 
-    assert [type(report) for report in master.reports] == [Opening, Finished]
-    orders.wait_for(1)
-    assert orders.taken == [None]
+    assert [type(event) for event in master.reports] == [TaskOpening, TaskEnded]
+    commands.wait_for(1)
+    assert commands.taken == [None]
 
 
 def test_while_the_driver_handles_a_report_its_worker_is_not_silent(server, master, client, monkeypatch):
     """A reader of collected records that takes its time must not cost a worker its life."""
     silences = queue.SimpleQueue()
 
-    def handle(report):
+    def handle(event):
         (worker,) = server._workers
         silences.put(worker.peer.silence(control._now() + 1000))
         return []
 
     monkeypatch.setattr(master, "handle", handle)
-    client.send(Opening(TASK))
-    client.send(Measured(TASK))
-    client.send(Finished(TASK))
+    client.send(TaskOpening(TASK))
+    client.send(MetricsReport(TASK))
+    client.send(TaskEnded(TASK))
 
     assert [silences.get(timeout=BOUND) for _ in range(3)] == [0, 0, 0]
 
 
 def test_a_task_at_the_same_step_for_long_is_told_of_once_and_not_lost(server, master, client, caplog):
     with caplog.at_level(logging.WARNING):
-        client.send(Opening(TASK))
+        client.send(TaskOpening(TASK))
         for stalled in (49.0, 50.0, 51.0, 0.0, 60.0):
             client.send(WorkerHeartbeat(TASK, stalled=stalled))
-        client.send(Finished(TASK))
-        master.wait_for(Finished)
+        client.send(TaskEnded(TASK))
+        master.wait_for(TaskEnded)
 
     told = [record.getMessage() for record in caplog.records]
     assert [text.split(":")[0] for text in told] == [
-        "level 0, task 0 is alive, but has been at the same step for 50 s",
-        "level 0, task 0 is alive, but has been at the same step for 60 s",
+        "stage 0, task 0 is alive, but has been at the same step for 50 s",
+        "stage 0, task 0 is alive, but has been at the same step for 60 s",
     ]
-    assert [type(report) for report in master.reports] == [Opening, Finished]
+    assert [type(event) for event in master.reports] == [TaskOpening, TaskEnded]
 
 
 def test_tasks_that_do_not_start_are_named_with_the_likely_cause():
     env = StreamExecutionEnvironment.create_local_environment(1)
     env.from_source(NumberSequenceSource(1, 2), WatermarkStrategy.no_watermarks(), "n").rebalance().map(str)
     master = JobMaster(env.compile())
-    master.handle(Opening(TASK))
+    master.handle(TaskOpening(TASK))
 
     text = str(_not_started(master, "here"))
-    assert "2 of 2 tasks did not start in time (level 0, task 0; level 1, task 0)" in text
+    assert "2 of 2 tasks did not start in time (stage 0, task 0; stage 1, task 0)" in text
     assert "can its workers not reach the driver at here?" in text
 
-    master.handle(Opening(TaskId(1, 0)))
+    master.handle(TaskOpening(TaskId(1, 0)))
     assert "the open() of an operator has not come back" in str(_not_started(master, "here"))

@@ -169,7 +169,7 @@ def test_without_a_restart_strategy_the_job_fails_and_names_who_is_silent(enviro
     stop(pid)
 
     with pytest.raises(
-        TaskLost, match=rf"the worker of level 1, task 0 \(process {pid} on .*\) has sent no heartbeat for 2"
+        TaskLost, match=rf"the worker of stage 1, task 0 \(process {pid} on .*\) has sent no heartbeat for 2"
     ):
         client.get_job_execution_result().result(BOUND)
 
@@ -191,7 +191,7 @@ def test_a_batch_job_whose_worker_is_stopped_fails_instead_of_hanging(environmen
     blocked.wait()
     stop(int(path.read_text()))
 
-    with pytest.raises(TaskLost, match=r"the worker of level ., task . \(process .*\) has sent no heartbeat for 2"):
+    with pytest.raises(TaskLost, match=r"the worker of stage ., task . \(process .*\) has sent no heartbeat for 2"):
         client.get_job_execution_result().result(BOUND)
 
     watch.nothing_is_left("batch")

@@ -165,7 +165,7 @@ class Blocks(Reaching):
 
 
 @pytest.mark.parametrize(
-    ("level", "method", "block"),
+    ("stage", "method", "block"),
     [
         (0, "map", sleep),
         (1, "map", sleep),
@@ -175,10 +175,10 @@ class Blocks(Reaching):
         (1, "close", sleep),
     ],
 )
-def test_code_that_blocks(mode, environment, watch, blocked, level, method, block):
+def test_code_that_blocks(mode, environment, watch, blocked, stage, method, block):
     env = environment({"task.cancellation.timeout": "300 ms"})
     stream = env.from_collection([1])
-    (stream.rebalance() if level else stream).map(Blocks(blocked.path, method, block)).print()
+    (stream.rebalance() if stage else stream).map(Blocks(blocked.path, method, block)).print()
     client = env.execute_async()
     blocked.wait()
 
@@ -193,7 +193,7 @@ def test_code_that_blocks_until_the_start_is_given_up(mode, environment, watch, 
     env = environment({"task.cancellation.timeout": "300 ms", "execution.start-timeout": "1 s"})
     env.from_collection([1]).rebalance().map(Blocks(blocked.path, "open", sleep))
 
-    with pytest.raises(JobExecutionError, match="of 2 tasks did not start in time .*level 1, task 0.*start-timeout"):
+    with pytest.raises(JobExecutionError, match="of 2 tasks did not start in time .*stage 1, task 0.*start-timeout"):
         env.execute()
 
     watch.nothing_is_left(mode)
@@ -232,11 +232,11 @@ class Fails(Reaching):
 
 
 @pytest.mark.parametrize(
-    ("level", "method"), [(0, "map"), (1, "map"), (2, "map"), (1, "open"), (0, "open"), (1, "close"), (0, "close")]
+    ("stage", "method"), [(0, "map"), (1, "map"), (2, "map"), (1, "open"), (0, "open"), (1, "close"), (0, "close")]
 )
-def test_an_operator_that_raises(mode, env, watch, level, method):
+def test_an_operator_that_raises(mode, env, watch, stage, method):
     stream = env.from_source(NumberSequenceSource(1, 10), WatermarkStrategy.no_watermarks(), "numbers")
-    for _ in range(level):
+    for _ in range(stage):
         stream = stream.rebalance().map(lambda value: value)
     stream.map(Fails(method, ValueError("user boom"))).name("culprit").rebalance().map(lambda value: value).print()
 
@@ -283,8 +283,8 @@ def test_a_function_that_exits(mode, env, watch):
 
 
 @pytest.mark.parametrize("parallelism", [2])
-@pytest.mark.parametrize("level", [0, 1])
-def test_a_worker_that_is_killed(mode, env, watch, blocked, level):
+@pytest.mark.parametrize("stage", [0, 1])
+def test_a_worker_that_is_killed(mode, env, watch, blocked, stage):
     path = blocked.path
 
     def wait(value):
@@ -292,13 +292,13 @@ def test_a_worker_that_is_killed(mode, env, watch, blocked, level):
         time.sleep(3600)
 
     stream = env.from_source(NumberSequenceSource(1, 10), WatermarkStrategy.no_watermarks(), "numbers")
-    (stream.rebalance() if level else stream).map(wait)
+    (stream.rebalance() if stage else stream).map(wait)
     client = env.configure(env.get_configuration().set("task.cancellation.timeout", 300)).execute_async()
     blocked.wait()
 
-    os.kill(watch.workers(level)[0], signal.SIGKILL)
+    os.kill(watch.workers(stage)[0], signal.SIGKILL)
 
-    with pytest.raises(TaskLost, match=f"the worker of level {level}, task . ended without a word: it was killed"):
+    with pytest.raises(TaskLost, match=f"the worker of stage {stage}, task . ended without a word: it was killed"):
         client.get_job_execution_result().result(BOUND)
     watch.nothing_is_left(mode)
 

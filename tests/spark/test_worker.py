@@ -6,9 +6,9 @@ import threading
 import pytest
 
 from funken.errors import JobExecutionError, TaskLost
-from funken.runtime.messages import Failed, TaskId
-from funken.runtime.settings import TaskSettings
-from funken.runtime.snapshots import CheckpointPlan, Cuts
+from funken.runtime.messages import TaskFailed, TaskId
+from funken.runtime.settings import CheckpointPlan, TaskSettings
+from funken.runtime.snapshot.task_state import TaskStateSnapshot
 from funken.spark import worker
 from funken.spark.worker import Deployment, TaskShell
 
@@ -29,8 +29,8 @@ class Control:
         self.came = threading.Event()
         self.closed = False
 
-    def send(self, report):
-        self.reports.append(report)
+    def send(self, event):
+        self.reports.append(event)
         self.came.set()
 
     def close(self):
@@ -54,7 +54,7 @@ def test_an_order_that_cannot_be_read_fails_the_task():
     tasks = shell()
     tasks._take_order(AttributeError("no class Split"))
 
-    with pytest.raises(JobExecutionError, match=r"an order to level 1, task 0 .* AttributeError: no class Split"):
+    with pytest.raises(JobExecutionError, match=r"an order to stage 1, task 0 .* AttributeError: no class Split"):
         tasks._handle(Task(), tasks._mailbox.get(timeout=BOUND))
 
 
@@ -62,15 +62,15 @@ def test_cuts_that_cannot_be_written_fail_the_task(tmp_path, monkeypatch):
     def explode(*_):
         raise MemoryError("all of it")
 
-    monkeypatch.setattr(worker, "report_of", explode)
+    monkeypatch.setattr(worker, "acknowledgement_of", explode)
     control, tasks = Control(), shell(checkpoints=CheckpointPlan(str(tmp_path)))
 
-    tasks._deliver_to(control)(Cuts(1, {}))
+    tasks._deliver_to(control)(TaskStateSnapshot(1, {}))
 
     assert control.came.wait(BOUND)
-    (report,) = control.reports
-    assert isinstance(report, Failed)
-    assert "MemoryError: all of it" in str(report.error)
+    (event,) = control.reports
+    assert isinstance(event, TaskFailed)
+    assert "MemoryError: all of it" in str(event.error)
     tasks._finish_writing()
 
 
@@ -103,7 +103,7 @@ def test_a_worker_leaves_nothing_whatever_its_end_raises(monkeypatch, closing):
     tasks._close(Task(closing), control)
 
     assert (ended, control.closed) == (["removed", 0], True)
-    assert [isinstance(report, Failed) for report in control.reports] == [True] * (closing is not None)
+    assert [isinstance(event, TaskFailed) for event in control.reports] == [True] * (closing is not None)
 
 
 def test_an_input_that_does_not_end_is_told(monkeypatch):
@@ -112,7 +112,7 @@ def test_an_input_that_does_not_end_is_told(monkeypatch):
     reader = threading.Thread(target=ended.wait, args=(5,), daemon=True)
     reader.start()
     try:
-        with pytest.raises(TaskLost, match="the input of level 1, task 0 did not end within"):
+        with pytest.raises(TaskLost, match="the input of stage 1, task 0 did not end within"):
             shell()._read_on(reader)
     finally:
         ended.set()

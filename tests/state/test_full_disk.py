@@ -50,13 +50,13 @@ def stored(backend, key, value):
 
 def test_nothing_is_written_to_a_disk_that_is_nearly_full(backend, free, tmp_path):
     store = stored(backend, "a", 1)
-    backend.cut({}, 0).files()
+    backend.snapshot({}, 0).files()
     free[0] = 99 * MIB
     state = store.state(ListStateDescriptor("l"))
     state.add(2)
 
     with pytest.raises(DiskFull) as raised:
-        backend.cut({}, 0)
+        backend.snapshot({}, 0)
 
     said = str(raised.value)
     assert said.startswith("operator 'count' (subtask 0): RocksDB cannot write to ")
@@ -73,16 +73,16 @@ def test_a_database_is_not_opened_on_such_a_disk(backend, free):
 
 def test_a_snapshot_that_does_not_fit_fails_and_the_next_one_has_it_all(backend, free):
     stored(backend, "a", 1)
-    backend.cut({}, 0).files()
+    backend.snapshot({}, 0).files()
     stored(backend, "b", 2)
     for rows in backend._rows:
         rows.flush()
     free[0] = MIB
     with pytest.raises(DiskFull):
-        backend.cut({}, 0).files()
+        backend.snapshot({}, 0).files()
 
     free[0] = 1000 * MIB
-    names = backend.cut({}, 0).files()
+    names = backend.snapshot({}, 0).files()
 
     assert sum(name.endswith(".sst") for name in names) == 2
 
@@ -168,7 +168,7 @@ def test_what_fails_when_a_database_is_thrown_away_does_not_hide_why(backend, ca
 
 def test_folders_are_for_this_user_alone(backend, tmp_path):
     stored(backend, "a", 1)
-    backend.cut({}, 0).files()
+    backend.snapshot({}, 0).files()
     (folder,) = tmp_path.iterdir()
     assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
 

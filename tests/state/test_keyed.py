@@ -114,19 +114,19 @@ def test_a_key_in_the_wrong_subtask_is_noticed():
 
 def test_every_change_reaches_the_table():
     """A backend learns of all changes from ``table[slot] = ...``, ``del table[slot]`` and ``table.pop``."""
-    touched = set()
+    before_write = set()
 
     class Watched(dict):
         def __setitem__(self, slot, stored):
-            touched.add(slot)
+            before_write.add(slot)
             super().__setitem__(slot, stored)
 
         def __delitem__(self, slot):
-            touched.add(slot)
+            before_write.add(slot)
             super().__delitem__(slot)
 
         def pop(self, slot, default=None):
-            touched.add(slot)
+            before_write.add(slot)
             return super().pop(slot, default)
 
     class Backend(HashMapBackend):
@@ -148,9 +148,9 @@ def test_every_change_reaches_the_table():
         elements.clear,
     ]
     for change in changes:
-        touched.clear()
+        before_write.clear()
         change()
-        assert touched == {"a"}
+        assert before_write == {"a"}
 
 
 KINDS = {

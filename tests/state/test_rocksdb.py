@@ -15,23 +15,23 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from funken import Configuration
-from funken.checkpoint.databases import load, write_files
-from funken.checkpoint.memory import MemoryStorage
 from funken.checkpoint.restore import GroupSource
+from funken.checkpoint.store.databases import load, write_files
 from funken.errors import InvalidConfiguration, StateError
 from funken.ids import DEFAULT_MAX_PARALLELISM
 from funken.operators.base import Output
-from funken.operators.calls import Call
 from funken.operators.context import OperatorContext
 from funken.operators.rolling import RollingReduce
+from funken.operators.user_functions import UserFunction
 from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_groups_of
 from funken.state.rocksdb.backend import RocksDBBackend
 from funken.state.rocksdb.folders import WorkFolder, remove_left_over
-from funken.state.rocksdb.keys import decode, encode, is_plain, successor
+from funken.state.rocksdb.keys import decode_key, decodes_exactly, encode_key, successor
 from funken.state.rocksdb.tables import Layout, ObjectLimit, RocksTable, Rows
 from funken.state.settings import StateSettings
+from funken.testing.memory_storage import MemoryStorage
 from funken.types import Row
 from funken.windowing.windows import TimeWindow
 
@@ -73,9 +73,9 @@ KEYS = st.recursive(
 
 @given(KEYS, KEYS)
 def test_equal_keys_have_equal_bytes_and_no_others(one, other):
-    assert (encode(one) == encode(other)) == (one == other)
+    assert (encode_key(one) == encode_key(other)) == (one == other)
     if one != other:
-        assert not encode(one).startswith(encode(other))
+        assert not encode_key(one).startswith(encode_key(other))
 
 
 @pytest.mark.parametrize(
@@ -98,21 +98,21 @@ def test_equal_keys_have_equal_bytes_and_no_others(one, other):
 )
 def test_what_a_dict_takes_for_one_key_is_one_row(keys, databases):
     assert len(set(keys)) == 1
-    assert len({encode(key) for key in keys}) == 1
+    assert len({encode_key(key) for key in keys}) == 1
 
 
 @given(PLAIN, PLAIN)
 def test_plain_keys_can_be_read_back(one, other):
-    data = encode(one) + encode(other)
-    assert is_plain((one, other))
-    found, end = decode(data)
+    data = encode_key(one) + encode_key(other)
+    assert decodes_exactly((one, other))
+    found, end = decode_key(data)
     assert (found, type(found)) == (one, type(one))
-    assert decode(data, end) == (other, len(data))
+    assert decode_key(data, end) == (other, len(data))
 
 
 @given(WHOLE, WHOLE)
 def test_whole_numbers_are_in_order(one, other):
-    assert (encode(one) < encode(other)) == (one < other)
+    assert (encode_key(one) < encode_key(other)) == (one < other)
 
 
 @given(st.binary(min_size=1, max_size=4), st.binary(max_size=4))
@@ -254,7 +254,9 @@ class Counting:
         self.backend = RocksDBBackend(databases, 8, range(8))
         self.context = OperatorContext("reduce", 0, 1, 8, processing_time=lambda: 0)
         self.context.keyed = KeyedStateStore(8, range(8), lambda: 0, self.backend)
-        self.logic = RollingReduce(Call(lambda pair: pair[0]), Call(lambda a, b: (a[0], a[1] + b[1]))).build()
+        self.logic = RollingReduce(
+            UserFunction(lambda pair: pair[0]), UserFunction(lambda a, b: (a[0], a[1] + b[1]))
+        ).build()
         output = Output()
         output.emit = lambda values, timestamps: self.output.extend(values)
         self.logic.setup(self.context, output)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 
-from funken.runtime.pacing import Pacing
-from funken.runtime.queueing import Queueing
+from funken.runtime.task.in_flight_window import InFlightWindow
+from funken.runtime.task.queue_delay import QueueDelayMonitor
 
 TRANSIT, REPORT = 0.004, 0.004
 READ = 1e-6
@@ -44,10 +44,10 @@ class Pipe:
         self._queues: list[deque[tuple[float, int]]] = [deque() for _ in range(self.tasks)]
         self._sizes = [0] * self.tasks
         self._idle = [True] * self.tasks
-        self.pacings = [Pacing(self.windows, self.sources, self.every) for _ in range(self.sources)]
+        self.pacings = [InFlightWindow(self.windows, self.sources, self.every) for _ in range(self.sources)]
         self.read: list[list[tuple[float, int]]] = [[] for _ in range(self.sources)]
         self._made = [0.0] * self.sources
-        self._queueing = [Queueing(0.012) for _ in range(self.tasks)]
+        self._queueing = [QueueDelayMonitor(0.012) for _ in range(self.tasks)]
         self._told = [0.0] * self.tasks
         for source in range(self.sources):
             self._at(self.first_alone + source * 0.0037 if source else 0.0, lambda source=source: self._poll(source))
@@ -75,7 +75,7 @@ class Pipe:
             pause = records * READ or 0.001
         if records:
             self._made[source] += records
-            pacing.read(self.now, records)
+            pacing.on_read(self.now, records)
             self.read[source].append((self.now, records))
             share = -(-records // self.tasks)
             for task in range(self.tasks):
@@ -105,17 +105,17 @@ class Pipe:
         age = self.now + took - born
         self.handled.append((self.now, piece, age))
         queueing = self._queueing[task]
-        queueing.saw(born, age + self.skew, waited)
+        queueing.on_block(born, age + self.skew, waited)
         if self.now + took > self._told[task] + self.every:
             self._told[task] = self.now + took
-            late = queueing.take()
+            late = queueing.take_excess()
             if late is not None:
                 self._at(self.now + took + REPORT, lambda: self._tell(task, *late))
         self._at(self.now + took, lambda: self._handle(task, waited=False))
 
     def _tell(self, task: int, born: float, excess: float) -> None:
         for pacing in self.pacings:
-            pacing.throttle(task, born, excess, self.now)
+            pacing.on_throttle(task, born, excess, self.now)
 
     def tell(self, task: int, when: float, late: float) -> None:
         """Have a task report at a time, before ``run``, that records which were born ``late`` s before were too late."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from funken.operators.calls import Call
-from funken.operators.window import Elements, Reduced, Shape, Window, WindowFunction
+from funken.operators.user_functions import UserFunction
+from funken.operators.window.spec import CallStyle, Elements, Reduced, WindowCall, WindowSpec
 from funken.testing.harness import OperatorHarness
 from funken.windowing.assigners import TumblingEventTimeWindows
 from tests.support import functions
 
 TEN = TumblingEventTimeWindows.of(10)
-SUM = Reduced(Call(lambda a, b: a + b))
-SHOW = WindowFunction(Call(lambda key, window, elements: [(window, list(elements))]), Shape.APPLY)
+SUM = Reduced(UserFunction(lambda a, b: a + b))
+SHOW = WindowCall(UserFunction(lambda key, window, elements: [(window, list(elements))]), CallStyle.APPLY)
 
 both = pytest.mark.parametrize("general", [False, True], ids=["chosen", "general"])
 
@@ -29,7 +29,7 @@ def harness(assigner, contents=None, function=None, key=one, now=0, **options):
     """Windows of numbers; without contents, each firing shows the window and its elements."""
     if contents is None:
         contents, function = Elements(), function or SHOW
-    return OperatorHarness(Window(Call(key), assigner, contents, function, **options), keyed=True, now=now)
+    return OperatorHarness(WindowSpec(UserFunction(key), assigner, contents, function, **options), keyed=True, now=now)
 
 
 class Sum(functions.Sum):

@@ -19,7 +19,7 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.errors import OperatorFailed, ValueDoesNotFit
-from funken.operators.typed import Typed
+from funken.operators.converting import Converting
 from funken.testing import local
 from funken.types import Row, Types
 from tests.support.streams import collected
@@ -35,7 +35,7 @@ def pairs(*records):
 def test_an_operator_without_a_declared_type_is_not_wrapped():
     stream = local([1]).map(lambda x: x)
 
-    assert not isinstance(stream._node("x").spec, Typed)
+    assert not isinstance(stream._node("x").spec, Converting)
     assert stream.get_type() == Types.PICKLED_BYTE_ARRAY()
 
 

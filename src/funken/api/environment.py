@@ -10,25 +10,26 @@ from collections.abc import Iterable
 from typing import Any
 
 from funken import config
-from funken.api.job import JobClient, new_job_id
+from funken.api.jobs.client import JobClient, new_job_id
+from funken.api.jobs.iterator import CloseableIterator
+from funken.api.jobs.results import JobExecutionResult
+from funken.api.jobs.targets import RuntimeExecutionMode, is_batch, target_of, wants_batch
 from funken.api.options import CheckpointConfig, ExecutionConfig
-from funken.api.results import CloseableIterator, JobExecutionResult
-from funken.api.stream import DataStream
-from funken.api.targets import RuntimeExecutionMode, is_batch, target_of, wants_batch
+from funken.api.streams.stream import DataStream
 from funken.config import Configuration
 from funken.connectors.base import Source
-from funken.connectors.inline import CollectionSource
-from funken.connectors.rows import RowsSource
+from funken.connectors.collection import CollectionSource
+from funken.connectors.dataframe import RowsSource
 from funken.errors import InvalidProgram
 from funken.operators.source import SourceSpec
 from funken.plan.explain import explain_json, explain_text
 from funken.plan.graph import StreamGraph
-from funken.plan.nodes import Input
+from funken.plan.nodes import NodeInput
 from funken.plan.physical import PhysicalPlan, compile_plan
-from funken.plan.vectorize import vectorize
-from funken.runtime.checkpointing import JobCheckpoints
-from funken.runtime.job import Job, Runner, runner_for
-from funken.runtime.master import JobMaster
+from funken.plan.rules.vectorize import vectorize
+from funken.runtime.driver.checkpoints import JobCheckpoints
+from funken.runtime.driver.job import Job, Runner, runner_for
+from funken.runtime.driver.master import JobMaster
 from funken.runtime.settings import TaskSettings
 from funken.timing.watermarks import WatermarkStrategy
 from funken.types.convert import converter
@@ -139,7 +140,7 @@ class StreamExecutionEnvironment:
             spec=SourceSpec(source, watermark_strategy or WatermarkStrategy.no_watermarks(), declared(type_info)),
             parallelism_limit=source.max_parallelism,
         )
-        return DataStream(self, (Input(node.id),))
+        return DataStream(self, (NodeInput(node.id),))
 
     def from_spark(
         self,
@@ -153,7 +154,7 @@ class StreamExecutionEnvironment:
         and queries that real-time mode cannot run: the same program and the same state from batch to batch, exactly once
         per batch. Its watermark rises at the end of a batch, because the rows of a batch come partition after partition.
         Name ``execution.checkpointing.dir`` and ``execution.job-id`` to go on after the program was stopped or died;
-        ``execution.micro-batch.interval`` and ``.available-now`` say when batches begin and whether it ends by itself.
+        ``execution.micro-batch.report_interval`` and ``.available-now`` say when batches begin and whether it ends by itself.
 
         Raises ``InvalidProgram`` for what is no DataFrame of PySpark's classic (not Connect) kind, or for a second one.
 
@@ -253,7 +254,7 @@ class StreamExecutionEnvironment:
         return self._configuration.get(config.CHAINING)
 
     def enable_checkpointing(self, interval: int, mode: Any = None) -> StreamExecutionEnvironment:
-        """Take a checkpoint every ``interval`` ms: the state survives failures, and sinks commit with it.
+        """Take a checkpoint every ``report_interval`` ms: the state survives failures, and sinks commit with it.
 
         Name a place that all machines reach with ``execution.checkpointing.dir``; without it, checkpoints are in a
         temporary folder of this machine and last as long as the job.
@@ -295,17 +296,17 @@ class StreamExecutionEnvironment:
         return vectorize(plan, conf.get(config.PRE_AGGREGATION), wants_batch(conf, plan))
 
     def explain(self, format: str = "text") -> str:
-        """Return the compiled plan: levels, vertices, which operators are vectorized, edges; as ``text`` or ``json``.
+        """Return the compiled plan: stages, vertices, which operators are vectorized, edges; as ``text`` or ``json``.
 
         >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
         >>> _ = env.from_collection([1]).key_by(lambda x: x).sum().print()
         >>> print(env.explain())
-        Flink Streaming Job: 2 levels, 3 task slots
-        level 0 (width 1)
+        Flink Streaming Job: 2 stages, 3 task slots
+        stage 0 (width 1)
           [0] collection
               collection: per record: CollectionSource makes no columns
               -> [1] by HASH
-        level 1 (width 2)
+        stage 1 (width 2)
           [1] sum -> print  x2
               sum: per record: 'collection' gives it single records
               print: per record: 'sum' gives it single records
@@ -337,7 +338,7 @@ class StreamExecutionEnvironment:
         ``hold`` keeps a task's output back until the task has finished, for runners that repeat tasks. ``execute`` does
         all this by itself.
 
-        >>> from funken.runtime.local import LocalRunner
+        >>> from funken.runtime.driver.local import LocalRunner
         >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
         >>> _ = env.from_collection(["by", "hand"]).print()
         >>> LocalRunner().run(env.job("my job"))

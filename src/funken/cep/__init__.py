@@ -1,5 +1,7 @@
 """Complex event processing: find sequences of events in a stream, with Flink's pattern API.
 
+A library: may import the public surface, ``errors`` and ``ids`` only.
+
 >>> from funken.cep import Pattern, matches_of
 >>> pattern = Pattern.begin("small").where(lambda n: n < 10).next("large").where(lambda n: n > 500)
 >>> matches_of(pattern, [3, 40, 5, 700])

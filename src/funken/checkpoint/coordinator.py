@@ -1,8 +1,9 @@
-"""The coordinator's shell: feeds the machine, and carries out what it says on the driver's side.
+"""The coordinator's shell: passes events to the machine, and executes its commands on the driver.
 
-It writes, prunes and discards through the catalog; whatever concerns tasks, time and users it hands to its ``Surroundings``.
-It has no thread of its own: ``tell`` may be called from any, and one call at a time has effect; work on the storage goes
-through ``Surroundings.background``, which runs it in order (or at once, which is what a simulation does).
+It writes, prunes and discards through the catalog; whatever concerns tasks, time and users it hands to its
+``CoordinatorContext``. It has no thread of its own: ``handle`` may be called from any, one call at a time has effect;
+work on the storage goes through ``CoordinatorContext.background``, which runs it in order (or at once, which is what a
+simulation does).
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol, cast
 from uuid import uuid4
 
-from funken.checkpoint.catalog import Catalog, copied, write_manifest
 from funken.checkpoint.events import (
     Answer,
     Command,
@@ -25,40 +25,40 @@ from funken.checkpoint.events import (
     Discard,
     Event,
     Handles,
-    Kind,
+    JobStopped,
     MayRestart,
     NotifyAborted,
     Prune,
-    Request,
-    Stopped,
-    Store,
+    RequestId,
     Stored,
     StoreFailed,
+    StoreManifest,
     Tick,
-    Trigger,
     TriggerRequested,
+    TriggerSources,
 )
-from funken.checkpoint.handles import StopHandles, SubtaskHandle, TaskHandles
 from funken.checkpoint.machine import CheckpointMachine
-from funken.checkpoint.manifest import Manifest, OperatorEntry, folder_of
-from funken.checkpoint.restore import Target
-from funken.checkpoint.storage import Storage, open_storage
+from funken.checkpoint.restore import RestoreTarget
+from funken.checkpoint.store.completed import CompletedCheckpointStore, copied, write_manifest
+from funken.checkpoint.store.handles import StopHandles, SubtaskHandle, TaskHandles
+from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind, folder_of
 from funken.errors import CheckpointError
 from funken.ids import CheckpointId, Millis
+from funken.io.storage import Storage, open_storage
 
 logger = logging.getLogger(__name__)
 
 
-class Surroundings(Protocol):
-    """What the coordinator asks of whoever runs the job."""
+class CoordinatorContext(Protocol):
+    """What the coordinator needs of the runner of the job."""
 
     def now(self) -> Millis:
         """Return the time for intervals, which never steps back."""
 
     def wall(self) -> Millis:
-        """Return the time that people know."""
+        """Return the wall-clock time."""
 
-    def trigger(self, command: Trigger) -> Mapping[str, bytes]:
+    def trigger(self, command: TriggerSources) -> Mapping[str, bytes]:
         """Snapshot the enumerators, send the command to its tasks, and return the pickled snapshots by operator id.
 
         What was given to a source before is sent before, what is given to it later is sent later; nothing in between.
@@ -70,12 +70,12 @@ class Surroundings(Protocol):
     def perform(self, command: Command) -> None:
         """Do what concerns tasks or the job: ``Notify...``, ``FailJob``, ``MayRestart``, ``JobOver``, ``Wake``.
 
-        ``MayRestart`` comes from the background, the others from whoever called ``tell``. It does not come while the
+        ``MayRestart`` comes from the background, the others from the caller of ``handle``. It does not come while the
         storage fails; every ``Tick`` then has it tried again.
         """
 
-    def answer(self, request: Request, location: str | None, reason: str) -> None:
-        """Tell whoever asked where the snapshot is, or (``None``) why there is none."""
+    def answer(self, request: RequestId, location: str | None, reason: str) -> None:
+        """Answer a request: with the path of the snapshot, or (``None``) why there is none."""
 
     def background(self, work: Callable[[], None]) -> None:
         """Run work on the storage, or commits, after what was given before."""
@@ -83,22 +83,22 @@ class Surroundings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What a manifest says of its job; tasks account for every subtask of its ``operators``, stateful or not."""
+    """What a manifest contains of its job; tasks account for every subtask of its ``operators``, stateful or not."""
 
     id: str
     name: str
-    operators: tuple[Target, ...]
+    operators: tuple[RestoreTarget, ...]
 
 
 class Coordinator:
     """The checkpoints of one job, on the driver."""
 
     def __init__(
-        self, machine: CheckpointMachine, catalog: Catalog, job: JobFacts, surroundings: Surroundings,
+        self, machine: CheckpointMachine, store: CompletedCheckpointStore, job: JobFacts, surroundings: CoordinatorContext,
         storage_at: Callable[[str], Storage] = open_storage,
     ) -> None:  # fmt: skip
         self.machine = machine
-        self.catalog = catalog
+        self.catalog = store
         self._job = job
         self._around = surroundings
         self._storage_at = storage_at
@@ -117,9 +117,9 @@ class Coordinator:
         self._unsettled: MayRestart | None = None
         #: whether the job is over, and what it left has not been deleted
         self._untidy = False
-        catalog.pinned = self._pinned
+        store.pinned = self._pinned
 
-    def tell(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Take an event and do what follows; from within that, it waits its turn."""
         with self._lock:
             self._events.append(event)
@@ -141,7 +141,7 @@ class Coordinator:
         return f"{told}\n{manifest.size} bytes, {manifest.in_flight} of them records in flight"
 
     def _handle(self, event: Event) -> None:
-        if isinstance(event, TriggerRequested) and event.kind is Kind.SAVEPOINT:
+        if isinstance(event, TriggerRequested) and event.kind is SnapshotKind.SAVEPOINT:
             name = f"savepoint-{self._job.id[:6]}-{uuid4().hex[:12]}"
             event = replace(event, target=f"{event.target.rstrip('/')}/{name}")
         elif isinstance(event, Stored):
@@ -150,20 +150,19 @@ class Coordinator:
             self._do(command)
         if isinstance(event, Tick):
             self._settle_again()
-        self._untidy |= isinstance(event, Stopped)
-        if self._untidy and not (
-            self.machine.pending or self.machine.committing
-        ):  # else the event that ends these comes
+        self._untidy |= isinstance(event, JobStopped)
+        # A manifest that is being written, or results that are being committed, end with an event of their own.
+        if self._untidy and not (self.machine.pending or self.machine.committing):
             self._untidy = False
             self._around.background(self.catalog.sweep)
 
     def _do(self, command: Command) -> None:
         match command:
-            case Trigger(checkpoint=checkpoint, kind=kind, target=target):
-                if kind is Kind.SAVEPOINT:
+            case TriggerSources(checkpoint=checkpoint, kind=kind, target=target):
+                if kind is SnapshotKind.SAVEPOINT:
                     self._targets[checkpoint] = target
                 self._enumerators[checkpoint] = self._around.trigger(command)
-            case Store():
+            case StoreManifest():
                 self._store(command)
             case Commit(checkpoint=checkpoint):
                 manifest = self._manifests.pop(checkpoint)
@@ -183,7 +182,7 @@ class Coordinator:
                 self._around.perform(command)
 
     def _sweep_and_perform(self, command: MayRestart) -> None:
-        """Tidy up before there is another attempt, whose blobs nobody names yet; there is none while it cannot be settled."""
+        """Clean up before the next attempt, whose blobs no manifest names yet; it waits until that is done."""
         if self.catalog.settle():
             self.catalog.sweep()
             self._around.perform(command)
@@ -195,26 +194,28 @@ class Coordinator:
         if command is not None:
             self._around.background(lambda: self._sweep_and_perform(command))
 
-    def _store(self, command: Store) -> None:
+    def _store(self, command: StoreManifest) -> None:
         enumerators = self._enumerators.pop(command.checkpoint, {})
 
         def work() -> None:
             try:
-                if command.kind is Kind.SAVEPOINT:
+                if command.kind is SnapshotKind.SAVEPOINT:
                     storage = self._storage_at(command.target)
                     write_manifest(storage, self._manifest(command, enumerators, storage))
-                if command.kind is Kind.CHECKPOINT or command.stop is not None:
+                if command.kind is SnapshotKind.CHECKPOINT or command.stop is not None:
                     manifest = self._manifest(command, enumerators, None)
                     self.catalog.store(manifest)
                     self._manifests[command.checkpoint] = manifest
             except CheckpointError as error:
-                self.tell(StoreFailed(command.checkpoint, str(error)))
+                self.handle(StoreFailed(command.checkpoint, str(error)))
             else:
-                self.tell(Stored(command.checkpoint))
+                self.handle(Stored(command.checkpoint))
 
         self._around.background(work)
 
-    def _manifest(self, command: Store, enumerators: Mapping[str, bytes], savepoint: Storage | None) -> Manifest:
+    def _manifest(
+        self, command: StoreManifest, enumerators: Mapping[str, bytes], savepoint: Storage | None
+    ) -> Manifest:
         handles: dict[tuple[str, int], SubtaskHandle] = {}
         for task, given in command.handles.items():
             ended = task in command.finished
@@ -226,7 +227,7 @@ class Coordinator:
             job_id=self._job.id,
             job_name=self._job.name,
             checkpoint=command.checkpoint,
-            kind=Kind.CHECKPOINT if savepoint is None else Kind.SAVEPOINT,
+            kind=SnapshotKind.CHECKPOINT if savepoint is None else SnapshotKind.SAVEPOINT,
             time=self._around.wall(),
             operators=tuple(_entry(operator, handles) for operator in self._job.operators),
             enumerators=enumerators,
@@ -236,9 +237,9 @@ class Coordinator:
         try:
             self._around.commit(manifest)
         except Exception as error:  # noqa: BLE001 - a sink may raise anything; the next attempt commits it again
-            self.tell(CommitFailed(manifest.checkpoint, f"{type(error).__name__}: {error}"))
+            self.handle(CommitFailed(manifest.checkpoint, f"{type(error).__name__}: {error}"))
         else:
-            self.tell(Committed(manifest.checkpoint))
+            self.handle(Committed(manifest.checkpoint))
 
     def _discard(self, checkpoint: CheckpointId | None, given: tuple[Handles, ...]) -> None:
         target = None if checkpoint is None else self._targets.get(checkpoint)
@@ -263,7 +264,7 @@ class Coordinator:
         with self._lock:
             given = [*self.machine.finished.values()]
             for pending in self.machine.pending.values():
-                if pending.kind is Kind.CHECKPOINT or pending.stop is not None:
+                if pending.kind is SnapshotKind.CHECKPOINT or pending.stop is not None:
                     given += [*pending.acks.values(), *pending.final.values()]
         return [handle for handles in given for handle in _part(handles, False).values()]
 
@@ -275,7 +276,7 @@ def _part(given: Handles, savepoint: bool) -> TaskHandles:
     return cast("TaskHandles", given)
 
 
-def _entry(operator: Target, handles: Mapping[tuple[str, int], SubtaskHandle]) -> OperatorEntry:
+def _entry(operator: RestoreTarget, handles: Mapping[tuple[str, int], SubtaskHandle]) -> OperatorEntry:
     places = [(operator.id, subtask) for subtask in range(operator.parallelism)]
     lost = [
         str(subtask) for place, subtask in zip(places, range(operator.parallelism), strict=True) if place not in handles

@@ -1,7 +1,7 @@
 """What happens to checkpoints (events) and what is to be done about it (commands); plain data.
 
 ``machine.CheckpointMachine`` takes the former and returns the latter. A task is any hashable thing; *handles* are what
-a task's acknowledgement says about where its state lies, and nobody here looks into them.
+a task's acknowledgement contains of where its state is; they are not looked into here.
 """
 
 from __future__ import annotations
@@ -11,19 +11,13 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from funken.checkpoint.store.manifest import SnapshotKind
 from funken.ids import CheckpointId, Millis
 
-Task: TypeAlias = Hashable
+TaskKey: TypeAlias = Hashable
 Handles: TypeAlias = object
-Request: TypeAlias = Hashable
-"""How whoever asked for a checkpoint or savepoint recognises the answer."""
-
-
-class Kind(enum.Enum):
-    """Whether a snapshot is for recovery, and goes when a newer one comes, or belongs to the user."""
-
-    CHECKPOINT = "checkpoint"
-    SAVEPOINT = "savepoint"
+RequestId: TypeAlias = Hashable
+"""Identifies a request for a checkpoint or savepoint in its answer."""
 
 
 class Stop(enum.Enum):
@@ -52,49 +46,49 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something happened."""
+    """An event of the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tick(Event):
-    """Nothing happened, but time has passed."""
+    """Time has passed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Started(Event):
+class AttemptStarted(Event):
     """All tasks of an attempt run; ``sources`` are those that have no upstream task."""
 
     attempt: int
-    tasks: tuple[Task, ...]
-    sources: tuple[Task, ...]
+    tasks: tuple[TaskKey, ...]
+    sources: tuple[TaskKey, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerRequested(Event):
-    """Someone asks for a snapshot now; a savepoint goes to ``target``, and with ``stop`` it is the job's end."""
+    """A snapshot is requested; a savepoint goes to ``target``, and with ``stop`` the job ends with it."""
 
-    request: Request
-    kind: Kind = Kind.SAVEPOINT
+    request: RequestId
+    kind: SnapshotKind = SnapshotKind.SAVEPOINT
     stop: Stop | None = None
     target: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Acked(Event):
+class Acknowledged(Event):
     """A task has written its part of a checkpoint."""
 
     attempt: int
-    task: Task
+    task: TaskKey
     checkpoint: CheckpointId
     handles: Handles
 
 
 @dataclass(frozen=True, slots=True)
 class Declined(Event):
-    """A task cannot take part in a checkpoint."""
+    """A task declines a checkpoint."""
 
     attempt: int
-    task: Task
+    task: TaskKey
     checkpoint: CheckpointId
     reason: str
 
@@ -104,7 +98,7 @@ class TaskFinished(Event):
     """A task has ended with its input; ``handles`` are its final state, part of every later checkpoint."""
 
     attempt: int
-    task: Task
+    task: TaskKey
     handles: Handles
 
 
@@ -132,14 +126,14 @@ class Committed(Event):
 
 @dataclass(frozen=True, slots=True)
 class CommitFailed(Event):
-    """It is not, or not all of it; whoever starts from the checkpoint will try again."""
+    """It is not, or not all of it; an attempt that starts from the checkpoint will try again."""
 
     checkpoint: CheckpointId
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Failed(Event):
+class AttemptFailed(Event):
     """An attempt has failed: none of its tasks runs on."""
 
     attempt: int
@@ -147,7 +141,7 @@ class Failed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused(Event):
+class Rejected(Event):
     """A complete checkpoint turned out to be broken when an attempt was to start from it."""
 
     checkpoint: CheckpointId
@@ -155,7 +149,7 @@ class Refused(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped(Event):
+class JobStopped(Event):
     """The job has ended for good."""
 
     outcome: Outcome
@@ -166,26 +160,26 @@ class Stopped(Event):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Something is to be done."""
+    """A command to the coordinator's shell."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trigger(Command):
-    """Snapshot the enumerators, then ask ``tasks`` (the live sources) to begin a checkpoint.
+class TriggerSources(Command):
+    """Snapshot the enumerators, then trigger the checkpoint at ``tasks`` (the live sources).
 
-    Nothing may be told to a source between the two. ``tasks`` may be empty: everybody has finished.
+    No command may reach a source between the two. ``tasks`` may be empty: all have finished.
     """
 
     checkpoint: CheckpointId
     attempt: int
-    tasks: tuple[Task, ...]
-    kind: Kind
+    tasks: tuple[TaskKey, ...]
+    kind: SnapshotKind
     stop: Stop | None = None
     target: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Store(Command):
+class StoreManifest(Command):
     """Write the manifest and answer with ``Stored`` or ``StoreFailed``; with ``stop`` that of a checkpoint too.
 
     ``handles`` holds every task's; ``finished`` names the tasks that have ended and are not to run again, ``final`` those whose
@@ -193,14 +187,14 @@ class Store(Command):
     """
 
     checkpoint: CheckpointId
-    kind: Kind
+    kind: SnapshotKind
     attempt: int
     started: Millis
-    handles: Mapping[Task, Handles] = field(hash=False)
-    finished: frozenset[Task]
+    handles: Mapping[TaskKey, Handles] = field(hash=False)
+    finished: frozenset[TaskKey]
     stop: Stop | None = None
     target: str = ""
-    final: frozenset[Task] = frozenset()
+    final: frozenset[TaskKey] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,20 +206,20 @@ class Commit(Command):
 
 @dataclass(frozen=True, slots=True)
 class NotifyComplete(Command):
-    """Tell the tasks that a checkpoint is complete, and what they prepared for it and those before is committed."""
+    """Notify the tasks that a checkpoint is complete, and what they prepared for it and earlier ones is committed."""
 
     checkpoint: CheckpointId
     attempt: int
-    tasks: tuple[Task, ...]
+    tasks: tuple[TaskKey, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class NotifyAborted(Command):
-    """Tell the tasks to forget a checkpoint."""
+    """Notify the tasks that a checkpoint is aborted."""
 
     checkpoint: CheckpointId
     attempt: int
-    tasks: tuple[Task, ...]
+    tasks: tuple[TaskKey, ...]
     reason: str
 
 
@@ -249,16 +243,16 @@ class Prune(Command):
 
 @dataclass(frozen=True, slots=True)
 class Answer(Command):
-    """Tell whoever asked: ``checkpoint`` is complete, or (``None``) why there is none."""
+    """Answer a request: ``checkpoint`` is complete, or (``None``) why there is none."""
 
-    request: Request
+    request: RequestId
     checkpoint: CheckpointId | None
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class FailJob(Command):
-    """Fail this attempt; ``Failed`` is expected in return, and the restart strategy says whether there is another."""
+    """Fail this attempt; ``AttemptFailed`` is expected in return, and the restart strategy says whether there is another."""
 
     reason: str
 

@@ -26,7 +26,7 @@ Rules, as in Flink:
 * Too many failed checkpoints in a row fail the attempt; savepoints do not count. A drained job cannot go on, so a failed
   stop with ``DRAIN`` fails the attempt too; after a failed one with ``SUSPEND`` the sources read on.
 * A task that has finished takes part with its final state. When all have, one last checkpoint makes everything safe.
-* An acknowledgement that nobody waits for (late, of another attempt) is normal: what it names is discarded.
+* An acknowledgement that is not expected (late, of another attempt) is normal: what it names is discarded.
 * Between a failure and the next attempt, ``MayRestart`` tells when it is settled which checkpoint is the newest.
 * ``JobOver`` comes after the last commit. A job that ends uncommitted keeps its checkpoints whatever the policy says.
 """
@@ -36,8 +36,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from funken.checkpoint.events import (
-    Acked,
+    Acknowledged,
     Answer,
+    AttemptFailed,
+    AttemptStarted,
     Command,
     Commit,
     CommitFailed,
@@ -45,32 +47,30 @@ from funken.checkpoint.events import (
     Declined,
     Discard,
     Event,
-    Failed,
     FailJob,
     Handles,
     JobOver,
-    Kind,
+    JobStopped,
     MayRestart,
     NotifyAborted,
     NotifyComplete,
     Outcome,
     Prune,
-    Refused,
-    Request,
-    Started,
+    Rejected,
+    RequestId,
     Stop,
-    Stopped,
-    Store,
     Stored,
     StoreFailed,
-    Task,
+    StoreManifest,
     TaskFinished,
+    TaskKey,
     Tick,
-    Trigger,
     TriggerRequested,
+    TriggerSources,
     Wake,
 )
-from funken.checkpoint.steps import PHASES, Pending, Phase, Policy, Step, Stories
+from funken.checkpoint.steps import PHASES, CheckpointStep, History, Pending, Phase, Policy
+from funken.checkpoint.store.manifest import SnapshotKind
 from funken.ids import CheckpointId, Millis
 
 _LIVE = frozenset({Phase.RUNNING, Phase.STOPPING})
@@ -80,7 +80,7 @@ class CheckpointMachine:
     """Decides about the checkpoints of one job, over all its attempts; change it through ``handle`` only.
 
     >>> machine = CheckpointMachine(Policy(interval=Millis(100)))
-    >>> machine.handle(Started(1, ("a", "b"), ("a",)), now=Millis(0))
+    >>> machine.handle(AttemptStarted(1, ("a", "b"), ("a",)), now=Millis(0))
     [Wake(at=100)]
     >>> trigger, wake = machine.handle(Tick(), now=Millis(100))
     >>> trigger.checkpoint, trigger.tasks
@@ -92,14 +92,14 @@ class CheckpointMachine:
     ) -> None:
         self.policy = policy
         self.phase = Phase.IDLE
-        #: the number of the attempt that runs or ran last; what others say is not believed
+        #: the number of the attempt that runs or ran last; events of others are ignored
         self.attempt = 0
         #: the tasks of the attempt, in the order in which they were named
-        self.tasks: tuple[Task, ...] = ()
-        #: those of them that are asked to begin a checkpoint
-        self.sources: tuple[Task, ...] = ()
+        self.tasks: tuple[TaskKey, ...] = ()
+        #: those of them at which checkpoints are triggered
+        self.sources: tuple[TaskKey, ...] = ()
         #: tasks that have ended, and their final states; a subset of ``tasks``
-        self.finished: dict[Task, Handles] = {}
+        self.finished: dict[TaskKey, Handles] = {}
         #: checkpoints and savepoints under way, oldest first; empty unless live, but for the one being stored
         self.pending: dict[CheckpointId, Pending] = {}
         #: whose manifest is being written; it is in ``pending``, and only Stored or StoreFailed takes it out
@@ -120,7 +120,7 @@ class CheckpointMachine:
         self.due: Millis | None = None
         self._now = Millis(0)
         self._ended_at: Millis | None = None
-        self._asked: list[Request] = []
+        self._asked: list[RequestId] = []
         self._queued: list[TriggerRequested] = []
         self._last: CheckpointId | None = None
         self._failed = 0
@@ -132,23 +132,23 @@ class CheckpointMachine:
         self._outcome: Outcome | None = None
         self._woken: Millis | None = None
         self._commands: list[Command] = []
-        self._stories = Stories()
+        self._stories = History()
 
     # ---- events
 
     def handle(self, event: Event, now: Millis) -> list[Command]:
-        """Take an event; return what is to be done, in this order. Time never goes back here, whatever ``now`` says."""
+        """Handle an event; return the commands to execute, in this order. Time never goes back here, whatever ``now`` is."""
         commands: list[Command] = []
         self._commands = commands
         self._now = max(self._now, now)
         match event:
             case Tick():
                 pass
-            case Started():
+            case AttemptStarted():
                 self._start(event)
             case TriggerRequested():
                 self._request(event)
-            case Acked():
+            case Acknowledged():
                 self._ack(event)
             case Declined(attempt=attempt, checkpoint=checkpoint) if attempt == self.attempt:
                 self._decline(event)
@@ -163,12 +163,12 @@ class CheckpointMachine:
                 self._committed(checkpoint, "")
             case CommitFailed(checkpoint=checkpoint, reason=reason) if checkpoint in self.committing:
                 self._committed(checkpoint, f"checkpoint {checkpoint} could not be committed: {reason}")
-            case Failed():
+            case AttemptFailed():
                 self._fail(event)
-            case Refused(checkpoint=checkpoint, reason=reason) if checkpoint in self.completed:
+            case Rejected(checkpoint=checkpoint, reason=reason) if checkpoint in self.completed:
                 self.completed.remove(checkpoint)
                 self._note(checkpoint, f"refused: {reason}")
-            case Stopped(outcome=outcome):
+            case JobStopped(outcome=outcome):
                 self._stop(outcome)
         self._expire()
         self._begin_queued()
@@ -179,7 +179,7 @@ class CheckpointMachine:
         self._wake()
         return commands
 
-    def _start(self, event: Started) -> None:
+    def _start(self, event: AttemptStarted) -> None:
         assert self.storing is None and not self.committing, "an attempt must not start before MayRestart"
         assert event.attempt > self.attempt, "attempts are numbered upwards"
         self._move(Phase.RUNNING)
@@ -189,7 +189,7 @@ class CheckpointMachine:
         self._alive = True
         self._settling = False
         self._last = None
-        self._uncommitted = False  # whoever starts from a checkpoint commits it first
+        self._uncommitted = False  # an attempt that starts from a checkpoint commits it first
         self._prune()
         self.due = None if self.policy.interval is None else Millis(self._now + self.policy.interval)
 
@@ -198,16 +198,16 @@ class CheckpointMachine:
             said = {Phase.STOPPING: "is being stopped with a savepoint", Phase.ENDING: "ends", Phase.OVER: "has ended"}
             reason = f"the job {said.get(self.phase, 'is not running at the moment')}"
             self._commands.append(Answer(event.request, None, reason))
-        elif event.kind is Kind.CHECKPOINT:
+        elif event.kind is SnapshotKind.CHECKPOINT:
             self._asked.append(event.request)
         elif self.policy.exclusive and self.pending:
             self._queued.append(event)
         else:
             if event.stop is not None:
                 self._move(Phase.STOPPING)
-            self._begin(Kind.SAVEPOINT, [event.request], event.stop, event.target)
+            self._begin(SnapshotKind.SAVEPOINT, [event.request], event.stop, event.target)
 
-    def _ack(self, event: Acked) -> None:
+    def _ack(self, event: Acknowledged) -> None:
         pending = self.pending.get(event.checkpoint) if event.attempt == self.attempt else None
         if pending is not None and event.task in pending.missing:
             pending.acks[event.task] = event.handles
@@ -234,8 +234,8 @@ class CheckpointMachine:
                 self._note(pending.id, f"{event.task} has finished")
                 self._arrived(pending, event.task)
 
-    def _fail(self, event: Failed) -> None:
-        known = event.attempt <= self._failed  # of one failure several may tell
+    def _fail(self, event: AttemptFailed) -> None:
+        known = event.attempt <= self._failed  # several tasks may report one failure
         if (
             self.phase in (Phase.ENDING, Phase.OVER)
             or known
@@ -261,7 +261,9 @@ class CheckpointMachine:
 
     # ---- the life of a checkpoint
 
-    def _begin(self, kind: Kind, requests: list[Request], stop: Stop | None = None, target: str = "") -> Pending:
+    def _begin(
+        self, kind: SnapshotKind, requests: list[RequestId], stop: Stop | None = None, target: str = ""
+    ) -> Pending:
         checkpoint, self.next_id = self.next_id, CheckpointId(self.next_id + 1)
         missing = {task for task in self.tasks if task not in self.finished}
         final = dict(self.finished)
@@ -269,27 +271,27 @@ class CheckpointMachine:
         self.pending[checkpoint] = pending
         asked = tuple(task for task in self.sources if task not in self.finished)
         self._note(checkpoint, f"{kind.value} triggered{f' to {stop.value} the job' if stop else ''}")
-        self._commands.append(Trigger(checkpoint, self.attempt, asked, kind, stop, target))
+        self._commands.append(TriggerSources(checkpoint, self.attempt, asked, kind, stop, target))
         if not missing:
-            self._step(pending, Step.READY)
+            self._step(pending, CheckpointStep.READY)
         return pending
 
-    def _arrived(self, pending: Pending, task: Task) -> None:
+    def _arrived(self, pending: Pending, task: TaskKey) -> None:
         pending.missing.discard(task)
         if not pending.missing:
-            self._step(pending, Step.READY)
+            self._step(pending, CheckpointStep.READY)
 
     def _stored(self, pending: Pending) -> None:
         self.storing = None
-        self._step(pending, Step.COMPLETE)
-        commits = pending.kind is Kind.CHECKPOINT or pending.stop is not None
+        self._step(pending, CheckpointStep.COMPLETE)
+        commits = pending.kind is SnapshotKind.CHECKPOINT or pending.stop is not None
         ends = pending.stop is not None or pending.id == self._last
         if commits:
             self.completed.append(pending.id)
             self.failures = 0
             self._ended_at = self._now
         if commits and self.phase is not Phase.OVER:  # there it is the manifest that knows what is to be committed
-            for older in [p for p in self.pending.values() if p.id < pending.id and p.kind is Kind.CHECKPOINT]:
+            for older in [p for p in self.pending.values() if p.id < pending.id and p.kind is SnapshotKind.CHECKPOINT]:
                 self._abort(older, f"checkpoint {pending.id} is complete", instead=pending.id)
             self.committing.append(pending.id)
             self._commands.append(Commit(pending.id))
@@ -323,15 +325,15 @@ class CheckpointMachine:
 
     def _abort(self, pending: Pending, reason: str, counts: bool = False, instead: CheckpointId | None = None) -> None:
         del self.pending[pending.id]
-        self._step(pending, Step.ABORTED, reason)
+        self._step(pending, CheckpointStep.ABORTED, reason)
         if self.phase in _LIVE:
             self._commands.append(NotifyAborted(pending.id, self.attempt, self._running(), reason))
-        if pending.acks or pending.kind is Kind.SAVEPOINT:
+        if pending.acks or pending.kind is SnapshotKind.SAVEPOINT:
             self._commands.append(Discard(pending.id, tuple(pending.acks.values())))
         self._answer(pending.requests, instead, "" if instead else f"{pending.kind.value} {pending.id}: {reason}")
         if self.phase not in _LIVE:
             return
-        if counts and pending.kind is Kind.CHECKPOINT:
+        if counts and pending.kind is SnapshotKind.CHECKPOINT:
             self.failures += 1
             if self.failures > self.policy.tolerable_failures or pending.id == self._last:
                 self._fail_job(f"checkpoint {pending.id} failed, {self.failures} in a row: {reason}")
@@ -352,7 +354,7 @@ class CheckpointMachine:
         self._commands.append(FailJob(reason))
         self._abort_all(reason)
 
-    def _answer(self, requests: list[Request], checkpoint: CheckpointId | None, reason: str = "") -> None:
+    def _answer(self, requests: list[RequestId], checkpoint: CheckpointId | None, reason: str = "") -> None:
         self._commands += [Answer(request, checkpoint, reason) for request in requests]
 
     # ---- what follows from an event, or from the time
@@ -375,7 +377,7 @@ class CheckpointMachine:
         at = self._next_begin()
         if self._asked or (at is not None and self._now >= at):
             requests, self._asked = self._asked, []
-            self._begin(Kind.CHECKPOINT, requests)
+            self._begin(SnapshotKind.CHECKPOINT, requests)
             if self.policy.interval is not None:
                 self.due = Millis(self._now + self.policy.interval)
 
@@ -386,11 +388,11 @@ class CheckpointMachine:
         return self.due if self._ended_at is None else max(self.due, Millis(self._ended_at + self.policy.min_pause))
 
     def _begin_last(self) -> None:
-        """When all tasks have finished, nobody needs to be asked: their final states are the last checkpoint."""
+        """When all tasks have finished, none needs to be triggered: their final states are the last checkpoint."""
         if self.phase is not Phase.RUNNING or len(self.finished) < len(self.tasks):
             return
         if self._last is None:
-            self._last = self._begin(Kind.CHECKPOINT, []).id
+            self._last = self._begin(SnapshotKind.CHECKPOINT, []).id
         elif not self.pending and not self.committing:
             self._move(Phase.OVER)
             self._commands.append(JobOver())
@@ -398,17 +400,17 @@ class CheckpointMachine:
     def _store_next(self) -> None:
         if self.storing is not None or self.phase not in _LIVE:
             return
-        ready = [p for p in self.pending.values() if p.step is Step.READY]
-        newest = max((p.id for p in ready if p.kind is Kind.CHECKPOINT), default=None)
+        ready = [p for p in self.pending.values() if p.step is CheckpointStep.READY]
+        newest = max((p.id for p in ready if p.kind is SnapshotKind.CHECKPOINT), default=None)
         for pending in ready:
-            if pending.kind is Kind.SAVEPOINT or pending.id == newest:  # the others will be aborted by the newest
+            if pending.kind is SnapshotKind.SAVEPOINT or pending.id == newest:  # it will abort the others
                 self.storing = pending.id
-                self._step(pending, Step.STORING)
+                self._step(pending, CheckpointStep.STORING)
                 handles = pending.final | pending.acks
                 facts = (pending.id, pending.kind, self.attempt, pending.started)
                 ended = frozenset(pending.finished)
                 final = frozenset(pending.final)
-                self._commands.append(Store(*facts, handles, ended, pending.stop, pending.target, final))
+                self._commands.append(StoreManifest(*facts, handles, ended, pending.stop, pending.target, final))
                 return
 
     def _settle(self) -> None:
@@ -440,7 +442,7 @@ class CheckpointMachine:
             self._woken = min(times)
             self._commands.append(Wake(self._woken))
 
-    def _running(self) -> tuple[Task, ...]:
+    def _running(self) -> tuple[TaskKey, ...]:
         return tuple(task for task in self.tasks if task not in self.finished) if self._alive else ()
 
     # ---- moves and their log
@@ -449,7 +451,7 @@ class CheckpointMachine:
         assert phase in PHASES[self.phase], f"{self.phase} -> {phase}"
         self.phase = phase
 
-    def _step(self, pending: Pending, step: Step, reason: str = "") -> None:
+    def _step(self, pending: Pending, step: CheckpointStep, reason: str = "") -> None:
         pending.move(step)
         self._note(pending.id, f"{step.value}{f': {reason}' if reason else ''}")
 
@@ -460,9 +462,9 @@ class CheckpointMachine:
         """Return what happened to a checkpoint, a line per event; the oldest stories are forgotten.
 
         >>> machine = CheckpointMachine(Policy())
-        >>> _ = machine.handle(Started(1, ("a",), ("a",)), Millis(0))
+        >>> _ = machine.handle(AttemptStarted(1, ("a",), ("a",)), Millis(0))
         >>> _ = machine.handle(TriggerRequested("me"), Millis(5))
-        >>> _ = machine.handle(Acked(1, "a", CheckpointId(1), "file"), Millis(7))
+        >>> _ = machine.handle(Acknowledged(1, "a", CheckpointId(1), "file"), Millis(7))
         >>> print(machine.story(CheckpointId(1)))
         checkpoint 1
                    5 ms  savepoint triggered
@@ -480,20 +482,20 @@ class CheckpointMachine:
         assert len(self.completed) <= self.policy.retained or self.attempt == 0
         assert not self.completed or self.completed[-1] < self.next_id
         assert self.finished.keys() <= set(self.tasks) and set(self.sources) <= set(self.tasks)
-        assert self.storing is None or self.pending[self.storing].step is Step.STORING
+        assert self.storing is None or self.pending[self.storing].step is CheckpointStep.STORING
         assert self.committing == sorted(self.committing) and set(self.committing).isdisjoint(ids)
         assert (self._ending is not None) == (self.phase is Phase.ENDING)
         assert self.phase in _LIVE or ids == ([] if self.storing is None else [self.storing])
         assert self.phase not in _LIVE or self.failures <= self.policy.tolerable_failures
         stops = [p for p in self.pending.values() if p.stop is not None]
         assert (len(stops) == 1) if self.phase is Phase.STOPPING else (self.phase is not Phase.RUNNING or not stops)
-        counted = [p for p in self.pending.values() if p.kind is Kind.CHECKPOINT and p.id != self._last]
+        counted = [p for p in self.pending.values() if p.kind is SnapshotKind.CHECKPOINT and p.id != self._last]
         assert len(counted) <= self.policy.concurrent
         assert not self.policy.exclusive or sum(checkpoint != self._last for checkpoint in ids) <= 1
         for pending in self.pending.values():
             told = pending.acks.keys() | pending.final.keys()
-            assert pending.step not in (Step.COMPLETE, Step.ABORTED)
-            assert (pending.step is Step.PENDING) == bool(pending.missing)
+            assert pending.step not in (CheckpointStep.COMPLETE, CheckpointStep.ABORTED)
+            assert (pending.step is CheckpointStep.PENDING) == bool(pending.missing)
             assert pending.missing.isdisjoint(told) and pending.acks.keys().isdisjoint(pending.final)
             assert pending.finished <= pending.final.keys()
             assert self.phase not in _LIVE or pending.missing | told == set(self.tasks)

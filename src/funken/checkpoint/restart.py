@@ -3,7 +3,7 @@
 ``fault_of`` says what is known of a cause, ``is_retried`` whether the strategy is asked at all, ``outcome_of`` how a job
 ended that has not finished, which decides on its checkpoints. All are pure.
 
-A strategy is told of each failure and answers with ms to wait, or ``None``: the job has failed for good. It reads no clock
+A strategy is notified of each failure and returns ms to wait, or ``None``: the job has failed for good. It reads no clock
 and draws no random number; both are arguments (``jitter`` from -1 to 1). One failure per attempt is reported, no more.
 """
 

@@ -1,11 +1,11 @@
-"""Who reads what when a job starts from a checkpoint or savepoint, with the same program or another, more tasks or fewer.
+"""Restore: which subtask reads what when a job starts from a checkpoint or savepoint, with the same program or another.
 
 ``plan_restore`` compares a manifest with the operators of the new plan and says for each subtask which segments of which
 blobs are its own; ``read_state`` reads them, in the task. An operator is found by its stable id: its ``uid``, or else its
 place in the program, which any change of the program may move.
 
-* Keyed state goes to whoever owns the key group now; the number of key groups (max parallelism) cannot change.
-* Lists are dealt out round robin; with the same number of subtasks everybody keeps its own (``handles.Spread``).
+* Keyed state goes to the subtask that owns the key group now; the number of key groups (max parallelism) cannot change.
+* Lists are dealt out round robin; with the same number of subtasks each keeps its own (``RedistributeMode``).
 * State without an operator is refused unless that is allowed; an operator without state starts empty.
 """
 
@@ -17,19 +17,19 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from funken.checkpoint.blobs import BlobReader, SubtaskState, fold, keyed_part, own_part
-from funken.checkpoint.databases import opened, rows_of
-from funken.checkpoint.handles import Blob, Item, NamedBlob, Spread, SubtaskHandle
-from funken.checkpoint.lineage import Origin
-from funken.checkpoint.manifest import Manifest, OperatorEntry
-from funken.checkpoint.storage import Storage
+from funken.checkpoint.snapshot.incremental import Origin
+from funken.checkpoint.store.blobs import BlobReader, SubtaskState, fold, keyed_part, own_part
+from funken.checkpoint.store.databases import opened, rows_of
+from funken.checkpoint.store.handles import Blob, NamedBlob, RedistributeMode, StateItem, SubtaskHandle
+from funken.checkpoint.store.manifest import Manifest, OperatorEntry
 from funken.errors import CheckpointIncompatible
+from funken.io.storage import Storage
 from funken.state.keygroups import key_groups_of
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """An operator of the plan that is to be started; ``uid`` tells whether the program gave it one."""
+class RestoreTarget:
+    """An operator of the plan that is to be started; ``uid`` is whether the program set one."""
 
     id: str
     name: str
@@ -53,7 +53,7 @@ class ItemSource:
     """An item of one former subtask; of a list, its elements ``first``, ``first + step``, and so on."""
 
     blob: Blob
-    item: Item
+    item: StateItem
     first: int = 0
     step: int = 1
 
@@ -100,9 +100,9 @@ def uid_warnings(operators: Iterable[tuple[str, bool, bool]]) -> list[str]:
 
 
 def plan_restore(
-    manifest: Manifest, uri: str, targets: Sequence[Target], allow_non_restored: bool = False, own: bool = False
+    manifest: Manifest, uri: str, targets: Sequence[RestoreTarget], allow_non_restored: bool = False, own: bool = False
 ) -> Restoration:
-    """Say which subtask starts from what; raises ``CheckpointIncompatible`` if something does not fit.
+    """Plan which subtask starts from what; raises ``CheckpointIncompatible`` if something does not fit.
 
     ``uri`` is the folder that the manifest's names are relative to; ``own``: it is the folder of this very job.
     """
@@ -132,7 +132,7 @@ def plan_restore(
     )
 
 
-def _unclaimed(entry: OperatorEntry, targets: Iterable[Target], allowed: bool) -> str:
+def _unclaimed(entry: OperatorEntry, targets: Iterable[RestoreTarget], allowed: bool) -> str:
     fact = f"the program has no operator for the state of {entry.name!r} (id {entry.id!r})"
     if allowed:
         return f"{fact}; it is left out, as allowed."
@@ -145,11 +145,11 @@ def _unclaimed(entry: OperatorEntry, targets: Iterable[Target], allowed: bool) -
     )
 
 
-def _check(entry: OperatorEntry, target: Target) -> None:
+def _check(entry: OperatorEntry, target: RestoreTarget) -> None:
     keyed = any(
         handle.parts
         or handle.files
-        or any(item.spread is Spread.KEYED for item in (handle.own.items if handle.own else ()))
+        or any(item.redistribute is RedistributeMode.KEYED for item in (handle.own.items if handle.own else ()))
         for handle in entry.subtasks
     )
     if keyed and entry.max_parallelism != target.max_parallelism:
@@ -162,14 +162,14 @@ def _check(entry: OperatorEntry, target: Target) -> None:
         return
     for handle in entry.subtasks:
         for item in handle.own.items if handle.own else ():
-            if item.spread is Spread.OWN:
+            if item.redistribute is RedistributeMode.OWN:
                 raise CheckpointIncompatible(
                     f"operator {target.name!r}: its state {item.name!r} cannot be dealt out to {target.parallelism} "
                     f"subtasks, there were {entry.parallelism}. Call .set_parallelism({entry.parallelism})."
                 )
 
 
-def _subtask(entry: OperatorEntry, target: Target, subtask: int, uri: str, own: bool) -> SubtaskRestore:
+def _subtask(entry: OperatorEntry, target: RestoreTarget, subtask: int, uri: str, own: bool) -> SubtaskRestore:
     same = entry.parallelism == target.parallelism
     has = key_groups_of(subtask, target.max_parallelism, target.parallelism)
     keyed: list[GroupSource] = []
@@ -207,12 +207,14 @@ def _items(
     for former, handle in enumerate(handles):
         for item in handle.own.items if handle.own else ():
             assert handle.own is not None
-            if item.spread is Spread.UNION and (finished or (same and item.internal)):
+            if item.redistribute is RedistributeMode.UNION and (finished or (same and item.internal)):
                 if former % parallelism == subtask:
                     yield ItemSource(handle.own, item)
-            elif item.spread is Spread.UNION or (item.spread is Spread.KEYED and not same):
+            elif item.redistribute is RedistributeMode.UNION or (
+                item.redistribute is RedistributeMode.KEYED and not same
+            ):
                 yield ItemSource(handle.own, item)
-            elif item.spread is Spread.SPLIT and not same:
+            elif item.redistribute is RedistributeMode.SPLIT and not same:
                 # Element i of this list is element (before + i) of all lists, and goes to that number modulo parallelism.
                 before = dealt.get(item.name, 0)
                 dealt[item.name] = before + item.elements
@@ -234,7 +236,7 @@ def read_state(storage: Storage, restore: SubtaskRestore, databases: bool = True
     items: dict[str, Any] = {}
     for source in restore.items:
         value = BlobReader(storage, source.blob).item(source.item)
-        if source.item.spread in (Spread.SPLIT, Spread.UNION, Spread.KEYED):
+        if source.item.redistribute in (RedistributeMode.SPLIT, RedistributeMode.UNION, RedistributeMode.KEYED):
             value = items.get(source.item.name, []) + value[source.first :: source.step]
         items[source.item.name] = value
     yield own_part(items.items())
@@ -262,5 +264,5 @@ def _read_database(storage: Storage, restore: SubtaskRestore, origin: GroupSourc
 
 
 def origins(storage: Storage, restore: SubtaskRestore) -> list[Origin]:
-    """Return what ``Lineage.resume`` goes on from."""
+    """Return what ``IncrementalSnapshots.resume`` goes on from."""
     return [Origin(storage, source.parts, source.groups) for source in restore.keyed]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from funken import config
 from funken.checkpoint.events import Outcome
-from funken.checkpoint.lineage import SnapshotOptions
+from funken.checkpoint.snapshot.incremental import SnapshotOptions
 from funken.checkpoint.steps import Policy
 from funken.config import Configuration
 from funken.errors import InvalidConfiguration

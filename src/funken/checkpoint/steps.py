@@ -1,6 +1,6 @@
 """What the coordinator's state is made of: where the job is, where each checkpoint is, and what happened to it.
 
-``PHASES`` and ``STEPS`` say which moves there are; ``machine.py`` says what makes them.
+``PHASES`` and ``STEPS`` are the allowed transitions; ``machine.py`` makes them.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from funken.checkpoint.events import Handles, Kind, Outcome, Request, Stop, Task
+from funken.checkpoint.events import Handles, Outcome, RequestId, Stop, TaskKey
+from funken.checkpoint.store.manifest import SnapshotKind
 from funken.ids import CheckpointId, Millis
 
 _NO_PAUSE, _TEN_MINUTES = Millis(0), Millis(600_000)
@@ -21,12 +22,12 @@ class Phase(enum.Enum):
     IDLE = "idle"  # no attempt runs
     RUNNING = "running"
     STOPPING = "stopping"  # with a savepoint
-    FAILING = "failing"  # FailJob was asked for
+    FAILING = "failing"  # FailJob was commanded
     ENDING = "ending"  # the last checkpoint is complete and being committed
     OVER = "over"
 
 
-class Step(enum.Enum):
+class CheckpointStep(enum.Enum):
     """Where one checkpoint is."""
 
     PENDING = "pending"
@@ -45,18 +46,18 @@ PHASES: dict[Phase, frozenset[Phase]] = {
     Phase.OVER: frozenset(),
 }
 
-STEPS: dict[Step, frozenset[Step]] = {
-    Step.PENDING: frozenset({Step.READY, Step.ABORTED}),
-    Step.READY: frozenset({Step.STORING, Step.ABORTED}),
-    Step.STORING: frozenset({Step.COMPLETE, Step.ABORTED}),
-    Step.COMPLETE: frozenset(),
-    Step.ABORTED: frozenset(),
+STEPS: dict[CheckpointStep, frozenset[CheckpointStep]] = {
+    CheckpointStep.PENDING: frozenset({CheckpointStep.READY, CheckpointStep.ABORTED}),
+    CheckpointStep.READY: frozenset({CheckpointStep.STORING, CheckpointStep.ABORTED}),
+    CheckpointStep.STORING: frozenset({CheckpointStep.COMPLETE, CheckpointStep.ABORTED}),
+    CheckpointStep.COMPLETE: frozenset(),
+    CheckpointStep.ABORTED: frozenset(),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When checkpoints begin, how long they may take, how many are kept; ``interval`` ``None``: if asked for, and at the end."""
+    """When checkpoints begin, how long they may take, how many are kept; ``report_interval`` ``None``: on request only."""
 
     interval: Millis | None = None
     min_pause: Millis = _NO_PAUSE
@@ -79,27 +80,27 @@ class Pending:
     """A checkpoint that is not complete."""
 
     id: CheckpointId
-    kind: Kind
+    kind: SnapshotKind
     started: Millis
-    #: who has not answered; those who did are in ``acks`` or ``final``, never in both
-    missing: set[Task]
+    #: tasks that have not answered; the others are in ``acks`` or ``final``, never in both
+    missing: set[TaskKey]
     #: tasks that had finished before they could answer, with their final state
-    final: dict[Task, Handles]
+    final: dict[TaskKey, Handles]
     #: those of them that are not to run again; all but the ones that a drain ended
-    finished: set[Task]
+    finished: set[TaskKey]
     stop: Stop | None = None
     target: str = ""
-    requests: list[Request] = field(default_factory=list)
-    acks: dict[Task, Handles] = field(default_factory=dict)
-    step: Step = Step.PENDING
+    requests: list[RequestId] = field(default_factory=list)
+    acks: dict[TaskKey, Handles] = field(default_factory=dict)
+    step: CheckpointStep = CheckpointStep.PENDING
 
-    def move(self, step: Step) -> None:
+    def move(self, step: CheckpointStep) -> None:
         """Go on to another step."""
         assert step in STEPS[self.step], f"checkpoint {self.id}: {self.step} -> {step}"
         self.step = step
 
 
-class Stories:
+class History:
     """What happened to the last few hundred checkpoints, a line per event."""
 
     def __init__(self) -> None:

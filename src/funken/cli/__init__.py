@@ -1,1 +1,4 @@
-"""The command line: ``funken``, or ``python -m funken``."""
+"""The command line: ``funken``, or ``python -m funken``.
+
+May import everything.
+"""

@@ -28,7 +28,7 @@ from funken import (
     StreamExecutionEnvironment,
     StreamFormat,
 )
-from funken.api.job import watch_jobs
+from funken.api.jobs.client import watch_jobs
 from funken.cli import histogram
 from funken.cli.failures import ending_well
 from funken.cli.progress import Progress, moment

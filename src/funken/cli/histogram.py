@@ -29,7 +29,7 @@ from funken import (
 )
 from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, ReaderContext, Wait
 from funken.connectors.datagen import Pace
-from funken.connectors.splits import QueuedReader
+from funken.connectors.queued_reader import QueuedReader
 from funken.timing.clock import SystemClock
 
 SIZE = timedelta(seconds=5)

@@ -1,6 +1,6 @@
 """What is seen of running jobs: a small table that refreshes itself on a terminal, else a line every few seconds.
 
-``Progress.watch`` is for ``funken.api.job.watch_jobs``. The numbers are those that tasks report twice a second anyway,
+``Progress.watch`` is for ``funken.api.jobs.client.watch_jobs``. The numbers are those that tasks report twice a second anyway,
 so watching costs a job nothing. All of it goes to stderr: stdout belongs to the program, and what it prints there
 while a table is shown appears above the table.
 """
@@ -21,12 +21,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from funken.api.job import JobClient
+from funken.api.jobs.client import JobClient
 from funken.errors import JobCancelled
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.metrics.latency import merge, percentile
+from funken.metrics.histogram import merge, percentile
 from funken.plan.physical import PhysicalPlan
-from funken.runtime.messages import Measured, TaskId
+from funken.runtime.messages import MetricsReport, TaskId
 
 RECENT_SECONDS = 5.0
 """The live numbers are about the last this many seconds."""
@@ -65,7 +65,7 @@ class Reading:
 
 
 @dataclass
-class Meter:
+class JobMeter:
     """Turns the metrics of a job's tasks into readings; time (s) is an argument."""
 
     plan: PhysicalPlan
@@ -79,7 +79,7 @@ class Meter:
         self._sources = {vertex.id for vertex in self.plan.vertices if vertex.source is not None}
         self._last = {vertex.id: vertex.parallelism for vertex in self.plan.vertices if vertex.id not in feeding}
 
-    def read(self, metrics: Mapping[TaskId, Measured], now: float) -> Reading:
+    def read(self, metrics: Mapping[TaskId, MetricsReport], now: float) -> Reading:
         """Take a sample and return rate and latency since the oldest recent one."""
         records, watermark, latency = self._sum(metrics)
         samples = self._samples
@@ -94,14 +94,14 @@ class Meter:
         rate = (records - before) / (now - then) if now > then else None
         return Reading(records, rate, watermark, percentile(recent, 0.5), percentile(recent, 0.99))
 
-    def total(self, metrics: Mapping[TaskId, Measured], now: float) -> Reading:
+    def total(self, metrics: Mapping[TaskId, MetricsReport], now: float) -> Reading:
         """Return rate and latency over the whole run."""
         records, watermark, latency = self._sum(metrics)
         begin, before = self.begin or (now, 0)
         rate = (records - before) / (now - begin) if now - begin >= 2 else None
         return Reading(records, rate, watermark, percentile(latency, 0.5), percentile(latency, 0.99))
 
-    def _sum(self, metrics: Mapping[TaskId, Measured]) -> tuple[int, int, dict[int, int]]:
+    def _sum(self, metrics: Mapping[TaskId, MetricsReport]) -> tuple[int, int, dict[int, int]]:
         records = 0
         latency: dict[int, int] = {}
         watermarks = []
@@ -146,7 +146,7 @@ class _Shown:
     """A job on display."""
 
     client: JobClient
-    meter: Meter
+    meter: JobMeter
     since: float
     reading: Reading | None = None
     announced: bool = False
@@ -166,7 +166,7 @@ class _Shown:
         """Read the metrics; after a restart they begin anew."""
         if self.client.restarts > self.restarts:
             self.restarts = self.client.restarts
-            self.meter = Meter(self.client.plan)
+            self.meter = JobMeter(self.client.plan)
         metrics = self.client.metrics()
         self.reading = self.meter.read(metrics, now) if metrics else None
 
@@ -194,7 +194,7 @@ class Progress:
     @contextmanager
     def watch(self, client: JobClient) -> Iterator[None]:
         """Show a job while the ``with`` block lasts."""
-        job = _Shown(client, Meter(client.plan), time.monotonic())
+        job = _Shown(client, JobMeter(client.plan), time.monotonic())
         with self._lock:
             self._jobs.append(job)
             if len(self._jobs) == 1:

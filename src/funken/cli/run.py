@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import click
 
 from funken import config
-from funken.api.job import JobClient, watch_jobs
+from funken.api.jobs.client import JobClient, watch_jobs
 from funken.cli.failures import ending_well, explained
 from funken.cli.progress import Progress
 from funken.config import Configuration, set_default_configuration

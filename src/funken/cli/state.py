@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from funken.checkpoint.catalog import Found, open_checkpoint
-from funken.checkpoint.contents import Entry, entries_of, operator_of, states_of
+from funken.checkpoint.store.completed import RestorePoint, open_checkpoint
+from funken.checkpoint.store.contents import StateEntry, entries_of, operator_of, states_of
 from funken.cli.failures import ending_well
-from funken.runtime.wire import shown
+from funken.runtime.exchange.wire import record_repr
 
 _path = click.argument("savepoint", metavar="SAVEPOINT")
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -75,14 +75,14 @@ def show_entries(
         )
         some = list(itertools.islice(entries, limit + 1))
         if as_json:
-            click.echo(json.dumps([_plain(entry) for entry in some[:limit]], indent=2, default=shown))
+            click.echo(json.dumps([_plain(entry) for entry in some[:limit]], indent=2, default=record_repr))
         else:
             _print_entries(some[:limit])
             if len(some) > limit:
                 click.echo(f"... and more; --limit shows more than {limit}.")
 
 
-def _summary(found: Found) -> dict[str, Any]:
+def _summary(found: RestorePoint) -> dict[str, Any]:
     manifest = found.manifest
     return {
         "path": found.root.uri,
@@ -112,7 +112,7 @@ def _time(millis: int) -> str:
     return datetime.datetime.fromtimestamp(millis / 1000, datetime.UTC).isoformat(timespec="seconds")
 
 
-def _print_summary(found: Found) -> None:
+def _print_summary(found: RestorePoint) -> None:
     about = _summary(found)
     click.echo(
         f"{about['kind']} {about['checkpoint']} of {about['job_name']!r} (job {about['job_id']}), {about['time']}"
@@ -126,25 +126,25 @@ def _print_summary(found: Found) -> None:
     _print(table)
 
 
-def _plain(entry: Entry) -> dict[str, Any]:
-    return {name: _json_of(getattr(entry, name)) for name in Entry.__slots__}
+def _plain(entry: StateEntry) -> dict[str, Any]:
+    return {name: _json_of(getattr(entry, name)) for name in StateEntry.__slots__}
 
 
 def _json_of(value: Any) -> Any:
     try:
         json.dumps(value)
     except (TypeError, ValueError):
-        return shown(value)
+        return record_repr(value)
     return value
 
 
-def _print_entries(entries: list[Entry]) -> None:
+def _print_entries(entries: list[StateEntry]) -> None:
     table = _table("operator", "state", "kind", "key", "value")
     for entry in entries:
-        key = "" if entry.key is None else shown(entry.key)
+        key = "" if entry.key is None else record_repr(entry.key)
         if entry.namespace is not None:
-            key = f"{key} in {shown(entry.namespace)}"
-        table.add_row(*map(Text, (entry.operator, entry.state, entry.kind, key, shown(entry.value))))
+            key = f"{key} in {record_repr(entry.namespace)}"
+        table.add_row(*map(Text, (entry.operator, entry.state, entry.kind, key, record_repr(entry.value))))
     _print(table)
 
 

@@ -1,1 +1,4 @@
-"""Programs written for something else, run by Funken."""
+"""Programs written for other engines.
+
+May import everything but ``cli``.
+"""

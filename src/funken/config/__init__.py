@@ -1,5 +1,7 @@
 """Every option, once, and the configurations that set them.
 
+May import ``errors`` only.
+
 >>> from funken import config
 >>> config.Configuration().set(config.BUFFER_TIMEOUT, "5 ms").get(config.BUFFER_TIMEOUT)
 5

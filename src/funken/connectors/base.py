@@ -47,7 +47,7 @@ class ReaderContext:
 
 @dataclass(slots=True)
 class Batch:
-    """Records of one split, in order; ``timestamps`` (ms) only if the source itself knows them.
+    """Records of one split, in order; ``timestamps`` (ms) only if the source itself has them.
 
     >>> Batch(["to", "be"], timestamps=[10, 20], split="hamlet.txt")
     Batch(values=['to', 'be'], timestamps=[10, 20], split='hamlet.txt')
@@ -66,7 +66,7 @@ class Wait:
 
 
 class NeedSplits:
-    """All splits of this reader are read: it wants more, or ends if there are no more."""
+    """All splits of this reader are read: it wants more, or ends if there no longer exist."""
 
 
 NEED_SPLITS = NeedSplits()
@@ -76,7 +76,7 @@ class SourceReader:
     """Reads splits inside a task. One instance per subtask; never blocks longer than a few ms.
 
     A split is plain data; one with an ``id`` has a watermark of its own until ``split_finished`` names it. (A reader that
-    works through its splits one by one needs only ``poll``: ``QueuedReader`` in ``splits.py`` has the rest.)
+    works through its splits one by one needs only ``poll``: ``QueuedReader`` in ``queued_reader.py`` has the rest.)
 
     >>> SHELVES = {"poems": ["Ode", "Sonnet", "Haiku"], "plays": ["Hamlet"]}  # stands for a service
     >>> class ShelfReader(SourceReader):  # a split is (shelf, position)
@@ -121,7 +121,7 @@ class SourceReader:
         raise NotImplementedError
 
     def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
-        """Return up to about ``limit`` records of one split, or say why there are none.
+        """Return up to about ``limit`` records of one split, or why there are none.
 
         ``now`` is processing time (ms). ``Wait`` means that there may be some later, ``NEED_SPLITS`` that all splits are
         read; what is raised fails the job.
@@ -141,7 +141,7 @@ class SourceReader:
 
 
 class SplitEnumerator:
-    """Knows the splits of a source; lives on the driver.
+    """Enumerates the splits of a source, on the driver.
 
     Its methods are called one at a time, with the driver's lock: they have to be quick. Only ``discover`` runs beside the
     others, in a thread of its own, and may take long; so it reads, returns what it found, and leaves it to ``add_discovered`` to
@@ -183,7 +183,7 @@ class SplitEnumerator:
     """Call ``discover`` this often (ms); ``None``: never."""
 
     def start(self) -> None:
-        """Look at what is to be read; raise ``SourceNotReadable`` now rather than in a task."""
+        """Check what is to be read; raises ``SourceNotReadable`` now rather than in a task."""
 
     def next_splits(self, subtask: int) -> list[Any] | None:
         """Return splits for a subtask that has none left: ``[]`` means not now, ``None`` means never again."""

@@ -22,7 +22,7 @@ from funken.connectors.base import (
     StaticSplits,
     Wait,
 )
-from funken.connectors.splits import QueuedReader
+from funken.connectors.queued_reader import QueuedReader
 from funken.errors import InvalidProgram, SourceNotReadable
 
 CONNECT_TIMEOUT_S = 5.0

@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""Counters, gauges, meters and latency histograms. May import ``errors`` only."""

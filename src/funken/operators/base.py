@@ -10,7 +10,7 @@ Rules every operator keeps:
   are its own and its functions', who may change them;
 * it emits no record that it, or a function with state, keeps and may change later (``types/copying.py``);
 * everything it emits for a block goes out before ``process`` returns; the watermark stands still meanwhile;
-* it reads no clock: processing time comes from ``context.processing_time()``, and ``tick`` tells when it has moved;
+* it reads no clock: processing time comes from ``context.processing_time()``, and ``tick`` is called when it has moved;
 * all that must survive a failure is in ``context.keyed`` / ``context.operator_state``, timers, or what ``snapshot`` returns.
 """
 
@@ -29,16 +29,16 @@ Timestamps = list[int] | None
 
 
 def as_lists(values: Any, timestamps: Any) -> tuple[Values, Timestamps]:
-    """Return a block as two lists; columns (``vector/columns.py``) become the records they stand for."""
+    """Return a block as two lists; columns (``columnar/kernels/columns.py``) become the records they stand for."""
     if type(values) is list:
         return values, timestamps
-    from funken.vector.columns import rows  # noqa: PLC0415 - NumPy is loaded only where there are columns
+    from funken.columnar.kernels.columns import rows  # noqa: PLC0415 - NumPy is loaded only where there are columns
 
     return rows(values, timestamps)
 
 
-def records_of(values: Any) -> int:
-    """Return how many records a block stands for, also if they are folded."""
+def record_count(values: Any) -> int:
+    """Return the number of records of a block, counting those that are folded."""
     return len(values) if type(values) is list else values.records
 
 
@@ -96,7 +96,7 @@ class Operator:
         self.output.watermark(watermark)
 
     def watermark_input(self, index: int, watermark: int) -> None:
-        """The watermark of one input alone rose (only operators that override this are told)."""
+        """The watermark of one input alone rose (called only where it is overridden)."""
 
     def begin_key(self) -> None:
         """In ``BATCH``: a key is done, its timers have fired, and event time begins anew for the next."""
@@ -107,7 +107,7 @@ class Operator:
         self.output.idle(idle)
 
     def next_tick(self) -> int | None:
-        """When this operator wants ``tick`` (ms, processing time); ``None``: never."""
+        """Return when ``tick`` is due (ms, processing time); ``None``: never."""
         return None
 
     def tick(self, now: int) -> None:

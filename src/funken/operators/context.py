@@ -1,4 +1,4 @@
-"""What an operator knows of its surroundings: its place in the job, time, state, metrics.
+"""The context of an operator: its place in the job, time, state, metrics.
 
 ``RuntimeContext`` is the user's view (PyFlink's), handed to ``open``; ``OperatorContext`` is the engine's.
 """
@@ -31,7 +31,7 @@ class OperatorContext:
     ``RuntimeExecutionMode.BATCH``, ``pausing`` in a micro-batch; with ``object_reuse`` no record is copied.
     ``processing_time`` reads the clock (ms since the epoch), ``next_time`` does so for the lifetimes of state, too, which go
     by what it returned last. ``wake`` may be called from any thread: the task asks ``next_tick`` again at once; ``None``: it
-    asks every ms or so.
+    calls it every ms or so.
     """
 
     operator: str
@@ -80,7 +80,7 @@ class RuntimeContext:
     >>> names.map(Greet()).name("greet").execute_and_collect(limit=1)
     ['Good morning, Ann, from greet (1/1)!']
 
-    What it says of the place and the attempt:
+    The subtask and the attempt:
 
     >>> class Place(MapFunction):
     ...     def open(self, context):

@@ -2,7 +2,7 @@
 
 A function object that has ``initialize_state(context)`` is given its state before ``open``; one that has
 ``snapshot_state(context)`` is called before each snapshot, to put into state what it holds elsewhere. A list state is dealt
-out round robin when the parallelism changes; a union list state gives everybody everything.
+out round robin when the parallelism changes; a union list state gives all elements to every subtask.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class OperatorStateStore:
     Two subtasks have counted; of their snapshots two others are made:
 
     >>> from funken import FlatMapFunction
-    >>> from funken.operators.calls import Call
+    >>> from funken.operators.user_functions import UserFunction
     >>> from funken.operators.stateless import FlatMap
     >>> from funken.testing import OperatorHarness
     >>> class Words(FlatMapFunction):
@@ -79,7 +79,7 @@ class OperatorStateStore:
     ...         self.of_all.add(value)
     ...         yield self.mine.get(), self.of_all.get()
     >>> def subtask(index, *snapshots):
-    ...     spec = FlatMap(Call(Words(), "flat_map", rich=True))
+    ...     spec = FlatMap(UserFunction(Words(), "flat_map", rich=True))
     ...     return OperatorHarness(spec, subtask=index, parallelism=2, snapshots=snapshots)
     >>> first, second = subtask(0), subtask(1)
     >>> first.feed("to")
@@ -134,7 +134,7 @@ class FunctionSnapshotContext:
     """What ``initialize_state`` and ``snapshot_state`` are given.
 
     >>> from funken import CheckpointedFunction, MapFunction
-    >>> from funken.operators.calls import Call
+    >>> from funken.operators.user_functions import UserFunction
     >>> from funken.operators.stateless import Map
     >>> from funken.testing import OperatorHarness
     >>> class Numbered(MapFunction, CheckpointedFunction):
@@ -146,9 +146,9 @@ class FunctionSnapshotContext:
     ...     def map(self, value):
     ...         self.number += 1
     ...         return self.number, value
-    >>> before = OperatorHarness(Map(Call(Numbered(), "map", rich=True)))
+    >>> before = OperatorHarness(Map(UserFunction(Numbered(), "map", rich=True)))
     >>> before.feed("to")
-    >>> after = OperatorHarness.restored(Map(Call(Numbered(), "map", rich=True)), before.snapshot())
+    >>> after = OperatorHarness.restored(Map(UserFunction(Numbered(), "map", rich=True)), before.snapshot())
     >>> after.feed("be")
     >>> before.output, after.output
     ([(101, 'to')], [(102, 'be')])
@@ -163,7 +163,7 @@ class FunctionSnapshotContext:
         return self._store
 
     def is_restored(self) -> bool:
-        """Tell whether the subtask goes on from a snapshot."""
+        """Return whether the subtask was restored from a snapshot."""
         return self._restored
 
 
@@ -201,7 +201,7 @@ def merged_operator_state(snapshots: Iterable[dict[str, Any]], subtask: int, par
 
 
 def prepare(function: Any, context: OperatorContext) -> None:
-    """Give a function its operator state, and remember to ask it before snapshots."""
+    """Initialize a function's operator state, and register its ``snapshot_state``."""
     if isinstance(function, InitializesState):
         function.initialize_state(FunctionSnapshotContext(context))
     if isinstance(function, SnapshotsState):

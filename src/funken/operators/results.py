@@ -1,4 +1,4 @@
-"""What user functions produce, told apart into the main and the side outputs and sent on once per block.
+"""The results of user functions, separated into main and side outputs and emitted once per block.
 
 A function returns ``None`` or an iterable. Of what it gives, a tuple whose first item is an ``OutputTag`` goes to the
 side output of that name; everything else, also any other tuple, goes to the main output. Records that can be changed are

@@ -3,11 +3,11 @@
 In STREAMING every record gives the aggregate so far (the first record unchanged); in BATCH each key gives its final
 value once, at the end of the input, with the highest timestamp seen.
 
-Aggregates are keyed state in two layers (``state/layers.py``): a dict that takes all writes and most reads holds those written
-since the last checkpoint. So the hot loop is the same with checkpoints and without, and without them everything stays in
-that dict. Where state is in files, which hold more than memory, they are what is behind it: it is moved there before a
-checkpoint, and whenever it has many. The loop is generated, with the bodies of key selector and function in it where they
-can be read.
+Aggregates are keyed state in two layers (``state/delta_tables.py``): a dict that takes all writes and most reads holds
+those written since the last checkpoint. So the hot loop is the same with checkpoints and without, and without them
+everything stays in that dict. Where state is in files, which hold more than memory, they are what is behind it: it is
+moved there before a checkpoint, and whenever it has many. The loop is generated, with the bodies of key selector and
+function in it where they can be read.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any
 
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator, Output, Timestamps, Values
-from funken.operators.calls import Call
+from funken.operators.codegen.loops import LoopText
 from funken.operators.context import OperatorContext
-from funken.operators.generated import LoopText
 from funken.operators.results import shared
-from funken.state.backend import KeptInFiles, Table
+from funken.operators.user_functions import UserFunction
+from funken.state.backend import FileSnapshotBackend, Table
+from funken.state.delta_tables import CopyOnWriteLayer, KeyedDeltaTable
 from funken.state.descriptors import StateKind, ValueStateDescriptor
 from funken.state.keyed import NO_KEY
-from funken.state.layers import HeldLayer, LayeredTable
 from funken.types.copying import IMMUTABLE, can_change, copied
 
 _MISSING = object()
@@ -37,8 +37,8 @@ _AGGREGATE = ValueStateDescriptor("_rolling.aggregate")
 class RollingReduce:
     """``reduce`` over all records of a key, with the result emitted per record."""
 
-    key: Call
-    function: Call
+    key: UserFunction
+    function: UserFunction
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -54,12 +54,12 @@ class RollingReduceLogic(Operator):
 
     keeps_output = True
 
-    def __init__(self, key: Call, function: Call) -> None:
+    def __init__(self, key: UserFunction, function: UserFunction) -> None:
         self._key = key.bind()
         self._function = function
         self._reduce = function.bind()
-        self._layers = LayeredTable()
-        #: what is behind ``_new`` where state is in files
+        self._layers = KeyedDeltaTable()
+        #: the state behind ``_new`` where state is in files
         self._in_files: Table | None = None
         self._last: dict[Any, int] = {}
         self._own: Callable[[Any], Any] = copied
@@ -73,18 +73,18 @@ class RollingReduceLogic(Operator):
         self._own = shared if context.object_reuse else copied
         if context.keyed is None:
             return
-        if isinstance(context.keyed.backend, KeptInFiles):
+        if isinstance(context.keyed.backend, FileSnapshotBackend):
             context.before_snapshot.append(self._keep)
         else:
-            context.keyed.adopt(_AGGREGATE.name, StateKind.VALUE, self._layers)
+            context.keyed.register(_AGGREGATE.name, StateKind.VALUE, self._layers)
 
     @property
     def _new(self) -> dict[Any, Any]:
-        return self._layers.new
+        return self._layers.delta
 
     @property
-    def _kept(self) -> Table | HeldLayer:
-        return self._layers.old if self._in_files is None else self._in_files
+    def _kept(self) -> Table | CopyOnWriteLayer:
+        return self._layers.base if self._in_files is None else self._in_files
 
     def _keep(self) -> None:
         """Move what is new into the files, if that is where it belongs."""
@@ -92,12 +92,12 @@ class RollingReduceLogic(Operator):
         if kept is not None:
             for key, value in self._new.items():
                 kept[key] = value
-            self._layers.new = {}
+            self._layers.delta = {}
 
     def open(self) -> None:
         """Find what is in files, which must not be opened before they are restored; open the user's function."""
         keyed = self.context.keyed
-        if keyed is not None and isinstance(keyed.backend, KeptInFiles):
+        if keyed is not None and isinstance(keyed.backend, FileSnapshotBackend):
             self._in_files = keyed.state(_AGGREGATE).table
         self._function.open(self.context)
         if self.context.restored and (self._in_files is not None or can_change([*self._layers.whole().values()])):

@@ -8,8 +8,8 @@ from typing import Any
 
 from funken.connectors.base import ReaderContext, Sink, SinkWriter
 from funken.operators.base import Operator, Timestamps, Values
-from funken.operators.calls import Call
-from funken.operators.stateless import CallOperator
+from funken.operators.stateless import UserFunctionOperator
+from funken.operators.user_functions import UserFunction
 from funken.types.info import TypeInformation
 from funken.types.text import printed
 
@@ -46,7 +46,7 @@ class WriterSinkLogic(Operator):
         self._writer.write(values, timestamps, self.context.processing_time())
 
     def finish(self) -> None:
-        """Prepare the last transaction; with checkpoints, the last of them asks for it."""
+        """Prepare the last transaction; with checkpoints, the last of them does it."""
         assert self._writer is not None
         self._writer.flush()
         self._ended = True
@@ -69,14 +69,14 @@ class WriterSinkLogic(Operator):
 class ForEach:
     """A function called for its effect."""
 
-    function: Call
+    function: UserFunction
 
     def build(self) -> Operator:
         """Make the logic."""
         return ForEachLogic(self.function)
 
 
-class ForEachLogic(CallOperator):
+class ForEachLogic(UserFunctionOperator):
     """Calls a function per record and drops what it returns."""
 
     def process(self, values: Values, timestamps: Timestamps) -> None:

@@ -1,4 +1,4 @@
-"""The source operator: reads splits through a reader, stamps records, asks for more splits when it has none.
+"""The source operator: reads splits through a reader, assigns timestamps, requests splits when it has none.
 
 It has no input; the task calls ``poll`` when there is room downstream.
 """
@@ -12,7 +12,7 @@ from typing import Any
 from funken.connectors.base import Batch, Boundedness, NeedSplits, ReaderContext, Source, SourceReader, Wait
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Operator
-from funken.operators.timestamps import Stamper
+from funken.operators.timestamps import WatermarkEmitter
 from funken.timing.watermarks import WatermarkStrategy
 from funken.types.info import TypeInformation
 
@@ -41,7 +41,7 @@ class SourceOperator(Operator):
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
         self._reader: SourceReader
-        self._stamper: Stamper
+        self._emitter: WatermarkEmitter
         self._opened = False
         self._asked = False
         self._no_more = False
@@ -56,14 +56,14 @@ class SourceOperator(Operator):
         """Open the reader."""
         context = self.context
         self._reader = self.make_reader()
-        self._stamper = self.make_stamper()
+        self._emitter = self.make_watermark_emitter()
         if self._spec.strategy.alignment is not None:
             self._align_due = context.processing_time()
         self._opened = True
         self._reader.open()
         if self._restored:
             self.add_splits(self._restored, no_more=False)
-            # With fewer subtasks than before there may be splits nobody had read yet: their records would be late.
+            # With fewer subtasks than before there may be splits that were not read yet: their records would be late.
             self._waits = True
 
     def make_reader(self) -> SourceReader:
@@ -72,9 +72,9 @@ class SourceOperator(Operator):
         place = ReaderContext(context.operator, context.subtask, context.parallelism, context.job_id, context.attempt)
         return self._spec.source.reader(place)
 
-    def make_stamper(self) -> Stamper:
-        """Make what gives records their timestamps."""
-        return Stamper(self._spec.strategy, self)
+    def make_watermark_emitter(self) -> WatermarkEmitter:
+        """Make the watermark emitter."""
+        return WatermarkEmitter(self._spec.strategy, self)
 
     def add_splits(self, splits: Sequence[Any], no_more: bool) -> None:
         """The driver gave splits; ``no_more``: there will be none after these."""
@@ -83,7 +83,7 @@ class SourceOperator(Operator):
         if splits:
             now = self.context.processing_time()
             for split in splits:
-                self._stamper.progress.add(getattr(split, "id", ""), now)
+                self._emitter.progress.add(getattr(split, "id", ""), now)
             self._reader.add_splits(splits)
 
     def poll(self, limit: int, now: int) -> int | None:
@@ -91,7 +91,7 @@ class SourceOperator(Operator):
 
         Returns 0 if there may be more at once, a number of ms to wait if not, ``None`` if the source has ended.
         """
-        if self._allowed is not None and self._stamper.progress.watermark > self._allowed:
+        if self._allowed is not None and self._emitter.progress.watermark > self._allowed:
             return 5
         if self._waits:
             self._ask()
@@ -99,8 +99,8 @@ class SourceOperator(Operator):
         found = self._reader.poll(limit, now)
         if isinstance(found, Batch):
             self.records += len(found.values)
-            self._stamper.progress.add(found.split, now)
-            self._stamper.emit(found.split, found.values, found.timestamps)
+            self._emitter.progress.add(found.split, now)
+            self._emitter.emit(found.split, found.values, found.timestamps)
             self._drop_finished()
             return 0
         self._drop_finished()
@@ -121,9 +121,9 @@ class SourceOperator(Operator):
     def _drop_finished(self) -> None:
         finished = self._reader.split_finished()
         for split in finished:
-            self._stamper.progress.remove(split)
-        if finished and self._stamper.progress.combine():
-            self._stamper.advance()
+            self._emitter.progress.remove(split)
+        if finished and self._emitter.progress.combine():
+            self._emitter.advance()
 
     @property
     def pauses(self) -> bool:
@@ -131,8 +131,8 @@ class SourceOperator(Operator):
         return self.context.pausing and not self._spec.bounded
 
     def pause(self) -> None:
-        """Say how far event time is."""
-        self._stamper.settle()
+        """Emit the watermark of the micro-batch."""
+        self._emitter.settle()
 
     @property
     def reader(self) -> SourceReader:
@@ -140,11 +140,11 @@ class SourceOperator(Operator):
         return self._reader
 
     def more_splits_came(self) -> None:
-        """The driver found new splits: ask again."""
+        """The driver discovered new splits: request them."""
         self._asked = False
 
     def align(self, allowed: int) -> None:
-        """Read no further once the watermark is above ``allowed``: others of the alignment group are behind."""
+        """Pause while the watermark is above ``allowed``: others of the alignment group are behind."""
         self._allowed = allowed
 
     def _report_watermark(self, watermark: int) -> None:
@@ -153,19 +153,19 @@ class SourceOperator(Operator):
             self.context.report("align", (group, watermark, drift))
 
     def next_tick(self) -> int | None:
-        """When watermarks are due, to be emitted or to be told to the alignment group."""
-        dues = [due for due in (self._stamper.next_tick(), self._align_due) if due is not None]
+        """Return when watermarks are due, to be emitted or reported to the alignment group."""
+        dues = [due for due in (self._emitter.next_tick(), self._align_due) if due is not None]
         return min(dues) if dues else None
 
     def tick(self, now: int) -> None:
-        """Emit watermarks; tell the alignment group how far this subtask is (an idle one holds nobody back)."""
-        due = self._stamper.next_tick()
+        """Emit watermarks, and report to the alignment group (an idle subtask is left out)."""
+        due = self._emitter.next_tick()
         if due is not None and due <= now:
-            self._stamper.tick(now)
+            self._emitter.tick(now)
         if self._align_due is not None and self._align_due <= now:
             assert self._spec.strategy.alignment is not None
             self._align_due = now + self._spec.strategy.alignment[2]
-            progress = self._stamper.progress
+            progress = self._emitter.progress
             self._report_watermark(MAX_WATERMARK if progress.idle else progress.watermark)
 
     def snapshot(self) -> Any:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from funken.operators.base import Operator, Timestamps, Values
-from funken.operators.calls import Call
+from funken.operators.user_functions import UserFunction
 
 
-class CallOperator(Operator):
+class UserFunctionOperator(Operator):
     """Base of operators around one user function."""
 
-    def __init__(self, function: Call) -> None:
+    def __init__(self, function: UserFunction) -> None:
         self._function = function
         self.call = function.bind()
 
@@ -29,14 +29,14 @@ class CallOperator(Operator):
 class Map:
     """One record for each record."""
 
-    function: Call
+    function: UserFunction
 
     def build(self) -> Operator:
         """Make the logic."""
         return MapLogic(self.function)
 
 
-class MapLogic(CallOperator):
+class MapLogic(UserFunctionOperator):
     """Keeps timestamps."""
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
@@ -49,14 +49,14 @@ class MapLogic(CallOperator):
 class Filter:
     """The records for which the function is true."""
 
-    function: Call
+    function: UserFunction
 
     def build(self) -> Operator:
         """Make the logic."""
         return FilterLogic(self.function)
 
 
-class FilterLogic(CallOperator):
+class FilterLogic(UserFunctionOperator):
     """Keeps timestamps."""
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
@@ -75,14 +75,14 @@ class FilterLogic(CallOperator):
 class FlatMap:
     """Any number of records for each record; the function returns an iterable, or ``None`` for no record."""
 
-    function: Call
+    function: UserFunction
 
     def build(self) -> Operator:
         """Make the logic."""
         return FlatMapLogic(self.function)
 
 
-class FlatMapLogic(CallOperator):
+class FlatMapLogic(UserFunctionOperator):
     """What comes of a record carries its timestamp."""
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
@@ -116,14 +116,14 @@ class MapBlock:
     Timestamps are kept if the lists have the same length, and dropped otherwise.
     """
 
-    function: Call
+    function: UserFunction
 
     def build(self) -> Operator:
         """Make the logic."""
         return MapBlockLogic(self.function)
 
 
-class MapBlockLogic(CallOperator):
+class MapBlockLogic(UserFunctionOperator):
     """Calls the function with the whole block."""
 
     def process(self, values: Values, timestamps: Timestamps) -> None:

@@ -1,4 +1,4 @@
-"""How many records an operator handles before it looks at the clock again.
+"""How many records an operator processes before it reads the clock again.
 
 A stride takes about 1 ms at the pace of the one before it, or doubles; a first one is a single record. So between two looks at
 the clock there is 1 ms or one record, whatever is longer, as long as the pace does not change.
@@ -11,10 +11,10 @@ from collections.abc import Callable
 from funken.timing.clock import Clock
 
 FEW = 64
-"""The longest stride where somebody waits for a time: so many records late it may be, when slow ones follow fast ones."""
+"""The longest stride while a timer is registered: it may fire so many records late, when slow ones follow fast ones."""
 
 MANY = 1 << 20
-"""The longest stride where nobody does."""
+"""The longest stride while no timer is registered."""
 
 _MILLIS = 1
 

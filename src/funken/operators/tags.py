@@ -1,4 +1,4 @@
-"""Side outputs have names: the tag that a function yields together with a value, and how it is told from a record."""
+"""Output tags: what a function yields together with a value for a side output."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from funken.operators.base import Operator, Timestamps, Values
 from funken.timing.watermarks import WatermarkProgress, WatermarkStrategy
 
 
-class Stamper:
-    """Stamps blocks and emits watermarks on an operator's output, by a strategy; one progress over all its splits."""
+class WatermarkEmitter:
+    """Assigns timestamps and emits watermarks on an operator's output, by a strategy; one progress over all its splits."""
 
     def __init__(self, strategy: WatermarkStrategy, operator: Operator) -> None:
         self._strategy = strategy
@@ -22,7 +22,7 @@ class Stamper:
         self._interval = operator.context.auto_watermark_interval
         self.progress = WatermarkProgress(strategy)
         self.progress.watermark = operator.current_watermark  # of a snapshot, if the operator starts from one
-        self._told_idle = False
+        self._emitted_idle = False
         #: whether there was a record since the start
         self._saw = False
         self._pausing = operator.context.pausing
@@ -31,7 +31,7 @@ class Stamper:
             self._due = operator.context.processing_time() + self._interval
 
     def emit(self, split: str, values: Values, timestamps: Timestamps) -> None:
-        """Give a block its timestamps and send it on; a punctuated watermark goes out right behind its record."""
+        """Assign timestamps to a block and emit it; a punctuated watermark is emitted right after its record."""
         strategy, output = self._strategy, self._operator.output
         if strategy.assigner is not None:
             assign = strategy.assigner
@@ -63,43 +63,43 @@ class Stamper:
             output.emit(values[start:], timestamps and timestamps[start:])
 
     def wake(self) -> None:
-        """Say that records come again, if all was idle."""
-        if self._told_idle:
-            self._told_idle = False
+        """Emit the active status, if all was idle."""
+        if self._emitted_idle:
+            self._emitted_idle = False
             self._operator.output.idle(False)
 
     def advance(self) -> None:
-        """Send the combined watermark on; that of a micro-batch waits for its end."""
+        """Emit the combined watermark; that of a micro-batch waits for its end."""
         if self._pausing:
             return
         self._operator.current_watermark = self.progress.watermark
         self._operator.output.watermark(self.progress.watermark)
 
     def next_tick(self) -> int | None:
-        """When the generators are to be asked again."""
+        """Return when the generators are due."""
         return self._due
 
     def tick(self, now: int) -> None:
-        """Ask the generators."""
+        """Call the generators."""
         self._due = now + self._interval
-        self._ask(now)
+        self._emit_periodic(now)
 
     def settle(self) -> None:
-        """The micro-batch has come to its end: say how far event time is, or that there was no record."""
+        """The micro-batch has ended: emit its watermark, or the idle status if there was no record."""
         self._pausing = False
         before = self._operator.current_watermark
-        self._ask(self._operator.context.processing_time())
+        self._emit_periodic(self._operator.context.processing_time())
         if self.progress.watermark > before == self._operator.current_watermark:
-            self.advance()  # of a generator that had told during the batch
+            self.advance()  # of a generator that emitted during the batch
         elif self._strategy.generator is not None and not self._saw:
             self._operator.output.idle(True)
 
-    def _ask(self, now: int) -> None:
+    def _emit_periodic(self, now: int) -> None:
         if self.progress.periodic(now):
             self.advance()
-        if self.progress.idle != self._told_idle:
-            self._told_idle = self.progress.idle
-            self._operator.output.idle(self._told_idle)
+        if self.progress.idle != self._emitted_idle:
+            self._emitted_idle = self.progress.idle
+            self._operator.output.idle(self._emitted_idle)
 
 
 @dataclass(frozen=True)
@@ -118,37 +118,37 @@ class TimestampsAndWatermarksLogic(Operator):
 
     def __init__(self, strategy: WatermarkStrategy) -> None:
         self._strategy = strategy
-        self._stamper: Stamper
+        self._emitter: WatermarkEmitter
 
     def open(self) -> None:
         """Make the generator."""
-        self._stamper = self.make_stamper()
-        self._stamper.progress.add("", self.context.processing_time())
+        self._emitter = self.make_watermark_emitter()
+        self._emitter.progress.add("", self.context.processing_time())
 
-    def make_stamper(self) -> Stamper:
-        """Make what gives records their timestamps."""
-        return Stamper(self._strategy, self)
+    def make_watermark_emitter(self) -> WatermarkEmitter:
+        """Make the watermark emitter."""
+        return WatermarkEmitter(self._strategy, self)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Stamp a block."""
-        self._stamper.emit("", values, timestamps)
+        """Assign timestamps to a block."""
+        self._emitter.emit("", values, timestamps)
 
     def watermark(self, watermark: int) -> None:
-        """Only the end of event time passes."""
+        """Only the end of event time is passed on."""
         if watermark == MAX_WATERMARK:
             super().watermark(watermark)
 
     def idle(self, idle: bool) -> None:
-        """Idleness is this operator's own matter."""
+        """Not passed on: this operator determines idleness itself."""
 
     def pause(self) -> None:
-        """Say how far event time is."""
-        self._stamper.settle()
+        """Emit the watermark of the micro-batch."""
+        self._emitter.settle()
 
     def next_tick(self) -> int | None:
-        """When the generator is to be asked."""
-        return self._stamper.next_tick()
+        """Return when the generator is due."""
+        return self._emitter.next_tick()
 
     def tick(self, now: int) -> None:
-        """Ask the generator."""
-        self._stamper.tick(now)
+        """Call the generator."""
+        self._emitter.tick(now)

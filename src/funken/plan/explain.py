@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from funken.plan.fusion import notes
 from funken.plan.physical import Edge, PhysicalPlan
+from funken.plan.rules.fusion import notes
 
 
 def explain_text(plan: PhysicalPlan) -> str:
-    """Return the levels, their vertices, and where their records go."""
-    levels = len(plan.widths)
-    lines = [f"{plan.name}: {levels} level{'s' * (levels > 1)}, {plan.slots} task slot{'s' * (plan.slots > 1)}"]
-    for level, width in enumerate(plan.widths):
-        lines.append(f"level {level} (width {width})")
-        for vertex in plan.at(level):
+    """Return the stages, their vertices, and where their records go."""
+    stages = len(plan.widths)
+    lines = [f"{plan.name}: {stages} stage{'s' * (stages > 1)}, {plan.slots} task slot{'s' * (plan.slots > 1)}"]
+    for stage, width in enumerate(plan.widths):
+        lines.append(f"stage {stage} (width {width})")
+        for vertex in plan.at(stage):
             times = f"  x{vertex.parallelism}" if vertex.parallelism > 1 else ""
             lines.append(f"  [{vertex.id}] {vertex.name}{times}")
             lines += [f"      {node.name}: {plan.paths[node.id]}" for node in vertex.nodes if node.id in plan.paths]
@@ -32,8 +32,8 @@ def _arrow(edge: Edge) -> str:
         notes.append("second input")
     if edge.local:
         notes.append("within the task")
-    if edge.target_level > edge.source_level + 1:
-        notes.append(f"relayed over {edge.target_level - edge.source_level - 1} level(s)")
+    if edge.target_stage > edge.source_stage + 1:
+        notes.append(f"relayed over {edge.target_stage - edge.source_stage - 1} stage(s)")
     return f"-> [{edge.target}] " + ", ".join(notes)
 
 
@@ -47,7 +47,7 @@ def explain_json(plan: PhysicalPlan) -> str:
             {
                 "id": vertex.id,
                 "name": vertex.name,
-                "level": vertex.level,
+                "stage": vertex.stage,
                 "parallelism": vertex.parallelism,
                 "max_parallelism": vertex.max_parallelism,
                 "operators": [

@@ -1,6 +1,6 @@
 """The node types of a program: frozen, printable, ignorant of Spark and of records.
 
-A program is a set of ``Node``s, each with an operator spec and its inputs. An ``Input`` names the node it reads, which
+A program is a set of ``Node``s, each with an operator spec and its inputs. An ``NodeInput`` names the node it reads, which
 of its outputs (main or a side output), to which logical input of the operator it goes, and how records are spread.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from funken.ids import OperatorId
 from funken.operators.base import OperatorSpec
-from funken.operators.calls import Call
+from funken.operators.user_functions import UserFunction
 from funken.plan.serialization import by_itself
 
 
@@ -35,7 +35,7 @@ class Forward(Partitioning):
 class Hash(Partitioning):
     """Records with equal keys to the subtask that owns their key group."""
 
-    key: Call
+    key: UserFunction
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Global(Partitioning):
 class Custom(Partitioning):
     """To subtask ``partitioner(key(record), parallelism)``."""
 
-    partitioner: Call
-    key: Call
+    partitioner: UserFunction
+    key: UserFunction
 
 
 class Chaining(enum.Enum):
@@ -80,7 +80,7 @@ class Chaining(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Input:
+class NodeInput:
     """One input of a node; ``partitioning`` ``None`` means forward where possible, else rebalance."""
 
     upstream: OperatorId
@@ -97,7 +97,7 @@ class Node:
     name: str
     kind: str
     spec: OperatorSpec
-    inputs: tuple[Input, ...] = ()
+    inputs: tuple[NodeInput, ...] = ()
     parallelism: int | None = None
     max_parallelism: int | None = None
     parallelism_limit: int | None = None

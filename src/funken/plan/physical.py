@@ -1,9 +1,9 @@
-"""From the program's DAG to levels: what runs in which Spark stage, and what crosses between them.
+"""From the program's DAG to stages: what runs in which Spark stage, and what crosses between them.
 
 * A *vertex* is a chain: nodes joined by forward edges, run as one piece.
-* An *edge* joins two vertices. It is *local* if both are at the same level (forward, within the task); otherwise it is
-  an *exchange*, and raises the level of what it feeds. An exchange that skips levels is relayed by the tasks between.
-* Task *i* of level *L* hosts subtask *i* of every vertex of that level; a level is as wide as its widest vertex.
+* An *edge* joins two vertices. It is *local* if both are at the same stage (forward, within the task); otherwise it is
+  an *exchange*, and raises the stage of what it feeds. An exchange that skips stages is relayed by the tasks between.
+* Task *i* of stage *L* hosts subtask *i* of every vertex of that stage; a stage is as wide as its widest vertex.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from funken.errors import InvalidProgram
 from funken.ids import DEFAULT_MAX_PARALLELISM, EdgeId, OperatorId
 from funken.operators.source import SourceSpec
 from funken.plan.graph import StreamGraph
-from funken.plan.nodes import Chaining, Forward, Hash, Input, Node, Partitioning, Rebalance
+from funken.plan.nodes import Chaining, Forward, Hash, Node, NodeInput, Partitioning, Rebalance
 from funken.plan.serialization import by_itself
 
 DEFAULT_SLOT_SHARING_GROUP = "default"
@@ -37,15 +37,15 @@ class Edge:
     source_parallelism: int
     target_parallelism: int
     target_max_parallelism: int
-    source_level: int
-    target_level: int
+    source_stage: int
+    target_stage: int
     buffer_timeout: int | None = None
     """How long (ms) records may wait for their block to fill, if the operator before has a say in it."""
 
     @property
     def local(self) -> bool:
         """Whether the edge stays within its task."""
-        return self.source_level == self.target_level
+        return self.source_stage == self.target_stage
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the edge by itself: its key selector is no operator's."""
@@ -60,7 +60,7 @@ class Vertex:
     nodes: tuple[Node, ...]
     parallelism: int
     max_parallelism: int
-    level: int
+    stage: int
 
     @property
     def name(self) -> str:
@@ -75,7 +75,7 @@ class Vertex:
 
 @dataclass(frozen=True)
 class PhysicalPlan:
-    """What a runner needs to know, and all it needs to know."""
+    """All that a runner needs."""
 
     name: str
     vertices: tuple[Vertex, ...]
@@ -83,7 +83,7 @@ class PhysicalPlan:
     widths: tuple[int, ...]
     stable_ids: dict[OperatorId, str] = field(default_factory=dict)
     paths: dict[OperatorId, str] = field(default_factory=dict)
-    """How each operator runs, and why not faster (``plan/vectorize.py``); empty if that was not asked."""
+    """How each operator runs, and why not faster (``plan/rules/vectorize.py``); empty if that was not asked."""
 
     @property
     def slots(self) -> int:
@@ -95,9 +95,9 @@ class PhysicalPlan:
         """Whether every source ends by itself."""
         return all(v.source.spec.bounded for v in self.vertices if v.source)  # type: ignore[attr-defined]
 
-    def at(self, level: int) -> list[Vertex]:
-        """Return the vertices of a level."""
-        return [vertex for vertex in self.vertices if vertex.level == level]
+    def at(self, stage: int) -> list[Vertex]:
+        """Return the vertices of a stage."""
+        return [vertex for vertex in self.vertices if vertex.stage == stage]
 
 
 def _parallelism(node: Node, default: int, max_parallelism: int) -> int:
@@ -177,23 +177,23 @@ def chain(nodes: list[Node], enabled: bool = True) -> list[list[Node]]:
     return groups
 
 
-def _levels(groups: list[list[Node]], vertex_of: dict[OperatorId, int]) -> list[int]:
-    """Return each vertex's level: one more than the highest it reads by an exchange, at least that of a forward one."""
-    levels: list[int] = []
+def _stages(groups: list[list[Node]], vertex_of: dict[OperatorId, int]) -> list[int]:
+    """Return each vertex's stage: one more than the highest it reads by an exchange, at least that of a forward one."""
+    stages: list[int] = []
     for number, group in enumerate(groups):
-        level = 0
+        stage = 0
         for given in group[0].inputs:
-            below = levels[vertex_of[given.upstream]]
-            level = max(level, below if isinstance(given.partitioning, Forward) else below + 1)
-        levels.append(level)
-        assert len(levels) == number + 1
-    return levels
+            below = stages[vertex_of[given.upstream]]
+            stage = max(stage, below if isinstance(given.partitioning, Forward) else below + 1)
+        stages.append(stage)
+        assert len(stages) == number + 1
+    return stages
 
 
 def compile_plan(
     graph: StreamGraph, name: str, parallelism: int, max_parallelism: int = -1, chaining: bool = True
 ) -> PhysicalPlan:
-    """Compile a program into vertices, edges and levels.
+    """Compile a program into vertices, edges and stages.
 
     Raises ``InvalidProgram`` for an empty program and for parallelisms that contradict each other.
     """
@@ -202,9 +202,9 @@ def compile_plan(
     stable_ids = graph.stable_ids()
     groups = chain(resolve(graph, parallelism, max_parallelism), chaining)
     vertex_of = {node.id: number for number, group in enumerate(groups) for node in group}
-    levels = _levels(groups, vertex_of)
+    stages = _stages(groups, vertex_of)
     vertices = tuple(
-        Vertex(number, tuple(group), group[0].parallelism or 1, group[0].max_parallelism or 1, levels[number])
+        Vertex(number, tuple(group), group[0].parallelism or 1, group[0].max_parallelism or 1, stages[number])
         for number, group in enumerate(groups)
     )
     edges: list[Edge] = []
@@ -212,12 +212,12 @@ def compile_plan(
         for given in vertex.nodes[0].inputs:
             edges.append(_edge(EdgeId(len(edges)), given, vertices[vertex_of[given.upstream]], vertex))
     widths = tuple(
-        max(vertex.parallelism for vertex in vertices if vertex.level == level) for level in range(max(levels) + 1)
+        max(vertex.parallelism for vertex in vertices if vertex.stage == stage) for stage in range(max(stages) + 1)
     )
     return PhysicalPlan(name, vertices, tuple(edges), widths, stable_ids)
 
 
-def _edge(number: EdgeId, given: Input, source: Vertex, target: Vertex) -> Edge:
+def _edge(number: EdgeId, given: NodeInput, source: Vertex, target: Vertex) -> Edge:
     assert given.partitioning is not None
     if isinstance(given.partitioning, Hash) and target.parallelism > target.max_parallelism:
         raise InvalidProgram(
@@ -235,7 +235,7 @@ def _edge(number: EdgeId, given: Input, source: Vertex, target: Vertex) -> Edge:
         source_parallelism=source.parallelism,
         target_parallelism=target.parallelism,
         target_max_parallelism=target.max_parallelism,
-        source_level=source.level,
-        target_level=target.level,
+        source_stage=source.stage,
+        target_stage=target.stage,
         buffer_timeout=node.buffer_timeout,
     )

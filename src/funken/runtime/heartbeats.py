@@ -1,7 +1,7 @@
 """Heartbeats: when a silent peer counts as lost. Pure: time (s) is an argument.
 
 Driver and workers send each other heartbeats; each side has a ``HeartbeatMonitor``. A peer is lost when nothing has arrived
-from it for the timeout *while this side was there to hear it*: time in which the observer itself stood still (a stopped
+from it for the timeout *while this side was able to receive*: time in which the observer itself was stopped (a stopped
 process, a machine that was suspended), or was busy with what the peer had sent before, is not silence.
 """
 
@@ -48,7 +48,7 @@ class HeartbeatSettings:
 
 
 class Peer:
-    """One whose heartbeats are awaited; any thread may tell that something arrived."""
+    """A peer whose heartbeats are expected; any thread may record that something arrived."""
 
     __slots__ = ("_since",)
 
@@ -64,11 +64,11 @@ class Peer:
         self._since = math.inf
 
     def silence(self, now: float) -> float:
-        """Return for how long nothing has arrived that could have been heard (s)."""
+        """Return for how long nothing has arrived while this side was able to receive (s)."""
         return max(0.0, now - self._since)
 
     def excuse(self, seconds: float) -> None:
-        """Nobody listened for so long."""
+        """This side was not able to receive for so long."""
         self._since += seconds
 
 

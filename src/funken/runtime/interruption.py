@@ -2,7 +2,7 @@
 
 Only inside a ``with`` block of the thread, which holds user code and nothing that must not be cut in two. Python raises
 such an exception between two of its instructions: code outside of Python (a ``sleep``, a regular expression, a driver of
-a database) is not reached before it returns. ``where`` then says what blocks.
+a database) is not interrupted before it returns. ``where`` then returns what blocks.
 """
 
 from __future__ import annotations

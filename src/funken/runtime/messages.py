@@ -1,6 +1,6 @@
-"""What tasks and the driver tell each other; plain data, pickled over an authenticated connection.
+"""The messages between tasks and the driver: plain data, pickled over an authenticated connection.
 
-A task is known by ``TaskId``: its level and its number in it. ``Report``s go up, ``Order``s come down.
+A task is known by ``TaskId``: its stage and its number in it. ``TaskEvent``s go up, ``TaskCommand``s come down.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from funken.checkpoint.events import Stop
-from funken.checkpoint.handles import StopHandles, TaskHandles
+from funken.checkpoint.store.handles import StopHandles, TaskHandles
 
 
 class TaskId(NamedTuple):
-    """A task of the job: level and number."""
+    """A task of the job: stage and number."""
 
-    level: int
+    stage: int
     subtask: int
 
     def __str__(self) -> str:
-        return f"level {self.level}, task {self.subtask}"
+        return f"stage {self.stage}, task {self.subtask}"
 
 
 class Savepoint(NamedTuple):
@@ -30,8 +30,8 @@ class Savepoint(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """Something that happened in a task; ``operator`` (an ``OperatorId``) where one is concerned."""
+class TaskEvent:
+    """An event of a task; ``operator`` (an ``OperatorId``) where one is concerned."""
 
     task: TaskId
     operator: int = -1
@@ -39,15 +39,15 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Opening(Report):
-    """The task's process is there and opens its operators: user code runs from here on."""
+class TaskOpening(TaskEvent):
+    """The task's process has started and opens its operators: user code runs from here on."""
 
     pid: int = 0
     host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Started(Report):
+class TaskStarted(TaskEvent):
     """The task is open and ready."""
 
     pid: int = 0
@@ -55,26 +55,26 @@ class Started(Report):
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerHeartbeat(Report):
+class WorkerHeartbeat(TaskEvent):
     """The worker runs; ``stalled`` is how long its loop has been at the same step (s)."""
 
     stalled: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class SplitsWanted(Report):
-    """A source subtask has read all it had."""
+class SplitsRequested(TaskEvent):
+    """A source subtask has read all its splits and requests more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Printed(Report):
+class Printed(TaskEvent):
     """Lines of a print sink."""
 
     lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Collected(Report):
+class Collected(TaskEvent):
     """Records for ``execute_and_collect``, as pickled bytes."""
 
     sink: str = ""
@@ -82,14 +82,14 @@ class Collected(Report):
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared(Report):
+class CommittablesPrepared(TaskEvent):
     """A sink's subtask prepared data; commit it when the job is done."""
 
     committables: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Measured(Report):
+class MetricsReport(TaskEvent):
     """Metrics of a task since it started: per vertex counts, watermark, latency."""
 
     vertices: dict[int, VertexMetrics] = field(default_factory=dict)
@@ -125,15 +125,15 @@ class VertexMetrics:
 
 
 @dataclass(frozen=True, slots=True)
-class Queued(Report):
-    """Records queue longer than they should before the task sees them: born at ``born`` (s), ``excess`` s too long."""
+class QueueDelayExceeded(TaskEvent):
+    """Records ingested at ``ingested_at`` (s) queued ``excess`` s too long before the task."""
 
-    born: float = 0.0
+    ingested_at: float = 0.0
     excess: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reached(Report):
+class WatermarkReport(TaskEvent):
     """A source subtask of a watermark alignment group has reached ``watermark``; ``drift`` (ms) is what it allows."""
 
     group: str = ""
@@ -142,8 +142,8 @@ class Reached(Report):
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshotted(Report):
-    """The task has written its part of a checkpoint; ``handles`` say where."""
+class CheckpointAcknowledged(TaskEvent):
+    """The task has written its part of a checkpoint, to ``handles``."""
 
     attempt: int = 0
     checkpoint: int = 0
@@ -151,8 +151,8 @@ class Snapshotted(Report):
 
 
 @dataclass(frozen=True, slots=True)
-class NotSnapshotted(Report):
-    """The task cannot take part in a checkpoint."""
+class CheckpointDeclined(TaskEvent):
+    """The task declines a checkpoint."""
 
     attempt: int = 0
     checkpoint: int = 0
@@ -160,34 +160,34 @@ class NotSnapshotted(Report):
 
 
 @dataclass(frozen=True, slots=True)
-class Finished(Report):
-    """Every vertex of the task ended; with checkpoints, ``handles`` say where its final state is."""
+class TaskEnded(TaskEvent):
+    """Every subtask of the task has ended; with checkpoints, its final state is at ``handles``."""
 
     attempt: int = 0
     handles: TaskHandles = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Failed(Report):
-    """The task failed; ``error`` can be raised as it is."""
+class TaskFailed(TaskEvent):
+    """The task failed with ``error``, which can be raised as it is."""
 
     error: BaseException | None = None
     secondary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """Something a task is to do."""
+class TaskCommand:
+    """A command to a task."""
 
 
 @dataclass(frozen=True, slots=True)
-class DriverHeartbeat(Order):
+class DriverHeartbeat(TaskCommand):
     """The driver runs."""
 
 
 @dataclass(frozen=True, slots=True)
-class AddSplits(Order):
-    """Read these splits with the source ``operator``; ``no_more``: none will follow."""
+class AddSplits(TaskCommand):
+    """Assigns splits to the source ``operator``; ``no_more``: none will follow."""
 
     operator: int
     subtask: int
@@ -196,51 +196,51 @@ class AddSplits(Order):
 
 
 @dataclass(frozen=True, slots=True)
-class SplitsFound(Order):
-    """New splits exist; ask again."""
+class SplitsDiscovered(TaskCommand):
+    """New splits exist: request them."""
 
     operator: int
 
 
 @dataclass(frozen=True, slots=True)
-class Throttle(Order):
-    """Sources are to see to shorter queues: before ``task``, records born at ``born`` (s) queued ``excess`` s too long."""
+class Throttle(TaskCommand):
+    """Throttle sources: before ``task``, records ingested at ``ingested_at`` (s) queued ``excess`` s too long."""
 
     task: TaskId
-    born: float
+    ingested_at: float
     excess: float
 
 
 @dataclass(frozen=True, slots=True)
-class Align(Order):
-    """The source subtask is to stop reading while its watermark is above ``allowed``."""
+class AlignWatermark(TaskCommand):
+    """The source subtask pauses while its watermark is above ``allowed``."""
 
     operator: int
     allowed: int
 
 
 @dataclass(frozen=True, slots=True)
-class TriggerCheckpoint(Order):
-    """Sources begin a checkpoint: they cut their positions and send its barrier."""
+class TriggerCheckpoint(TaskCommand):
+    """Sources begin a checkpoint: they snapshot their positions and emit its barrier."""
 
     checkpoint: int
     savepoint: Savepoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointComplete(Order):
-    """A checkpoint is complete, and what sinks prepared for it and those before is committed."""
+class CheckpointComplete(TaskCommand):
+    """A checkpoint is complete; what sinks prepared for it and earlier ones is committed."""
 
     checkpoint: int
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointAborted(Order):
-    """A checkpoint is not to be completed: forget it."""
+class CheckpointAborted(TaskCommand):
+    """A checkpoint is aborted."""
 
     checkpoint: int
 
 
 @dataclass(frozen=True, slots=True)
-class Begin(Order):
-    """Every task of the job is open: sources may read."""
+class StartReading(TaskCommand):
+    """Every task of the job is open: sources start reading."""

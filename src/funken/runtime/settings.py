@@ -1,14 +1,31 @@
-"""What a task is told besides the plan: plain values out of the configuration, and a job's identity."""
+"""The settings of a task besides the plan: plain values out of the configuration, and a job's identity."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from funken import config
+from funken.checkpoint.restore import SubtaskRestore
+from funken.checkpoint.snapshot.incremental import SnapshotOptions
 from funken.config import Configuration
 from funken.runtime.heartbeats import HeartbeatSettings
-from funken.runtime.snapshots import CheckpointPlan
 from funken.state.settings import StateSettings
+
+OperatorSubtaskId = tuple[str, int]
+"""A stable operator id and a subtask."""
+
+
+@dataclass(frozen=True)
+class CheckpointPlan:
+    """The checkpoint settings of a task; ``folder`` is the job's, ``restores`` is what its subtasks start from."""
+
+    folder: str
+    options: SnapshotOptions = field(default_factory=SnapshotOptions)
+    align: bool = True
+    unaligned_after: int | None = None
+    """After how many ms of alignment a barrier becomes unaligned (0: at once), ``None``: never."""
+    restores: Mapping[OperatorSubtaskId, SubtaskRestore] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""The driver's listening socket: one thread authenticates all peers, and hands on those that know the key.
+"""The driver's listening socket: one thread authenticates all peers, and passes on those that have the key.
 
-Whoever reaches the port may connect, so what a peer costs before it has proved itself is bounded: no thread, at most
+Any process that reaches the port may connect, so what a peer costs before it is authenticated is bounded: no thread, at most
 ``MOST`` descriptors in total, 64 bytes of memory, and ``HANDSHAKE_SECONDS`` from its first byte to its last. Where there are
 more peers the oldest is dropped: one that answers needs a round trip, one that does not would stay. A worker that is dropped
 because of others connects again. When the process has no descriptor left, peers in handshake are dropped, and accepting

@@ -114,7 +114,7 @@ class Channel:
             self._socket.shutdown(how)
 
     def close(self) -> None:
-        """Hang up and release the descriptor, once nobody sends any more."""
+        """Close the connection and release the descriptor, once no thread sends any more."""
         self.hang_up()
         with self._sending:
             self._input.close()

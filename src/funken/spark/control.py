@@ -10,7 +10,7 @@ wait for another worker.
 Heartbeats go both ways, from threads of their own, so that neither a function that takes long nor a reader that is slow delays
 them (``runtime/heartbeats.py`` decides who is lost). A worker that is lost is killed if it is on this machine; on another one
 it ends itself when it runs again, because the driver has hung up. Whatever such a worker still does has no effect: only the
-driver completes checkpoints and commits, and it does not hear it any more.
+driver completes checkpoints and commits, and it receives nothing any more.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ import traceback
 
 from funken import config
 from funken.errors import JobExecutionError, MessageTooLarge, TaskLost
+from funken.runtime.driver.master import JobMaster
 from funken.runtime.heartbeats import HeartbeatMonitor, HeartbeatSettings, Peer
-from funken.runtime.master import JobMaster
 from funken.runtime.messages import (
     DriverHeartbeat,
-    Failed,
-    Finished,
-    Opening,
-    Order,
-    Report,
-    Started,
+    TaskCommand,
+    TaskEnded,
+    TaskEvent,
+    TaskFailed,
     TaskId,
+    TaskOpening,
+    TaskStarted,
     WorkerHeartbeat,
 )
 from funken.spark.acceptor import Acceptor
@@ -50,7 +50,7 @@ _now = SystemClock().monotonic
 
 
 class _Worker:
-    """What the driver knows of one authenticated connection.
+    """The driver's side of one authenticated connection.
 
     ``over``: its last report has come. ``silent``: it was ended because it sent no heartbeat.
     """
@@ -58,7 +58,7 @@ class _Worker:
     def __init__(self, channel: Channel, peer: Peer) -> None:
         self.channel = channel
         self.peer = peer
-        self.opening: Opening | None = None
+        self.opening: TaskOpening | None = None
         self.over = False
         self.stalls = False
         self.silent: TaskLost | None = None
@@ -72,7 +72,7 @@ class _Worker:
 
 
 class ControlServer:
-    """The driver's side: feeds the master, carries its orders."""
+    """The driver's side: passes events to the master, and carries its commands."""
 
     def __init__(
         self, master: JobMaster, host: str = "127.0.0.1", bind: str | None = None,
@@ -125,12 +125,12 @@ class ControlServer:
             self._changed.notify_all()
 
     def _listen_to(self, worker: _Worker) -> None:
-        """Hand on what a task reports; what goes wrong here fails the job, it must not end in this thread."""
+        """Pass a task's event to the master; an error here fails the job, it must not be lost in this thread."""
         task: TaskId | None = None
         while True:
             worker.peer.heard(_now())
             try:
-                report: Report = worker.channel.receive()
+                event: TaskEvent = worker.channel.receive()
                 worker.peer.hold()  # what it sends while this is handled is not read
             except HungUp:
                 replaced = task is not None and self._newest.get(task, worker) is not worker
@@ -143,23 +143,23 @@ class ControlServer:
             except Exception as error:  # noqa: BLE001 - whatever unpickling what users report may raise
                 self._master.fail(_not_handled("a task", error))
                 return
-            task = report.task
-            if isinstance(report, Opening):
-                self._opened(worker, report)
+            task = event.task
+            if isinstance(event, TaskOpening):
+                self._opened(worker, event)
             if self._newest.get(task, worker) is not worker:
                 return
             if self._closing:
                 continue  # only its end is still of interest
-            if isinstance(report, WorkerHeartbeat):
-                self._note_stall(worker, report)
+            if isinstance(event, WorkerHeartbeat):
+                self._note_stall(worker, event)
                 continue
-            if isinstance(report, Started):
+            if isinstance(event, TaskStarted):
                 with self._changed:
                     self._started[task] = worker
-            worker.over = worker.over or isinstance(report, Finished | Failed)
+            worker.over = worker.over or isinstance(event, TaskEnded | TaskFailed)
             try:
-                for target, order in self._master.handle(report):
-                    self.tell(target, order)
+                for target, command in self._master.handle(event):
+                    self.send(target, command)
             except Exception as error:  # noqa: BLE001 - a source's enumerator, or printing, may raise anything
                 self._master.fail(error if isinstance(error, JobExecutionError) else _not_handled(str(task), error))
                 return
@@ -168,35 +168,37 @@ class ControlServer:
         """Report a worker whose connection has ended before its task did."""
         error = worker.silent
         if error is None:
-            self._master.handle(Failed(task, error=_lost(task), secondary=True))
+            self._master.handle(TaskFailed(task, error=_lost(task), secondary=True))
             return
-        if worker.local_pid is None:  # Spark repeats the task if the whole executor is lost; else nobody would end it
+        if (
+            worker.local_pid is None
+        ):  # Spark retries the task if the whole executor is lost; else the job would never end
             with self._changed:
                 self._awaited[task] = (_now() + _REPEAT_SECONDS, error)
-        self._master.handle(Failed(task, error=error))
+        self._master.handle(TaskFailed(task, error=error))
 
-    def _opened(self, worker: _Worker, opening: Opening) -> None:
+    def _opened(self, worker: _Worker, opening: TaskOpening) -> None:
         with self._changed:
             worker.opening = opening
             before, self._newest[opening.task] = self._newest.get(opening.task), worker
             self._awaited.pop(opening.task, None)
         if before is not None and before is not worker:
-            before.channel.hang_up()  # Spark has started the task again: who ran it is not heard any more
+            before.channel.hang_up()  # Spark has started the task again: its former worker is ignored
 
-    def tell(self, task: TaskId, order: Order) -> None:
+    def send(self, task: TaskId, command: TaskCommand) -> None:
         """Send an order; a task that is gone gets none, and one that reads none for long is lost."""
         with self._changed:
             worker = self._started.get(task)
         if worker is None:
             return
         try:
-            worker.channel.send(order)
+            worker.channel.send(command)
         except OSError as error:
             with self._changed:
                 if self._started.get(task) is worker:
                     del self._started[task]
             if isinstance(error, BlockingIOError):
-                self._master.handle(Failed(task, error=_deaf(task)))
+                self._master.handle(TaskFailed(task, error=_deaf(task)))
                 worker.channel.hang_up()  # what was sent of the order is no order
 
     # ---- heartbeats
@@ -237,31 +239,31 @@ class ControlServer:
         for worker in silent:
             _kill(worker)
 
-    def _note_stall(self, worker: _Worker, report: WorkerHeartbeat) -> None:
-        stalls = report.stalled >= self._heartbeat.timeout / 1000
+    def _note_stall(self, worker: _Worker, event: WorkerHeartbeat) -> None:
+        stalls = event.stalled >= self._heartbeat.timeout / 1000
         if stalls and not worker.stalls:
             logger.warning(
                 "%s is alive, but has been at the same step for %.0f s: a function takes so long, or its output waits for the "
-                "tasks behind it (backpressure). It takes part in no checkpoint meanwhile.", report.task, report.stalled,
+                "tasks behind it (backpressure). It takes part in no checkpoint meanwhile.", event.task, event.stalled,
             )  # fmt: skip
         worker.stalls = stalls
 
     # ---- the end
 
     def wait_gone(self, seconds: float) -> bool:
-        """Wait until every task has hung up; tell whether that happened in time."""
+        """Wait until every task has disconnected; return whether that happened in time."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._workers, seconds)
 
     def kill_local(self) -> None:
-        """Kill the workers on this machine that have not hung up: code that keeps the interpreter's lock hears nothing."""
+        """Kill the workers of this machine that are still connected: code that holds the GIL cannot be interrupted."""
         with self._changed:
             left = list(self._workers)
         for worker in left:
             _kill(worker)
 
     def close(self) -> None:
-        """Stop listening and hang up: a task hears it, ends, and hangs up too; who is no task yet is not waited for."""
+        """Stop listening and disconnect: tasks notice, end, and disconnect too; there is no wait for other peers."""
         with self._changed:
             self._closing = True
             workers = list(self._workers)
@@ -277,7 +279,7 @@ def _kill(worker: _Worker) -> None:
         kill_worker(worker.local_pid)
 
 
-def _silent(opening: Opening, silence: float, settings: HeartbeatSettings, local: bool) -> TaskLost:
+def _silent(opening: TaskOpening, silence: float, settings: HeartbeatSettings, local: bool) -> TaskLost:
     return TaskLost(
         f"the worker of {opening.task} (process {opening.pid} on {opening.host}) has sent no heartbeat for {silence:.1f} s "
         f"and is given up: it was stopped, its machine is frozen or cannot be reached, or a function keeps Python's "

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from funken.errors import TaskLost
 from funken.runtime.heartbeats import HeartbeatMonitor, HeartbeatSettings
-from funken.runtime.messages import DriverHeartbeat, Order, Report, TaskId, WorkerHeartbeat
+from funken.runtime.messages import DriverHeartbeat, TaskCommand, TaskEvent, TaskId, WorkerHeartbeat
 from funken.spark.channel import Address, Channel, HungUp
 from funken.spark.handshake import HANDSHAKE_SECONDS, authenticate
 from funken.timing.clock import SystemClock
@@ -25,7 +25,7 @@ _now = SystemClock().monotonic
 class ControlClient:
     """A task's side; ``send`` may be called from several threads.
 
-    Raises ``AuthenticationError`` if one of the two does not know the key, ``TaskLost`` if the driver cannot be reached.
+    Raises ``AuthenticationError`` if one of the two has another key, ``TaskLost`` if the driver cannot be reached.
     """
 
     def __init__(self, address: Address, authkey: bytes) -> None:
@@ -34,26 +34,26 @@ class ControlClient:
         self._monitor: HeartbeatMonitor | None = None
         self._closed = threading.Event()
 
-    def send(self, report: Report) -> None:
+    def send(self, event: TaskEvent) -> None:
         """Send a report; waits if the driver is slow to read."""
-        self._channel.send(report)
+        self._channel.send(event)
 
-    def listen(self, take: Callable[[Order | Exception | None], None]) -> None:
+    def listen(self, take: Callable[[TaskCommand | Exception | None], None]) -> None:
         """Hand every order to ``take`` in a thread of its own, for one that does not unpickle why; ``None`` at the end."""
 
         def run() -> None:
-            order: Order | Exception | None
+            command: TaskCommand | Exception | None
             while True:
                 try:
-                    order = self._channel.receive()
+                    command = self._channel.receive()
                 except HungUp:
-                    order = None
+                    command = None
                 except Exception as error:  # noqa: BLE001 - whatever unpickling a user's split may raise
-                    order = error
-                if isinstance(order, DriverHeartbeat):
+                    command = error
+                if isinstance(command, DriverHeartbeat):
                     continue
-                take(order)
-                if order is None:
+                take(command)
+                if command is None:
                     return
 
         self._listener = threading.Thread(target=run, name="funken-orders", daemon=True)
@@ -62,7 +62,7 @@ class ControlClient:
     def start_heartbeats(
         self, task: TaskId, settings: HeartbeatSettings, stalled: Callable[[], float], silent: Callable[[float], None]
     ) -> None:
-        """Send heartbeats from now on; ``silent`` is told, in seconds, when the driver has sent none for the timeout.
+        """Send heartbeats from now on; ``silent`` is called with the seconds when the driver has sent none for the timeout.
 
         ``stalled`` returns for how long the task has been at the same step.
         """
@@ -99,7 +99,7 @@ class ControlClient:
 
 
 def _connect(address: Address, authkey: bytes) -> socket.socket:
-    """Return an authenticated connection; a driver that drops it in the handshake has too many, and is asked again."""
+    """Return an authenticated connection; retries if the driver drops it in the handshake because it has too many."""
     limit = _now() + _CONNECT_SECONDS
     pause, longest = _RETRY_SECONDS
     while True:

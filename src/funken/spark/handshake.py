@@ -6,7 +6,7 @@
     worker -> driver   nonce of the worker (32), HMAC(key, "worker", both nonces) (32)
     driver -> worker   HMAC(key, "driver", both nonces) (32), or DENIED
 
-Each side proves that it knows the job's key without sending it; the two roles are part of what is signed, so that no answer
+Each side proves that it has the job's key without sending it; the two roles are part of what is signed, so that no answer
 can be reflected. A peer that has not proved itself can make the driver read 64 bytes, and compute one HMAC: nothing is
 unpickled, and no length is believed. ``ServerHandshake`` does no I/O: it takes bytes and returns bytes.
 """
@@ -84,7 +84,7 @@ def answer_to(greeting: bytes, key: bytes, nonce: bytes | None = None) -> tuple[
 def authenticate(connection: socket.socket, key: bytes, left: Callable[[], float]) -> None:
     """Do the worker's side on a connected socket; ``left`` returns how many seconds there are for the rest of it.
 
-    Raises ``AuthenticationError`` if one of the two does not know the key, ``OSError`` if the driver hangs up or time is over.
+    Raises ``AuthenticationError`` if one of the two has another key, ``OSError`` if the driver disconnects or on a timeout.
     """
     answer, proof = answer_to(_receive(connection, GREETING, left), key)
     connection.settimeout(max(left(), 0.001))

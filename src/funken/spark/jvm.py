@@ -1,6 +1,6 @@
-"""The JVM behind a Spark session: whether it lives, and how PySpark is made to forget one that does not.
+"""The JVM behind a Spark session: whether it is alive, and how PySpark is made to drop a dead one.
 
-PySpark keeps one JVM and one ``SparkContext`` per process, and goes on using them after their end. Whoever looks at a
+PySpark keeps one JVM and one ``SparkContext`` per process, and goes on using them after their end. Code that uses a
 session in order to replace it holds ``lock``. A JVM that Funken starts has a temporary folder of its own, which only its
 user can read: the JVM deletes it when it ends in order, ``forget`` when it did not.
 """
@@ -49,7 +49,7 @@ def is_own(context: Any) -> bool:
 
 
 def lives(context: Any) -> bool:
-    """Whether a context can run anything: nobody has stopped it, and its JVM answers."""
+    """Whether a context can run anything: it is not stopped, and its JVM answers."""
     java = getattr(context, "_jsc", None)
     try:
         return java is not None and not java.sc().isStopped()
@@ -58,12 +58,12 @@ def lives(context: Any) -> bool:
 
 
 def start(builder: Any, settings: Mapping[str, str], options: str) -> SparkSession:
-    """Make a session that counts as Funken's own, in a new JVM unless there is one that lives; ``options`` are the JVM's."""
+    """Make a session that counts as Funken's own, in a new JVM unless one is alive; ``options`` are the JVM's."""
     _forget_leftovers()
     if (context := next(filter(lives, list(_own)), None)) is not None:
         return _known_again(context)
     folder = None
-    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # else the JVM is somebody else's
+    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # else the JVM is not ours
         folder = _make_folder()
         options += f' "-Djava.io.tmpdir={folder}"'
     for key, value in {**settings, "spark.driver.extraJavaOptions": options}.items():
@@ -102,7 +102,7 @@ def _make_folder() -> str:
 
 
 def forget(context: Any) -> None:
-    """Let go of a context that does not live, and of its JVM if that has ended, so that another can be started."""
+    """Drop a dead context, and its JVM if that has ended, so that another can be started."""
     java, gateway = getattr(context, "_jsc", None), SparkContext._gateway
     if java is not None and not (gateway is not None and java._gateway_client is gateway._gateway_client):
         _close(context)  # its JVM is not the one that PySpark uses now
@@ -123,7 +123,7 @@ def forget(context: Any) -> None:
 
 
 def _forget_leftovers() -> None:
-    """Let go of what is dead although nobody uses it: a JVM whose session was stopped, a context that was never complete."""
+    """Drop dead objects that are unused: a JVM whose session was stopped, a context that was never complete."""
     context = SparkContext._active_spark_context
     if context is not None and not lives(context):
         forget(context)
@@ -144,11 +144,11 @@ def _answers(gateway: Any) -> bool:
 
 
 def _await_stop(context: Any) -> None:
-    """Let whoever stops a context come to its end: PySpark would take the next one for the one that was stopped."""
+    """Wait for a thread that stops a context: PySpark would take the next one for the one that was stopped."""
     _wait_until(lambda: SparkContext._active_spark_context is not context, _STOP_SECONDS)
     if getattr(context, "_jsc", None) is not None:
         with contextlib.suppress(*GONE):
-            context.stop()  # nobody does: it has stopped by itself, as after the loss of its cluster
+            context.stop()  # no thread does: it has stopped by itself, as after the loss of its cluster
     _wait_until(lambda: not _is_of(SparkSession._instantiatedSession, context), _FORGET_SECONDS)
 
 
@@ -164,7 +164,7 @@ def _wait_until(holds: Callable[[], bool], seconds: float) -> None:
 
 
 def _close(context: Any) -> None:
-    """Do what ``SparkContext.stop`` does on this side; it would ask the JVM first."""
+    """Do what ``SparkContext.stop`` does on this side; it would call the JVM first."""
     context._jsc = None
     server, context._accumulatorServer = getattr(context, "_accumulatorServer", None), None
     if server is not None:

@@ -25,8 +25,8 @@ from funken import config
 from funken.checkpoint.events import Outcome
 from funken.checkpoint.settings import CheckpointSettings
 from funken.errors import JobCancelled, JobExecutionError
-from funken.runtime.checkpointing import JobCheckpoints
-from funken.runtime.job import Job
+from funken.runtime.driver.checkpoints import JobCheckpoints
+from funken.runtime.driver.job import Job
 from funken.spark.session import losing, settings_of
 from funken.spark.submit import BatchRunner, unless_gone
 from funken.spark.worker import program_bytes

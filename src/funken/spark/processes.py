@@ -1,6 +1,6 @@
 """Killing the worker processes of this machine, and Spark's daemon that forks them if it is stopped too.
 
-A stopped process hears no signal but SIGKILL. Spark waits a minute for a daemon that does not answer before it starts
+A stopped process receives no signal but SIGKILL. Spark waits a minute for a daemon that does not answer before it starts
 another one; for one that is gone it does so at once. What is stopped is read from ``/proc``: where there is none, only the
 worker is killed.
 """

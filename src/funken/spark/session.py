@@ -3,8 +3,8 @@
 A session given by the user is never changed: what can be set at run time is set in a ``newSession()`` of it; what
 cannot is checked, and the error prints the lines to add.
 
-A session can end: its JVM dies, or somebody stops it. One that Funken started is then replaced by the next attempt, or the
-next job, that needs one; one of the user is not, as nobody but the user knows how to make it again. In both cases PySpark is
+A session can end: its JVM dies, or it is stopped. One that Funken started is then replaced by the next attempt, or the
+next job, that needs one; one of the user is not, as only the user knows how to make it again. In both cases PySpark is
 made to forget the dead one, as with it no other can be made in the process.
 """
 
@@ -59,7 +59,7 @@ REQUIRED = ("spark.python.udf.pipelined.enabled", "spark.buffer.size")
 RUNTIME = {
     "spark.sql.streaming.realTimeMode.allowlistCheck": "false",  # Python operators are not on the list
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",  # a row is a block already
-    "spark.sql.adaptive.enabled": "false",  # a level has exactly the tasks that the plan says
+    "spark.sql.adaptive.enabled": "false",  # a stage has exactly the tasks that the plan says
 }
 """Settings of the session a job runs in."""
 
@@ -86,7 +86,7 @@ def session_for(configuration: Configuration, given: Any, slots: int) -> SparkSe
         available = slots_of(spark)
         if slots > available:
             raise TooFewTaskSlots(
-                f"the job needs {slots} task slots at the same time, one per task of every level, but the session has "
+                f"the job needs {slots} task slots at the same time, one per task of every stage, but the session has "
                 f"{available}. Lower the parallelism, or give the session more: .master('local[{slots + 2}]') on one "
                 "machine, more executors or cores on a cluster."
             )
@@ -98,7 +98,7 @@ def session_for(configuration: Configuration, given: Any, slots: int) -> SparkSe
 
 @contextmanager
 def losing(spark: SparkSession, replaceable: bool = True) -> Iterator[None]:
-    """Say so if what goes wrong is that the session has ended: of a JVM that is gone there are many different errors.
+    """Raise that the session has ended if that is the cause: a dead JVM shows in many different errors.
 
     Raises ``SessionLost`` if Funken would start another in its place, else ``SessionStopped``.
     """
@@ -129,7 +129,7 @@ def living(given: Any) -> SparkSession | None:
 
 
 def existing() -> SparkSession | None:
-    """Return the session of this process, if it has one that runs; ``getActiveSession`` knows only its own thread's.
+    """Return the running session of this process, if there is one; ``getActiveSession`` returns only its own thread's.
 
     Raises ``SessionStopped`` if it has ended without being stopped, and is the user's.
     """
@@ -185,7 +185,7 @@ def _start(configuration: Configuration, slots: int) -> SparkSession:
 
 @cache
 def _socket_folder() -> str:
-    """Make the folder of the workers' sockets, which nobody else may look into; it goes with this process."""
+    """Make the folder of the workers' sockets, private to this user; it is removed with this process."""
     folder = tempfile.mkdtemp(prefix="funken-")
     if len(folder) > _LONGEST_SOCKET_FOLDER:
         os.rmdir(folder)
@@ -197,7 +197,7 @@ def _socket_folder() -> str:
 
 _OF_ROWS = {
     **RUNTIME,
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",  # here a row is a row, until level 0 makes blocks of them
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",  # here a row is a row, until stage 0 makes blocks of them
     "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 2**20),
 }
 
@@ -268,7 +268,7 @@ def control_host(spark: SparkSession) -> tuple[str, str]:
 
 
 def repeats_tasks(spark: SparkSession) -> bool:
-    """Whether Spark repeats a task that fails: on clusters as it is told, on one machine only as ``local[N,failures]``."""
+    """Whether Spark retries a failed task: on clusters as configured, on one machine only with ``local[N,failures]``."""
     master = str(spark.sparkContext.master)
     if not master.startswith("local") or master.startswith("local-cluster"):
         return int(spark.sparkContext.getConf().get("spark.task.maxFailures", "4")) > 1

@@ -1,6 +1,6 @@
 """The two ways to run a plan on Spark: continuously in real-time mode, and as a batch job.
 
-Either way the plan is one chain: a carrier, then per level a ``mapInArrow`` and between levels ``repartitionById``.
+Either way the plan is one chain: a carrier, then per stage a ``mapInArrow`` and between stages ``repartitionById``.
 A runner returns when the job is over, and leaves no query, no worker and no folder behind.
 """
 
@@ -23,11 +23,11 @@ from pyspark.sql import functions as sql
 
 from funken import config
 from funken.config import Configuration
-from funken.connectors.rows import RowsSource
+from funken.connectors.dataframe import RowsSource
 from funken.errors import JobExecutionError, TaskLost, TooFewTaskSlots
-from funken.runtime.discovery import beside
-from funken.runtime.job import Job
-from funken.runtime.master import JobMaster
+from funken.runtime.driver.discovery import beside
+from funken.runtime.driver.job import Job
+from funken.runtime.driver.master import JobMaster
 from funken.spark import jvm
 from funken.spark.control import ControlServer
 from funken.spark.session import (
@@ -42,7 +42,7 @@ from funken.spark.session import (
     this_python,
 )
 from funken.spark.transport import SCHEMA
-from funken.spark.worker import Deployment, level_function, program_bytes
+from funken.spark.worker import Deployment, program_bytes, stage_function
 from funken.timing.clock import SystemClock
 from funken.timing.waiting import result_of
 
@@ -58,15 +58,15 @@ def chain_of(carrier: DataFrame, widths: tuple[int, ...], deployment: Deployment
     """Return the Spark plan of a job."""
     frame = carrier
     with this_python(carrier.sparkSession):
-        for level, width in enumerate(widths):
-            if level:
+        for stage, width in enumerate(widths):
+            if stage:
                 frame = frame.repartitionById(width, sql.col("target"))
-            frame = frame.mapInArrow(level_function(deployment, level), SCHEMA)
+            frame = frame.mapInArrow(stage_function(deployment, stage), SCHEMA)
     return frame
 
 
 def rows_over(job: Job) -> DataFrame:
-    """Return the rows of the job's DataFrame, over the tasks of level 0 that read them: a whole partition to one."""
+    """Return the rows of the job's DataFrame, over the tasks of stage 0 that read them: a whole partition to one."""
     spec = RowsSource
     width = next(v.parallelism for v in job.plan.vertices if v.source and isinstance(v.source.spec.source, spec))  # type: ignore[attr-defined]
     frame: DataFrame = job.frame
@@ -125,7 +125,7 @@ class SparkRunner:
     def run_in(self, spark: SparkSession, job: Job, program: bytes) -> None:
         """Run the job in a session that has the settings it needs; raise if it failed."""
         server = ControlServer(job.master, *control_host(spark), heartbeat=job.settings.heartbeat)
-        job.master.send = server.tell
+        job.master.send = server.send
         job.master.discovery.run = beside
         try:
             deployment = Deployment(
@@ -140,7 +140,7 @@ class SparkRunner:
             self.run_on(spark, job, deployment, server)
         finally:
             server.close()
-            job.master.give_up()  # a task's thread may wait for room
+            job.master.abandon_attempt()  # a task's thread may wait for room
             if not server.wait_gone(job.settings.cancel_grace / 1000 + _EXIT_SECONDS):
                 server.kill_local()
                 server.wait_gone(_EXIT_SECONDS)
@@ -156,12 +156,12 @@ class SparkRunner:
         limit = clock.monotonic() + job.configuration.get(config.START_TIMEOUT) / 1000
         while not master.ended.wait(_BEAT_SECONDS):
             master.tick()
-            for task, order in master.discover(clock.now()):
-                server.tell(task, order)
+            for task, command in master.discover(clock.now()):
+                server.send(task, command)
             if not self._lives(alive):
                 master.ended.wait(_ROOT_CAUSE_SECONDS)  # the task's own report may still be on its way
                 if not master.ended.is_set():
-                    master.gave_up()
+                    master.spark_gave_up()
                 break
             if clock.monotonic() > limit and not master.all_started.is_set() and self.continuous:
                 raise _not_started(master, server.address[0])
@@ -220,7 +220,7 @@ atexit.register(_stop_running)
 
 
 class ContinuousRunner(SparkRunner):
-    """Real-time mode: all levels run at the same time, records flow in milliseconds."""
+    """Real-time mode: all stages run at the same time, records flow in milliseconds."""
 
     continuous = True
 
@@ -249,14 +249,14 @@ class ContinuousRunner(SparkRunner):
 
 
 class BatchRunner(SparkRunner):
-    """One Spark job: a level runs when the one before it is done, and Spark repeats tasks that fail."""
+    """One Spark job: a stage runs when the one before it is done, and Spark repeats tasks that fail."""
 
     continuous = False
 
     def run_on(self, spark: SparkSession, job: Job, deployment: Deployment, server: ControlServer) -> None:
         """Run the job in a thread, so that it can be watched and cancelled."""
         widths = job.plan.widths
-        job.master.repeats = job.master.holds and repeats_tasks(spark)
+        job.master.spark_retries = job.master.buffers_output and repeats_tasks(spark)
         group = f"funken-{job.settings.job_id}"
         context = spark.sparkContext
         failure: list[BaseException] = []

@@ -27,7 +27,7 @@ def blocks_of(batch: pa.RecordBatch) -> Iterable[bytes]:
 
 
 class Fillers:
-    """Knows which targets have a row held back, and adds fillers when they must not wait."""
+    """Tracks which targets have a row held back, and adds fillers when they must not wait."""
 
     def __init__(self) -> None:
         self._held: set[int] = set()

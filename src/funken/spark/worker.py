@@ -1,4 +1,4 @@
-"""Inside a Spark task: a thread that reads blocks, one that reads orders, and the loop that runs a ``Task``.
+"""Inside a Spark task: a thread that reads blocks, one that reads commands, and the loop that runs a ``Task``.
 
 The loop is the task's only thread for user code. Blocks and orders reach it through a mailbox; blocks are admitted by
 credit, so that a slow operator holds up the reader, Spark's shuffle behind it, and in the end the source.
@@ -30,14 +30,14 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from funken import config
-from funken.checkpoint.storage import open_storage
 from funken.errors import JobExecutionError, TaskLost
+from funken.io.storage import open_storage
 from funken.plan.serialization import portable
-from funken.runtime.blame import failed
-from funken.runtime.messages import Opening, Order, Report, Started, TaskId
+from funken.runtime.chain.failures import failure_event
+from funken.runtime.messages import TaskCommand, TaskEvent, TaskId, TaskOpening, TaskStarted
 from funken.runtime.settings import TaskSettings
-from funken.runtime.snapshots import Cuts, report_of
-from funken.runtime.task import Task
+from funken.runtime.snapshot.task_state import TaskStateSnapshot, acknowledgement_of
+from funken.runtime.task.loop import Task
 from funken.spark.channel import Address
 from funken.spark.control_client import ControlClient
 from funken.spark.transport import Fillers, blocks_of, to_batch
@@ -58,7 +58,7 @@ _WAKE = object()
 
 @dataclass(frozen=True)
 class Deployment:
-    """What every task of a job is given. ``program`` is the pickled plan with the classes of ``__main__``."""
+    """What every task of a job receives. ``program`` is the pickled plan with the classes of ``__main__``."""
 
     program: bytes
     settings: TaskSettings
@@ -67,22 +67,22 @@ class Deployment:
     path: tuple[str, ...]
     continuous: bool
     rows: bool = False
-    """Whether level 0 is carried by the rows of a DataFrame that the program reads."""
+    """Whether stage 0 is carried by the rows of a DataFrame that the program reads."""
 
     def __repr__(self) -> str:
         return "Deployment(...)"  # the key must not reach a log
 
 
-Level = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+StageFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def level_function(deployment: Deployment, level: int) -> Level:
-    """Return the function that ``mapInArrow`` runs in every task of a level."""
+def stage_function(deployment: Deployment, stage: int) -> StageFunction:
+    """Return the function that ``mapInArrow`` runs in every task of a stage."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
-        return TaskShell(deployment, TaskId(level, context.partitionId())).run(batches)
+        return TaskShell(deployment, TaskId(stage, context.partitionId())).run(batches)
 
     return run
 
@@ -117,7 +117,7 @@ def load_program(deployment: Deployment) -> Any:
 
 
 def _collect_rarely() -> None:
-    """Let the collector of cycles alone with what is there already, and run seldom: blocks are tens of thousands of tuples.
+    """Let the garbage collector ignore what exists already, and run rarely: blocks are tens of thousands of tuples.
 
     Measured on the keyed job: 22 % of the CPU time per record with Python's own threshold of 700 (decision 0004).
     """
@@ -150,7 +150,7 @@ class TaskShell:
         self._fillers = Fillers()
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the blocks that the task sends to the next level."""
+        """Yield the blocks that the task sends to the next stage."""
         control = ControlClient(self._deployment.address, self._deployment.authkey)
         task: Task | None = None
         reader = threading.Thread(target=self._read, args=(batches,), name="funken-input", daemon=True)
@@ -158,7 +158,7 @@ class TaskShell:
             pid, host = os.getpid(), socket.gethostname()
             spark = TaskContext.get()
             assert spark is not None
-            control.send(Opening(self._id, pid=pid, host=host))
+            control.send(TaskOpening(self._id, pid=pid, host=host))
             # Both threads run before any user code does: they end the process if that never returns.
             settings = self._deployment.settings
             control.start_heartbeats(self._id, settings.heartbeat, self._stalled, self._end_without_driver)
@@ -173,7 +173,7 @@ class TaskShell:
             )  # fmt: skip
             task.open()
             _collect_rarely()
-            control.send(Started(self._id, pid=pid, host=host))
+            control.send(TaskStarted(self._id, pid=pid, host=host))
             yield from self._loop(task, control)
             if not self._continuous and not self._stop:
                 self._finish_writing()
@@ -186,35 +186,35 @@ class TaskShell:
         finally:
             self._close(task, control)
 
-    def _deliver_to(self, control: ControlClient) -> Callable[[Cuts], None] | None:
-        """Return what takes cuts: a thread writes them one after the other, and reports."""
+    def _deliver_to(self, control: ControlClient) -> Callable[[TaskStateSnapshot], None] | None:
+        """Return what takes snapshots: a thread writes them one after the other, and reports."""
         settings = self._deployment.settings
         if settings.checkpoints is None:
             return None
         storage = open_storage(settings.checkpoints.folder)
-        cuts: queue.SimpleQueue[Cuts | None] = queue.SimpleQueue()
+        snapshots: queue.SimpleQueue[TaskStateSnapshot | None] = queue.SimpleQueue()
 
         def write() -> None:
-            while (cut := cuts.get()) is not None:
-                report: Report
+            while (snapshot := snapshots.get()) is not None:
+                event: TaskEvent
                 try:
-                    report = report_of(self._id, settings.attempt, cut, storage)
-                except Exception as error:  # noqa: BLE001 - told to the driver, which would wait for the report
-                    report = failed(self._id, error)
+                    event = acknowledgement_of(self._id, settings.attempt, snapshot, storage)
+                except Exception as error:  # noqa: BLE001 - reported to the driver, which would wait for the event
+                    event = failure_event(self._id, error)
                 with contextlib.suppress(OSError):
-                    control.send(report)
+                    control.send(event)
 
         writer = threading.Thread(target=write, name="funken-snapshots", daemon=True)
         writer.start()
 
         def finish() -> None:
-            cuts.put(None)
+            snapshots.put(None)
             writer.join(_WRITE_SECONDS)
             if writer.is_alive():
                 raise JobExecutionError(f"the final state of {self._id} was not saved within {_WRITE_SECONDS:.0f} s")
 
         self._finish_writing = finish
-        return cuts.put
+        return snapshots.put
 
     # ---- the threads that feed the mailbox
 
@@ -241,13 +241,13 @@ class TaskShell:
             )
 
     def _items(self, batch: pa.RecordBatch) -> Iterable[Any]:
-        if self._id.level:
+        if self._id.stage:
             return blocks_of(batch)
-        return [batch] if self._deployment.rows else ()  # what carries level 0 means nothing by itself
+        return [batch] if self._deployment.rows else ()  # what carries stage 0 means nothing by itself
 
-    def _take_order(self, order: Order | Exception | None) -> None:
-        if order is not None:
-            self._mailbox.put(order)
+    def _take_order(self, command: TaskCommand | Exception | None) -> None:
+        if command is not None:
+            self._mailbox.put(command)
             return
         self._end_if_given_up()
         self._mailbox.put(_DRIVER_GONE)
@@ -283,20 +283,20 @@ class TaskShell:
     def _loop(self, task: Task, control: ControlClient) -> Iterator[pa.RecordBatch]:
         clock = time.perf_counter
         timeout = self._deployment.settings.buffer_timeout / 1000
-        every = task.flow.every
+        every = task.throttle.every
         flushed = measured = told = clock()
         while not self._stop:
             due = task.advance()
             wait = self._work(task, due, timeout)
             if task.outbox:
-                hasten = self._continuous and task.pressed()
+                hasten = self._continuous and task.take_urgent_flush()
                 yield to_batch((self._fillers.flushed if hasten else self._fillers.sent)(task.outbox))
                 task.outbox.clear()
             self._turned = now = clock()
             if self._continuous and timeout >= 0:
                 # A task without a source has been given blocks by a flush upstream: it passes them on when idle.
                 idle = not task.work and not task.has_sources and self._mailbox.empty()
-                if idle or now - flushed >= max(timeout, task.flow.patience()):
+                if idle or now - flushed >= max(timeout, task.throttle.min_flush_delay()):
                     flushed = now
                     task.flush()
                     rows = self._fillers.flushed(task.outbox)
@@ -305,7 +305,7 @@ class TaskShell:
                         task.outbox.clear()
             if self._continuous and now - told >= every:
                 told = now
-                late = task.flow.queued()
+                late = task.throttle.take_excess()
                 if late is not None:
                     control.send(late)
             if now - measured >= _MEASURE_SECONDS:
@@ -326,7 +326,7 @@ class TaskShell:
         while not self._mailbox.empty() and (task.looks_ahead or not task.work):
             item = self._mailbox.get()
             if item is _WAKE:
-                return 0.0  # to advance() at once: it ticks whoever has something
+                return 0.0  # to advance() at once: it ticks the operators that are due
             self._handle(task, item)
         if task.work:
             task.step()
@@ -342,7 +342,7 @@ class TaskShell:
         return limit
 
     def _wait(self, task: Task, seconds: float) -> None:
-        task.flow.rested()
+        task.throttle.on_idle()
         try:
             item = self._mailbox.get(timeout=seconds)
         except queue.Empty:
@@ -355,10 +355,10 @@ class TaskShell:
             self._owed += 1
             self._admit(task)
         elif isinstance(item, pa.RecordBatch):
-            rows = [column.to_pylist() for column in item.columns[:-1]]  # the last one says to which task
+            rows = [column.to_pylist() for column in item.columns[:-1]]  # the last one names the task
             task.feed(rows, lambda: self._credits.put(None))
-        elif isinstance(item, Order):
-            task.order(item)
+        elif isinstance(item, TaskCommand):
+            task.handle_command(item)
         elif item is _WAKE:
             return
         elif isinstance(item, Exception):
@@ -373,7 +373,7 @@ class TaskShell:
                 raise TaskLost(
                     f"the driver hung up on {self._id}: the job is over, or Spark has started the task again."
                 )
-        elif self._id.level == 0:
+        elif self._id.stage == 0:
             task.feed(None, lambda: None)
         elif not task.has_sources and not task.work and not task.finished:
             why = "" if self._unread is None else f" ({type(self._unread).__name__}: {self._unread})"
@@ -393,7 +393,7 @@ class TaskShell:
 
     def _report_failure(self, control: ControlClient, error: BaseException) -> None:
         try:
-            control.send(failed(self._id, error))
+            control.send(failure_event(self._id, error))
         except OSError:
             return
 
@@ -401,7 +401,7 @@ class TaskShell:
         try:
             if task is not None:
                 task.close()
-        except BaseException as error:  # noqa: BLE001 - told to the driver
+        except BaseException as error:  # noqa: BLE001 - reported to the driver
             self._report_failure(control, error)
         self._done.set()
         control.close()

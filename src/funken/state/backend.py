@@ -23,11 +23,11 @@ Slot: TypeAlias = Hashable
 Table: TypeAlias = MutableMapping[Slot, Any]
 """What is stored of one state."""
 
-Touched: TypeAlias = Callable[[Slot, Any], None]
-"""What is called with a slot and what is stored there, before that may change."""
+BeforeWrite: TypeAlias = Callable[[Slot, Any], None]
+"""Called with a slot and what is stored there, before that may change."""
 
-NOTHING = object()
-"""What is stored in a slot that is not in the table."""
+ABSENT = object()
+"""Stands for what is stored in a slot that is not in the table."""
 
 
 class StateBackend(Protocol):
@@ -39,31 +39,31 @@ class StateBackend(Protocol):
 
 
 @runtime_checkable
-class Tracked(Protocol):
-    """What a table has besides if it knows which slots changed."""
+class ChangeTracking(Protocol):
+    """A table that tracks which slots changed."""
 
     def take_changed(self) -> Iterable[Slot]:
         """Return the slots written or removed since the last call, each once, in the order of the first change."""
         ...
 
-    def hold(self, complete: bool, touched: Touched) -> Iterator[tuple[Slot, Any]]:
-        """Take the slots changed, or all if ``complete``, and return what gives them out as they are now.
+    def begin_snapshot(self, complete: bool, before_write: BeforeWrite) -> Iterator[tuple[Slot, Any]]:
+        """Take the slots changed, or all if ``complete``, and return an iterator over them as they are now.
 
-        That is at the same time with what is stored (``NOTHING``: nothing), whenever it is asked for. Those that are to
-        be read or written before it has given them out it leaves out; ``touched`` is called with them then.
+        Each is yielded with what is stored at that time (``ABSENT``: nothing). Slots that are about to
+        be read or written before they were yielded are left out; ``before_write`` is called with them instead.
         """
         ...
 
 
 @runtime_checkable
-class KeptInFiles(Protocol):
-    """What a backend has besides if its snapshots are files (``rocksdb/``): the tables it gives may have rows already.
+class FileSnapshotBackend(Protocol):
+    """A backend whose snapshots are files (``rocksdb/``): its tables may have rows from the start.
 
     Tables of maps do not store a dict then, but give a view of one, which reads and writes entry by entry.
     """
 
-    def cut(self, states: Mapping[str, Mapping[str, Any]], now: int) -> Any:
-        """Return all tables as they are now, given the kind and lifetime of each state; ``None`` if there are none."""
+    def snapshot(self, states: Mapping[str, Mapping[str, Any]], now: int) -> Any:
+        """Return a snapshot of all tables, given the kind and lifetime of each state; ``None`` if there are none."""
         ...
 
 
@@ -86,24 +86,24 @@ _delete = dict.__delitem__
 
 
 class TrackedTable(dict[Slot, Any]):
-    """A dict that notes which slots change; reading it costs what reading a dict costs.
+    """A dict that tracks which slots change; reading it costs what reading a dict costs.
 
     >>> table = TrackedTable()
     >>> table["a"] = 1
     >>> list(table.take_changed()), list(table.take_changed())
     (['a'], [])
 
-    While slots are held it is a ``HeldTable``, by a change of its class: so nothing is slower when none are.
+    During a snapshot it is a ``CopyOnWriteTable``, by a change of its class: so nothing is slower otherwise.
 
     >>> table["a"], table["b"] = 2, 3
-    >>> held = table.hold(False, lambda slot, stored: print(slot, "was", stored))
+    >>> held = table.begin_snapshot(False, lambda slot, stored: print(slot, "was", stored))
     >>> table["a"] = 4
     a was 2
     >>> list(held), table
     ([('b', 3)], {'a': 4, 'b': 3})
     """
 
-    __slots__ = ("_all_changed", "_changed", "_held", "_touched")
+    __slots__ = ("_all_changed", "_before_write", "_changed", "_snapshotted")
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,8 +111,8 @@ class TrackedTable(dict[Slot, Any]):
         self._changed: dict[Slot, None] = {}
         #: whether every slot that is there is among those that changed
         self._all_changed = True
-        self._held: dict[Slot, None] = {}
-        self._touched: Touched = _ignore
+        self._snapshotted: dict[Slot, None] = {}
+        self._before_write: BeforeWrite = _ignore
 
     def __setitem__(self, slot: Slot, stored: Any) -> None:
         self._changed[slot] = None
@@ -133,82 +133,82 @@ class TrackedTable(dict[Slot, Any]):
         changed, self._changed, self._all_changed = self._changed, {}, False
         return changed
 
-    def hold(self, complete: bool, touched: Touched) -> Iterator[tuple[Slot, Any]]:
-        """Hold the slots that changed, or all; see ``Tracked``."""
-        self._let_go()
-        held = self.take_changed() if self._all_changed or not complete else dict.fromkeys(self)
+    def begin_snapshot(self, complete: bool, before_write: BeforeWrite) -> Iterator[tuple[Slot, Any]]:
+        """Begin a snapshot of the slots that changed, or of all; see ``ChangeTracking``."""
+        self._finish_snapshot()
+        snapshot = self.take_changed() if self._all_changed or not complete else dict.fromkeys(self)
         self._changed = {}
-        if not held:
+        if not snapshot:
             return iter(())
-        self._held, self._touched = held, touched
-        self.__class__ = HeldTable
-        return self._give_out()
+        self._snapshotted, self._before_write = snapshot, before_write
+        self.__class__ = CopyOnWriteTable
+        return self._materialize()
 
-    def _give_out(self) -> Iterator[tuple[Slot, Any]]:
-        held = self._held
-        while held:  # the last one first: to free a dict of millions at its end would take long
-            slot, _ = held.popitem()
-            yield slot, _get(self, slot, NOTHING)
-        if self._held is held:
-            self._touched = _ignore
+    def _materialize(self) -> Iterator[tuple[Slot, Any]]:
+        snapshot = self._snapshotted
+        while snapshot:  # the last one first: to free a dict of millions at its end would take long
+            slot, _ = snapshot.popitem()
+            yield slot, _get(self, slot, ABSENT)
+        if self._snapshotted is snapshot:
+            self._before_write = _ignore
             self.__class__ = TrackedTable
 
-    def _let_go(self) -> None:
-        for slot, stored in self._give_out():
-            self._touched(slot, stored)
+    def _finish_snapshot(self) -> None:
+        for slot, stored in self._materialize():
+            self._before_write(slot, stored)
 
 
-class HeldTable(TrackedTable):
-    """A ``TrackedTable`` some slots of which belong to a snapshot as they are."""
+class CopyOnWriteTable(TrackedTable):
+    """A ``TrackedTable`` during a snapshot: slots are preserved before they may change."""
 
     __slots__ = ()
 
-    def _touch(self, slot: Slot) -> None:
-        if slot in self._held:
-            del self._held[slot]
-            self._touched(slot, _get(self, slot, NOTHING))
+    def _preserve(self, slot: Slot) -> None:
+        if slot in self._snapshotted:
+            del self._snapshotted[slot]
+            self._before_write(slot, _get(self, slot, ABSENT))
 
     def get(self, slot: Slot, default: Any = None) -> Any:
         """Return what is stored in a slot."""
-        self._touch(slot)
+        self._preserve(slot)
         return _get(self, slot, default)
 
     def __getitem__(self, slot: Slot) -> Any:
-        self._touch(slot)
+        self._preserve(slot)
         return super().__getitem__(slot)
 
     def __setitem__(self, slot: Slot, stored: Any) -> None:
-        self._touch(slot)
+        self._preserve(slot)
         super().__setitem__(slot, stored)
 
     def __delitem__(self, slot: Slot) -> None:
-        self._touch(slot)
+        self._preserve(slot)
         super().__delitem__(slot)
 
     def pop(self, slot: Slot, *default: Any) -> Any:
         """Remove a slot and return what was stored."""
-        self._touch(slot)
+        self._preserve(slot)
         return super().pop(slot, *default)
 
     def items(self) -> Any:
-        """Return everything; nothing is held any more then."""
-        self._let_go()
-        return dict.items(self)  # not of super(): this is no HeldTable any more
+        """Return everything; finishes the snapshot first."""
+        self._finish_snapshot()
+        return dict.items(self)  # not of super(): this is no CopyOnWriteTable any more
 
     def values(self) -> Any:
-        """Return everything; nothing is held any more then."""
-        self._let_go()
+        """Return everything; finishes the snapshot first."""
+        self._finish_snapshot()
         return dict.values(self)
 
 
 def _ignore(slot: Slot, stored: Any) -> None:
-    """Nothing is held."""
+    """No snapshot is under way."""
 
 
 class HashMapBackend:
     """Keeps state as Python objects in dicts: the fastest backend, bounded by memory.
 
-    ``tracked`` tables know what changed, for snapshots of changes; a write costs about 100 ns more.
+    ``tracked`` tables track changes, for incremental snapshots; a write costs about 100 ns more.
 
     >>> HashMapBackend().table("count", StateKind.VALUE, namespaced=False)
     {}

@@ -1,4 +1,4 @@
-"""What a program says about a state: its name, its kind, its function and how long its values live.
+"""State descriptors: the name, kind and function of a state, and the time to live of its values.
 
 Invariant: a descriptor is plain data, travels with the program and touches no state itself; two descriptors are equal
 if they name the same state of the same kind. A declared type is kept for the handles, which convert values to it.
@@ -113,7 +113,7 @@ class StateTtlConfig:
         return {"incremental_cleanup_size": self.cleanup_size}
 
     def is_enabled(self) -> bool:
-        """Tell whether values expire at all."""
+        """Return whether values expire at all."""
         return self._update_type is not self.UpdateType.Disabled
 
     def __repr__(self) -> str:
@@ -212,7 +212,7 @@ class StateDescriptor:
         self.ttl: StateTtlConfig | None = None
 
     def get_name(self) -> str:
-        """Return the state's name, by which checkpoints and savepoints know it.
+        """Return the state's name, which identifies it in checkpoints and savepoints.
 
         >>> ValueStateDescriptor("count").get_name()
         'count'

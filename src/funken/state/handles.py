@@ -1,6 +1,6 @@
 """The state handles that functions hold: the value, list, map ... of whatever key is current.
 
-A handle knows a table (``backend.py``) and how to tell the current slot; it keeps no value itself, so one handle serves
+A handle has a table (``backend.py``) and a function that returns the current slot; it keeps no value itself, so one handle serves
 all keys. A slot that holds nothing is not in the table: nothing is ever stored as ``None``, as an empty list or as an
 empty map. Handles of states with a lifetime are in ``ttl.py``.
 """

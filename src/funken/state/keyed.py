@@ -6,11 +6,11 @@ together again for another parallelism; a state restored but not declared (yet) 
 
 ``snapshot`` gives everything, ``snapshot_changes`` what changed since the last of either, or since the restore: the rows
 of slots that were written, and in ``"deleted"`` the slots that hold nothing any more. Each call takes the changes away,
-so whoever gets them has to keep them until they are written (``checkpoint/lineage.py`` does).
+so the caller has to keep them until they are written (``checkpoint/snapshot/incremental.py`` does).
 
-Both may be taken in slices: ``hold`` fixes what belongs to the snapshot, and saves it while the state goes on to change.
+Both may be materialized in steps: ``begin_snapshot`` fixes what belongs to the snapshot, and writes it while the state changes.
 
-An operator that keeps state in dicts of its own, as windows do, has them saved and restored here too (``adopt``).
+An operator that keeps state in dicts of its own, as windows do, has them saved and restored here too (``register``).
 """
 
 from __future__ import annotations
@@ -22,14 +22,24 @@ from itertools import chain, islice
 from typing import Any, cast
 
 from funken.errors import StateError, StateNotKeyed
-from funken.state.backend import NOTHING, HashMapBackend, KeptInFiles, Slot, StateBackend, Table, Tracked, slots_of
+from funken.state.backend import (
+    ABSENT,
+    ChangeTracking,
+    FileSnapshotBackend,
+    HashMapBackend,
+    Slot,
+    StateBackend,
+    Table,
+    slots_of,
+)
+from funken.state.converting import typed_handle
+from funken.state.delta_tables import OperatorTable, StateRow
 from funken.state.descriptors import StateDescriptor, StateKind
 from funken.state.handles import AggregatingState, ListState, ReducingState, State, ValueState
 from funken.state.isolation import SHARED, isolated, may_change
 from funken.state.keygroups import check_max_parallelism, owned_groups
-from funken.state.layers import OwnTable, Row
 from funken.state.maps import MapState
-from funken.state.saving import CHUNK, Saving, saved
+from funken.state.snapshot_writer import CHUNK, SnapshotWriter, snapshot_at_once
 from funken.state.ttl import (
     TtlAggregatingState,
     TtlListState,
@@ -40,7 +50,6 @@ from funken.state.ttl import (
     unwrap,
     wrap,
 )
-from funken.state.typed import typed_handle
 
 
 class _NoKey:
@@ -75,7 +84,7 @@ class _Declared:
     ttl: int | None
     tables: dict[bool, Table] = field(default_factory=dict)
     handles: dict[bool, State] = field(default_factory=dict)
-    own: OwnTable | None = None
+    own: OperatorTable | None = None
     #: whether what is stored may be changed by who reads it
     changeable: bool = False
 
@@ -154,8 +163,8 @@ class KeyedStateStore:
             for table in declared.tables.values():
                 table.clear()
 
-    def adopt(self, name: str, kind: StateKind, table: OwnTable) -> None:
-        """Save and restore a table that the operator keeps itself; it is adopted before anything is restored."""
+    def register(self, name: str, kind: StateKind, table: OperatorTable) -> None:
+        """Register a table that the operator keeps itself, to be saved and restored; before anything is restored."""
         self._states[name] = _Declared(kind, None, own=table)
 
     def _handle(self, descriptor: StateDescriptor, *, namespaced: bool) -> Any:
@@ -191,7 +200,7 @@ class KeyedStateStore:
         make = kinds[descriptor.kind]
         if descriptor.type_info is not None:
             make = typed_handle(make)
-        if self._copies and (declared.changeable or isinstance(self._backend, KeptInFiles)):
+        if self._copies and (declared.changeable or isinstance(self._backend, FileSnapshotBackend)):
             make = isolated(make)
         handle: State
         if namespaced:
@@ -209,8 +218,8 @@ class KeyedStateStore:
         return table
 
     def _find_tables(self, name: str, declared: _Declared) -> None:
-        """Open the tables that a state may have in files, although nobody has asked for them yet."""
-        if isinstance(self._backend, KeptInFiles):
+        """Open the tables that a state may have in files, before they are used."""
+        if isinstance(self._backend, FileSnapshotBackend):
             for namespaced in (False, True):
                 self._table(name, declared, namespaced)
 
@@ -221,53 +230,53 @@ class KeyedStateStore:
         """
         for name, declared in self._states.items():
             self._find_tables(name, declared)
-        return self.header() | {"groups": saved(self, complete=True).groups}
+        return self.header() | {"groups": snapshot_at_once(self, complete=True).groups}
 
     def snapshot_changes(self) -> dict[str, Any]:
         """Return what changed as ``snapshot`` would, with the slots that are gone in ``"deleted"``.
 
-        If a table of the backend cannot tell, that is everything, without ``"deleted"``.
+        If a table of the backend does not track changes, that is everything, without ``"deleted"``.
         """
         if not self.tracked:
             return self.snapshot()
-        changes = saved(self, complete=False)
+        changes = snapshot_at_once(self, complete=False)
         return self.header() | {"groups": changes.groups, "deleted": changes.deleted}
 
     @property
     def tracked(self) -> bool:
-        """Whether it is known what changes."""
-        return all(isinstance(table, Tracked) for _, _, _, table in self._tables())
+        """Whether changes are tracked."""
+        return all(isinstance(table, ChangeTracking) for _, _, _, table in self._tables())
 
-    def hold(self, saving: Saving, complete: bool, chunk: int = CHUNK) -> Iterator[None]:
-        """Fix what changed since the last time, or all there is, as it is now; a table that is not tracked is saved at once.
+    def begin_snapshot(self, writer: SnapshotWriter, complete: bool, chunk: int = CHUNK) -> Iterator[None]:
+        """Begin a snapshot of what changed since the last one, or of all; a table that is not tracked is written at once.
 
-        Each step of what is returned adds about ``chunk`` rows to ``saving``, and what is touched comes there by itself.
+        Each step of the result adds about ``chunk`` rows to the writer; rows that are about to change are added before.
         """
         steps: list[Iterator[None]] = []
         for name, declared, namespaced, table in self._tables():
-            taking = _Taking(self._owned_group, saving, name, declared, namespaced, complete, self._clock())
-            if isinstance(table, Tracked):
-                steps.append(taking.steps(table.hold(complete, taking.touched), chunk))
+            taking = _TableWriter(self._owned_group, writer, name, declared, namespaced, complete, self._clock())
+            if isinstance(table, ChangeTracking):
+                steps.append(taking.steps(table.begin_snapshot(complete, taking.before_write), chunk))
             else:
                 for _ in taking.steps(iter(table.items()), chunk):
                     pass
         for name, own in self._own_tables():
-            rows, gone = own.held(complete, partial(self._touched, saving, name))
-            steps.append(self._save_own(saving, name, rows, gone, chunk))
+            rows, gone = own.begin_snapshot(complete, partial(self._before_write, writer, name))
+            steps.append(self._snapshot_own(writer, name, rows, gone, chunk))
         return chain.from_iterable(steps)
 
-    def _touched(self, saving: Saving, name: str, row: Row) -> None:
-        saving.touched(self._owned_group(row[0]), name, row)
+    def _before_write(self, writer: SnapshotWriter, name: str, row: StateRow) -> None:
+        writer.before_write(self._owned_group(row[0]), name, row)
 
-    def _save_own(
-        self, saving: Saving, name: str, rows: Iterator[Row], gone: Iterator[tuple[Any, Any]], chunk: int
+    def _snapshot_own(
+        self, writer: SnapshotWriter, name: str, rows: Iterator[StateRow], gone: Iterator[tuple[Any, Any]], chunk: int
     ) -> Iterator[None]:  # fmt: skip
         owned_group = self._owned_group
         while slots := list(islice(gone, chunk)):
-            saving.add(owned_group, name, (), slots)
+            writer.add(owned_group, name, (), slots)
             yield
         while some := list(islice(rows, chunk)):
-            saving.add(owned_group, name, some, ())
+            writer.add(owned_group, name, some, ())
             yield
 
     def snapshot_files(self) -> tuple[dict[str, Any], Any] | None:
@@ -275,10 +284,10 @@ class KeyedStateStore:
 
         That is fast whatever there is, and always complete.
         """
-        if not isinstance(self._backend, KeptInFiles):
+        if not isinstance(self._backend, FileSnapshotBackend):
             return None
         header = self.header()
-        return header | {"groups": {}, "deleted": {}}, self._backend.cut(header["states"], self._clock())
+        return header | {"groups": {}, "deleted": {}}, self._backend.snapshot(header["states"], self._clock())
 
     @property
     def tables(self) -> Iterator[Table]:
@@ -287,7 +296,7 @@ class KeyedStateStore:
 
     @property
     def backend(self) -> StateBackend:
-        """Where the state is."""
+        """The backend that stores the state."""
         return self._backend
 
     def header(self) -> dict[str, Any]:
@@ -297,7 +306,7 @@ class KeyedStateStore:
 
     @property
     def own_entries(self) -> int:
-        """About how many entries the operator keeps itself."""
+        """About how many entries the operator's own tables have."""
         return sum(len(own) for _, own in self._own_tables())
 
     def _tables(self) -> Iterator[tuple[str, _Declared, bool, Table]]:
@@ -305,12 +314,12 @@ class KeyedStateStore:
             for namespaced, table in declared.tables.items():
                 yield name, declared, namespaced, table
 
-    def _own_tables(self) -> Iterator[tuple[str, OwnTable]]:
+    def _own_tables(self) -> Iterator[tuple[str, OperatorTable]]:
         return ((name, declared.own) for name, declared in self._states.items() if declared.own is not None)
 
     def _forget_changes(self) -> None:
         for _, _, _, table in self._tables():
-            if isinstance(table, Tracked):
+            if isinstance(table, ChangeTracking):
                 table.take_changed()
 
     def restore(self, snapshots: Iterable[dict[str, Any]]) -> None:
@@ -328,7 +337,7 @@ class KeyedStateStore:
                     self._load(name, rows)
         self._forget_changes()
 
-    def _load(self, name: str, rows: Iterable[Row]) -> None:
+    def _load(self, name: str, rows: Iterable[StateRow]) -> None:
         declared, now = self._states[name], self._clock()
         if declared.own is not None:
             declared.own.load(rows)
@@ -340,7 +349,7 @@ class KeyedStateStore:
                 handle.__class__ = isolated(type(handle))
         for key, namespace, stored in rows:
             kept = _copy(declared, stored, now)
-            if kept is NOTHING:
+            if kept is ABSENT:
                 continue
             if namespace is None:
                 self._table(name, declared, False)[key] = kept
@@ -349,25 +358,25 @@ class KeyedStateStore:
 
 
 def _copy(declared: _Declared, stored: Any, now: int) -> Any:
-    """Return a copy that later changes of the state do not reach, without what is expired; maybe ``NOTHING``."""
+    """Return a copy that later changes of the state do not reach, without what is expired; maybe ``ABSENT``."""
     if declared.ttl is not None:
         stored = sweep(declared.kind, stored, now - declared.ttl)
         if stored is None:
-            return NOTHING
+            return ABSENT
     if declared.kind in (StateKind.LIST, StateKind.MAP):
         return stored.copy()
     return stored
 
 
-class _Taking:
-    """One table on its way into a snapshot: its slots become rows, or slots that hold nothing."""
+class _TableWriter:
+    """Writes one table to a snapshot: its slots become rows, or removed slots."""
 
     def __init__(
-        self, owned_group: Callable[[Any], int], saving: Saving, name: str, declared: _Declared, namespaced: bool,
+        self, owned_group: Callable[[Any], int], writer: SnapshotWriter, name: str, declared: _Declared, namespaced: bool,
         complete: bool, now: int,
     ) -> None:  # fmt: skip
         self._owned_group = owned_group
-        self._saving = saving
+        self._writer = writer
         self._name = name
         self._declared = declared
         self._namespaced = namespaced
@@ -375,28 +384,28 @@ class _Taking:
         self._now = now
         self._plain = declared.ttl is None and declared.kind not in (StateKind.LIST, StateKind.MAP)
 
-    def touched(self, slot: Slot, stored: Any) -> None:
-        """Save a slot that may change as soon as this returns."""
+    def before_write(self, slot: Slot, stored: Any) -> None:
+        """Write a slot that may change as soon as this returns."""
         key, namespace = cast(tuple[Any, Any], slot) if self._namespaced else (slot, None)
-        if stored is not NOTHING and not self._plain:
+        if stored is not ABSENT and not self._plain:
             stored = _copy(self._declared, stored, self._now)
-        if stored is not NOTHING:
-            self._saving.touched(self._owned_group(key), self._name, (key, namespace, stored))
+        if stored is not ABSENT:
+            self._writer.before_write(self._owned_group(key), self._name, (key, namespace, stored))
         elif not self._complete:
-            self._saving.dropped(self._owned_group(key), self._name, (key, namespace))
+            self._writer.removed(self._owned_group(key), self._name, (key, namespace))
 
     def steps(self, entries: Iterator[tuple[Slot, Any]], chunk: int) -> Iterator[None]:
-        """Save entries, ``chunk`` at a time."""
+        """Write entries, ``chunk`` at a time."""
         declared, now, namespaced, plain = self._declared, self._now, self._namespaced, self._plain
         while some := list(islice(entries, chunk)):
-            rows: list[Row] = []
+            rows: list[StateRow] = []
             gone: list[tuple[Any, Any]] = []
             for slot, stored in some:
                 key, namespace = cast(tuple[Any, Any], slot) if namespaced else (slot, None)
-                kept = stored if plain or stored is NOTHING else _copy(declared, stored, now)
-                if kept is not NOTHING:
+                kept = stored if plain or stored is ABSENT else _copy(declared, stored, now)
+                if kept is not ABSENT:
                     rows.append((key, namespace, kept))
                 elif not self._complete:
                     gone.append((key, namespace))
-            self._saving.add(self._owned_group, self._name, rows, gone)
+            self._writer.add(self._owned_group, self._name, rows, gone)
             yield

@@ -145,11 +145,11 @@ class MapState(State):
             del table[slot]
 
     def contains(self, key: Any) -> bool:
-        """Tell whether the map has a key."""
+        """Return whether the map has a key."""
         return key in self.table.get(self.slot(), ())
 
     def is_empty(self) -> bool:
-        """Tell whether the map has no entries."""
+        """Return whether the map has no entries."""
         return next(iter(self._live()), self) is self
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""What the options say of state: which backend, where, and with how much memory."""
+"""State settings: which backend, where, and with how much memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StateSettings:
 
     @staticmethod
     def of(configuration: Configuration, batch: bool = False) -> StateSettings:
-        """Read the options; a job in ``BATCH`` mode keeps its state in memory, whatever they say.
+        """Read the options; a job in ``BATCH`` mode always keeps its state in memory.
 
         >>> StateSettings.of(Configuration({"taskmanager.memory.process.size": "2g"})).process_memory
         2147483648

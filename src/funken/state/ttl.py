@@ -287,7 +287,7 @@ class TtlMapState(MapState):
         self._life.clean(now)
 
     def contains(self, key: Any) -> bool:
-        """Tell whether the map has a key; that is a read."""
+        """Return whether the map has a key; that is a read."""
         return self._live_value(key, self) is not self
 
     def current(self, slot: Slot, key: Any) -> Any:

@@ -1,4 +1,7 @@
-"""Tools for testing programs: one window rule or one operator by hand, or a whole program in this process."""
+"""Tools for testing programs: one window rule or one operator by hand, or a whole program in this process.
+
+May import everything but ``spark``, ``cli`` and ``compat``.
+"""
 
 from funken.testing.harness import OperatorHarness
 from funken.testing.programs import local

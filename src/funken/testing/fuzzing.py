@@ -17,24 +17,24 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from funken.checkpoint.blobs import SubtaskState
-from funken.checkpoint.catalog import Catalog
-from funken.checkpoint.events import Kind as Purpose
-from funken.checkpoint.handles import SubtaskHandle
-from funken.checkpoint.lineage import Lineage, SnapshotOptions
-from funken.checkpoint.manifest import METADATA, Manifest, OperatorEntry
-from funken.checkpoint.memory import MemoryStorage
-from funken.checkpoint.restore import Target, plan_restore, read_state
+from funken.checkpoint.restore import RestoreTarget, plan_restore, read_state
+from funken.checkpoint.snapshot.incremental import IncrementalSnapshots, SnapshotOptions
+from funken.checkpoint.store.blobs import SubtaskState
+from funken.checkpoint.store.completed import CompletedCheckpointStore
+from funken.checkpoint.store.handles import SubtaskHandle
+from funken.checkpoint.store.manifest import METADATA, Manifest, OperatorEntry
+from funken.checkpoint.store.manifest import SnapshotKind as Purpose
 from funken.errors import FunkenError, TaskLost
 from funken.ids import CheckpointId, Millis
 from funken.runtime import sealed
-from funken.runtime.inflight import EdgeName, InFlight, Piece, Sent
-from funken.runtime.messages import AddSplits, Collected, Printed, Snapshotted, TaskId, TriggerCheckpoint
-from funken.runtime.wire import Kind, content, decode_records, encode_records, header, pack
+from funken.runtime.exchange.wire import BlockKind, decode_records, encode_records, pack_header, payload_of, read_header
+from funken.runtime.messages import AddSplits, CheckpointAcknowledged, Collected, Printed, TaskId, TriggerCheckpoint
+from funken.runtime.snapshot.channel_state import BufferedBlock, ChannelState, EdgeName, UnsentRecords
 from funken.spark.channel import Channel, HungUp
 from funken.state.descriptors import MapStateDescriptor, ValueStateDescriptor
 from funken.state.keyed import KeyedStateStore
 from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases
+from funken.testing.memory_storage import MemoryStorage
 from funken.timing.clock import SystemClock
 
 SECONDS = 2.0
@@ -225,7 +225,7 @@ def subjects() -> Iterator[Subject]:
     columns = _column_blocks()
     if columns:
         yield _of_one("columns", 15, columns, _read_columns)
-    yield _of_one("control blocks", 10, _control_blocks(), lambda block: (header(block), content(block)))
+    yield _of_one("control blocks", 10, _control_blocks(), lambda block: (read_header(block), payload_of(block)))
     yield _of_one("messages", 15, [sealed.dumps(message) for message in _messages()], sealed.loads)
     yield _of_one("connections", 10, [_sent(message) for message in _messages()], _received)
     in_memory = _checkpoints(None)
@@ -261,22 +261,22 @@ def _record_blocks() -> list[bytes]:
         [chance.randbytes(200) for _ in range(10)],
     ]
     return [
-        pack(Kind.DATA, 1, 0, 1, number, 0, 12.5, encode_records(values, stamps, "op", 0))
+        pack_header(BlockKind.DATA, 1, 0, 1, number, 0, 12.5, encode_records(values, stamps, "op", 0))
         for number, values in enumerate(records)
         for stamps in (None, list(range(len(values))))
     ]
 
 
 def _read_block(block: bytes) -> Any:
-    return header(block), *decode_records(block)
+    return read_header(block), *decode_records(block)
 
 
 def _column_blocks() -> list[bytes]:
     try:
         import numpy as np  # noqa: PLC0415 - an extra
 
-        from funken.vector.codec import encode  # noqa: PLC0415
-        from funken.vector.columns import columns_of  # noqa: PLC0415
+        from funken.columnar.kernels.codec import encode_block  # noqa: PLC0415
+        from funken.columnar.kernels.columns import columns_of  # noqa: PLC0415
     except ImportError:
         return []
     records: list[tuple[list[Any], Any]] = [
@@ -286,22 +286,27 @@ def _column_blocks() -> list[bytes]:
         ([10**15 + number for number in range(30)], "int"),
     ]
     return [
-        pack(Kind.DATA, 1, 0, 1, number, 0, 12.5, encode(columns_of(values, shape), stamps))
+        pack_header(BlockKind.DATA, 1, 0, 1, number, 0, 12.5, encode_block(columns_of(values, shape), stamps))
         for number, (values, shape) in enumerate(records)
         for stamps in (None, np.arange(len(values), dtype=np.int64))
     ]
 
 
 def _read_columns(block: bytes) -> Any:
-    head = header(block)
+    head = read_header(block)
     columns: Any
     columns, stamps = decode_records(block)
     return head, columns.to_list(), None if stamps is None else list(stamps)
 
 
 def _control_blocks() -> list[bytes]:
-    kinds = ((Kind.WATERMARK, 2**40, b""), (Kind.IDLE, 1, b""), (Kind.BARRIER, 7, b"!"), (Kind.END, 0, b""))
-    return [pack(kind, 2, 1, 0, 3, number, 0.0, after) for kind, number, after in kinds]
+    kinds = (
+        (BlockKind.WATERMARK, 2**40, b""),
+        (BlockKind.IDLE, 1, b""),
+        (BlockKind.BARRIER, 7, b"!"),
+        (BlockKind.END, 0, b""),
+    )
+    return [pack_header(kind, 2, 1, 0, 3, number, 0.0, after) for kind, number, after in kinds]
 
 
 def _messages() -> list[Any]:
@@ -310,7 +315,7 @@ def _messages() -> list[Any]:
     return [
         Printed(task, 1, 0, ("to be", "or not")),
         Collected(task, 1, 0, "results", b"records" * 50),
-        Snapshotted(task, attempt=1, checkpoint=7, handles={("count", 0): handle}),
+        CheckpointAcknowledged(task, attempt=1, checkpoint=7, handles={("count", 0): handle}),
         AddSplits(0, 1, (("file", 0, 4096), ("file", 4096, 8192)), True),
         TriggerCheckpoint(12),
     ]
@@ -363,8 +368,8 @@ def _job(shared: TaskDatabases | None, inline: int) -> Files:
     backend = None if shared is None else RocksDBBackend(shared, _GROUPS, range(_GROUPS))
     store = KeyedStateStore(_GROUPS, range(_GROUPS), lambda: 0, backend)
     count, seen = store.state(ValueStateDescriptor("count")), store.state(MapStateDescriptor("seen"))
-    lineage = Lineage("count", 0, SnapshotOptions(inline_below=inline))
-    catalog = Catalog(job)
+    incremental = IncrementalSnapshots("count", 0, SnapshotOptions(inline_below=inline))
+    catalog = CompletedCheckpointStore(job)
     for checkpoint in (CheckpointId(1), CheckpointId(2)):
         for key in range(20 * checkpoint):
             store.current_key = f"key {key}"
@@ -379,7 +384,7 @@ def _job(shared: TaskDatabases | None, inline: int) -> Files:
         )
         in_flight = _in_flight(checkpoint).to_state()
         state.inflight, state.inflight_keyed = in_flight.inflight, in_flight.inflight_keyed
-        handle = lineage.write(lineage.cut(state, checkpoint, [("file", checkpoint)]), job)
+        handle = incremental.write(incremental.snapshot(state, checkpoint, [("file", checkpoint)]), job)
         entry = OperatorEntry("count", "count", 1, _GROUPS, True, (handle,))
         splits = {"source": b"splits" * 10}
         catalog.store(Manifest("job", "Job", checkpoint, Purpose.CHECKPOINT, Millis(5), (entry,), splits))
@@ -388,16 +393,16 @@ def _job(shared: TaskDatabases | None, inline: int) -> Files:
     return dict(storage.files)
 
 
-def _in_flight(checkpoint: int) -> InFlight:
+def _in_flight(checkpoint: int) -> ChannelState:
     edge = EdgeName("source", None, "count", 0)
-    piece = Piece(edge, 1, 1, 0, Kind.DATA, 0, list(range(checkpoint * 10)), None)
-    return InFlight([piece], [piece], [Sent(edge, ["sent"], [5])])
+    piece = BufferedBlock(edge, 1, 1, 0, BlockKind.DATA, 0, list(range(checkpoint * 10)), None)
+    return ChannelState([piece], [piece], [UnsentRecords(edge, ["sent"], [5])])
 
 
 def _read_checkpoint(files: Files) -> Any:
     """Read what a driver that starts, and its tasks, would read."""
     job = MemoryStorage(files=dict(files)).at("job")
-    catalog = Catalog(job)
+    catalog = CompletedCheckpointStore(job)
     catalog.scan()
     manifest = catalog.latest()
     return manifest and _read(manifest, job)
@@ -405,20 +410,20 @@ def _read_checkpoint(files: Files) -> Any:
 
 def _all_read(files: Files) -> list[Any]:
     job = MemoryStorage(files=dict(files)).at("job")
-    catalog = Catalog(job)
+    catalog = CompletedCheckpointStore(job)
     catalog.scan(check_contents=True)
     return [_read(manifest, job) for manifest in catalog.complete.values()]
 
 
 def _read(manifest: Manifest, storage: MemoryStorage) -> Any:
-    plan = plan_restore(manifest, storage.uri, [Target("count", "count", 1, _GROUPS)], own=True)
+    plan = plan_restore(manifest, storage.uri, [RestoreTarget("count", "count", 1, _GROUPS)], own=True)
     found: list[Any] = [manifest.checkpoint, dict(plan.enumerators), dict(plan.committables)]
     for restore in plan.subtasks.values():
         for piece in read_state(storage, restore):
-            InFlight().add(piece)
+            ChannelState().add(piece)
             found.append((piece.keyed, piece.timers, piece.operator_state, piece.inflight, piece.inflight_keyed))
     return found
 
 
 def _started(manifest: Manifest) -> Any:
-    return plan_restore(manifest, "here", [Target("count", "count", 2, _GROUPS)], allow_non_restored=True)
+    return plan_restore(manifest, "here", [RestoreTarget("count", "count", 2, _GROUPS)], allow_non_restored=True)

@@ -32,8 +32,8 @@ class OperatorHarness:
 
     ``operator`` is an operator or its spec. ``keyed`` gives it keyed state and timers. ``now`` is processing time (ms).
 
-    >>> from funken.operators.calls import Call
-    >>> from funken.operators.process import KeyedProcess
+    >>> from funken.operators.user_functions import UserFunction
+    >>> from funken.operators.process.one_input import KeyedProcess
     >>> from funken.state.descriptors import ValueStateDescriptor
     >>> class Count:
     ...     def open(self, runtime_context):
@@ -45,7 +45,7 @@ class OperatorHarness:
     ...         yield ctx.get_current_key(), self.count.value()
     ...     def close(self):
     ...         pass
-    >>> spec = KeyedProcess(Call(Count(), rich=True), key=Call(str.lower))
+    >>> spec = KeyedProcess(UserFunction(Count(), rich=True), key=UserFunction(str.lower))
     >>> harness = OperatorHarness(spec, keyed=True)
     >>> harness.feed("a", 1)
     >>> harness.feed("A", 2)
@@ -143,9 +143,9 @@ class OperatorHarness:
     def feed_block(self, values: Values, timestamps: Timestamps = None) -> None:
         """Give the operator a block of records, as a job does.
 
-        >>> from funken.operators.calls import Call
+        >>> from funken.operators.user_functions import UserFunction
         >>> from funken.operators.stateless import Map
-        >>> harness = OperatorHarness(Map(Call(str.upper)))
+        >>> harness = OperatorHarness(Map(UserFunction(str.upper)))
         >>> harness.feed_block(["a", "b"], [1, 2])
         >>> harness.output_with_timestamps
         [('A', 1), ('B', 2)]
@@ -156,14 +156,14 @@ class OperatorHarness:
         """Give the operator one record on its second input.
 
         >>> from funken import CoMapFunction
-        >>> from funken.operators.calls import Call
-        >>> from funken.operators.coprocess import CoMap
+        >>> from funken.operators.user_functions import UserFunction
+        >>> from funken.operators.process.two_inputs import CoMap
         >>> class Sides(CoMapFunction):
         ...     def map1(self, value):
         ...         return f"left {value}"
         ...     def map2(self, value):
         ...         return f"right {value}"
-        >>> harness = OperatorHarness(CoMap(Call(Sides())))
+        >>> harness = OperatorHarness(CoMap(UserFunction(Sides())))
         >>> harness.feed("a")
         >>> harness.feed_second("b")
         >>> harness.output
@@ -175,14 +175,14 @@ class OperatorHarness:
         """Give the operator a block of records on its second input.
 
         >>> from funken import CoFlatMapFunction
-        >>> from funken.operators.calls import Call
-        >>> from funken.operators.coprocess import CoFlatMap
+        >>> from funken.operators.user_functions import UserFunction
+        >>> from funken.operators.process.two_inputs import CoFlatMap
         >>> class OnlySecond(CoFlatMapFunction):
         ...     def flat_map1(self, value):
         ...         return []
         ...     def flat_map2(self, value):
         ...         return value.split()
-        >>> harness = OperatorHarness(CoFlatMap(Call(OnlySecond())))
+        >>> harness = OperatorHarness(CoFlatMap(UserFunction(OnlySecond())))
         >>> harness.feed_second_block(["to be", "or not"], [1, 2])
         >>> harness.output_with_timestamps
         [('to', 1), ('be', 1), ('or', 2), ('not', 2)]
@@ -206,15 +206,16 @@ class OperatorHarness:
         """Let processing time reach ``now`` (ms), and the operator do what is due by then.
 
         >>> from funken import KeyedProcessFunction
-        >>> from funken.operators.calls import Call
-        >>> from funken.operators.process import KeyedProcess
+        >>> from funken.operators.user_functions import UserFunction
+        >>> from funken.operators.process.one_input import KeyedProcess
         >>> class Reminder(KeyedProcessFunction):
         ...     def process_element(self, value, ctx):
         ...         timers = ctx.timer_service()
         ...         timers.register_processing_time_timer(timers.current_processing_time() + 100)
         ...     def on_timer(self, timestamp, ctx):
         ...         yield f"remember {ctx.get_current_key()}"
-        >>> harness = OperatorHarness(KeyedProcess(Call(Reminder(), rich=True), key=Call(str)), keyed=True, now=500)
+        >>> reminder = KeyedProcess(UserFunction(Reminder(), rich=True), key=UserFunction(str))
+        >>> harness = OperatorHarness(reminder, keyed=True, now=500)
         >>> harness.feed("milk")
         >>> harness.processing_time(599)
         >>> harness.output
@@ -234,9 +235,9 @@ class OperatorHarness:
     def idle(self, idle: bool = True) -> None:
         """Let all inputs go idle, or come back.
 
-        >>> from funken.operators.calls import Call
+        >>> from funken.operators.user_functions import UserFunction
         >>> from funken.operators.stateless import Map
-        >>> harness = OperatorHarness(Map(Call(str.upper)))
+        >>> harness = OperatorHarness(Map(UserFunction(str.upper)))
         >>> harness.idle()
         >>> harness.is_idle  # it told those after it
         True
@@ -274,12 +275,12 @@ class OperatorHarness:
         """Return the values emitted so far to a side output.
 
         >>> from funken import OutputTag, ProcessFunction
-        >>> from funken.operators.calls import Call
-        >>> from funken.operators.process import Process
+        >>> from funken.operators.user_functions import UserFunction
+        >>> from funken.operators.process.one_input import Process
         >>> class Split(ProcessFunction):
         ...     def process_element(self, value, ctx):
         ...         yield value if value >= 0 else (OutputTag("negative"), value)
-        >>> harness = OperatorHarness(Process(Call(Split(), rich=True)))
+        >>> harness = OperatorHarness(Process(UserFunction(Split(), rich=True)))
         >>> harness.feed_block([1, -2, 3])
         >>> harness.output, harness.side_output("negative"), harness.side_output(OutputTag("zero"))
         ([1, 3], [-2], [])
@@ -290,12 +291,12 @@ class OperatorHarness:
         """Return the values emitted so far to a side output, and their timestamps (ms; ``None``: it has none).
 
         >>> from funken import OutputTag, ProcessFunction
-        >>> from funken.operators.calls import Call
-        >>> from funken.operators.process import Process
+        >>> from funken.operators.user_functions import UserFunction
+        >>> from funken.operators.process.one_input import Process
         >>> class Aside(ProcessFunction):
         ...     def process_element(self, value, ctx):
         ...         yield OutputTag("aside"), value
-        >>> harness = OperatorHarness(Process(Call(Aside(), rich=True)))
+        >>> harness = OperatorHarness(Process(UserFunction(Aside(), rich=True)))
         >>> harness.feed("a", 10)
         >>> harness.feed("b")
         >>> harness.side_output_with_timestamps("aside")
@@ -306,9 +307,9 @@ class OperatorHarness:
     def clear_output(self) -> None:
         """Forget what was emitted so far, watermarks and side outputs too.
 
-        >>> from funken.operators.calls import Call
+        >>> from funken.operators.user_functions import UserFunction
         >>> from funken.operators.stateless import Map
-        >>> harness = OperatorHarness(Map(Call(str.upper)))
+        >>> harness = OperatorHarness(Map(UserFunction(str.upper)))
         >>> harness.feed("a")
         >>> harness.clear_output()
         >>> harness.feed("b")

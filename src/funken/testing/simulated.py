@@ -15,7 +15,7 @@ from funken import DataStream
 from funken.config import duration_ms
 from funken.operators.sink import CollectSink
 from funken.plan.serialization import portable
-from funken.runtime.local import LocalLoop
+from funken.runtime.driver.local import LocalLoop
 from funken.timing.clock import ManualClock
 
 _RECORDS = "simulated"

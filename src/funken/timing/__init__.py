@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""Time: clocks, durations, watermarks and timers. May import ``state``, ``config`` and what is below."""

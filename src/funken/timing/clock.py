@@ -1,4 +1,4 @@
-"""The clocks: the only module that asks the machine what time it is.
+"""Clocks: the only module that reads the machine's time.
 
 ``now`` is processing time (ms since the epoch), ``wall`` the same in seconds with fractions, ``monotonic`` is for
 intervals (s) and never steps back. Tests and the simulation use ``ManualClock`` and turn the hands themselves.
@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the runtime asks of a clock."""
+    """What the runtime needs of a clock."""
 
     def now(self) -> int:
         """Return processing time, ms since the epoch."""
@@ -43,7 +43,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands still until told.
+    """A clock that only moves when it is advanced.
 
     >>> clock = ManualClock(1000)
     >>> clock.advance(5)

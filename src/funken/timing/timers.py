@@ -1,10 +1,10 @@
-"""Timers: which keys want to be called at which time, in event time and in processing time.
+"""Timers: which keys are called at which time, in event time and in processing time.
 
 Invariants: a timer is registered once per domain, timestamp, key and namespace; timers fire in timestamp order, those
 registered meanwhile included; a timer never fires while it is being registered, only when time advances.
-No clock is read here: time arrives as an argument, except for ``current_processing_time``, which asks the one given.
+No clock is read here: time is an argument, except for ``current_processing_time``, which reads the given one.
 Snapshots are of everything, or of what changed since the last one, as those of keyed state (``state/keyed.py``). They may
-be taken in slices (``hold``): what has changed is noted with what became of it, and needs no second look.
+be taken in slices (``begin_snapshot``): what has changed is noted with what became of it, and needs no second look.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from funken.ids import DEFAULT_MAX_PARALLELISM, MAX_WATERMARK, MIN_TIMESTAMP
 from funken.state.keygroups import KeyRouter, check_max_parallelism
-from funken.state.saving import CHUNK, Saving, saved
+from funken.state.snapshot_writer import CHUNK, SnapshotWriter, snapshot_at_once
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class TimerQueue:
         return heap[0] if heap else None
 
     def take(self, key: Any, namespace: Any, timestamp: int) -> bool:
-        """Remove a timer and tell whether it was there."""
+        """Remove a timer; return whether it existed."""
         slots = self._slots.get(timestamp, {})
         return slots.pop((key, namespace), self) is None
 
@@ -123,7 +123,7 @@ class TimerQueue:
 
 
 class TrackedTimerQueue(TimerQueue):
-    """A queue that notes which timers come and go, each at most once, in the order of its first change."""
+    """A queue that tracks which timers are added and removed, each at most once, in the order of its first change."""
 
     __slots__ = ("_all_changed", "_changed")
 
@@ -156,7 +156,7 @@ class TrackedTimerQueue(TimerQueue):
         super().fire_until(limit, noted)
 
     def take(self, key: Any, namespace: Any, timestamp: int) -> bool:
-        """Remove a timer and tell whether it was there."""
+        """Remove a timer; return whether it existed."""
         self._changed[timestamp, key, namespace] = False
         return super().take(key, namespace, timestamp)
 
@@ -181,7 +181,7 @@ class InternalTimerService:
 
     ``register_event_time_timer``, ``register_processing_time_timer`` and the two ``delete_...`` take ``(key, namespace,
     timestamp)``; they are attributes, so that operators may bind them. ``processing_time`` gives the time for
-    ``current_processing_time`` only. ``tracked``: it knows what changed, for ``snapshot_changes``.
+    ``current_processing_time`` only. ``tracked``: changes are tracked, for ``snapshot_changes``.
 
     >>> timers = InternalTimerService(processing_time=lambda: 0)
     >>> timers.register_event_time_timer("key", None, 10)
@@ -284,29 +284,29 @@ class InternalTimerService:
         """Return the timers that are new, and in ``"deleted"`` those that are gone; all, if that is not tracked."""
         if not self.tracked:
             return self.snapshot()
-        changes = saved(self, complete=False)
+        changes = snapshot_at_once(self, complete=False)
         return self.header() | {"groups": changes.groups, "deleted": changes.deleted}
 
     @property
     def tracked(self) -> bool:
-        """Whether it is known what changes."""
+        """Whether changes are tracked."""
         return isinstance(self._event, TrackedTimerQueue)
 
     def header(self) -> dict[str, Any]:
         """Return what a snapshot has besides timers."""
         return {"max_parallelism": self.max_parallelism}
 
-    def hold(self, saving: Saving, complete: bool, chunk: int = CHUNK) -> Iterator[None]:
-        """Fix what changed, or all there is; each step of what is returned adds about ``chunk`` timers to ``saving``."""
+    def begin_snapshot(self, writer: SnapshotWriter, complete: bool, chunk: int = CHUNK) -> Iterator[None]:
+        """Fix what changed, or all there is; each step of what is returned adds about ``chunk`` timers to ``writer``."""
         taken = [
             (domain, queue.take_changed(complete))
             for domain, queue in self._domains()
             if isinstance(queue, TrackedTimerQueue)
         ]
-        return self._save(saving, complete, chunk, taken)
+        return self._save(writer, complete, chunk, taken)
 
     def _save(
-        self, saving: Saving, complete: bool, chunk: int, taken: list[tuple[str, dict[Timer, bool]]]
+        self, writer: SnapshotWriter, complete: bool, chunk: int, taken: list[tuple[str, dict[Timer, bool]]]
     ) -> Iterator[None]:  # fmt: skip
         group_of = self._group_of
         for domain, changed in taken:
@@ -314,9 +314,9 @@ class InternalTimerService:
             while some := list(islice(timers, chunk)):
                 for timer, there in some:
                     if there or not complete:
-                        kept = saving.groups if there else saving.deleted
+                        kept = writer.groups if there else writer.deleted
                         kept.setdefault(group_of[timer[1]], {}).setdefault(domain, []).append(timer)
-                saving.count += len(some)
+                writer.count += len(some)
                 yield
             while changed:  # to free millions of timers at once would take long
                 for _ in range(min(len(changed), chunk)):

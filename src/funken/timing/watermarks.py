@@ -1,6 +1,6 @@
-"""Watermarks: how far event time has advanced, and who may say so.
+"""Watermarks: how far event time has advanced, and how it is generated.
 
-Invariants: an emitted watermark never decreases (equal or lower ones are swallowed), an idle split holds nobody back,
+Invariants: an emitted watermark never decreases (equal or lower ones are dropped), an idle split is left out,
 and a strategy is a value: its ``with_`` methods return a new one. No wall clock is read here; time is an argument.
 """
 
@@ -15,7 +15,7 @@ from funken.ids import MIN_TIMESTAMP
 
 
 class WatermarkOutput:
-    """Where a generator says how far event time is (ms); ``watermark`` holds the highest it said.
+    """Where a generator emits watermarks (ms); ``watermark`` is the highest of them.
 
     >>> output = WatermarkOutput()
     >>> output.emit_watermark(99)
@@ -39,7 +39,7 @@ class WatermarkOutput:
         self.watermark = max(self.watermark, watermark)
 
     def mark_idle(self) -> None:
-        """Say that nothing is to be expected for now, so that others need not wait for this one."""
+        """Mark the output idle, so that others need not wait for it."""
         self.idle = True
 
 
@@ -67,7 +67,7 @@ class WatermarkGenerator:
         """See one record; may emit a watermark at once."""
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Say how far event time is; called every ``pipeline.auto-watermark-interval`` (200 ms unless set)."""
+        """Emit a watermark; called every ``pipeline.auto-watermark-report_interval`` (200 ms unless set)."""
 
 
 class BoundedOutOfOrderness(WatermarkGenerator):
@@ -254,7 +254,7 @@ class WatermarkProgress:
         self.idle = False
 
     def add(self, split: str, now: int) -> None:
-        """Count a split in; it holds the watermark until it says something."""
+        """Add a split; it holds the watermark back until it emits one."""
         if self._strategy.generator is not None and split not in self._generators:
             self._generators[split] = self._strategy.generator()
             self._outputs[split] = WatermarkOutput()
@@ -288,7 +288,7 @@ class WatermarkProgress:
         return output.watermark > before and self.combine()
 
     def periodic(self, now: int) -> bool:
-        """Ask every generator; true if the combined watermark rose."""
+        """Call every generator; true if the combined watermark rose."""
         for split, generator in self._generators.items():
             output = self._outputs[split]
             generator.on_periodic_emit(output)

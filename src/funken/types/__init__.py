@@ -2,6 +2,8 @@
 
 Nothing needs a type. A declared one narrows values, makes tuples into rows, refuses what does not fit, and decides how
 a record is written as text.
+
+May import ``errors`` only.
 """
 
 from funken.types.info import TypeInformation, Types

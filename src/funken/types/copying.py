@@ -21,7 +21,7 @@ from typing import Any
 from funken.errors import RecordNotCopied
 from funken.types.row import Row, make_row
 
-#: types of objects that cannot be changed; enums and their like are added when the first is seen
+#: types of objects that cannot be changed; enums and similar types are added when the first is seen
 IMMUTABLE: set[type] = {
     type(None), type(...), type(NotImplemented), bool, int, float, complex, str, bytes, range, slice, type,
     datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone,

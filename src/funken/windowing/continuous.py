@@ -12,14 +12,14 @@ from typing import Any
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK
 from funken.state.descriptors import ReducingStateDescriptor
-from funken.windowing.durations import DurationLike, millis
+from funken.timing.durations import DurationLike, millis
 from funken.windowing.firing import Trigger, TriggerResult
 
 _FIRE_TIME = ReducingStateDescriptor("_trigger.fire-time", min)
 
 
 class _Continuous(Trigger):
-    """A trigger that fires every ``interval`` milliseconds, in step with the multiples of it."""
+    """A trigger that fires every ``report_interval`` milliseconds, in step with the multiples of it."""
 
     def __init__(self, interval: DurationLike) -> None:
         self.interval = int(millis(interval))

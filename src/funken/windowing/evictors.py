@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from funken.errors import InvalidProgram
 from funken.ids import MIN_TIMESTAMP
-from funken.windowing.durations import DurationLike, millis
+from funken.timing.durations import DurationLike, millis
 
 
 class TimestampedValue(NamedTuple):

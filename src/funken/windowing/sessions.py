@@ -12,8 +12,8 @@ from typing import Any
 
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK
+from funken.timing.durations import DurationLike, millis
 from funken.windowing.assigners import MergingWindowAssigner
-from funken.windowing.durations import DurationLike, millis
 from funken.windowing.windows import TimeWindow
 
 

@@ -6,12 +6,14 @@ import enum
 from typing import Any
 
 from funken.compat.pyflink.refusals import NotAvailableYet, not_yet, without_effect
-from funken.connectors import file_sink, files, part_files
 from funken.connectors.base import Sink, Source
-from funken.connectors.buckets import BucketAssigner
 from funken.connectors.datagen import NumberSequenceSource
-from funken.connectors.files import StreamFormat
-from funken.connectors.part_files import RollingPolicy
+from funken.connectors.files import part_files
+from funken.connectors.files import sink as file_sink
+from funken.connectors.files import source as files
+from funken.connectors.files.buckets import BucketAssigner
+from funken.connectors.files.part_files import RollingPolicy
+from funken.connectors.files.source import StreamFormat
 
 
 class InPlace:

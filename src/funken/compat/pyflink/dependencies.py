@@ -21,7 +21,7 @@ from funken.compat.pyflink.archives import checked_target, unpack
 from funken.config import Configuration
 from funken.errors import InvalidProgram
 from funken.plan.physical import PhysicalPlan
-from funken.runtime.job import Job, Runner
+from funken.runtime.driver.job import Job, Runner
 
 
 @dataclass

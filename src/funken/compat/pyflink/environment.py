@@ -9,7 +9,7 @@ from typing import Any
 
 from funken import config
 from funken.api import environment as native
-from funken.api.targets import RuntimeExecutionMode
+from funken.api.jobs.targets import RuntimeExecutionMode
 from funken.compat.pyflink.adoption import adopt, adopting
 from funken.compat.pyflink.backends import (
     EmbeddedRocksDBStateBackend,
@@ -27,11 +27,11 @@ from funken.compat.pyflink.streams import DataStream
 from funken.config.configuration import warn
 from funken.config.flink import nearest
 from funken.connectors.base import Source
-from funken.connectors.files import FileSource, StreamFormat
+from funken.connectors.files.source import FileSource, StreamFormat
 from funken.errors import InvalidProgram
 from funken.plan.graph import StreamGraph
 from funken.plan.physical import PhysicalPlan
-from funken.runtime.job import Runner
+from funken.runtime.driver.job import Runner
 from funken.timing.watermarks import WatermarkStrategy
 
 
@@ -115,7 +115,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         return CheckpointConfig(self._configuration)
 
     def enable_checkpointing(self, interval: int, mode: Any = None) -> StreamExecutionEnvironment:
-        """Take a checkpoint every ``interval`` ms."""
+        """Take a checkpoint every ``report_interval`` ms."""
         super().enable_checkpointing(interval, mode)
         return self
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from funken.compat.pyflink.refusals import not_yet
-from funken.connectors.part_files import Encoder
+from funken.connectors.files.part_files import Encoder
 
 
 class SerializationSchema:

@@ -9,13 +9,18 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 import funken as native
-from funken.api import async_io
+from funken.api.streams import async_io
 from funken.compat.pyflink.refusals import refuse
-from funken.operators.async_retry import AsyncRetryPredicate, AsyncRetryStrategy
-from funken.operators.broadcast import BroadcastContext, KeyedReadOnlyContext, ReadOnlyContext, ReadOnlyOnTimerContext
+from funken.operators.async_io.retry import AsyncRetryPredicate, AsyncRetryStrategy
 from funken.operators.context import RuntimeContext
-from funken.operators.process_context import KeyedContext, OnTimerContext, ProcessContext, TimeDomain, TimerService
-from funken.operators.window_functions import WindowContext, WindowState
+from funken.operators.process.broadcast import (
+    BroadcastContext,
+    KeyedReadOnlyContext,
+    ReadOnlyContext,
+    ReadOnlyOnTimerContext,
+)
+from funken.operators.process.contexts import KeyedContext, OnTimerContext, ProcessContext, TimeDomain, TimerService
+from funken.operators.window.functions import ProcessWindowContext, WindowState
 
 
 class Subscriptable:
@@ -41,7 +46,7 @@ def context(native_context: type) -> type:
 
 
 _Context, _KeyedContext, _OnTimer = context(ProcessContext), context(KeyedContext), context(OnTimerContext)
-_WindowContext = context(WindowContext)
+_WindowContext = context(ProcessWindowContext)
 
 Function = native.Function
 KeyedStateStore = WindowState

@@ -7,7 +7,8 @@ from concurrent.futures import Future
 from typing import Any
 
 import funken as native
-from funken.api.results import CloseableIterator, CompletableFuture
+from funken.api.jobs.iterator import CloseableIterator
+from funken.api.jobs.results import CompletableFuture
 from funken.compat.pyflink.adoption import adopt, adopting
 
 

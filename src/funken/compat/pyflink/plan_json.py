@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from funken.operators.converting import Converting
 from funken.operators.sink import CollectSink, ForEach, PrintSink, WriterSink
 from funken.operators.source import SourceSpec
-from funken.operators.typed import Typed
 from funken.plan.graph import StreamGraph
-from funken.plan.nodes import Hash, Input, Node
+from funken.plan.nodes import Hash, Node, NodeInput
 from funken.plan.physical import resolve
 
 _NAMES = {"project": "Projection"}
@@ -31,7 +31,7 @@ class _Plan:
         self._width: dict[int, int] = {}
 
     def add(self, node: Node) -> None:
-        spec: Any = node.spec.spec if isinstance(node.spec, Typed) else node.spec
+        spec: Any = node.spec.spec if isinstance(node.spec, Converting) else node.spec
         sink = isinstance(spec, _SINKS)
         width = node.parallelism or 1
         before = [self._predecessor(given, width, sink) for given in node.inputs]
@@ -43,7 +43,7 @@ class _Plan:
         self._ids[node.id] = self._append(name, kind, node.description or name, width, before)
         self._width[node.id] = width
 
-    def _predecessor(self, given: Input, width: int, sink: bool) -> dict[str, Any]:
+    def _predecessor(self, given: NodeInput, width: int, sink: bool) -> dict[str, Any]:
         upstream, strategy = self._ids[given.upstream], given.partitioning.label if given.partitioning else "FORWARD"
         if isinstance(given.partitioning, Hash):
             keys = [_edge(upstream, "FORWARD", 0)]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from funken.api.async_retry_predicates import (
+from funken.api.functions.retry_predicates import (
     empty_result_predicate,
     exception_type_predicate,
     has_exception_predicate,
 )
-from funken.operators.async_retry import (
+from funken.operators.async_io.retry import (
     AsyncRetryPredicate,
     AsyncRetryStrategy,
     ExponentialBackoffDelayRetryStrategy,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from funken.compat.pyflink.functions import Subscriptable, context
-from funken.operators.broadcast import ReadOnlyBroadcastState as NativeReadOnlyBroadcastState
+from funken.operators.process.broadcast import ReadOnlyBroadcastState as NativeReadOnlyBroadcastState
 from funken.operators.tags import OutputTag
 from funken.state import descriptors, handles, maps
 from funken.state.descriptors import (

@@ -11,15 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from funken.api import async_io, connected, joins, keyed, sinks, stream, windowed
-from funken.api.functions import as_call
-from funken.api.typed import type_of, typed
+from funken.api.functions.base import as_user_function
+from funken.api.streams import async_io, connected, joins, keyed, sinks, stream, windowed
+from funken.api.streams.declared_types import type_of, typed
 from funken.compat.pyflink.adoption import adopt, adopting
 from funken.compat.pyflink.settings import ExecutionConfig
 from funken.operators.base import Operator, Timestamps, Values
-from funken.operators.calls import Call
 from funken.operators.stateless import Map
-from funken.plan.nodes import Input, Node
+from funken.operators.user_functions import UserFunction
+from funken.plan.nodes import Node, NodeInput
 from funken.types.convert import converter
 from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation, Types, declared
 from funken.types.row import Row
@@ -52,13 +52,13 @@ class DataStream(stream.DataStream):
     def _node(self, what: str) -> Node:
         plain = len(self._inputs) == 1 and self._inputs[0].partitioning is None and self._inputs[0].side is None
         if not plain and what != "get_side_output()":
-            self._inputs = (Input(self._apply("pass on", PassOn()).id),)
+            self._inputs = (NodeInput(self._apply("pass on", PassOn()).id),)
         return super()._node(what)
 
     def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
         """Partition by key; a list is a key as good as a tuple."""
-        key = as_call(key_selector, "get_key", "key_by()")
-        made = KeyedStream(self, Call(KeyAsFlink(key, declared(key_type)), "get_key", key.rich))
+        key = as_user_function(key_selector, "get_key", "key_by()")
+        made = KeyedStream(self, UserFunction(KeyAsFlink(key, declared(key_type)), "get_key", key.rich))
         made.key_type = declared(key_type)
         return made
 
@@ -95,7 +95,7 @@ class CachedDataStream(DataStream):
 class KeyAsFlink:
     """A key selector whose keys are hashable: lists become tuples, and rows what their type says."""
 
-    def __init__(self, key: Call, key_type: TypeInformation | None) -> None:
+    def __init__(self, key: UserFunction, key_type: TypeInformation | None) -> None:
         self._key = key
         self._type = key_type
 
@@ -136,7 +136,7 @@ def _hashable(key: Any) -> Any:
 class KeyAndValue:
     """Makes the pair that PyFlink shows of a keyed record."""
 
-    def __init__(self, key: Call) -> None:
+    def __init__(self, key: UserFunction) -> None:
         self._key = key
 
     def __call__(self, record: Any) -> Row:
@@ -180,7 +180,7 @@ class KeyedStream(keyed.KeyedStream, DataStream):
 
     def _pairs(self) -> DataStream:
         """Return the stream of pairs; like PyFlink, before the records are spread by key."""
-        pairs = adopt(self._origin._then("key and value", Map(Call(KeyAndValue(self.key)))))
+        pairs = adopt(self._origin._then("key and value", Map(UserFunction(KeyAndValue(self.key)))))
         self._environment.graph.change(pairs._inputs[0].upstream, **self._origin._width())
         pickled = Types.PICKLED_BYTE_ARRAY()
         typed(pairs, Types.ROW([self.key_type or pickled, type_of(self) or pickled]))

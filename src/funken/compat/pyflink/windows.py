@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from funken.compat.pyflink.functions import ReduceFunction, Subscriptable, context
-from funken.operators.window_surroundings import AssignerSurroundings, TriggerSurroundings
+from funken.operators.window.contexts import OperatorAssignerContext, OperatorTriggerContext
 from funken.windowing import assigners, firing
 from funken.windowing.assigners import (
     CountSlidingWindowAssigner,
@@ -39,14 +39,14 @@ from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow, Wind
 class Trigger(Subscriptable, firing.Trigger):
     """Decides when a window fires; subclass it for a rule of your own."""
 
-    TriggerContext: ClassVar[type] = context(TriggerSurroundings)
-    OnMergeContext: ClassVar[type] = context(TriggerSurroundings)
+    TriggerContext: ClassVar[type] = context(OperatorTriggerContext)
+    OnMergeContext: ClassVar[type] = context(OperatorTriggerContext)
 
 
 class WindowAssigner(Subscriptable, assigners.WindowAssigner):
     """Assigns windows to records; subclass it for windows of your own."""
 
-    WindowAssignerContext: ClassVar[type] = context(AssignerSurroundings)
+    WindowAssignerContext: ClassVar[type] = context(OperatorAssignerContext)
 
 
 class MergeCallback(Subscriptable):

@@ -1,1 +1,4 @@
-"""Keyed state in RocksDB: more of it than fits into memory."""
+"""Keyed state in RocksDB: more of it than fits into memory.
+
+May import ``state``, ``types`` and ``errors``.
+"""

@@ -2,7 +2,7 @@
 
 The databases of a task share their memory (``TaskDatabases``), and a folder that goes with the task. For a snapshot the task
 only gives what is dirty to the database; then a thread makes a folder of hard links, and until that is done what the task
-changes stays among its objects. Whoever has the ``DatabaseCut`` may read it for as long as it wants.
+changes stays among its objects. A ``DatabaseSnapshot`` can be read as long as it is referenced.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ class TaskDatabases:
         return self.folder.place(str(self._count))
 
     def close(self) -> None:
-        """Let go of the folder, which stays only while somebody reads a cut in it."""
+        """Release the folder, which stays only while a snapshot in it is read."""
         self._folder = None
 
 
 class LinkedFiles:
-    """The files of a database as it was, that nobody changes; they go when nobody has this any more."""
+    """The files of a snapshot of a database, which never change; they are deleted when this is no longer referenced."""
 
     def __init__(self, database: Database, path: str, folder: WorkFolder) -> None:
         self._made = database.checkpoint(path)
@@ -90,7 +90,7 @@ class LinkedFiles:
 
 
 @dataclass(frozen=True)
-class DatabaseCut:
+class DatabaseSnapshot:
     """A database as it was, to be read for as long as one has this.
 
     ``states`` says of each state its kind and lifetime; ``now`` is the processing time of the cut.
@@ -162,7 +162,7 @@ class RocksDBBackend:
         self._rows.append(rows)
         return MapTable(rows, self._groups) if layout.mapped else RocksTable(rows, self._groups)
 
-    def cut(self, states: Mapping[str, Mapping[str, Any]], now: int) -> DatabaseCut | None:
+    def snapshot(self, states: Mapping[str, Mapping[str, Any]], now: int) -> DatabaseSnapshot | None:
         """Return the state as it is now; ``None`` if there has never been any."""
         database = self._database
         if database is None:
@@ -174,7 +174,7 @@ class RocksDBBackend:
             self._cuts += 1
             path = f"{self._path}.cut-{self._cuts}"
             self._linked = LinkedFiles(database, path, self._shared.folder)
-        return DatabaseCut(self._linked, self._groups, states, now)
+        return DatabaseSnapshot(self._linked, self._groups, states, now)
 
     def close(self) -> None:
         """Close the database, and remove its files."""

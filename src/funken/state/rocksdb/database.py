@@ -134,7 +134,7 @@ class Database:
         options.create_if_missing(not read_only)
         with self._explained("opened"):
             self._db = rocks.Rdict(path, options, access_type=access)
-        #: whether anything was written since somebody set this to false
+        #: whether anything was written since this was last set to false
         self.changed = True
         #: set when nothing is being saved: what is written meanwhile would become a part of it
         self._saved = threading.Event()

@@ -1,7 +1,7 @@
-"""Where databases are while a task runs: a folder of its own, removed when nobody needs it any more.
+"""Where databases are while a task runs: a folder of its own, removed when it is no longer used.
 
-A process that is killed leaves its folders behind. Each has a lock that the system lets go of when the process ends, so
-whoever comes next under the same parent can tell what is left over, and removes it.
+A killed process leaves its folders behind. Each has a lock that the system releases when the process ends, so
+the next process under the same parent can detect and remove them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class WorkFolder:
         try:
             os.makedirs(parent, exist_ok=True)
             remove_left_over(parent)
-            # Under another name until it is locked, so that nobody takes it for left over in between.
+            # Under another name until it is locked, so that it is not taken for left over in between.
             new = tempfile.mkdtemp(prefix=".new-", dir=parent)
             lock = os.open(os.path.join(new, _LOCK), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX)

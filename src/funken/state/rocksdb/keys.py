@@ -32,12 +32,12 @@ _BY_TEXT = (
 )  # fmt: skip
 
 
-def encode(key: Any) -> bytes:
+def encode_key(key: Any) -> bytes:
     """Return a key as bytes.
 
-    >>> encode(1) == encode(1.0) == encode(True), encode(-0.0) == encode(0)
+    >>> encode_key(1) == encode_key(1.0) == encode_key(True), encode_key(-0.0) == encode_key(0)
     (True, True)
-    >>> encode("a") < encode("b"), encode(-3) < encode(2) < encode(300)
+    >>> encode_key("a") < encode_key("b"), encode_key(-3) < encode_key(2) < encode_key(300)
     (True, True)
     """
     kind = type(key)
@@ -48,7 +48,7 @@ def encode(key: Any) -> bytes:
     if kind is bytes:
         return b"".join((b"\x11", key.replace(_ZERO, _QUOTED), _STOP))
     if isinstance(key, tuple):
-        return b"\x20" + b"".join(map(encode, key)) + _END
+        return b"\x20" + b"".join(map(encode_key, key)) + _END
     if key is None:
         return b"\x01"
     if isinstance(key, numbers.Number):
@@ -80,7 +80,7 @@ def _number(key: Any) -> bytes:
 
 
 def _named(key: Any) -> bytes:
-    """Encode what is equal only to its like, by what makes it equal; in the order of ``stable_hash``."""
+    """Encode values that are equal only to their own type; in the order of ``stable_hash``."""
     if isinstance(key, Row):
         return _tagged("row", key.comparable())
     if hasattr(key, "__stable_hash__"):
@@ -88,11 +88,11 @@ def _named(key: Any) -> bytes:
     if isinstance(key, enum.Enum):
         return _tagged("enum", type(key).__module__, type(key).__qualname__, key.name)
     if isinstance(key, str):
-        return encode(str(key))
+        return encode_key(str(key))
     if isinstance(key, bytes):
-        return encode(bytes(key))
+        return encode_key(bytes(key))
     if isinstance(key, frozenset):
-        return b"\x21" + b"".join(sorted(map(encode, key))) + _END
+        return b"\x21" + b"".join(sorted(map(encode_key, key))) + _END
     if isinstance(key, datetime.datetime):
         return _tagged("instant", key.timestamp()) if key.tzinfo else _tagged("datetime", key.isoformat())
     if isinstance(key, _BY_TEXT):
@@ -107,25 +107,25 @@ def _named(key: Any) -> bytes:
 
 
 def _tagged(*parts: Any) -> bytes:
-    return bytes((_NAMED,)) + encode(parts)
+    return bytes((_NAMED,)) + encode_key(parts)
 
 
 def _other(key: Any) -> bytes:
     return bytes((_OTHER,)) + pickle.dumps(key, 5).replace(_ZERO, _QUOTED) + _STOP
 
 
-def is_plain(key: Any) -> bool:
-    """Tell whether ``decode`` gives back the very same thing: of these types, and not of types that are equal to them."""
+def decodes_exactly(key: Any) -> bool:
+    """Return whether decoding gives the identical value: of these types, and not of types that are equal to them."""
     kind = type(key)
     if kind is int:
         return bool(-(1 << 8 * _LONGEST) < key < 1 << 8 * _LONGEST)
-    return kind is str or kind is bytes or key is None or (kind is tuple and all(map(is_plain, key)))
+    return kind is str or kind is bytes or key is None or (kind is tuple and all(map(decodes_exactly, key)))
 
 
-def decode(data: bytes, at: int = 0) -> tuple[Any, int]:
+def decode_key(data: bytes, at: int = 0) -> tuple[Any, int]:
     """Return the plain key that begins at an offset, and where it ends.
 
-    >>> decode(encode(("a", -1, None)))[0]
+    >>> decode_key(encode_key(("a", -1, None)))[0]
     ('a', -1, None)
     """
     kind = data[at]
@@ -141,7 +141,7 @@ def decode(data: bytes, at: int = 0) -> tuple[Any, int]:
         items: list[Any] = []
         at += 1
         while data[at]:
-            item, at = decode(data, at)
+            item, at = decode_key(data, at)
             items.append(item)
         return tuple(items), at + 1
     if kind == _NONE:

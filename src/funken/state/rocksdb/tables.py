@@ -21,7 +21,7 @@ import cloudpickle
 from funken.errors import StateError
 from funken.state.backend import Slot
 from funken.state.rocksdb.database import Database
-from funken.state.rocksdb.keys import decode, encode, is_plain, successor
+from funken.state.rocksdb.keys import decode_key, decodes_exactly, encode_key, successor
 
 _ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
 _UNKNOWN: Any = object()
@@ -66,7 +66,7 @@ class Layout:
         self.name = name
         self.namespaced = namespaced
         self.mapped = mapped
-        self._tail = encode(name) + (b"\1" if namespaced else b"\0")
+        self._tail = encode_key(name) + (b"\1" if namespaced else b"\0")
         self._group_of = group_of
 
     def prefix(self, group: int) -> bytes:
@@ -75,19 +75,19 @@ class Layout:
 
     def row(self, parts: Parts) -> bytes:
         """Return where something is."""
-        return self.prefix(self._group_of(parts[0])) + b"".join(map(encode, parts))
+        return self.prefix(self._group_of(parts[0])) + b"".join(map(encode_key, parts))
 
     def parts(self, row: bytes, value: bytes) -> Parts:
-        """Return whose row it is."""
-        return parts_of(row, value, 2 + len(self._tail))
+        """Return the key and namespace of a row."""
+        return row_parts(row, value, 2 + len(self._tail))
 
 
-def pack(parts: Parts, stored: Any, name: str) -> bytes:
+def pack_row(parts: Parts, stored: Any, name: str) -> bytes:
     """Return the content of a row; what cannot be read out of its place is in it too."""
-    content, mark = (stored, b"\0") if all(map(is_plain, parts)) else ((parts, stored), b"\1")
+    content, mark = (stored, b"\0") if all(map(decodes_exactly, parts)) else ((parts, stored), b"\1")
     try:
         return mark + pickle.dumps(content, 5)
-    except Exception:  # noqa: BLE001 - whatever a user's __reduce__ raises; the retry says what
+    except Exception:  # noqa: BLE001 - whatever a user's __reduce__ raises; the retry reports it
         try:
             return mark + bytes(cloudpickle.dumps(content, 5))
         except Exception as error:
@@ -97,7 +97,7 @@ def pack(parts: Parts, stored: Any, name: str) -> bytes:
             ) from error
 
 
-def unpack(value: bytes, name: str) -> Any:
+def unpack_row(value: bytes, name: str) -> Any:
     """Return what is stored in a row."""
     try:
         content = pickle.loads(memoryview(value)[1:])
@@ -109,14 +109,14 @@ def unpack(value: bytes, name: str) -> Any:
     return content[1] if value[0] else content
 
 
-def parts_of(row: bytes, value: bytes, at: int) -> Parts:
-    """Return whose row it is; its key begins at an offset."""
+def row_parts(row: bytes, value: bytes, at: int) -> Parts:
+    """Return the key and namespace of a row; the key begins at an offset."""
     if value[0]:
         parts: Parts = pickle.loads(memoryview(value)[1:])[0]
         return parts
     found = []
     while at < len(row):
-        part, at = decode(row, at)
+        part, at = decode_key(row, at)
         found.append(part)
     return tuple(found)
 
@@ -169,7 +169,7 @@ class Rows:
             if value is None:
                 stored = _ABSENT
             else:
-                stored = unpack(value, self.layout.name)
+                stored = unpack_row(value, self.layout.name)
                 self._saw(len(value))
         self._enter(parts, stored)
         return stored
@@ -204,7 +204,7 @@ class Rows:
         young, layout = self._young, self.layout
         for parts in dirty:
             stored = young[parts]
-            value = None if stored is _ABSENT else pack(parts, stored, layout.name)
+            value = None if stored is _ABSENT else pack_row(parts, stored, layout.name)
             if value is not None:
                 self._saw(len(value))
             yield layout.row(parts), value
@@ -214,11 +214,12 @@ class Rows:
         self.flush()
         layout = self.layout
         return (
-            (layout.parts(row, value), unpack(value, layout.name)) for row, value in self._database.scan(start, stop)
+            (layout.parts(row, value), unpack_row(value, layout.name))
+            for row, value in self._database.scan(start, stop)
         )
 
     def walk(self, groups: Iterable[int]) -> Iterator[Parts]:
-        """Yield whose rows there are, a few at a time, so that nothing is held while the user changes them."""
+        """Yield the keys of the rows, a few at a time, so that the user may change them meanwhile."""
         for group in groups:
             start = self.layout.prefix(group)
             stop = successor(start)
@@ -380,14 +381,14 @@ class MapView(MutableMapping[Any, Any]):
     def between(self, low: int, high: int) -> list[int]:
         """Return the keys from ``low`` to ``high`` of a map whose keys are whole numbers, in order."""
         place = self._rows.layout.row(self._slot)
-        return [parts[-1] for parts, _ in self._rows.scan(place + encode(low), place + encode(high + 1))]
+        return [parts[-1] for parts, _ in self._rows.scan(place + encode_key(low), place + encode_key(high + 1))]
 
     def items(self) -> ItemsView[Any, Any]:
         """Return the entries."""
         return _Pairs(self)
 
     def is_empty(self) -> bool:
-        """Tell whether there are no entries."""
+        """Return whether there are no entries."""
         return next(self.pairs(), None) is None
 
     def copy(self) -> dict[Any, Any]:

@@ -1,0 +1,428 @@
+"""A submitted job, from the program's side: how it is run and restarted, saved, stopped, and watched.
+
+``execute`` runs a job in the calling thread; ``execute_async`` in one of its own, and returns a ``JobClient``.
+Whoever wants to see every job of the process, whatever starts it, registers with ``watch_jobs``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+
+from funken.api.jobs.results import CompletableFuture, JobExecutionResult, JobStatus
+from funken.checkpoint.events import Outcome, Stop
+from funken.checkpoint.restart import is_retried, outcome_of, restart_strategy
+from funken.errors import InvalidProgram, JobCancelled, JobExecutionError, RestoreFailed
+from funken.ids import Millis
+from funken.plan.physical import PhysicalPlan
+from funken.runtime.driver.collecting import Collector
+from funken.runtime.driver.job import Job, Runner
+from funken.runtime.interruption import Interrupted
+from funken.timing.clock import SystemClock
+from funken.timing.waiting import came
+
+logger = logging.getLogger(__name__)
+
+_BEGIN_SECONDS = 60.0
+_INTERRUPT_SECONDS = 5.0
+"""How long user code of a cancelled job is interrupted again and again, once the grace period is over."""
+_INTERRUPT_AGAIN_SECONDS = 0.2
+
+
+class JobClient:
+    """A running job, as ``execute_async`` returns it.
+
+    >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> _ = env.from_source(DataGeneratorSource(str, None, 1000), None, "endless").for_each(len)
+    >>> client = env.execute_async("count for ever")
+    >>> client.plan.name, len(client.get_job_id()), client.get_job_status().result().name
+    ('count for ever', 32, 'RUNNING')
+    >>> client.cancel().result(timeout=30)
+    >>> client.get_job_status().result().name, client.get_job_execution_result().exception()
+    ('CANCELED', JobCancelled("job 'count for ever' was cancelled"))
+
+    A job can also be run by hand, with a runner of one's own choice:
+
+    >>> from funken.runtime.driver.local import LocalRunner
+    >>> _ = env.from_collection(["a", "b"]).print()
+    >>> client = JobClient(env.job("letters"), LocalRunner())
+    >>> result = client.run()
+    a
+    b
+    >>> [vertex.records_in for task in client.metrics().values() for vertex in task.vertices.values()]
+    [2]
+    """
+
+    def __init__(self, job: Job, runner: Runner) -> None:
+        self._job = job
+        self._runner = runner
+        self._status = JobStatus.CREATED
+        self._result: Future[JobExecutionResult] = Future()
+        self._result.set_running_or_notify_cancel()  # a reader that gives up must not cancel the result itself
+        self._wanted: set[str] = set()
+        self._thread: threading.Thread | None = None
+        self._begun = threading.Event()
+        self._ending: threading.Thread | None = None
+        self._restarts = 0
+        self._settling = threading.RLock()  # a callback of the result may ask for what needs it
+
+    def start(self) -> None:
+        """Run the job in a thread of its own, once; returns when its watchers know of it.
+
+        Raises ``JobExecutionError`` if one of them keeps the job from beginning for a minute.
+
+        >>> from funken.runtime.driver.local import LocalRunner
+        >>> from funken.testing import local
+        >>> words = local(["to", "be"])
+        >>> _ = words.for_each(len)
+        >>> client = JobClient(words.get_execution_environment().job("lengths"), LocalRunner())
+        >>> client.start()
+        >>> client.get_job_execution_result().result(timeout=30).get_job_id() == client.get_job_id()
+        True
+        """
+        name = f"funken-job-{self._job.settings.job_id[:8]}"
+        self._thread = threading.Thread(target=self._run_quietly, name=name, daemon=True)
+        try:
+            self._thread.start()
+            if not came(self._begun, _BEGIN_SECONDS):
+                raise JobExecutionError(
+                    f"job {self._job.plan.name!r} did not begin within {_BEGIN_SECONDS:.0f} s and is cancelled: what watches "
+                    "it (watch_jobs) has not returned. A watcher must not wait for the job that it is shown."
+                )
+        except BaseException:
+            self._job.suspended = True
+            self._job.cancel()  # nobody will have this client to do it
+            raise
+
+    def _run_quietly(self) -> None:
+        try:
+            self.run()
+        except BaseException:  # noqa: BLE001 - kept in the future; who asks for the result gets it
+            return
+
+    def run(self) -> JobExecutionResult:
+        """Run the job here, once and to its end; what is prepared is committed only if it succeeds.
+
+        Raises ``JobExecutionError`` if it fails, ``JobCancelled`` if it is cancelled.
+        """
+        clock = SystemClock()
+        begin = clock.monotonic()
+        self._status = JobStatus.RUNNING
+        master = self._job.master
+        for name, collector in master.collectors.items():
+            if name not in self._wanted:
+                collector.close()  # nobody will read it
+        try:
+            with ExitStack() as watching:
+                for watch in tuple(_watchers):
+                    watching.enter_context(watch(self))
+                self._begun.set()
+                self._run_attempts()
+                self._job.master.succeed()
+            self._stopped(Outcome.FINISHED)
+        except BaseException as error:  # noqa: BLE001 - kept in the future, and raised from there
+            outcome = error
+            try:
+                outcome = self._failed(error)
+                self._stopped(self._outcome(error))
+            except Exception as also:  # noqa: BLE001 - the first error is the one to tell
+                outcome.add_note(f"Ending its checkpoints failed as well: {type(also).__name__}: {also}")
+            finally:
+                self._settle(outcome)  # whoever waits hears of it, also if Ctrl-C came once more
+            raise outcome from (error.__cause__ if outcome is error else error)
+        finally:
+            self._begun.set()
+            master.end_collecting()
+        result = JobExecutionResult(self._job.settings.job_id, int((clock.monotonic() - begin) * 1000))
+        self._settle(result)
+        return result
+
+    def _settle(self, result: JobExecutionResult | BaseException) -> None:
+        """Say how the job ended; only the first time counts."""
+        with self._settling:
+            if self._result.done():
+                return
+            if isinstance(result, JobExecutionResult):
+                self._status = JobStatus.FINISHED
+                self._result.set_result(result)
+            else:
+                self._result.set_exception(result)
+
+    def _run_attempts(self) -> None:
+        """Run the job; after a failure again, as long as the restart strategy allows it."""
+        job = self._job
+        strategy = restart_strategy(job.configuration)
+        clock = SystemClock()
+        for attempt in itertools.count():
+            try:
+                job.begin_attempt(attempt)
+                self._runner.run(job)
+                if job.cancelled.is_set():
+                    raise self._cancellation()
+                if job.master.error is not None:
+                    raise job.master.error
+            except Exception as error:
+                job.ran = job.ran or job.master.all_started.is_set()
+                if job.checkpoints is not None and job.checkpoints.done and not job.cancelled.is_set():
+                    return
+                if isinstance(error, RestoreFailed) and not job.cancelled.is_set() and self._starts_before(error):
+                    continue
+                if not job.restartable or not is_retried(error, checked=job.checked, ran=job.ran):
+                    raise
+                delay = strategy.failed(Millis(int(clock.monotonic() * 1000)), random.random())
+                if delay is None or job.cancelled.is_set():
+                    raise
+                reason = (
+                    str(error.args[0]) if isinstance(error, JobExecutionError) else f"{type(error).__name__}: {error}"
+                )
+                self._restarts += 1
+                logger.warning("job %r failed and is restarted in %d ms: %s", job.plan.name, delay, reason)
+                job.master.abandon()
+                if job.checkpoints is not None and not job.checkpoints.failed(reason):
+                    return
+                came(job.cancelled, delay / 1000)
+            else:
+                return
+
+    def _starts_before(self, error: RestoreFailed) -> bool:
+        """Whether there may be an older checkpoint than the one that is broken; that is no failure of the program."""
+        job = self._job
+        job.master.abandon()
+        return job.checkpoints is not None and job.checkpoints.failed(str(error)) and job.checkpoints.reject(str(error))
+
+    def _stopped(self, outcome: Outcome) -> None:
+        if self._job.checkpoints is not None:
+            self._job.checkpoints.stopped(outcome)
+
+    def _outcome(self, error: BaseException) -> Outcome:
+        job = self._job
+        cancelled = job.cancelled.is_set()
+        if isinstance(error, Interrupted):  # by cancel(): what it interrupted is no failure
+            error = self._cancellation()
+        return outcome_of(error, cancelled=cancelled, suspended=job.suspended)
+
+    def _cancellation(self) -> JobCancelled:
+        return JobCancelled(f"job {self._job.plan.name!r} was cancelled")
+
+    def _failed(self, error: BaseException) -> BaseException:
+        """Drop what is not committed; return what the job's result is to raise."""
+        stopped = self._job.cancelled.is_set() or not isinstance(error, Exception)
+        self._status = JobStatus.CANCELED if stopped else JobStatus.FAILED
+        try:
+            self._job.master.abandon()
+        except Exception as also:  # noqa: BLE001 - the first error is the one to tell
+            error.add_note(f"Dropping what was not committed failed as well: {type(also).__name__}: {also}")
+        if stopped and isinstance(error, Exception | Interrupted) and not isinstance(error, JobCancelled):
+            return self._cancellation()  # something broke while it was being stopped
+        return error
+
+    @property
+    def plan(self) -> PhysicalPlan:
+        """The compiled plan."""
+        return self._job.plan
+
+    def get_job_id(self) -> str:
+        """Return the job's id."""
+        return self._job.settings.job_id
+
+    def get_job_status(self) -> CompletableFuture[JobStatus]:
+        """Return the job's status now."""
+        return CompletableFuture.of(self._status)
+
+    @property
+    def restarts(self) -> int:
+        """How many times the job was restarted after a failure.
+
+        >>> from funken.runtime.driver.local import LocalRunner
+        >>> from funken.testing import local
+        >>> words = local(["to", "be"])
+        >>> _ = words.for_each(len)
+        >>> client = JobClient(words.get_execution_environment().job("lengths"), LocalRunner())
+        >>> _ = client.run()
+        >>> client.restarts
+        0
+        """
+        return self._restarts
+
+    def cancel(self) -> CompletableFuture[None]:
+        """Stop the job; the future is done when nothing of it is left. A job that is over stays as it is.
+
+        User code of a job that runs in this process is interrupted when ``task.cancellation.timeout`` is over. If that does
+        not help, the future raises ``JobExecutionError``: it says which function blocks the job's thread, which is left.
+        """
+        if not self._result.done():
+            self._job.cancel()
+            with self._settling:
+                if self._ending is None:
+                    self._ending = threading.Thread(target=self._end_user_code, name="funken-cancel", daemon=True)
+                    self._ending.start()
+        done: Future[None] = Future()
+
+        def tell(result: Future[JobExecutionResult]) -> None:
+            error = result.exception()
+            if isinstance(error, _Blocked):
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        self._result.add_done_callback(tell)
+        return CompletableFuture(done)
+
+    def _suspend(self) -> CompletableFuture[None]:
+        """Stop the job because its program ends: one with an id of its own keeps its checkpoints, to be resumed."""
+        self._job.suspended = True
+        return self.cancel()
+
+    def _end_user_code(self) -> None:
+        """Interrupt user code that does not come back; in the end give it up."""
+        if self._is_over(self._job.settings.cancel_grace / 1000):
+            return
+        now = SystemClock().monotonic
+        end = now() + _INTERRUPT_SECONDS
+        while now() < end:
+            self._job.interruption.interrupt()
+            if self._is_over(_INTERRUPT_AGAIN_SECONDS):
+                return
+        blocked = self._job.interruption.where()
+        if blocked is not None:
+            function, trace = blocked
+            self._status = JobStatus.CANCELED
+            self._settle(
+                _Blocked(
+                    f"job {self._job.plan.name!r} was cancelled, but its thread is still blocked in {function}, and does not "
+                    "react to an interruption: it waits outside of Python, or catches every exception. It is left behind; "
+                    "let the function wait for a bounded time only.",
+                    traceback_text=f"Traceback of the blocked thread (most recent call last):\n{trace}",
+                )
+            )
+            self._job.master.end_collecting()
+
+    def _is_over(self, seconds: float) -> bool:
+        return bool(wait([self._result], seconds).done)
+
+    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
+        """Save the state of the running job, which goes on; the future has the savepoint's path.
+
+        Without a directory it goes where ``execution.checkpointing.savepoint-dir`` says, else beside the checkpoints.
+        Raises ``InvalidProgram`` for a job without checkpoints; a savepoint that fails is raised by the future.
+
+        >>> import tempfile
+        >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1).enable_checkpointing(1000)
+        >>> _ = env.from_source(DataGeneratorSource(str, None, 1000)).uid("numbers").for_each(len)
+        >>> client = env.execute_async()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = client.trigger_savepoint(folder).result(timeout=30)
+        ...     path.startswith(folder), client.get_job_status().result().name
+        ...     client.cancel().result(timeout=30)
+        (True, 'RUNNING')
+        """
+        return CompletableFuture(self._savepoint(savepoint_directory, None))
+
+    def stop_with_savepoint(
+        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
+    ) -> CompletableFuture[str]:
+        """Save the state and end the job with it; the future has the savepoint's path when nothing of the job runs.
+
+        With ``advance_to_end_of_event_time`` the job is drained: windows and event-time timers fire, as at the end of the
+        input. Leave it False if a job is to go on from the savepoint.
+
+        >>> import tempfile
+        >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1).enable_checkpointing(1000)
+        >>> _ = env.from_source(DataGeneratorSource(str, None, 1000)).uid("numbers").for_each(len)
+        >>> client = env.execute_async()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = client.stop_with_savepoint(False, folder).result(timeout=30)
+        ...     path.startswith(folder), client.get_job_status().result()
+        (True, <JobStatus.FINISHED: 4>)
+        """
+        stop = Stop.DRAIN if advance_to_end_of_event_time else Stop.SUSPEND
+        made = self._savepoint(savepoint_directory, stop)
+        stopped: Future[str] = Future()
+        stopped.set_running_or_notify_cancel()
+
+        def tell(_: object) -> None:
+            error = made.exception() or self._result.exception()
+            if error is None:
+                stopped.set_result(made.result())
+            else:
+                stopped.set_exception(error)
+
+        def wait_for_the_end(_: object) -> None:
+            if made.exception() is not None:
+                tell(None)  # the job goes on
+            else:
+                self._result.add_done_callback(tell)
+
+        made.add_done_callback(wait_for_the_end)
+        return CompletableFuture(stopped)
+
+    def _savepoint(self, directory: str | None, stop: Stop | None) -> Future[str]:
+        if self._job.checkpoints is None:
+            raise InvalidProgram(
+                f"job {self._job.plan.name!r} runs without checkpoints, and so without savepoints. Call "
+                "enable_checkpointing(), or set execution.checkpointing.savepoint-dir; a batch job has neither."
+            )
+        return self._job.checkpoints.savepoint(directory, stop)
+
+    def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
+        """Return a future of the result; it raises what made the job fail, or ``JobCancelled``."""
+        return CompletableFuture(self._result)
+
+    def _collector(self, sink: str) -> Collector:
+        """Return where the records of a collecting sink arrive."""
+        self._wanted.add(sink)
+        return self._job.master.collectors[sink]
+
+    def metrics(self) -> dict[Any, Any]:
+        """Return the newest metrics of each task: counts and the watermark per vertex; tasks report twice a second."""
+        return dict(self._job.master.metrics)
+
+
+class _Blocked(JobExecutionError):
+    """User code of a job that was cancelled does not come back."""
+
+
+Watcher = Callable[[JobClient], AbstractContextManager[object]]
+"""Called with each job; what it returns is entered before anything runs, and left when all is over, with the error."""
+
+_watchers: list[Watcher] = []
+
+
+@contextmanager
+def watch_jobs(watcher: Watcher) -> Iterator[None]:
+    """Show ``watcher`` every job that starts while the ``with`` block lasts, in the thread that runs the job.
+
+    A watcher that raises keeps its job from running; the job then fails with what it raised.
+
+    >>> from funken.testing import local
+    >>> @contextmanager
+    ... def tell(client):
+    ...     print("begins:", client.plan.name)
+    ...     yield
+    ...     print("is over")
+    >>> with watch_jobs(tell):
+    ...     local([1]).execute_and_collect("one record", limit=1)
+    begins: one record
+    is over
+    [1]
+    """
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
+
+
+def new_job_id() -> str:
+    """Return 32 random hexadecimal digits, as Flink's job ids are."""
+    return uuid.uuid4().hex

@@ -1,0 +1,110 @@
+"""What a program is told of its jobs: where one stands, what it resulted in, its records, and futures of all that."""
+
+from __future__ import annotations
+
+import enum
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
+
+from funken.timing.waiting import result_of
+
+T = TypeVar("T")
+
+
+class JobStatus(enum.Enum):
+    """Where a job stands (Flink's names).
+
+    >>> [status.name for status in JobStatus if status.is_globally_terminal_state()]
+    ['FAILED', 'CANCELED', 'FINISHED']
+    """
+
+    CREATED = 0
+    RUNNING = 1
+    FAILED = 2
+    CANCELED = 3
+    FINISHED = 4
+
+    def is_globally_terminal_state(self) -> bool:
+        """Whether the job is over."""
+        return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
+
+
+class JobExecutionResult:
+    """What a finished job tells: its id, how long it ran, and its accumulators.
+
+    >>> from funken import StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> _ = env.from_collection([1]).print()
+    >>> result = env.execute()
+    1
+    >>> len(result.get_job_id()), result.get_net_runtime() < 60_000, result.get_all_accumulator_results()
+    (32, True, {})
+    """
+
+    def __init__(self, job_id: str, net_runtime: int) -> None:
+        self._job_id = job_id
+        self._net_runtime = net_runtime
+
+    def get_job_id(self) -> str:
+        """Return the job's id: 32 hexadecimal digits."""
+        return self._job_id
+
+    def get_net_runtime(self) -> int:
+        """Return how long the job ran (ms)."""
+        return self._net_runtime
+
+    def get_accumulator_result(self, accumulator_name: str) -> Any:
+        """Raise ``KeyError``: functions have metrics (``get_metrics_group()``) rather than accumulators.
+
+        >>> JobExecutionResult("0" * 32, 5).get_accumulator_result("lines")
+        Traceback (most recent call last):
+        ...
+        KeyError: 'lines'
+        """
+        return self.get_all_accumulator_results()[accumulator_name]
+
+    def get_all_accumulator_results(self) -> dict[str, Any]:
+        """Return all accumulators; there are none."""
+        return {}
+
+    def __repr__(self) -> str:
+        return f"JobExecutionResult(job_id={self._job_id!r}, net_runtime={self._net_runtime} ms)"
+
+
+class CompletableFuture(Generic[T]):
+    """PyFlink's future: ``result()`` waits.
+
+    >>> future = CompletableFuture.of("savepoints/savepoint-1")
+    >>> future.done(), future.cancelled(), future.exception(), future.result(timeout=5)
+    (True, False, None, 'savepoints/savepoint-1')
+    """
+
+    def __init__(self, future: Future[T]) -> None:
+        self._future = future
+
+    @staticmethod
+    def of(value: T) -> CompletableFuture[T]:
+        """Make a future that is done."""
+        future: Future[T] = Future()
+        future.set_result(value)
+        return CompletableFuture(future)
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait (at most ``timeout`` s, then ``TimeoutError``) and return the value, or raise what went wrong."""
+        return self._future.result(timeout) if timeout is not None else result_of(self._future)
+
+    def done(self) -> bool:
+        """Whether ``result()`` would return at once."""
+        return self._future.done()
+
+    def cancel(self) -> bool:
+        """Give up waiting; says nothing to the job."""
+        return self._future.cancel()
+
+    def cancelled(self) -> bool:
+        """Whether ``cancel`` was called in time."""
+        return self._future.cancelled()
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait and return what went wrong, if anything."""
+        return self._future.exception(timeout)

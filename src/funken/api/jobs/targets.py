@@ -1,0 +1,80 @@
+"""How a program runs: as a stream or as a batch, and by which of the runners; what contradicts itself is refused."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from funken import config
+from funken.config import Configuration
+from funken.connectors.dataframe import RowsSource
+from funken.errors import InvalidProgram
+from funken.plan.physical import PhysicalPlan
+
+
+class RuntimeExecutionMode(enum.Enum):
+    """Whether results come as they develop (STREAMING), or once; AUTOMATIC is BATCH if every source is bounded.
+
+    >>> from funken import StreamExecutionEnvironment
+    >>> def totals(mode):
+    ...     env = StreamExecutionEnvironment.create_local_environment(parallelism=1).set_runtime_mode(mode)
+    ...     with env.from_collection([1, 2, 3]).key_by(lambda n: "all").sum().execute_and_collect() as results:
+    ...         return list(results)
+    >>> totals(RuntimeExecutionMode.STREAMING), totals(RuntimeExecutionMode.BATCH)
+    ([1, 3, 6], [6])
+    """
+
+    STREAMING = 0
+    BATCH = 1
+    AUTOMATIC = 2
+
+
+def wants_batch(configuration: Configuration, plan: PhysicalPlan) -> bool:
+    """Whether a program is to give each result once."""
+    mode = configuration.get(config.RUNTIME_MODE)
+    return mode == "batch" or (mode == "automatic" and plan.bounded)
+
+
+def is_batch(configuration: Configuration, plan: PhysicalPlan) -> bool:
+    """Whether a program gives each result once; raises ``InvalidProgram`` if that was asked for and it never ends."""
+    batch = wants_batch(configuration, plan)
+    if batch and not plan.bounded:
+        names = [v.source.name for v in plan.vertices if v.source and not v.source.spec.bounded]  # type: ignore[attr-defined]
+        raise InvalidProgram(
+            f"runtime mode BATCH cannot run unbounded sources, but {', '.join(map(repr, names))} never ends. Use "
+            "STREAMING or AUTOMATIC, or bound the source."
+        )
+    return batch
+
+
+def target_of(configuration: Configuration, plan: PhysicalPlan, frame: Any = None) -> str:
+    """Name the runner of a program, and of the DataFrame that it reads; raises ``InvalidProgram`` if there is none."""
+    batch = is_batch(configuration, plan)
+    target = configuration.get(config.TARGET)
+    if frame is not None:
+        return _target_of_rows(target, plan, frame)
+    if target == "micro-batch":
+        raise InvalidProgram("execution.target 'micro-batch' is for streaming DataFrames; there is no from_spark().")
+    if target == "auto":
+        return "batch" if batch else "continuous"
+    if target == "batch" and not plan.bounded:
+        raise InvalidProgram("execution.target 'batch' cannot run unbounded sources; use 'continuous' or 'local'.")
+    return target
+
+
+def _target_of_rows(target: str, plan: PhysicalPlan, frame: Any) -> str:
+    """Choose the one way in which a program that reads a DataFrame can run."""
+    needed = "micro-batch" if frame.isStreaming else "batch"
+    if target not in ("auto", needed):
+        kind = "streaming" if frame.isStreaming else "static"
+        raise InvalidProgram(
+            f"execution.target {target!r} cannot read a {kind} DataFrame; leave it 'auto', or set {needed!r}."
+        )
+    sources = [vertex.source for vertex in plan.vertices if vertex.source]
+    endless = [s.name for s in sources if not s.spec.bounded and not isinstance(s.spec.source, RowsSource)]  # type: ignore[attr-defined]
+    if endless:
+        raise InvalidProgram(
+            f"source {endless[0]!r} never ends, so it cannot be read beside a DataFrame. Read it with Spark and union "
+            "the two, or bound it."
+        )
+    return needed

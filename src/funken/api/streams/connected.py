@@ -1,0 +1,205 @@
+"""Two streams in one operator: connected streams, and a broadcast stream that fills the state of another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from funken.api.functions.base import as_user_function
+from funken.api.functions.two_inputs import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
+from funken.api.streams.declared_types import typed
+from funken.api.streams.stream import DataStream
+from funken.errors import InvalidProgram
+from funken.operators.process.broadcast import BroadcastProcess, KeyedBroadcastProcess
+from funken.operators.process.two_inputs import CoFlatMap, CoMap, CoProcess, KeyedCoProcess
+from funken.operators.user_functions import UserFunction
+from funken.plan.nodes import NodeInput
+
+if TYPE_CHECKING:
+    from funken.state.descriptors import MapStateDescriptor
+
+
+def two_inputs(first: DataStream, second: DataStream) -> tuple[NodeInput, ...]:
+    """Return the inputs of an operator that reads two streams."""
+    if first._environment is not second._environment:
+        raise InvalidProgram("only streams of one environment can be connected")
+    return first._inputs + tuple(replace(i, index=1) for i in second._inputs)
+
+
+def key_of(stream: DataStream) -> UserFunction | None:
+    """Return a stream's key selector, if it has one."""
+    key: UserFunction | None = getattr(stream, "key", None)
+    return key
+
+
+def join_two(first: DataStream, second: DataStream, name: str, spec: Any, keyed: bool) -> DataStream:
+    """Add an operator that reads two streams."""
+    node = first._environment.graph.add(name=name, kind=name, spec=spec, inputs=two_inputs(first, second), keyed=keyed)
+    return DataStream(first._environment, (NodeInput(node.id),))
+
+
+class ConnectedStreams:
+    """Two streams, to be handled by one function with two methods, that shares its state between them.
+
+    Keyed, a record of one stream finds what records of the other with its key have left behind:
+
+    >>> from funken import StreamExecutionEnvironment, ValueStateDescriptor
+    >>> class Discount(CoFlatMapFunction):
+    ...     def open(self, runtime_context):
+    ...         self.discount = runtime_context.get_state(ValueStateDescriptor("discount"))
+    ...         self.order = runtime_context.get_state(ValueStateDescriptor("order"))
+    ...     def flat_map1(self, order):
+    ...         self.order.update(order)
+    ...         return self.priced()
+    ...     def flat_map2(self, discount):
+    ...         self.discount.update(discount)
+    ...         return self.priced()
+    ...     def priced(self):  # whichever of the two comes first
+    ...         if self.order.value() and self.discount.value():
+    ...             yield self.order.value()["item"], self.order.value()["price"] - self.discount.value()["off"]
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> orders = env.from_collection([{"item": "tea", "price": 5}, {"item": "jam", "price": 7}])
+    >>> discounts = env.from_collection([{"item": "jam", "off": 2}])
+    >>> by_item = orders.connect(discounts).key_by(lambda order: order["item"], lambda discount: discount["item"])
+    >>> by_item.flat_map(Discount()).execute_and_collect(limit=1)
+    [('jam', 5)]
+    """
+
+    def __init__(self, first: DataStream, second: DataStream) -> None:
+        self._first = first
+        self._second = second
+        two_inputs(first, second)
+
+    def key_by(self, key_selector1: Any, key_selector2: Any, key_type: Any = None) -> ConnectedStreams:
+        """Key both streams, so that equal keys of both meet in one subtask; the class's example does it."""
+        return ConnectedStreams(self._first.key_by(key_selector1), self._second.key_by(key_selector2))
+
+    @property
+    def _keys(self) -> tuple[UserFunction, UserFunction] | None:
+        first, second = key_of(self._first), key_of(self._second)
+        if (first is None) != (second is None):
+            raise InvalidProgram("either both connected streams are keyed, or neither: call key_by() on both.")
+        return None if first is None or second is None else (first, second)
+
+    def map(self, func: CoMapFunction, output_type: Any = None) -> DataStream:
+        """Map both streams with a ``CoMapFunction``; ``None`` is dropped.
+
+        >>> from funken import StreamExecutionEnvironment
+        >>> class Metres(CoMapFunction):
+        ...     def map1(self, metres):
+        ...         return metres
+        ...     def map2(self, feet):
+        ...         return feet * 0.3048
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> metres, feet = env.from_collection([2.5]), env.from_collection([100])
+        >>> sorted(metres.connect(feet).map(Metres()).execute_and_collect(limit=2))
+        [2.5, 30.48]
+        """
+        keys = self._keys or (None, None)
+        call = _object(func, "map1", "map2", "CoMapFunction")
+        mapped = join_two(self._first, self._second, "co_map", CoMap(call, *keys), keys[0] is not None)
+        return typed(mapped, output_type)
+
+    def flat_map(self, func: CoFlatMapFunction, output_type: Any = None) -> DataStream:
+        """Turn each record of both streams into any number, with a ``CoFlatMapFunction``."""
+        keys = self._keys or (None, None)
+        call = _object(func, "flat_map1", "flat_map2", "CoFlatMapFunction")
+        spread = join_two(self._first, self._second, "co_flat_map", CoFlatMap(call, *keys), keys[0] is not None)
+        return typed(spread, output_type)
+
+    def process(self, func: CoProcessFunction, output_type: Any = None) -> DataStream:
+        """Handle both streams with a ``CoProcessFunction``, or a ``KeyedCoProcessFunction`` if they are keyed.
+
+        Raises ``TypeError`` for an object without their methods.
+
+        >>> from funken import StreamExecutionEnvironment, WatermarkStrategy
+        >>> class Log(CoProcessFunction):
+        ...     def process_element1(self, login, ctx):
+        ...         yield ctx.timestamp(), f"{login['user']} came"
+        ...     def process_element2(self, logout, ctx):
+        ...         yield ctx.timestamp(), f"{logout['user']} went"
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e["at"])
+        >>> logins = env.from_collection([{"user": "ann", "at": 3}, {"user": "bob", "at": 5}])
+        >>> logouts = env.from_collection([{"user": "ann", "at": 4}]).assign_timestamps_and_watermarks(strategy)
+        >>> log = logins.assign_timestamps_and_watermarks(strategy).connect(logouts).process(Log())
+        >>> sorted(log.execute_and_collect(limit=3))
+        [(3, 'ann came'), (4, 'ann went'), (5, 'bob came')]
+        """
+        call = _object(func, "process_element1", "process_element2", "CoProcessFunction")
+        keys = self._keys
+        if keys is None:
+            processed = join_two(self._first, self._second, "co_process", CoProcess(call), keyed=False)
+        else:
+            processed = join_two(self._first, self._second, "co_process", KeyedCoProcess(call, *keys), keyed=True)
+        return typed(processed, output_type)
+
+
+def _object(function: Any, first: str, second: str, kind: str) -> UserFunction:
+    if not (hasattr(function, first) and hasattr(function, second)):
+        raise TypeError(f"a {kind} with the methods {first}() and {second}() is needed, but got {function!r}")
+    as_user_function(function, first, kind)
+    return UserFunction(function, None, hasattr(function, "open") and hasattr(function, "close"))
+
+
+class BroadcastStream:
+    """A stream that goes to every subtask and fills broadcast state; connect a stream with it.
+
+    It is made by ``DataStream.broadcast``, with the descriptors of its state.
+
+    >>> from funken import MapStateDescriptor
+    >>> from funken.testing import local
+    >>> rules = local(["to"]).broadcast(MapStateDescriptor("stop words"), MapStateDescriptor("synonyms"))
+    >>> [descriptor.name for descriptor in rules.states]
+    ['stop words', 'synonyms']
+    """
+
+    def __init__(self, stream: DataStream, states: tuple[MapStateDescriptor, ...]) -> None:
+        self.stream = stream
+        self.states = states
+
+
+class BroadcastConnectedStream:
+    """A stream, keyed or not, connected with a broadcast stream.
+
+    >>> from funken import BroadcastProcessFunction, MapStateDescriptor, RuntimeExecutionMode, StreamExecutionEnvironment
+    >>> stop_words = MapStateDescriptor("stop words")
+    >>> class Drop(BroadcastProcessFunction):
+    ...     def process_element(self, value, ctx):
+    ...         if not ctx.get_broadcast_state(stop_words).contains(value):
+    ...             yield value
+    ...     def process_broadcast_element(self, value, ctx):
+    ...         ctx.get_broadcast_state(stop_words).put(value, True)
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
+    >>> env = env.set_runtime_mode(RuntimeExecutionMode.BATCH)  # the broadcast stream first
+    >>> stops = env.from_collection(["to", "or"]).broadcast(stop_words)
+    >>> words = env.from_collection(["to", "be", "or", "not"]).rebalance()
+    >>> sorted(words.connect(stops).process(Drop()).execute_and_collect(limit=2))
+    ['be', 'not']
+    """
+
+    def __init__(self, stream: DataStream, broadcast: BroadcastStream) -> None:
+        self._stream = stream
+        self._broadcast = broadcast
+        two_inputs(stream, broadcast.stream)
+
+    def process(self, func: Any, output_type: Any = None) -> DataStream:
+        """Handle both with a ``BroadcastProcessFunction``, or a ``KeyedBroadcastProcessFunction`` if keyed.
+
+        Raises ``TypeError`` for the one where the other is needed.
+        """
+        call = _object(func, "process_element", "process_broadcast_element", "BroadcastProcessFunction")
+        key, states = key_of(self._stream), tuple(self._broadcast.states)
+        keyed = isinstance(func, KeyedBroadcastProcessFunction) or hasattr(func, "on_timer")
+        if keyed != (key is not None):
+            kind, fix = ("KeyedBroadcastProcessFunction", "key_by() the first stream") if keyed else (
+                "BroadcastProcessFunction", "use a KeyedBroadcastProcessFunction")  # fmt: skip
+            raise TypeError(f"a {kind} does not fit a stream that is{'' if key else ' not'} keyed; {fix}.")
+        spec = BroadcastProcess(call, states) if key is None else KeyedBroadcastProcess(call, key, states)
+        processed = join_two(self._stream, self._broadcast.stream, "broadcast_process", spec, keyed=key is not None)
+        return typed(processed, output_type)

@@ -1,0 +1,291 @@
+"""Joining two streams: in windows (``join``, ``co_group``) and by the distance of timestamps (``interval_join``).
+
+The clauses return new objects and add nothing to the program; ``apply`` and ``process`` add the operator.
+"""
+
+from __future__ import annotations
+
+import inspect
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+from funken.api.functions.base import as_user_function
+from funken.api.functions.two_inputs import FlatJoinFunction
+from funken.api.streams.connected import join_two, two_inputs
+from funken.api.streams.declared_types import typed
+from funken.config import duration_ms
+from funken.errors import InvalidProgram
+from funken.operators.join.interval_join import IntervalJoinSpec
+from funken.operators.join.window_join import TAGGED_KEY, CoGroup, JoinPairs, WindowJoin
+from funken.operators.tags import OutputTag
+from funken.operators.user_functions import UserFunction
+from funken.operators.window.spec import CallStyle, Elements, WindowCall, WindowSpec
+
+if TYPE_CHECKING:
+    from funken.api.streams.keyed import KeyedStream
+    from funken.api.streams.stream import DataStream
+
+
+class CoGroupedStreams:
+    """Two streams that are to be grouped together, by key and window; see ``DataStream.co_group``.
+
+    Every key of a window counts, also one that occurs in one stream only.
+
+    >>> from funken import StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e[1])
+    >>> orders = env.from_collection([("ann", 1), ("bob", 2)]).assign_timestamps_and_watermarks(strategy)
+    >>> payments = env.from_collection([("ann", 4), ("ann", 12)]).assign_timestamps_and_watermarks(strategy)
+    >>> grouped = (
+    ...     orders.co_group(payments)
+    ...     .where(lambda order: order[0])
+    ...     .equal_to(lambda payment: payment[0])
+    ...     .window(TumblingEventTimeWindows.of(10))
+    ...     .apply(lambda orders, payments: [(orders, payments)])
+    ... )
+    >>> sorted(grouped.execute_and_collect(limit=3))
+    [([], [('ann', 12)]), ([('ann', 1)], [('ann', 4)]), ([('bob', 2)], [])]
+    """
+
+    _name = "co_group"
+
+    def __init__(self, first: DataStream, second: DataStream) -> None:
+        two_inputs(first, second)
+        # A keyed stream is keyed anew: its first shuffle would be for nothing.
+        self._first: DataStream = getattr(first, "_origin", first)
+        self._second: DataStream = getattr(second, "_origin", second)
+
+    def where(self, key_selector: Any, key_type: Any = None) -> Where:
+        """Take the key of a record of the first stream from ``key_selector(record)`` or a ``KeySelector``."""
+        return Where(self, as_user_function(key_selector, "get_key", "where()"))
+
+    def _function(self, function: Any) -> WindowCall:
+        return _window_function(CoGroup(as_user_function(function, "co_group", "apply()")))
+
+
+class JoinedStreams(CoGroupedStreams):
+    """Two streams that are to be joined, by key and window; see ``DataStream.join``.
+
+    Only pairs of one key and window count; what has no partner there is left out.
+
+    >>> from funken import StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e[1])
+    >>> orders = env.from_collection([("ann", 1), ("bob", 2), ("ann", 11)]).assign_timestamps_and_watermarks(strategy)
+    >>> payments = env.from_collection([("ann", 4), ("ann", 12)]).assign_timestamps_and_watermarks(strategy)
+    >>> keyed = orders.join(payments).where(lambda order: order[0]).equal_to(lambda payment: payment[0])
+    >>> pairs = keyed.window(TumblingEventTimeWindows.of(10)).apply(lambda order, payment: (order, payment))
+    >>> pairs.execute_and_collect(limit=2)
+    [(('ann', 1), ('ann', 4)), (('ann', 11), ('ann', 12))]
+    """
+
+    _name = "join"
+
+    def _function(self, function: Any) -> WindowCall:
+        yields = inspect.isgeneratorfunction(getattr(function, "join", function))
+        flat = yields or isinstance(function, FlatJoinFunction)
+        return _window_function(JoinPairs(as_user_function(function, "join", "apply()"), flat))
+
+
+def _window_function(function: CoGroup) -> WindowCall:
+    return WindowCall(UserFunction(function, "apply", rich=True), CallStyle.APPLY)
+
+
+class Where:
+    """Two streams, the first with its key; ``CoGroupedStreams`` and ``JoinedStreams`` show all clauses together."""
+
+    def __init__(self, streams: CoGroupedStreams, key1: UserFunction) -> None:
+        self._streams = streams
+        self._key1 = key1
+
+    def equal_to(self, key_selector: Any, key_type: Any = None) -> EqualTo:
+        """Take the key of a record of the second stream from ``key_selector(record)`` or a ``KeySelector``."""
+        return EqualTo(self._streams, self._key1, as_user_function(key_selector, "get_key", "equal_to()"))
+
+
+class EqualTo:
+    """Two streams with their keys."""
+
+    def __init__(self, streams: CoGroupedStreams, key1: UserFunction, key2: UserFunction) -> None:
+        self._streams = streams
+        self._keys = key1, key2
+
+    def window(self, window_assigner: Any) -> WithWindow:
+        """Group the records of both streams into windows; only those of one window meet."""
+        return WithWindow(self._streams, *self._keys, window_assigner)
+
+
+class WithWindow:
+    """Two streams with their keys and windows.
+
+    Assigners, triggers and evictors of your own see each record as a ``TaggedUnion``.
+
+    >>> from funken import CountEvictor, CountTrigger, GlobalWindows
+    >>> from funken.testing import local
+    >>> numbers = local([1, 2, 3])
+    >>> keyed = numbers.co_group(numbers.map(lambda n: n * 10)).where(lambda n: "all").equal_to(lambda n: "all")
+    >>> windows = keyed.window(GlobalWindows.create()).trigger(CountTrigger.of(6)).evictor(CountEvictor.of(6))
+    >>> windows.allowed_lateness(0).apply(lambda ones, tens: [(sum(ones), sum(tens))]).execute_and_collect(limit=1)
+    [(6, 60)]
+    """
+
+    def __init__(self, streams: CoGroupedStreams, key1: UserFunction, key2: UserFunction, assigner: Any) -> None:
+        self._streams = streams
+        self._keys = key1, key2
+        self._assigner = assigner
+        self._trigger: Any = None
+        self._evictor: Any = None
+        self._lateness = 0
+
+    def _with(self, **fields: Any) -> WithWindow:
+        changed = copy(self)
+        changed.__dict__.update(fields)
+        return changed
+
+    def trigger(self, trigger: Any) -> WithWindow:
+        """Compute windows when ``trigger`` says so, instead of the assigner's own trigger."""
+        return self._with(_trigger=trigger)
+
+    def evictor(self, evictor: Any) -> WithWindow:
+        """Drop elements before or after the function runs."""
+        return self._with(_evictor=evictor)
+
+    def allowed_lateness(self, time_ms: Any) -> WithWindow:
+        """Keep windows this much longer (ms or ``timedelta``), and compute them again for each late record.
+
+        Raises ``InvalidProgram`` for a negative time.
+        """
+        lateness = duration_ms(time_ms)
+        if lateness < 0:
+            raise InvalidProgram(f"allowed lateness must not be negative, but is {lateness} ms")
+        return self._with(_lateness=lateness)
+
+    def apply(self, function: Any, output_type: Any = None) -> DataStream:
+        """Call a function for each window of each key.
+
+        For a join it is ``function(left, right)``, which returns one record for a pair, or a ``JoinFunction``, or a
+        ``FlatJoinFunction`` (also a function with ``yield``), which give any number. For a co-group it is
+        ``function(first, second)``, which gets two lists and returns an iterable or ``None``, or a ``CoGroupFunction``.
+        Results carry the largest timestamp of the window.
+        """
+        streams = self._streams
+        window = WindowSpec(
+            key=TAGGED_KEY,
+            assigner=self._assigner,
+            trigger=self._trigger,
+            evictor=self._evictor,
+            allowed_lateness_ms=self._lateness,
+            contents=Elements(),
+            function=streams._function(function),
+        )
+        first, second = (s.key_by(key) for s, key in zip((streams._first, streams._second), self._keys, strict=True))
+        joined = join_two(first, second, streams._name, WindowJoin(*self._keys, window), keyed=True)
+        return typed(joined, output_type)
+
+
+class IntervalJoin:
+    """Two keyed streams that are to be joined by the distance of timestamps; see ``KeyedStream.interval_join``.
+
+    >>> from datetime import timedelta
+    >>> from funken import WatermarkStrategy
+    >>> from funken.testing import local
+    >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda at, _: at)
+    >>> times = local([1000, 1500, 2600]).assign_timestamps_and_watermarks(strategy).key_by(lambda at: "all")
+    >>> within_a_second = times.interval_join(times).between(timedelta(0), timedelta(seconds=1))
+    >>> gaps = within_a_second.process(lambda left, right, ctx: [right - left] if left < right else [])
+    >>> gaps.execute_and_collect(limit=1)
+    [500]
+    """
+
+    def __init__(self, left: KeyedStream, right: Any) -> None:
+        if getattr(right, "key", None) is None:
+            raise TypeError(f"interval_join() needs two keyed streams, but got {right!r}: call key_by() on both.")
+        two_inputs(left, right)
+        self._streams: tuple[KeyedStream, KeyedStream] = left, right
+
+    def between(self, lower_bound: Any, upper_bound: Any) -> IntervalJoined:
+        """Join a left record with the right ones from ``lower_bound`` to ``upper_bound`` after it, both included.
+
+        Bounds are durations (ms or ``timedelta``); a negative one is before the left record. Raises ``InvalidProgram`` if
+        the lower one is above the upper one.
+        """
+        lower, upper = duration_ms(lower_bound), duration_ms(upper_bound)
+        if lower > upper:
+            raise InvalidProgram(f"an interval join needs lower bound <= upper bound, but got {lower} and {upper} ms.")
+        return IntervalJoined(*self._streams, lower, upper)
+
+
+class IntervalJoined:
+    """Two keyed streams with the interval of an interval join.
+
+    >>> from funken import WatermarkStrategy
+    >>> from funken.testing import local
+    >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda at, _: at)
+    >>> def joined(*times):
+    ...     stamped = local(times).assign_timestamps_and_watermarks(strategy).key_by(lambda at: "all")
+    ...     return stamped.interval_join(stamped).between(0, 4)
+    >>> def pairs(interval, count):
+    ...     found = interval.process(lambda left, right, ctx: [(left, right)])
+    ...     return sorted(found.execute_and_collect(limit=count))
+    >>> pairs(joined(1, 4, 5), 6)
+    [(1, 1), (1, 4), (1, 5), (4, 4), (4, 5), (5, 5)]
+    >>> pairs(joined(1, 4, 5).lower_bound_exclusive().upper_bound_exclusive(), 2)
+    [(1, 4), (4, 5)]
+
+    Records behind the watermark can be had from a side output of what ``process`` returns:
+
+    >>> from funken import OutputTag, WatermarkGenerator
+    >>> class AtOnce(WatermarkGenerator):  # event time is where the newest record is
+    ...     def on_event(self, event, event_timestamp, output):
+    ...         output.emit_watermark(event_timestamp)
+    >>> strategy = WatermarkStrategy.for_generator(AtOnce).with_timestamp_assigner(lambda at, _: at)
+    >>> left, right = OutputTag("late on the left"), OutputTag("late on the right")
+    >>> late = joined(10, 2).side_output_left_late_data(left).side_output_right_late_data(right)
+    >>> processed = late.process(lambda left, right, ctx: [])
+    >>> processed.get_side_output(left).union(processed.get_side_output(right)).execute_and_collect(limit=2)
+    [2, 2]
+    """
+
+    def __init__(self, left: KeyedStream, right: KeyedStream, lower: int, upper: int) -> None:
+        self._streams = left, right
+        self._lower = lower
+        self._upper = upper
+        self._exclusive = False, False
+        self._late: tuple[str | None, str | None] = None, None
+
+    def _with(self, **fields: Any) -> IntervalJoined:
+        changed = copy(self)
+        changed.__dict__.update(fields)
+        return changed
+
+    def lower_bound_exclusive(self) -> IntervalJoined:
+        """Leave out pairs that are exactly the lower bound apart."""
+        return self._with(_exclusive=(True, self._exclusive[1]))
+
+    def upper_bound_exclusive(self) -> IntervalJoined:
+        """Leave out pairs that are exactly the upper bound apart."""
+        return self._with(_exclusive=(self._exclusive[0], True))
+
+    def side_output_left_late_data(self, output_tag: OutputTag) -> IntervalJoined:
+        """Send left records behind the watermark to a side output, instead of dropping them."""
+        return self._with(_late=(output_tag.tag_id, self._late[1]))
+
+    def side_output_right_late_data(self, output_tag: OutputTag) -> IntervalJoined:
+        """Send right records behind the watermark to a side output, instead of dropping them."""
+        return self._with(_late=(self._late[0], output_tag.tag_id))
+
+    def process(self, process_join_function: Any, output_type: Any = None) -> DataStream:
+        """Call ``function(left, right, ctx)``, or a ``ProcessJoinFunction``, for each pair.
+
+        It returns an iterable or ``None``. Results carry the larger one of the two timestamps.
+        """
+        left, right = self._streams
+        spec = IntervalJoinSpec(
+            as_user_function(process_join_function, "process_element", "process()"),
+            left.key,
+            right.key,
+            self._lower + self._exclusive[0],
+            self._upper - self._exclusive[1],
+            *self._late,
+        )
+        return typed(join_two(left, right, "interval_join", spec, keyed=True), output_type)

@@ -1,0 +1,233 @@
+"""``KeyedStream``: a stream whose equal keys meet in one subtask, where they have state, timers and windows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from funken.api.functions.aggregates import ExtremeField, ExtremeRecord, SumField, check_position
+from funken.api.functions.base import as_user_function
+from funken.api.streams.declared_types import type_of, typed
+from funken.api.streams.family import family
+from funken.api.streams.stream import DataStream
+from funken.api.streams.windowed import WindowedStream, count_windows
+from funken.operators.converting import converted_reduce
+from funken.operators.process.keyed_map import KeyedMap, ResultKind
+from funken.operators.process.one_input import KeyedProcess
+from funken.operators.rolling import RollingReduce
+from funken.operators.user_functions import UserFunction
+from funken.plan.nodes import Hash, NodeInput
+from funken.windowing.assigners import GlobalWindows
+
+if TYPE_CHECKING:
+    from funken.api.streams.joins import IntervalJoin
+
+
+class KeyedStream(DataStream):
+    """A stream partitioned by key: what follows has its state, timers and windows per key.
+
+    >>> from funken.testing import local
+    >>> sales = [("tea", 3, "mon"), ("jam", 5, "mon"), ("tea", 1, "tue"), ("tea", 4, "wed")]
+    >>> def last(aggregate):  # the first field is the key
+    ...     rolling = aggregate(local(sales).key_by(lambda sale: sale[0])).execute_and_collect(limit=4)
+    ...     return [result for result in rolling if result[0] == "tea"][-1]
+    >>> last(lambda keyed: keyed.sum(1))
+    ('tea', 8, 'mon')
+    >>> last(lambda keyed: keyed.min(1)), last(lambda keyed: keyed.min_by(1))
+    (('tea', 1, 'mon'), ('tea', 1, 'tue'))
+    >>> last(lambda keyed: keyed.max(1)), last(lambda keyed: keyed.max_by(1))
+    (('tea', 4, 'mon'), ('tea', 4, 'wed'))
+    """
+
+    def __init__(self, origin: DataStream, key: UserFunction) -> None:
+        spread = tuple(replace(i, partitioning=Hash(key)) for i in origin._inputs)
+        super().__init__(origin._environment, spread)
+        self._origin = origin
+        self.key = key
+
+    def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
+        """Key the original records anew: the former key is forgotten.
+
+        >>> from funken.testing import local
+        >>> local(["to", "be"]).key_by(len).key_by(lambda word: word[0]).reduce(max).execute_and_collect(limit=2)
+        ['to', 'be']
+        """
+        return self._origin.key_by(key_selector, key_type)
+
+    def _keyed(self, name: str, spec: Any) -> DataStream:
+        return DataStream(self._environment, (NodeInput(self._apply(name, spec, keyed=True).id),))
+
+    def _calls(self, func: Any, shape: ResultKind) -> DataStream | None:
+        """Return the operator for a function that may have state; ``None``: for one that cannot."""
+        call = as_user_function(func, shape.value, f"{shape.value}()")
+        return self._keyed(shape.value, KeyedMap(call, self.key, shape)) if call.rich else None
+
+    def map(self, func: Any, output_type: Any = None) -> DataStream:
+        """Turn each record into one; a ``MapFunction`` may use keyed state.
+
+        >>> from funken import MapFunction, ValueStateDescriptor
+        >>> from funken.testing import local
+        >>> class Number(MapFunction):
+        ...     def open(self, runtime_context):
+        ...         self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+        ...     def map(self, value):
+        ...         self.count.update((self.count.value() or 0) + 1)
+        ...         return f"{value} {self.count.value()}"
+        >>> local(["a", "b", "a"]).key_by(lambda letter: letter).map(Number()).execute_and_collect(limit=3)
+        ['a 1', 'b 1', 'a 2']
+        """
+        keyed = self._calls(func, ResultKind.MAP)
+        return super().map(func, output_type) if keyed is None else typed(keyed, output_type)
+
+    def flat_map(self, func: Any, output_type: Any = None) -> DataStream:
+        """Turn each record into any number; a ``FlatMapFunction`` may use keyed state.
+
+        >>> from funken import FlatMapFunction, ListStateDescriptor
+        >>> from funken.testing import local
+        >>> class Pairs(FlatMapFunction):
+        ...     def open(self, runtime_context):
+        ...         self.waiting = runtime_context.get_list_state(ListStateDescriptor("waiting"))
+        ...     def flat_map(self, value):
+        ...         self.waiting.add(value)
+        ...         if len(pair := list(self.waiting.get())) == 2:
+        ...             self.waiting.clear()
+        ...             yield pair
+        >>> local([1, 2, 3, 4]).key_by(lambda number: number % 2).flat_map(Pairs()).execute_and_collect(limit=2)
+        [[1, 3], [2, 4]]
+        """
+        keyed = self._calls(func, ResultKind.FLAT_MAP)
+        return super().flat_map(func, output_type) if keyed is None else typed(keyed, output_type)
+
+    def filter(self, func: Any) -> DataStream:
+        """Keep some records; a ``FilterFunction`` may use keyed state. The result has no key.
+
+        >>> from funken import FilterFunction, ValueStateDescriptor
+        >>> from funken.testing import local
+        >>> class Rising(FilterFunction):
+        ...     def open(self, runtime_context):
+        ...         self.highest = runtime_context.get_state(ValueStateDescriptor("highest"))
+        ...     def filter(self, value):
+        ...         rises = value > (self.highest.value() or 0)
+        ...         if rises:
+        ...             self.highest.update(value)
+        ...         return rises
+        >>> local([1, 3, 2, 4]).key_by(lambda _: "all").filter(Rising()).execute_and_collect(limit=3)
+        [1, 3, 4]
+        """
+        return self._calls(func, ResultKind.FILTER) or super().filter(func)
+
+    def reduce(self, func: Any) -> DataStream:
+        """Join the records of a key, ``func(so_far, record)``; emits the result so far for each record.
+
+        Under ``RuntimeExecutionMode.BATCH`` it emits one result per key, at the end.
+
+        >>> from funken.testing import local
+        >>> local(["a", "b", "c"]).key_by(lambda _: 0).reduce(lambda x, y: x + y).execute_and_collect(limit=3)
+        ['a', 'ab', 'abc']
+        """
+        function = converted_reduce(as_user_function(func, "reduce", "reduce()"), type_of(self))
+        return self._keyed("reduce", RollingReduce(self.key, function))
+
+    def _rolling(self, name: str, function: Any) -> DataStream:
+        check_position(function.position)
+        return self._keyed(name, RollingReduce(self.key, converted_reduce(UserFunction(function), type_of(self))))
+
+    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+        """Add up a field (by position or name); the others are those of the key's first record."""
+        return self._rolling("sum", SumField(position_to_sum))
+
+    def min(self, position_to_min: int | str = 0) -> DataStream:
+        """Keep the smallest value of a field; the other fields are those of the key's first record."""
+        return self._rolling("min", ExtremeField(position_to_min, largest=False))
+
+    def max(self, position_to_max: int | str = 0) -> DataStream:
+        """Keep the largest value of a field; the other fields are those of the key's first record."""
+        return self._rolling("max", ExtremeField(position_to_max, largest=True))
+
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+        """Keep the whole record with the smallest value of a field, the first one on ties."""
+        return self._rolling("min_by", ExtremeRecord(position_to_min_by, largest=False))
+
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+        """Keep the whole record with the largest value of a field, the first one on ties.
+
+        >>> from funken.testing import local
+        >>> best = local([("a", 1, "x"), ("a", 3, "y"), ("a", 3, "z")]).key_by(lambda r: r[0]).max_by(1)
+        >>> best.execute_and_collect(limit=3)
+        [('a', 1, 'x'), ('a', 3, 'y'), ('a', 3, 'y')]
+        """
+        return self._rolling("max_by", ExtremeRecord(position_to_max_by, largest=True))
+
+    def process(self, func: Any, output_type: Any = None) -> DataStream:
+        """Handle each record with keyed state and timers: a ``KeyedProcessFunction``.
+
+        >>> from funken import KeyedProcessFunction, ValueStateDescriptor
+        >>> from funken.testing import local
+        >>> class Count(KeyedProcessFunction):
+        ...     def open(self, runtime_context):
+        ...         self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+        ...     def process_element(self, value, ctx):
+        ...         count = (self.count.value() or 0) + 1
+        ...         self.count.update(count)
+        ...         yield ctx.get_current_key(), count
+        >>> local(["x", "y", "x"]).key_by(lambda word: word).process(Count()).execute_and_collect(limit=3)
+        [('x', 1), ('y', 1), ('x', 2)]
+        """
+        if not callable(func) and not hasattr(func, "process_element"):
+            raise TypeError("KeyedProcessFunction is required for KeyedStream.process()")
+        function = as_user_function(func, "process_element", "process()")
+        return typed(self._keyed("process", KeyedProcess(function, self.key)), output_type)
+
+    def window(self, window_assigner: Any) -> WindowedStream:
+        """Group the records of each key into windows.
+
+        >>> from datetime import timedelta
+        >>> from funken import TumblingEventTimeWindows, WatermarkStrategy
+        >>> from funken.testing import local
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e[1])
+        >>> stream = local([("a", 1), ("a", 2), ("a", 11)]).assign_timestamps_and_watermarks(strategy)
+        >>> windowed = stream.key_by(lambda e: e[0]).window(TumblingEventTimeWindows.of(timedelta(milliseconds=10)))
+        >>> windowed.reduce(lambda x, y: (x[0], x[1] + y[1])).execute_and_collect(limit=2)
+        [('a', 3), ('a', 11)]
+        """
+        return WindowedStream(self, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Group the records of each key ``size`` at a time; a short last group is dropped.
+
+        With a ``slide``: every ``slide`` records, the last ``size`` of them at most (Flink's Java API; PyFlink's differs).
+
+        >>> from funken.testing import local
+        >>> pairs = local([1, 2, 3, 4, 5]).key_by(lambda _: 0).count_window(2).reduce(lambda x, y: x + y)
+        >>> pairs.execute_and_collect(limit=2)
+        [3, 7]
+        """
+        counted: WindowedStream = count_windows(self.window(GlobalWindows.create()), size, slide)
+        return counted
+
+    def interval_join(self, other: KeyedStream) -> IntervalJoin:
+        """Join with another keyed stream by distance in time: ``.between(lower, upper).process(function)``.
+
+        Raises ``TypeError`` if the other stream has no key.
+
+        >>> from funken import StreamExecutionEnvironment, WatermarkStrategy
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e["at"])
+        >>> views = env.from_collection([{"ad": 1, "at": 2}, {"ad": 2, "at": 3}]).assign_timestamps_and_watermarks(strategy)
+        >>> clicks = env.from_collection([{"ad": 1, "at": 5}, {"ad": 2, "at": 50}]).assign_timestamps_and_watermarks(strategy)
+        >>> by_ad = views.key_by(lambda view: view["ad"]).interval_join(clicks.key_by(lambda click: click["ad"]))
+        >>> soon = by_ad.between(0, 10).process(lambda view, click, ctx: [(view["ad"], click["at"] - view["at"])])
+        >>> soon.execute_and_collect(limit=1)
+        [(1, 3)]
+        """
+        IntervalJoin = family("IntervalJoin")
+        return IntervalJoin(self, other)
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise TypeError(f"{what} has no meaning on a KeyedStream; call it before key_by(), or after the next operator.")
+
+    def _spread(self, partitioning: Any) -> NoReturn:
+        self._refuse(f"{type(partitioning).__name__.lower()}()")
+
+    def _node(self, what: str) -> NoReturn:
+        self._refuse(what)

@@ -1,0 +1,138 @@
+"""Where a stream ends: in a sink, or in the program itself with ``execute_and_collect``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, overload
+
+from funken.api.functions.base import as_user_function
+from funken.api.streams.declared_types import type_of
+from funken.api.streams.settings import OperatorSettings
+from funken.connectors.base import Sink
+from funken.operators.sink import CollectSink, ForEach, PrintSink, WriterSink
+from funken.plan.nodes import Node, NodeInput
+
+if TYPE_CHECKING:
+    from funken.api.environment import StreamExecutionEnvironment
+    from funken.api.jobs.iterator import CloseableIterator
+
+
+class DataStreamSink(OperatorSettings):
+    """A sink of the program, to be named and configured; it runs when the environment's ``execute`` is called.
+
+    >>> from funken.testing import local
+    >>> numbers = local([1, 2])
+    >>> sink = numbers.print().name("to the terminal").uid("printed").set_parallelism(2).disable_chaining()
+    >>> [(vertex.name, vertex.parallelism) for vertex in numbers.get_execution_environment().compile().vertices]
+    [('collection', 1), ('to the terminal', 2)]
+    """
+
+    def __init__(self, environment: StreamExecutionEnvironment, node: Node) -> None:
+        self._environment = environment
+        self._sink = node
+
+    def _node(self, what: str) -> Node:
+        return self._sink
+
+
+class StreamEnds:
+    """The part of ``DataStream`` with which a stream ends."""
+
+    _environment: StreamExecutionEnvironment
+    _inputs: tuple[NodeInput, ...]
+
+    def _apply(self, name: str, spec: Any, keyed: bool = False, **fields: Any) -> Node:
+        """Add a node that reads the stream."""
+        raise NotImplementedError
+
+    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """Print records where the program runs, as ``N> record`` if the sink is parallel.
+
+        >>> from funken.testing import local
+        >>> words = local(["to", "be"])
+        >>> _ = words.print("word")
+        >>> _ = words.get_execution_environment().execute()
+        word> to
+        word> be
+        """
+        return self._sink("print", PrintSink(sink_identifier, type_of(self)))
+
+    def sink_to(self, sink: Sink) -> DataStreamSink:
+        """Write records with a connector, such as ``FileSink``; raises ``TypeError`` for what is none.
+
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from funken import Encoder, FileSink
+        >>> from funken.testing import local
+        >>> words = local(["to", "be"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = words.sink_to(FileSink.for_row_format(folder, Encoder.simple_string_encoder()).build())
+        ...     _ = words.get_execution_environment().execute()
+        ...     [path.read_text().split() for path in Path(folder).rglob("part-*")]
+        [['to', 'be']]
+        """
+        if not isinstance(sink, Sink):
+            raise TypeError(f"sink_to() needs a Sink, but got {sink!r}; for a function use for_each()")
+        return self._sink("sink", WriterSink(sink.of_type(type_of(self))))
+
+    add_sink = sink_to
+
+    def for_each(self, func: Any) -> DataStreamSink:
+        """Call ``func(record)`` in the workers, for its effect; at least once per record if the job restarts.
+
+        >>> from funken.testing import local
+        >>> words = local(["to", "be"])
+        >>> _ = words.for_each(lambda word: print("sent", word))
+        >>> _ = words.get_execution_environment().execute()
+        sent to
+        sent be
+        """
+        return self._sink("for_each", ForEach(as_user_function(func, "for_each", "for_each()")))
+
+    def _sink(self, name: str, spec: Any) -> DataStreamSink:
+        return DataStreamSink(self._environment, self._apply(name, spec))
+
+    @overload
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: None = None
+    ) -> CloseableIterator[Any]: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
+
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator[Any] | list[Any]:
+        """Run the program and return this stream's records: an iterator to be closed, or a list of ``limit`` records.
+
+        What one subtask emitted keeps its order. Raises ``ValueError`` for a limit below 1, and what makes the job fail.
+
+        >>> from funken.testing import local
+        >>> with local([1, 2, 3]).execute_and_collect() as records:
+        ...     sum(records)
+        6
+        """
+        if limit is not None and limit <= 0:
+            raise ValueError(f"limit must be more than 0, but is {limit}")
+        sink = f"collect-{len(self._environment.graph)}"
+        self._apply("collect", CollectSink(sink), **self._width())
+        iterator = self._environment._collect(sink, job_execution_name)
+        if limit is None:
+            return iterator
+        with iterator:
+            records = []
+            for record in iterator:
+                records.append(record)
+                if len(records) == limit:
+                    break
+            return records
+
+    def _width(self) -> dict[str, Any]:
+        """Return the parallelism of a sink that keeps the order: its operator's, or 1 if several operators differ."""
+        if any(given.partitioning is not None for given in self._inputs):
+            return {}
+        nodes = [self._environment.graph[given.upstream] for given in self._inputs]
+        widths = {(node.parallelism, node.parallelism_limit) for node in nodes}
+        return dict(zip(("parallelism", "parallelism_limit"), widths.pop() if len(widths) == 1 else (1,), strict=False))

@@ -1,0 +1,376 @@
+"""``DataStream``: what a program is written with. Every method adds a node to the program; nothing runs.
+
+A stream is a list of upstream outputs (more than one after ``union``), each with the way its records are spread. What may be
+said of the operator before it is in ``settings.py``, how it ends in ``sinks.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from funken.api.functions.base import as_user_function
+from funken.api.streams.declared_types import type_of, typed, typed_side
+from funken.api.streams.family import family
+from funken.api.streams.settings import StreamSettings
+from funken.api.streams.sinks import StreamEnds
+from funken.errors import InvalidProgram
+from funken.operators.process.one_input import Process
+from funken.operators.stateless import Filter, FlatMap, Map, MapBlock
+from funken.operators.tags import OutputTag
+from funken.operators.timestamps import TimestampsAndWatermarks
+from funken.operators.user_functions import UserFunction
+from funken.plan.nodes import (
+    Broadcast,
+    Custom,
+    Forward,
+    Global,
+    Node,
+    NodeInput,
+    Partitioning,
+    Rebalance,
+    Rescale,
+    Shuffle,
+)
+from funken.timing.watermarks import WatermarkStrategy
+from funken.types.info import TupleTypeInfo, TypeInformation, Types
+from funken.windowing.assigners import GlobalWindows
+
+if TYPE_CHECKING:
+    from funken.api.environment import StreamExecutionEnvironment
+    from funken.api.streams.joins import CoGroupedStreams, JoinedStreams
+    from funken.api.streams.keyed import KeyedStream
+    from funken.api.streams.windowed import AllWindowedStream
+
+
+class DataStream(StreamSettings, StreamEnds):
+    """A stream of records.
+
+    >>> from funken import StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> words = env.from_collection(["to be", "or not"]).flat_map(str.split)
+    >>> words.map(str.upper).execute_and_collect(limit=3)
+    ['TO', 'BE', 'OR']
+
+    How an operator is called and how it runs is said right after it:
+
+    >>> upper = env.from_collection(["to be"]).map(str.upper).name("capitals")
+    >>> upper.get_name(), upper.execute_and_collect(limit=1)
+    ('capitals', ['TO BE'])
+
+    Between two operators it may be said which subtasks of the second get the records of the first:
+
+    >>> from funken import MapFunction, NumberSequenceSource
+    >>> from funken.testing import local
+    >>> class Place(MapFunction):
+    ...     def open(self, runtime_context):
+    ...         self.subtask = runtime_context.get_index_of_this_subtask()
+    ...     def map(self, value):
+    ...         return self.subtask, value
+    >>> def placed(stream):
+    ...     return sorted(stream.map(Place()).set_parallelism(2).execute_and_collect(limit=4))
+    >>> placed(local([1, 2, 3, 4]).rebalance())
+    [(0, 1), (0, 3), (1, 2), (1, 4)]
+    >>> placed(local([1, 2, 3, 4]).global_())
+    [(0, 1), (0, 2), (0, 3), (0, 4)]
+    >>> placed(local([1, 2]).broadcast())
+    [(0, 1), (0, 2), (1, 1), (1, 2)]
+    >>> placed(local([1, 2, 3, 4]).partition_custom(lambda key, subtasks: key * subtasks // 5, lambda number: number))
+    [(0, 1), (0, 2), (1, 3), (1, 4)]
+    >>> [number for subtask, number in sorted(placed(local([1, 2]).shuffle()), key=lambda place: place[1])]
+    [1, 2]
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
+    >>> halves = env.from_source(NumberSequenceSource(1, 4))  # subtask 0 has 1 and 2, subtask 1 has 3 and 4
+    >>> sorted(halves.rescale().map(Place()).set_parallelism(4).execute_and_collect(limit=4))
+    [(0, 1), (1, 2), (2, 3), (3, 4)]
+    """
+
+    def __init__(self, environment: StreamExecutionEnvironment, inputs: tuple[NodeInput, ...]) -> None:
+        self._environment = environment
+        self._inputs = inputs
+
+    # ---- building
+
+    def _apply(self, name: str, spec: Any, keyed: bool = False, **fields: Any) -> Node:
+        """Add a node that reads this stream."""
+        return self._environment.graph.add(name=name, kind=name, spec=spec, inputs=self._inputs, keyed=keyed, **fields)
+
+    def _then(self, name: str, spec: Any, keyed: bool = False) -> DataStream:
+        return DataStream(self._environment, (NodeInput(self._apply(name, spec, keyed).id),))
+
+    def _spread(self, partitioning: Partitioning) -> DataStream:
+        return DataStream(self._environment, tuple(replace(i, partitioning=partitioning) for i in self._inputs))
+
+    def _node(self, what: str) -> Node:
+        if len(self._inputs) != 1 or self._inputs[0].partitioning is not None or self._inputs[0].side is not None:
+            raise InvalidProgram(
+                f"{what} belongs to an operator, but this stream is a union, a side output or a repartitioning. Call it "
+                "right after the operator it is meant for."
+            )
+        return self._environment.graph[self._inputs[0].upstream]
+
+    # ---- transformations
+
+    def map(self, func: Any, output_type: Any = None) -> DataStream:
+        """Turn each record into one: ``func(record)``, or a ``MapFunction``.
+
+        >>> from funken.testing import local
+        >>> local([1, 2]).map(lambda x: x + 1).execute_and_collect(limit=2)
+        [2, 3]
+        """
+        return typed(self._then("map", Map(as_user_function(func, "map", "map()"))), output_type)
+
+    def flat_map(self, func: Any, output_type: Any = None) -> DataStream:
+        """Turn each record into any number: ``func(record)`` returns an iterable or ``None``, or a ``FlatMapFunction``.
+
+        >>> from funken.testing import local
+        >>> local([1, 2]).flat_map(lambda x: [x] * x).execute_and_collect(limit=3)
+        [1, 2, 2]
+        """
+        return typed(self._then("flat_map", FlatMap(as_user_function(func, "flat_map", "flat_map()"))), output_type)
+
+    def filter(self, func: Any) -> DataStream:
+        """Keep the records for which ``func(record)`` is true, or a ``FilterFunction`` says so.
+
+        >>> from funken.testing import local
+        >>> local(["a", "bc"]).filter(lambda word: len(word) == 2).execute_and_collect(limit=1)
+        ['bc']
+        """
+        return self._then("filter", Filter(as_user_function(func, "filter", "filter()")))
+
+    def map_block(self, func: Callable[[list[Any]], list[Any]]) -> DataStream:
+        """Turn a list of records into a list of records: for code that works on many at once (NumPy, a model).
+
+        How many records come together depends on the load; a list of the same length keeps the timestamps.
+
+        >>> from funken.testing import local
+        >>> local([1, 2, 3]).map_block(lambda block: [x * 10 for x in block]).execute_and_collect(limit=3)
+        [10, 20, 30]
+        """
+        return self._then("map_block", MapBlock(as_user_function(func, "map_block", "map_block()")))
+
+    def process(self, func: Any, output_type: Any = None) -> DataStream:
+        """Handle each record with its context: a ``ProcessFunction``, or ``func(record, ctx)``.
+
+        >>> from funken import ProcessFunction
+        >>> from funken.testing import local
+        >>> class Twice(ProcessFunction):
+        ...     def process_element(self, value, ctx):
+        ...         yield value
+        ...         yield value
+        >>> local([1]).process(Twice()).execute_and_collect(limit=2)
+        [1, 1]
+        """
+        return typed(
+            self._then("process", Process(as_user_function(func, "process_element", "process()"))), output_type
+        )
+
+    def project(self, *field_indexes: int) -> DataStream:
+        """Keep some fields of tuples, in the order given.
+
+        >>> from funken.testing import local
+        >>> local([("a", 1, True)]).project(2, 0).execute_and_collect(limit=1)
+        [(True, 'a')]
+        """
+        projected = self._then("project", Map(UserFunction(lambda record: tuple(record[i] for i in field_indexes))))
+        of = type_of(self)
+        return (
+            typed(projected, Types.TUPLE([of.field_types[i] for i in field_indexes]))
+            if isinstance(of, TupleTypeInfo)
+            else projected
+        )
+
+    def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
+        """Partition by ``key_selector(record)`` (or a ``KeySelector``): equal keys meet in one subtask, with one state.
+
+        A key is a str, number, tuple, enum, frozen dataclass, or has a method ``__stable_hash__``.
+
+        >>> from funken.testing import local
+        >>> sums = local([("a", 1), ("b", 2), ("a", 3)]).key_by(lambda pair: pair[0]).sum(1)
+        >>> sorted(sums.execute_and_collect(limit=3))
+        [('a', 1), ('a', 4), ('b', 2)]
+        """
+        KeyedStream = family("KeyedStream")
+        return KeyedStream(self, as_user_function(key_selector, "get_key", "key_by()"))
+
+    def union(self, *streams: DataStream) -> DataStream:
+        """Put streams of one environment together; records of the inputs interleave in no fixed order.
+
+        >>> from funken.testing import local
+        >>> one = local([1, 2])
+        >>> two = one.map(lambda x: x * 10)
+        >>> sorted(one.union(two).execute_and_collect(limit=4))
+        [1, 2, 10, 20]
+        """
+        inputs = self._inputs
+        for stream in streams:
+            if stream._environment is not self._environment:
+                raise InvalidProgram("union() joins streams of one environment only")
+            inputs += tuple(replace(i, index=0) for i in stream._inputs)
+        return DataStream(self._environment, inputs)
+
+    def connect(self, ds: Any) -> Any:
+        """Connect two streams of different types, to handle both with shared state; see ``ConnectedStreams``.
+
+        A ``BroadcastStream`` gives a ``BroadcastConnectedStream``. Raises ``InvalidProgram`` for another environment's.
+
+        >>> from funken import CoMapFunction, StreamExecutionEnvironment
+        >>> class AsText(CoMapFunction):
+        ...     def map1(self, value):
+        ...         return f"number {value}"
+        ...     def map2(self, value):
+        ...         return f"word {value}"
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> connected = env.from_collection([1, 2]).connect(env.from_collection(["to"]))
+        >>> sorted(connected.map(AsText()).execute_and_collect(limit=3))
+        ['number 1', 'number 2', 'word to']
+        """
+        BroadcastConnectedStream = family("BroadcastConnectedStream")
+        BroadcastStream = family("BroadcastStream")
+        ConnectedStreams = family("ConnectedStreams")
+        if isinstance(ds, BroadcastStream):
+            return BroadcastConnectedStream(self, ds)
+        return ConnectedStreams(self, ds)
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+        """Return what the operator before emitted as ``(output_tag, record)``.
+
+        >>> from funken import OutputTag
+        >>> from funken.testing import local
+        >>> short = OutputTag("short")
+        >>> longer = local(["to", "question"]).process(lambda word, ctx: [word if len(word) > 2 else (short, word)])
+        >>> longer.get_side_output(short).execute_and_collect(limit=1)
+        ['to']
+        """
+        node = self._node("get_side_output()")
+        typed_side(self, output_tag)
+        return DataStream(self._environment, (NodeInput(node.id, side=output_tag.tag_id),))
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+        """Give records timestamps (ms) and the stream watermarks; overrides what came before.
+
+        >>> from funken import WatermarkStrategy
+        >>> from funken.testing import local
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e[1])
+        >>> stamped = local([("a", 5), ("b", 7)]).assign_timestamps_and_watermarks(strategy)
+        >>> stamped.process(lambda e, ctx: [(e[0], ctx.timestamp())]).execute_and_collect(limit=2)
+        [('a', 5), ('b', 7)]
+        """
+        return self._then("timestamps", TimestampsAndWatermarks(watermark_strategy))
+
+    def window_all(self, window_assigner: Any) -> AllWindowedStream:
+        """Window the whole stream, in one subtask.
+
+        >>> from funken import TumblingEventTimeWindows, WatermarkStrategy
+        >>> from funken.testing import local
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda at, _: at)
+        >>> times = local([1, 2, 11]).assign_timestamps_and_watermarks(strategy)
+        >>> counts = times.window_all(TumblingEventTimeWindows.of(10)).apply(lambda window, at: [(window.end, len(at))])
+        >>> counts.execute_and_collect(limit=2)
+        [(10, 2), (20, 1)]
+        """
+        AllWindowedStream = family("AllWindowedStream")
+        return AllWindowedStream(self, window_assigner)
+
+    def join(self, other: DataStream) -> JoinedStreams:
+        """Join by key and window: ``.where(key).equal_to(key).window(assigner).apply(function)``.
+
+        >>> from funken import StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e["at"])
+        >>> views = env.from_collection([{"ad": 1, "at": 2}, {"ad": 2, "at": 3}]).assign_timestamps_and_watermarks(strategy)
+        >>> clicks = env.from_collection([{"ad": 1, "at": 5}]).assign_timestamps_and_watermarks(strategy)
+        >>> keyed = views.join(clicks).where(lambda view: view["ad"]).equal_to(lambda click: click["ad"])
+        >>> delays = keyed.window(TumblingEventTimeWindows.of(10)).apply(lambda view, click: click["at"] - view["at"])
+        >>> delays.execute_and_collect(limit=1)
+        [3]
+        """
+        JoinedStreams = family("JoinedStreams")
+        return JoinedStreams(self, other)
+
+    def co_group(self, other: DataStream) -> CoGroupedStreams:
+        """Group together by key and window: ``.where(key).equal_to(key).window(assigner).apply(function)``.
+
+        >>> from funken import StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e["at"])
+        >>> views = env.from_collection([{"ad": 1, "at": 2}, {"ad": 2, "at": 3}]).assign_timestamps_and_watermarks(strategy)
+        >>> clicks = env.from_collection([{"ad": 1, "at": 5}]).assign_timestamps_and_watermarks(strategy)
+        >>> keyed = views.co_group(clicks).where(lambda view: view["ad"]).equal_to(lambda click: click["ad"])
+        >>> windows = keyed.window(TumblingEventTimeWindows.of(10))
+        >>> windows.apply(lambda views, clicks: [(len(views), len(clicks))]).execute_and_collect(limit=2)
+        [(1, 1), (1, 0)]
+        """
+        CoGroupedStreams = family("CoGroupedStreams")
+        return CoGroupedStreams(self, other)
+
+    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
+        """Window the whole stream by count, in one subtask; ``slide`` as for ``KeyedStream.count_window``.
+
+        >>> from funken.testing import local
+        >>> local([1, 2, 3]).count_window_all(3).reduce(lambda x, y: x + y).execute_and_collect(limit=1)
+        [6]
+        """
+        count_windows = family("count_windows")
+        counted: AllWindowedStream = count_windows(self.window_all(GlobalWindows.create()), size, slide)
+        return counted
+
+    # ---- partitioning
+
+    def rebalance(self) -> DataStream:
+        """Deal records round robin to all subtasks of the next operator, so that each has as much to do."""
+        return self._spread(Rebalance())
+
+    def rescale(self) -> DataStream:
+        """Deal records round robin to a share of the next operator's subtasks: fewer connections than ``rebalance`` makes."""
+        return self._spread(Rescale())
+
+    def shuffle(self) -> DataStream:
+        """Send each record to a random subtask of the next operator."""
+        return self._spread(Shuffle())
+
+    def forward(self) -> DataStream:
+        """Send records to the subtask of the same index; raises ``InvalidProgram`` (at ``execute``) if parallelisms differ.
+
+        >>> from funken.testing import local
+        >>> stream = local([1]).map(abs).forward().map(str).rebalance().map(len)
+        >>> [vertex.name for vertex in stream.get_execution_environment().compile().vertices]
+        ['collection -> map -> map', 'map']
+        """
+        return self._spread(Forward())
+
+    def global_(self) -> DataStream:
+        """Send all records to the first subtask of the next operator."""
+        return self._spread(Global())
+
+    def broadcast(self, *map_state_descriptors: Any) -> Any:
+        """Send every record to every subtask of the next operator; with descriptors: fill broadcast state with them."""
+        BroadcastStream = family("BroadcastStream")
+        spread = self._spread(Broadcast())
+        return BroadcastStream(spread, map_state_descriptors) if map_state_descriptors else spread
+
+    def partition_custom(self, partitioner: Any, key_selector: Any) -> DataStream:
+        """Send each record to subtask ``partitioner(key_selector(record), parallelism of the next operator)``."""
+        partition = as_user_function(partitioner, "partition", "partition_custom()")
+        return self._spread(Custom(partition, as_user_function(key_selector, "get_key", "partition_custom()")))
+
+    # ---- what is known of it
+
+    def get_type(self) -> TypeInformation:
+        """Return the declared type of the records; that of any Python object if none was declared.
+
+        >>> from funken.testing import local
+        >>> local([1]).map(str, output_type=Types.STRING()).get_type(), local([1]).get_type()
+        (String, PickledByteArrayTypeInfo)
+        """
+        return type_of(self) or Types.PICKLED_BYTE_ARRAY()
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """Return the environment the stream belongs to.
+
+        >>> from funken.testing import local
+        >>> local([1]).get_execution_environment().get_parallelism()
+        1
+        """
+        return self._environment

@@ -1,0 +1,350 @@
+"""The state of one subtask of an operator as bytes, and back: by key group, complete or as changes.
+
+What goes in is plain data (``SubtaskState``), as the operators' own ``snapshot`` methods return it. Keyed things become
+*tables* within their key group: ``state/<name>`` with rows ``(key, namespace, stored)``, ``timers/<domain>`` with rows
+``(timestamp, key, namespace)``, and ``operator`` with whatever rows the operator has per group. Everything else becomes
+an *item* with a rule how it is dealt out (``RedistributeMode``).
+
+A segment is a sequence of pickled frames ``(table, whole, rows, gone)``: ``whole`` replaces what the table was, rows
+replace those of the same slot, and the slots in ``gone`` are removed. So complete state and changes have one format, and
+applying segments in order gives the state. A frame has few rows, so that pickling in the background never holds the
+interpreter's lock for long.
+
+Snapshots that are *changes* have one more entry than complete ones: ``"deleted"``, shaped as ``"groups"``, but with slots
+(``(key, namespace)``, or the timers) in place of rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import itertools
+import pickle
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import cloudpickle
+
+from funken.checkpoint.store.handles import Blob, GroupSegment, RedistributeMode, StateItem
+from funken.errors import CheckpointCorrupted, CheckpointIncompatible, CheckpointNotFound, StateError
+from funken.io.storage import Storage
+from funken.state.rocksdb.backend import DatabaseSnapshot
+from funken.state.snapshot_writer import PendingSection
+
+MAGIC = b"FNKS\x01"
+_FRAME_ROWS = 1000
+_WINDOW = 4 * 2**20
+_PROTOCOL = 5
+SECTIONS = _STATE, _TIMERS, _OPERATOR = "state/", "timers/", "operator"
+"""How the names of tables begin."""
+
+ALL = "*"
+"""In front of such a beginning: every table with it; such a frame only ever empties them."""
+
+_SPREADS = {"broadcast/": RedistributeMode.COPY, "union/": RedistributeMode.UNION, "split/": RedistributeMode.SPLIT}
+_INFLIGHT = {"inflight": RedistributeMode.SPLIT, "inflight_keyed": RedistributeMode.KEYED}
+
+
+@dataclass(slots=True)
+class SubtaskState:
+    """All that a subtask must not lose, as plain data.
+
+    ``keyed`` and ``timers`` are what ``KeyedStateStore`` and ``InternalTimerService`` give and take; ``operator`` is what
+    ``Operator.snapshot`` returns: of a keyed operator a dict of lists by key group, else a list that may be split anywhere,
+    or something that cannot be rescaled. The prefix of a name in ``operator_state`` is its redistribute mode:
+    ``broadcast/`` (all have the same), ``union/`` and ``split/`` (lists); without one it cannot be rescaled. ``inflight``
+    are records that a barrier overtook; those that only the owner of their key may take are in ``inflight_keyed``.
+    ``database`` has all keyed state if the backend keeps it in files; ``keyed`` says that nothing changed then. ``pending`` is
+    what is not in ``keyed`` and ``timers`` yet, by section (``"state/"``, ``"timers/"``).
+    """
+
+    keyed: dict[str, Any] | None = None
+    timers: dict[str, Any] | None = None
+    operator: Any = None
+    operator_state: dict[str, Any] = field(default_factory=dict)
+    inflight: list[Any] = field(default_factory=list)
+    inflight_keyed: list[Any] = field(default_factory=list)
+    database: DatabaseSnapshot | None = None
+    held: dict[str, PendingSection] = field(default_factory=dict)
+
+
+class Change(NamedTuple):
+    """The changes of one table in a segment."""
+
+    whole: bool
+    rows: Sequence[Any]
+    gone: Sequence[Any]
+
+
+class ItemData(NamedTuple):
+    """An item, pickled."""
+
+    name: str
+    redistribute: RedistributeMode
+    elements: int
+    data: bytes
+
+
+# ---- from state to bytes
+
+
+def changes_of(state: SubtaskState) -> dict[int, dict[str, Change]]:
+    """Return what is keyed, by group and table."""
+    groups: dict[int, dict[str, Change]] = {}
+    for prefix, snapshot in ((_STATE, state.keyed), (_TIMERS, state.timers)):
+        if snapshot is None:
+            continue
+        whole = "deleted" not in snapshot
+        deleted = snapshot.get("deleted", {})
+        for group in sorted(snapshot["groups"].keys() | deleted.keys()):
+            put, gone = snapshot["groups"].get(group, {}), deleted.get(group, {})
+            for name in put.keys() | gone.keys():
+                change = Change(whole, put.get(name, ()), gone.get(name, ()))
+                groups.setdefault(group, {})[prefix + name] = change
+    if state.keyed is not None and is_grouped(state.operator):
+        for group, rows in state.operator.items():
+            groups.setdefault(group, {})[_OPERATOR] = Change(True, rows, ())
+    return groups
+
+
+def is_grouped(value: Any) -> bool:
+    """Return whether an operator's snapshot is by key group."""
+    return isinstance(value, dict) and all(
+        isinstance(group, int) and isinstance(rows, list) for group, rows in value.items()
+    )
+
+
+def items_of(state: SubtaskState, dumps: Callable[[Any, str], bytes]) -> list[ItemData]:
+    """Return what is not keyed; what is empty is left out."""
+    items: list[tuple[str, RedistributeMode, Any]] = []
+    if state.operator is not None and not (state.keyed is not None and is_grouped(state.operator)):
+        redistribute = RedistributeMode.SPLIT if isinstance(state.operator, list) else RedistributeMode.OWN
+        items.append((_OPERATOR, redistribute, state.operator))
+    for name, value in state.operator_state.items():
+        redistribute = next((s for prefix, s in _SPREADS.items() if name.startswith(prefix)), RedistributeMode.OWN)
+        items.append((_STATE + name, redistribute, value))
+    items += [(name, redistribute, getattr(state, name)) for name, redistribute in _INFLIGHT.items()]
+    return [
+        ItemData(name, redistribute, len(value) if hasattr(value, "__len__") else 1, dumps(value, name))
+        for name, redistribute, value in items
+        if redistribute is RedistributeMode.OWN or value
+    ]
+
+
+def encode_frames(table: str, change: Change, dumps: Callable[[Any, str], bytes]) -> bytes:
+    """Return a table's frames."""
+    if len(change.rows) + len(change.gone) <= _FRAME_ROWS:
+        return dumps((table, change.whole, change.rows, change.gone), table)
+    rows = change.rows
+    chunks = (rows[start : start + _FRAME_ROWS] for start in range(0, len(rows), _FRAME_ROWS))
+    first = dumps((table, change.whole, (), change.gone), table)
+    return b"".join([first, *(dumps((table, False, chunk, ()), table) for chunk in chunks)])
+
+
+def state_pickler(operator: str, subtask: int) -> Callable[[Any, str], bytes]:
+    """Return a function that pickles a table or an item; plain pickle where it can, cloudpickle for local classes."""
+
+    def dumps(value: Any, table: str) -> bytes:
+        try:
+            return pickle.dumps(value, _PROTOCOL)
+        except Exception:  # noqa: BLE001 - whatever a user's __reduce__ raises; the retry reports it
+            try:
+                return bytes(cloudpickle.dumps(value, _PROTOCOL))
+            except Exception as error:
+                raise StateError(
+                    f"operator {operator!r} (subtask {subtask}): {table.removeprefix(_STATE)!r} cannot be saved in a "
+                    f"checkpoint: {type(error).__name__}: {error}. Keep plain data in state, and open files, locks and "
+                    "connections in open()."
+                ) from error
+
+    return dumps
+
+
+def write_blob(
+    storage: Storage,
+    name: str,
+    groups: Iterable[tuple[int, bytes]] = (),
+    items: Iterable[ItemData] = (),
+    inline_below: int = 0,
+) -> Blob:
+    """Write segments as a file, piece by piece; if they are few bytes they stay in the blob itself."""
+    of_groups: list[GroupSegment] = []
+    of_items: list[StateItem] = []
+    digest, size = hashlib.sha256(MAGIC), len(MAGIC)
+
+    def chunks() -> Iterator[bytes]:
+        nonlocal size
+        yield MAGIC
+        for group, data in groups:
+            of_groups.append(GroupSegment(group, size, len(data), zlib.crc32(data)))
+            digest.update(data)
+            size += len(data)
+            yield data
+        for item in items:
+            of_items.append(
+                StateItem(item.name, item.redistribute, item.elements, size, len(item.data), zlib.crc32(item.data))
+            )
+            digest.update(item.data)
+            size += len(item.data)
+            yield item.data
+
+    stream, pending = chunks(), []
+    for chunk in stream:
+        pending.append(chunk)
+        if size > inline_below:
+            storage.write(name, itertools.chain(pending, stream))
+            return Blob(name, size, digest.hexdigest(), tuple(of_groups), tuple(of_items))
+    return Blob("", size, digest.hexdigest(), tuple(of_groups), tuple(of_items), b"".join(pending))
+
+
+# ---- from bytes to state
+
+
+class BlobReader:
+    """Reads segments of one blob, several at a time if they are neighbours, and checks each."""
+
+    def __init__(self, storage: Storage, blob: Blob) -> None:
+        self._storage = storage
+        self._blob = blob
+        self._start = 0
+        self._window = blob.data or b""
+        self._groups = {segment.group: segment for segment in blob.groups}
+
+    def group(self, group: int) -> bytes:
+        """Return the segment of a key group; nothing if the blob has none."""
+        segment = self._groups.get(group)
+        return b"" if segment is None else self._read(segment, f"key group {group}")
+
+    def item(self, item: StateItem) -> Any:
+        """Return an item."""
+        return _loads(self._read(item, item.name), f"{self._storage.uri}/{self._blob.name}")
+
+    def _read(self, segment: GroupSegment | StateItem, what: str) -> bytes:
+        begin = segment.offset - self._start
+        if self._blob.data is None and not 0 <= begin <= begin + segment.length <= len(self._window):
+            length = min(max(segment.length, _WINDOW), self._blob.length - segment.offset)
+            try:
+                self._window = self._storage.read(self._blob.name, segment.offset, length)
+            except CheckpointNotFound as error:
+                raise CheckpointCorrupted(f"a checkpoint is not whole: {error}") from error
+            self._start, begin = segment.offset, 0
+        data = self._window[begin : begin + segment.length]
+        if len(data) != segment.length or zlib.crc32(data) != segment.crc:
+            fact = "is truncated" if len(data) < segment.length else "is not what was written"
+            raise CheckpointCorrupted(
+                f"{self._storage.uri}/{self._blob.name or '(in the manifest)'}: {what} {fact}. Start from the checkpoint "
+                "before it."
+            )
+        return data
+
+
+def _loads(data: bytes, where: str) -> Any:
+    try:
+        return pickle.loads(data)
+    except Exception as error:
+        raise CheckpointIncompatible(
+            f"{where}: state was saved as an object that cannot be made again: {type(error).__name__}: {error}. Start with "
+            "the code, and the packages, that define its class."
+        ) from error
+
+
+class Folded:
+    """A table while segments are applied to it, one after the other."""
+
+    __slots__ = ("gone", "rows", "whole")
+
+    def __init__(self) -> None:
+        self.whole = False
+        self.rows: dict[Any, Any] = {}
+        self.gone: dict[Any, None] = {}
+
+    def apply(self, table: str, change: Change) -> None:
+        """Apply a frame."""
+        if change.whole:
+            self.whole = True
+            self.rows.clear()
+            self.gone.clear()
+        for slot in change.gone:
+            self.rows.pop(slot, None)
+            self.gone[slot] = None
+        if table == _OPERATOR:
+            self.rows.update(enumerate(change.rows, len(self.rows)))
+        elif table.startswith(_TIMERS):
+            self.rows.update(dict.fromkeys(change.rows))
+        else:
+            self.rows.update({row[:2]: row for row in change.rows})
+
+    def change(self, table: str, complete: bool) -> Change:
+        """Return it as one change; ``complete``: nothing is before it."""
+        rows = list(self.rows) if table.startswith(_TIMERS) else list(self.rows.values())
+        gone = [] if complete or self.whole else [slot for slot in self.gone if slot not in self.rows]
+        return Change(self.whole or complete, rows, gone)
+
+
+def fold(segments: Iterable[bytes], where: str = "") -> dict[str, Folded]:
+    """Apply the segments of one key group, oldest first."""
+    tables: dict[str, Folded] = {}
+    for segment in segments:
+        stream = io.BytesIO(segment)
+        while stream.tell() < len(segment):
+            try:
+                table, whole, rows, gone = pickle.load(stream)
+            except Exception as error:
+                raise CheckpointIncompatible(
+                    f"{where}: state was saved as an object that cannot be made again: {type(error).__name__}: {error}. "
+                    "Start with the code, and the packages, that define its class."
+                ) from error
+            change = Change(whole, rows, gone)
+            if table.startswith(ALL):
+                for name in [name for name in tables if name.startswith(table.removeprefix(ALL))]:
+                    tables[name].apply(name, change)
+            tables.setdefault(table, Folded()).apply(table, change)
+    return tables
+
+
+def keyed_part(group: int, tables: dict[str, Folded], max_parallelism: int, states: Any) -> SubtaskState:
+    """Return the state of one key group, in the form that the stores and operators take."""
+    rows = {name: table.change(name, complete=True).rows for name, table in tables.items()}
+
+    def those(prefix: str) -> dict[int, dict[str, Any]]:
+        named = {name[len(prefix) :]: found for name, found in rows.items() if name.startswith(prefix) and found}
+        return {group: named} if named else {}
+
+    return SubtaskState(
+        keyed={"max_parallelism": max_parallelism, "states": dict(states), "groups": those(_STATE)},
+        timers={"max_parallelism": max_parallelism, "groups": those(_TIMERS)},
+        operator={group: rows[_OPERATOR]} if rows.get(_OPERATOR) else None,
+    )
+
+
+def own_part(items: Iterable[tuple[str, Any]]) -> SubtaskState:
+    """Return what is not keyed, from the items' names and values."""
+    part = SubtaskState()
+    for name, value in items:
+        if name.startswith(_STATE):
+            part.operator_state[name.removeprefix(_STATE)] = value
+        else:
+            setattr(part, name, value)
+    return part
+
+
+__all__ = [
+    "ALL",
+    "SECTIONS",
+    "BlobReader",
+    "Change",
+    "Folded",
+    "ItemData",
+    "SubtaskState",
+    "changes_of",
+    "encode_frames",
+    "fold",
+    "is_grouped",
+    "items_of",
+    "keyed_part",
+    "own_part",
+    "state_pickler",
+    "write_blob",
+]

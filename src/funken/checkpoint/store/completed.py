@@ -1,0 +1,383 @@
+"""The checkpoints of one job in its folder: which there are, which is the newest, and what may be deleted.
+
+Invariant: a blob that a complete checkpoint names is never deleted, nor one that a checkpoint under way may name. So a
+shared blob goes only if it was written for a checkpoint that is not newer than the newest complete one, and no complete
+one and none of the acknowledgements at hand names it (``checkpoint/snapshot/incremental.py`` says why that is enough).
+What cannot be deleted is tried again later. What tasks wrote for a checkpoint that failed, and never told of, goes when
+the checkpoints kept are newer (files of its own), or between two attempts (shared ones). The manifest of a checkpoint
+goes first, so that what is left of one is not taken for one.
+
+A refused checkpoint lives as long as a usable one of its age would: it is deleted when the oldest checkpoint kept is newer,
+or when the last usable one is deleted. While no usable one is there, and none has been deleted, nothing is.
+
+With the first complete checkpoint a driver writes ``_completed``, which is deleted before the last one. So a folder that has it
+and no manifest has lost its checkpoints, and no job begins at zero there.
+
+A driver that starts claims the folder. One that lost it to another stores and deletes nothing any more; a manifest that it
+wrote in that very moment is not its own to commit, and stays for the other to find.
+
+Driver only, one thread at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from uuid import uuid4
+
+from funken.checkpoint.store.handles import Blob, SubtaskHandle
+from funken.checkpoint.store.manifest import METADATA, SHARED, Manifest, SnapshotKind, folder_of
+from funken.errors import CheckpointCorrupted, CheckpointError, CheckpointNotFound, StorageFailed
+from funken.ids import CheckpointId
+from funken.io.storage import Storage, open_storage
+
+logger = logging.getLogger(__name__)
+
+OWNER = "_owner"
+COMPLETED = "_completed"
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePoint:
+    """A checkpoint or savepoint that can be started from; names in the manifest are relative to ``root``."""
+
+    manifest: Manifest
+    root: Storage
+
+
+@dataclass(slots=True)
+class CompletedCheckpointStore:
+    """The completed checkpoints of one job's folder; ``pinned`` returns the handles in pending acknowledgements."""
+
+    storage: Storage
+    pinned: Callable[[], Iterable[SubtaskHandle]] = lambda: ()
+    #: complete checkpoints, oldest first
+    complete: dict[CheckpointId, Manifest] = field(default_factory=dict)
+    #: checkpoints that were found and refused, with the reason
+    rejected: dict[CheckpointId, str] = field(default_factory=dict)
+    #: greater than every id that has left a trace
+    next_id: CheckpointId = field(default_factory=lambda: CheckpointId(1))
+    _left_over: set[str] = field(default_factory=set)
+    #: folders of checkpoints whose manifest failed to be written, but may exist
+    _unsure: set[str] = field(default_factory=set)
+    #: why the storage did not let something be settled, if the last try was in vain
+    refusal: str = ""
+    #: files of checkpoints that were refused
+    _kept: dict[CheckpointId, frozenset[str]] = field(default_factory=dict)
+    _claim: bytes = b""
+    _replaced: bool = False
+    #: whether ``_completed`` is there
+    _marked: bool = False
+    #: up to which checkpoint the folders of those that failed are deleted
+    _cleared: CheckpointId = field(default_factory=lambda: CheckpointId(0))
+
+    # ---- what is there
+
+    def scan(self, check_contents: bool = False) -> None:
+        """Find out what an earlier driver left: the complete checkpoints that are whole, and why others are not.
+
+        Blobs are compared by size, with ``check_contents`` byte by byte. A manifest of a newer version of Funken raises
+        ``CheckpointIncompatible``: to go on from an older one would silently undo what was done since.
+        """
+        sizes = self.storage.sizes()
+        self.complete, self.rejected = {}, {}
+        self._marked = COMPLETED in sizes
+        traces = {label for name in sizes if (label := _label(name)) is not None}
+        self.next_id = CheckpointId(max(traces, default=0) + 1)
+        self._cleared = CheckpointId(self.next_id - 1)
+        for checkpoint in sorted(traces):
+            name = f"{folder_of(checkpoint)}/{METADATA}"
+            if name not in sizes:
+                continue
+            try:
+                manifest = Manifest.from_bytes(self.storage.read(name), f"{self.storage.uri}/{name}")
+                verify(manifest, self.storage, sizes, check_contents)
+            except CheckpointCorrupted as error:
+                self.rejected[checkpoint] = str(error)
+                logger.warning("checkpoint %d is refused: %s", checkpoint, error)
+            else:
+                self.complete[checkpoint] = manifest
+
+    def latest(self) -> Manifest | None:
+        """Return the newest complete checkpoint; raises ``CheckpointCorrupted`` if there were some, but none to use."""
+        if self.complete:
+            return self.complete[max(self.complete)]
+        if self.rejected:
+            raise CheckpointCorrupted(
+                f"none of the checkpoints in {self.storage.uri} can be used: {' '.join(self.rejected.values())} Put back "
+                f"what is missing, start from a savepoint with another job id, or, to begin anew, remove {self.storage.uri}."
+            )
+        if self._marked:
+            raise CheckpointCorrupted(
+                f"there were complete checkpoints in {self.storage.uri}, but no manifest (chk-<number>/{METADATA}) is left. "
+                "Put them back, start from a savepoint with another job id, or, to begin anew, remove "
+                f"{self.storage.uri}."
+            )
+        return None
+
+    def claim(self) -> None:
+        """Make this the driver that may store checkpoints here."""
+        self._claim = uuid4().hex.encode()
+        self.storage.write(OWNER, self._claim)
+
+    def _check_owner(self) -> None:
+        if self._claim and self.storage.read(OWNER) != self._claim:
+            self._replaced = True
+            raise StorageFailed(
+                f"another driver has taken over the checkpoints in {self.storage.uri}. Stop one of the two, or give each job "
+                "an id of its own."
+            )
+
+    def _may_delete(self) -> bool:
+        try:
+            self._check_owner()
+        except CheckpointError as error:
+            logger.warning("nothing is deleted: %s", error)
+            self.refusal = str(error)
+            return False
+        return True
+
+    def reject(self, checkpoint: CheckpointId, reason: str) -> None:
+        """Something in a checkpoint turned out to be broken while it was read: do not start from it again.
+
+        Its files stay until it would have been deleted anyway, for inspection.
+        """
+        self.rejected[checkpoint] = reason
+        manifest = self.complete.pop(checkpoint, None)
+        if manifest is not None:
+            self._kept[checkpoint] = manifest.files
+
+    # ---- storing and deleting
+
+    def store(self, manifest: Manifest) -> None:
+        """Write a manifest; raises ``StorageFailed`` only if it is not there."""
+        self._check_owner()
+        folder = folder_of(manifest.checkpoint)
+        try:
+            write_manifest(self.storage.at(folder), manifest)
+            self._check_owner()  # a driver that claimed the folder before this was written may not have seen it
+        except StorageFailed as error:
+            if not self._replaced and not isinstance(error.__cause__, FileExistsError):
+                self._left_over.add(folder)  # there may be a part of it, or all
+                self._unsure.add(folder)
+            raise
+        self.complete[manifest.checkpoint] = manifest
+        self._mark(manifest.checkpoint)
+        self._clear_left_over()
+
+    def _mark(self, checkpoint: CheckpointId) -> None:
+        if self._marked:
+            return
+        try:
+            self.storage.write(COMPLETED, str(checkpoint).encode())
+        except StorageFailed as error:
+            logger.warning("it is not noted that checkpoint %d is complete: %s", checkpoint, error)
+        else:
+            self._marked = True
+
+    def _unmark(self) -> None:
+        try:
+            self.storage.delete(COMPLETED)
+        except StorageFailed as error:
+            logger.warning("%s/%s stays, and has to be removed before a job can begin anew there: %s",
+                           self.storage.uri, COMPLETED, error)  # fmt: skip
+        else:
+            self._marked = False
+
+    def prune(self, checkpoint: CheckpointId) -> None:
+        """Delete a complete checkpoint, except for what others name, and refused ones that are not newer than the rest."""
+        if not self._may_delete():
+            return
+        manifest = self.complete.pop(checkpoint, None)
+        files = frozenset[str]() if manifest is None else manifest.files
+        outlived = [refused for refused in self.rejected if not self.complete or refused < min(self.complete)]
+        for refused in outlived:
+            del self.rejected[refused]
+            files |= self._kept.pop(refused, frozenset())
+        self._left_over |= {name for name in files if name.startswith(f"{SHARED}/")}
+        if not self.complete:
+            self._unmark()
+        for doomed in sorted({*outlived, checkpoint, *self._failed()}):
+            self._delete(folder_of(doomed))
+        self._clear_left_over()
+
+    def _failed(self) -> Iterator[CheckpointId]:
+        """Yield the checkpoints before the oldest complete one, since the last call, that never were."""
+        oldest, needed = min(self.complete, default=CheckpointId(0)), {_label(name) for name in self._named()}
+        for checkpoint in range(self._cleared + 1, oldest):
+            if checkpoint not in needed:
+                yield CheckpointId(checkpoint)
+        self._cleared = CheckpointId(max(self._cleared, oldest - 1))
+
+    def discard(self, handles: Iterable[SubtaskHandle]) -> None:
+        """Delete what an aborted checkpoint left; what its successors may build on stays until one of them is complete."""
+        if not self._may_delete():
+            return
+        self.settle()
+        kept = self._named()
+        for name in sorted({blob.name for handle in handles for blob in handle.blobs if blob.data is None} - kept):
+            if name.startswith(f"{SHARED}/") or name.partition("/")[0] in self._unsure:  # there may be a manifest of it
+                self._left_over.add(name)
+            else:
+                self._delete(name)
+
+    def settle(self) -> bool:
+        """Make sure that no failed manifest exists; false if that cannot be determined now.
+
+        An attempt that starts aborts what sinks prepared before, so no later one may start from such a checkpoint.
+        """
+        self.refusal = ""
+        if self._unsure and self._may_delete():
+            self._unsure -= {folder for folder in sorted(self._unsure) if self._delete(folder)}
+        return self._replaced or not self._unsure
+
+    def sweep(self) -> None:
+        """Delete what no manifest names: between two attempts, when no checkpoint is under way.
+
+        Where there are checkpoints and none can be used, someone has to look, and nothing is deleted.
+        """
+        if (self.rejected or self._marked) and not self.complete:
+            return
+        oldest, kept, doomed = min(self.complete, default=None), self._named(), set[str]()
+        try:
+            names = list(self.storage.sizes(unfinished=True))
+        except StorageFailed as error:
+            logger.warning("what nobody needs any more stays for now: %s", error)
+            return
+        if not self._may_delete():  # checked last: a driver that takes over from now on uses only what is named
+            return
+        for name in names:
+            label = _label(name)
+            if name.startswith(f"{SHARED}/"):
+                doomed |= {name} - kept
+            elif label is not None and (oldest is None or label < oldest):
+                doomed.add(folder_of(label))
+        for name in sorted(doomed):
+            self._delete(name)
+
+    def _named(self) -> set[str]:
+        named = {name for manifest in self.complete.values() for name in manifest.files}
+        oldest = min(self.complete, default=CheckpointId(0))
+        named |= {name for checkpoint, files in self._kept.items() if checkpoint > oldest for name in files}
+        return named | {blob.name for handle in self.pinned() for blob in handle.blobs if blob.data is None}
+
+    def _clear_left_over(self) -> None:
+        if not self._left_over:
+            return
+        newest, kept = max(self.complete, default=CheckpointId(0)), self._named()
+        for name in sorted(self._left_over - kept):
+            if (_label(name) or newest) <= newest and self._delete(name):
+                self._left_over.discard(name)
+        self._left_over -= kept
+
+    def _delete(self, name: str) -> bool:
+        try:
+            if "/" not in name:
+                self.storage.delete(f"{name}/{METADATA}")
+            self.storage.delete(name)
+        except StorageFailed as error:
+            logger.warning("%s stays for now: %s", name, error)
+            self.refusal = str(error)
+            self._left_over.add(name)
+            return False
+        return True
+
+
+def _label(name: str) -> CheckpointId | None:
+    """Return the checkpoint that a file was written for, by its name."""
+    found = re.match(rf"chk-(\d+)(?:/|$)|{SHARED}/(\d+)-", name)
+    return CheckpointId(int(found[1] or found[2])) if found else None
+
+
+def write_manifest(storage: Storage, manifest: Manifest) -> None:
+    """Write a manifest into its folder; raises ``StorageFailed`` only if it is not there afterwards.
+
+    A write may be reported as failed and be done nevertheless. Then it counts: what is there would be found by a driver
+    that starts, so this one must see it too.
+    """
+    content = manifest.to_bytes()
+    try:
+        storage.write(METADATA, content, new=True)
+    except StorageFailed as error:
+        if isinstance(error.__cause__, FileExistsError):
+            raise
+        try:
+            if storage.read(METADATA) == content:
+                return
+            storage.delete(METADATA)
+        except CheckpointNotFound:
+            pass
+        except CheckpointError as again:
+            logger.warning("%s/%s could not be looked at after a failed write: %s", storage.uri, METADATA, again)
+        raise
+
+
+def copied(handle: SubtaskHandle, source: Storage, target: Storage) -> SubtaskHandle:
+    """Copy the files of a handle, byte for byte, to the top of another folder; return the handle of the copies."""
+
+    def copy(blob: Blob) -> Blob:
+        if blob.data is not None:
+            return blob
+        content = source.read(blob.name)
+        if not blob.fits(content):
+            raise CheckpointCorrupted(f"{source.uri}/{blob.name} is not what was written: its checksum does not fit.")
+        name = blob.name.rpartition("/")[2]
+        target.write(name, content)
+        return replace(blob, name=name)
+
+    return replace(
+        handle,
+        parts=tuple(map(copy, handle.parts)),
+        own=None if handle.own is None else copy(handle.own),
+        files=tuple((name, copy(blob)) for name, blob in handle.files),
+    )
+
+
+def verify(manifest: Manifest, root: Storage, sizes: dict[str, int], check_contents: bool = False) -> None:
+    """Raise ``CheckpointCorrupted`` if a blob is missing, too short, or (``check_contents``) not what was written."""
+    for blob in manifest.blobs():
+        found = sizes.get(blob.name)
+        if found != blob.length:
+            fact = "is missing" if found is None else f"has {found} bytes instead of {blob.length}"
+            raise CheckpointCorrupted(f"{root.uri}/{blob.name}, a part of checkpoint {manifest.checkpoint}, {fact}.")
+        if check_contents:
+            _verify_content(root, blob)
+
+
+def _verify_content(root: Storage, blob: Blob) -> None:
+    if not blob.fits(root.read(blob.name)):
+        raise CheckpointCorrupted(f"{root.uri}/{blob.name} is not what was written: its checksum does not fit.")
+
+
+def open_checkpoint(uri: str, check_contents: bool = False) -> RestorePoint:
+    """Open a savepoint or checkpoint by its folder, or by its manifest in it.
+
+    Raises ``CheckpointNotFound`` where there is none, ``CheckpointCorrupted`` or ``CheckpointIncompatible`` if it cannot be
+    used.
+    """
+    place = uri.rstrip("/").removesuffix(f"/{METADATA}")
+    folder = open_storage(place)
+    try:
+        content = folder.read(METADATA)
+    except CheckpointNotFound as error:
+        there = sorted({name.partition("/")[0] for name in folder.sizes() if name.endswith(f"/{METADATA}")})
+        hint = f" It has these: {', '.join(there)}." if there else ""
+        raise CheckpointNotFound(
+            f"{uri} is no savepoint or checkpoint: there is no {METADATA} in it.{hint} Give the folder of one."
+        ) from error
+    manifest = Manifest.from_bytes(content, f"{folder.uri}/{METADATA}")
+    root = folder if manifest.kind is SnapshotKind.SAVEPOINT else open_storage(folder.uri.rpartition("/")[0])
+    folders = {blob.name.rpartition("/")[0] for blob in manifest.blobs()}
+    sizes = {name: size for each in folders for name, size in root.sizes(each).items()}
+    verify(manifest, root, sizes, check_contents)
+    return RestorePoint(manifest, root)
+
+
+def latest(directory: str, job_id: str) -> tuple[RestorePoint | None, dict[CheckpointId, str]]:
+    """Return the newest checkpoint of a job that is complete and whole, and why newer ones are refused."""
+    store = CompletedCheckpointStore(open_storage(directory).at(job_id))
+    store.scan()
+    manifest = store.latest()
+    return (None if manifest is None else RestorePoint(manifest, store.storage)), store.rejected

@@ -1,0 +1,300 @@
+"""Databases in checkpoints: files that are uploaded as they are and shared by checkpoints, and rows for other backends.
+
+A snapshot of a database (``state/rocksdb``) is a set of files that never change. A checkpoint has all of them; those that an
+earlier one has written already are named again and not written. A restored subtask with the same key groups opens them as
+they are; one with others takes the rows of its own key groups out of each. A savepoint has no such files: its rows are in
+the same form as those of any other backend, and a backend that keeps no files reads rows out of files too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from funken.checkpoint.store.blobs import Change, encode_frames, state_pickler
+from funken.checkpoint.store.handles import Blob, NamedBlob
+from funken.errors import CheckpointCorrupted, CheckpointError, CheckpointNotFound, StateError, StorageFailed
+from funken.io.storage import LocalStorage, Storage
+from funken.state.descriptors import StateKind
+from funken.state.rocksdb.backend import DatabaseSnapshot, RocksDBBackend
+from funken.state.rocksdb.database import Database
+from funken.state.rocksdb.keys import decode_key
+from funken.state.rocksdb.tables import row_parts, unpack_row
+from funken.state.ttl import sweep
+
+_CHUNK = 4 * 2**20
+_FRAME_ROWS = 1000
+_TABLE = ".sst"
+
+States = Mapping[str, Mapping[str, Any]]
+GroupRow = tuple[Any, Any, Any]
+
+
+class DatabaseFiles(Protocol):
+    """Key groups to be read from the files of one former subtask; ``whole``: these are all that it had."""
+
+    @property
+    def files(self) -> tuple[NamedBlob, ...]:
+        """The files, by the database's own names."""
+        ...
+
+    @property
+    def groups(self) -> range:
+        """The key groups."""
+        ...
+
+    @property
+    def whole(self) -> bool:
+        """Whether there are no others in the files."""
+        ...
+
+
+def is_table(name: str) -> bool:
+    """Return whether a file has rows and never changes; the others of a database are written for each checkpoint.
+
+    >>> is_table("000007.sst"), is_table("CURRENT")
+    (True, False)
+    """
+    return name.endswith(_TABLE)
+
+
+# ---- up
+
+
+def write_files(
+    snapshot: DatabaseSnapshot,
+    storage: Storage,
+    known: Mapping[str, Blob],
+    table_name: str,
+    own_name: str,
+    inline_below: int,
+) -> dict[str, Blob]:
+    """Write the files of a snapshot that are not ``known``; return all of them, by the database's own names.
+
+    ``table_name`` and ``own_name`` are what the names of new files begin with: those that later checkpoints share, and those
+    that belong to this one alone.
+    """
+    written: dict[str, Blob] = {}
+    try:
+        files = snapshot.files()
+    except StateError as error:
+        raise StorageFailed(str(error)) from error
+    try:
+        for name, path in files.items():
+            blob = known.get(name)
+            if blob is None:
+                prefix = table_name if is_table(name) else own_name
+                blob = _write_file(path, storage, f"{prefix}-{name}", inline_below)
+            written[name] = blob
+    except BaseException:  # the disk may be full: nobody will name what was written
+        for name in written.keys() - known.keys():
+            with contextlib.suppress(CheckpointError):
+                if written[name].data is None:
+                    storage.delete(written[name].name)
+        raise
+    return written
+
+
+def _write_file(path: str, storage: Storage, name: str, inline_below: int) -> Blob:
+    digest, size = hashlib.sha256(), os.path.getsize(path)
+    if size <= inline_below:
+        with open(path, "rb") as file:
+            content = file.read()
+        return Blob("", size, hashlib.sha256(content).hexdigest(), data=content)
+
+    def chunks() -> Iterator[bytes]:
+        with open(path, "rb") as file:
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+                yield chunk
+
+    if isinstance(storage, LocalStorage) and is_table(path) and storage.link(path, name):
+        for _ in chunks():
+            pass
+    else:
+        storage.write(name, chunks())
+    return Blob(name, size, digest.hexdigest())
+
+
+# ---- down
+
+
+def read_files(storage: Storage, files: Iterable[NamedBlob], folder: str) -> None:
+    """Put files into a folder of this machine; raises ``CheckpointCorrupted`` if one is not what was written."""
+    os.makedirs(folder, exist_ok=True)
+    for name, blob in files:
+        if os.path.basename(name) != name:
+            raise CheckpointCorrupted(f"{storage.uri}: the file {name!r} of a database leads out of its folder.")
+        target = os.path.join(folder, name)
+        digest, size = hashlib.sha256(), 0
+        linked = blob.data is None and is_table(name) and _linked(storage, blob.name, target)
+        chunks = _chunks(os.path.dirname(target), name) if linked else _content(storage, blob)
+        with contextlib.nullcontext() if linked else open(target, "wb") as file:
+            for chunk in chunks:
+                digest.update(chunk)
+                size += len(chunk)
+                if file is not None:
+                    file.write(chunk)
+        if size != blob.length or digest.hexdigest() != blob.sha256:
+            raise CheckpointCorrupted(
+                f"{storage.uri}/{blob.name or name} is not what was written: "
+                f"{f'it has {size} bytes instead of {blob.length}' if size != blob.length else 'its checksum does not fit'}. "
+                "Start from the checkpoint before it."
+            )
+
+
+def _linked(storage: Storage, name: str, target: str) -> bool:
+    if not isinstance(storage, LocalStorage):
+        return False
+    try:
+        os.link(os.path.join(storage.uri, name), target)
+    except OSError:  # another disk, or missing: reading it raises the error
+        return False
+    return True
+
+
+def _chunks(folder: str, name: str) -> Iterator[bytes]:
+    with open(os.path.join(folder, name), "rb") as file:
+        while chunk := file.read(_CHUNK):
+            yield chunk
+
+
+def _content(storage: Storage, blob: Blob) -> Iterator[bytes]:
+    if blob.data is not None:
+        yield blob.data
+        return
+    for offset in range(0, blob.length, _CHUNK):
+        try:
+            yield storage.read(blob.name, offset, min(_CHUNK, blob.length - offset))
+        except CheckpointNotFound as error:
+            raise CheckpointCorrupted(f"a checkpoint is not whole: {error}") from error
+
+
+def load(backend: RocksDBBackend, storage: Storage, sources: Sequence[DatabaseFiles]) -> None:
+    """Give a new backend what it is to start from; it must not have been used yet."""
+    sources = [source for source in sources if source.files]
+    assert not (sources and backend.opened), "an operator has used its state before it was restored: not in open()"
+    if len(sources) == 1 and sources[0].whole:
+        read_files(storage, sources[0].files, backend.place())
+        _ = backend.database
+        return
+    for source in sorted(sources, key=lambda source: source.groups.start):
+        with opened(storage, source.files, os.path.dirname(backend.place())) as database:
+            start, stop = (group.to_bytes(2, "big") for group in (source.groups.start, source.groups.stop))
+            backend.database.take_sorted(database.scan(start, stop))
+
+
+@contextlib.contextmanager
+def opened(storage: Storage, files: Iterable[NamedBlob], parent: str | None = None) -> Iterator[Database]:
+    """Open files as a database that is only read, in a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="funken-read-", dir=parent, ignore_cleanup_errors=True) as folder:
+        read_files(storage, files, folder)
+        try:
+            database = Database(folder, read_only=True)
+        except StateError as error:
+            raise CheckpointCorrupted(f"{storage.uri}: {error}") from error
+        try:
+            yield database
+        finally:
+            database.close()
+
+
+# ---- as rows
+
+
+def rows_of(
+    database: Database, states: States, groups: Iterable[int], now: int = 0
+) -> Iterator[tuple[int, str, GroupRow]]:
+    """Yield the rows of some key groups, each with its group and state, in order; what expired by ``now`` is left out."""
+    for group in groups:
+        last: tuple[str, Any, dict[Any, Any]] | None = None  # a map whose entries continue
+        for state, namespaced, parts, stored in _entries(database, group):
+            about = states[state]
+            if about["kind"] != StateKind.MAP.value:
+                slot = parts
+            elif last is not None and last[:2] == (state, parts[:-1]):
+                last[2][parts[-1]] = stored
+                continue
+            else:
+                slot = parts[:-1]
+            if last is not None:
+                yield from _row(group, *last, states, now)
+                last = None
+            if slot is parts:
+                yield from _row(group, state, slot, stored, states, now)
+            else:
+                last = state, slot, {parts[-1]: stored}
+            assert len(slot) == 1 + namespaced
+        if last is not None:
+            yield from _row(group, *last, states, now)
+
+
+def _entries(database: Database, group: int) -> Iterator[tuple[str, bool, tuple[Any, ...], Any]]:
+    for row, value in database.scan(group.to_bytes(2, "big"), (group + 1).to_bytes(2, "big")):
+        state, at = decode_key(row, 2)
+        yield state, bool(row[at]), row_parts(row, value, at + 1), unpack_row(value, state)
+
+
+def _row(
+    group: int, state: str, slot: tuple[Any, ...], stored: Any, states: States, now: int
+) -> Iterator[tuple[int, str, GroupRow]]:
+    about = states[state]
+    if about["ttl"] is not None:
+        stored = sweep(StateKind(about["kind"]), stored, now - about["ttl"])
+    if stored is not None:
+        yield group, state, (slot[0], slot[1] if len(slot) > 1 else None, stored)
+
+
+def segments_of(snapshot: DatabaseSnapshot, operator: str, subtask: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the rows of a snapshot as the segments of a blob."""
+    dumps = state_pickler(operator, subtask)
+    try:
+        database = Database(snapshot.path, read_only=True)
+        try:
+            for group in snapshot.groups:
+                frames, rows, begun, current = list[bytes](), list[GroupRow](), set[str](), ""
+
+                def frame(state: str, rows: list[GroupRow], begun: set[str] = begun) -> bytes:
+                    whole = state not in begun
+                    begun.add(state)
+                    return encode_frames(f"state/{state}", Change(whole, rows, ()), dumps)
+
+                for _, state, row in rows_of(database, snapshot.states, (group,), snapshot.now):
+                    if rows and (state != current or len(rows) >= _FRAME_ROWS):
+                        frames.append(frame(current, rows))
+                        rows = []
+                    current = state
+                    rows.append(row)
+                if rows:
+                    frames.append(frame(current, rows))
+                if frames:
+                    yield group, b"".join(frames)
+        finally:
+            database.close()
+    except StateError as error:
+        raise StorageFailed(str(error)) from error
+
+
+def joined(first: Iterable[tuple[int, bytes]], second: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Yield two sequences of segments as one, in the order of key groups; what is in both is put together.
+
+    >>> list(joined([(1, b"a"), (3, b"b")], [(3, b"c")]))
+    [(1, b'a'), (3, b'bc')]
+    """
+    ones, others = iter(first), iter(second)
+    one, other = next(ones, None), next(others, None)
+    while one is not None or other is not None:
+        if other is None or (one is not None and one[0] < other[0]):
+            assert one is not None
+            yield one
+            one = next(ones, None)
+        elif one is None or other[0] < one[0]:
+            yield other
+            other = next(others, None)
+        else:
+            yield one[0], one[1] + other[1]
+            one, other = next(ones, None), next(others, None)

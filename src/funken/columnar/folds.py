@@ -1,0 +1,249 @@
+"""Reduce and aggregate functions as one simple fold per field: what a scan over an array can compute.
+
+A fold defines a field of the result when a record arrives: it stays as it was (``first``), is replaced
+(``last``), or is joined with something computed from the record alone (``sum``, ``min``, ``max``). Functions of other forms
+run record by record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from funken.columnar.expressions import (
+    FLOAT,
+    INT,
+    Argument,
+    Binary,
+    Choose,
+    Compare,
+    Constant,
+    Expression,
+    GetItem,
+    Invoke,
+    Make,
+    NotVectorizable,
+    RecordSchema,
+    Sequence,
+    Unary,
+    leaves_of,
+    schema_of_value,
+    schema_repr,
+)
+from funken.columnar.inference import schema_of
+from funken.columnar.tracing import Traced, trace
+
+FIRST, LAST, SUM, MIN, MAX = "first", "last", "sum", "min", "max"
+EXTREME = {"min_by": MIN, "max_by": MAX}
+"""Folds of whole records: every leaf has the same, with the field that decides."""
+
+
+@dataclass(frozen=True)
+class Fold:
+    """What becomes of one leaf of the result; ``of`` is computed from the record (argument 0), but for ``first``."""
+
+    how: str
+    kind: str
+    of: Expression
+
+
+def reduce_folds(target: Any, method: str | None, schema: RecordSchema) -> tuple[Traced, tuple[Fold, ...]]:
+    """Return the folds of ``reduce(so_far, record)``, one per leaf of records of a shape; raise ``NotVectorizable``.
+
+    >>> [fold.how for fold in reduce_folds(lambda a, b: (a[0], a[1] + b[1]), None, ("str", "int"))[1]]
+    ['first', 'sum']
+    """
+    form = getattr(target, "columns_fold", None)
+    if method is None and form is not None:
+        return Traced(Constant(0)), _of_field(form, schema)
+    traced = trace(target, method, 2)
+    found = schema_of(traced.result, schema, schema)
+    if found != schema:
+        raise NotVectorizable(f"makes {schema_repr(found)} of two {schema_repr(schema)}")
+    return traced, _folds(traced.result, schema, so_far=0, record=1)
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """An ``AggregateFunction``: how it starts, what it adds, and the accumulator with the leaves of an empty one."""
+
+    created: Traced
+    added: Traced
+    folds: tuple[Fold, ...]
+    schema: RecordSchema
+    beginnings: tuple[Any, ...]
+
+
+def aggregate_folds(target: Any, schema: RecordSchema) -> Aggregate:
+    """Return the folds of an ``AggregateFunction`` over records of a shape; raise ``NotVectorizable``."""
+    created = trace(target, "create_accumulator", 0)
+    added = trace(target, "add", 2)
+    start = _constant(created.result)
+    empty = schema_of_value(start)
+    if empty is None:
+        raise NotVectorizable(f"starts from {start!r}")
+    # An int that a float is added to becomes a float with the first record.
+    accumulator = schema_of(added.result, schema, empty)
+    if [path for path, _ in leaves_of(accumulator)] != [path for path, _ in leaves_of(empty)]:
+        raise NotVectorizable(f"makes {schema_repr(accumulator)} of {schema_repr(empty)}")
+    if schema_of(added.result, schema, accumulator) != accumulator:
+        raise NotVectorizable("changes the type of its accumulator with every record")
+    beginnings = []
+    for (path, kind), (_, before) in zip(leaves_of(accumulator), leaves_of(empty), strict=True):
+        value = start
+        for index in path:
+            value = value[index]
+        if kind != before and (kind, before) != (FLOAT, INT):
+            raise NotVectorizable(f"makes {kind} of {before}")
+        beginnings.append(float(value) if kind == FLOAT else value)
+    folds = _folds(added.result, accumulator, so_far=1, record=0)
+    return Aggregate(created, added, folds, accumulator, tuple(beginnings))
+
+
+def _constant(expression: Expression) -> Any:
+    match expression:
+        case Constant(value):
+            return value
+        case Make(items):
+            return tuple(_constant(item) for item in items)
+    raise NotVectorizable("starts from something that is computed")
+
+
+def _folds(result: Expression, schema: RecordSchema, so_far: int, record: int) -> tuple[Fold, ...]:
+    return tuple(_fold(_leaf(result, path), path, kind, so_far, record) for path, kind in leaves_of(schema))
+
+
+def _leaf(expression: Expression, path: tuple[int, ...]) -> Expression:
+    """Return the expression of one leaf of a result."""
+    if isinstance(expression, Sequence):
+        # What was evaluated before is part of the result or of a test, or it would have been refused: it raises nothing new.
+        if any(not isinstance(each, Argument | GetItem) for each in expression.before):
+            raise NotVectorizable("computes something that is not part of its result")
+        return _leaf(expression.result, path)
+    if isinstance(expression, Choose) and path:
+        if not _is_total(expression.condition):
+            raise NotVectorizable("chooses between whole records by something that may raise")
+        then, otherwise = _leaf(expression.then, path), _leaf(expression.otherwise, path)
+        # Compared as text: a 1 is not a 1.0 here.
+        return then if repr(then) == repr(otherwise) else replace(expression, then=then, otherwise=otherwise)
+    for depth, index in enumerate(path):
+        if isinstance(expression, Make):
+            expression = expression.items[index]
+        elif isinstance(expression, Argument):
+            return Argument(expression.argument, (*expression.path, *path[depth:]))
+        else:
+            raise NotVectorizable("chooses between whole records")
+    return _plain(expression)
+
+
+def _is_total(expression: Expression) -> bool:
+    """Whether evaluating it never raises."""
+    match expression:
+        case Compare(_, left, right):
+            return _is_total(left) and _is_total(right)
+        case Unary(op, operand):
+            return op in ("not", "bool") and _is_total(operand)
+        case GetItem(record):
+            return _is_total(record)
+    return isinstance(expression, Argument | Constant)
+
+
+def _plain(expression: Expression) -> Expression:
+    """Return items of arguments as what they are: inputs."""
+    if isinstance(expression, GetItem):
+        record = _plain(expression.record)
+        if isinstance(record, Argument):
+            return Argument(record.argument, (*record.path, expression.index))
+    return expression
+
+
+def _fold(expression: Expression, path: tuple[int, ...], kind: str, so_far: int, record: int) -> Fold:
+    old = Argument(so_far, path)
+
+    def of(each: Expression) -> Expression:
+        return _of_record(each, so_far, record)
+
+    match expression:
+        case Argument(argument, where) if argument == so_far:
+            if where != path:
+                raise NotVectorizable("moves a field of the result so far to another field")
+            return Fold(FIRST, kind, Argument(0, path))
+        case Binary("+", left, right) if _is(left, old) and kind in (INT, FLOAT):
+            return Fold(SUM, kind, of(right))
+        case Binary("+", left, right) if _is(right, old) and kind in (INT, FLOAT):
+            return Fold(SUM, kind, of(left))
+        case Binary("-", left, Constant(value)) if _is(left, old) and kind == INT and type(value) is int:
+            return Fold(SUM, kind, Constant(-value))
+        case Invoke("min" | "max" as name, (left, right)) if kind == INT and (_is(left, old) or _is(right, old)):
+            return Fold(name, kind, of(right if _is(left, old) else left))
+        case Choose(Compare(op, left, right), then, otherwise) if kind == INT and op in ("<", "<=", ">", ">="):
+            return _chosen(op, left, right, then, otherwise, old, of)
+    return Fold(LAST, kind, of(expression))
+
+
+def _chosen(
+    op: str, left: Expression, right: Expression, then: Expression, otherwise: Expression, old: Argument, of: Any
+) -> Fold:
+    """Return the fold of ``a if a < b else b`` and its variants: of ints, equal ones are alike."""
+    sides = [_plain(each) for each in (left, right)]
+    results = [_plain(each) for each in (then, otherwise)]
+    if old in sides and sides in (results, results[::-1]) and sides[0] != sides[1]:
+        smaller = (op in ("<", "<=")) == (sides[0] == results[0])
+        new = sides[1] if sides[0] == old else sides[0]
+        return Fold(MIN if smaller else MAX, INT, of(new))
+    raise NotVectorizable("chooses between the result so far and the record in a way that has no kernel")
+
+
+def _is(expression: Expression, old: Argument) -> bool:
+    return _plain(expression) == old
+
+
+def _of_record(expression: Expression, so_far: int, record: int) -> Expression:
+    """Return an expression over the record alone, as argument 0."""
+    match expression:
+        case Argument(argument, path):
+            if argument != record:
+                raise NotVectorizable("joins the result so far and the record in a way that has no kernel")
+            return Argument(0, path)
+        case Constant():
+            return expression
+    fields = {}
+    for name, value in vars(expression).items():
+        if isinstance(value, Expression):
+            fields[name] = _of_record(value, so_far, record)
+        elif isinstance(value, tuple) and value and isinstance(value[0], Expression):
+            fields[name] = tuple(_of_record(each, so_far, record) for each in value)  # type: ignore[assignment]
+        else:
+            fields[name] = value
+    return type(expression)(**fields)
+
+
+def _of_field(form: tuple[str, Any], schema: RecordSchema) -> tuple[Fold, ...]:
+    """Return the folds of ``sum``, ``min`` and ``max`` of one field."""
+    how, position = form
+    if type(position) is not int:
+        raise NotVectorizable(f"names the field {position!r}")
+    leaves = leaves_of(schema)
+    if isinstance(schema, str):
+        position = 0 if position == 0 else None
+    elif -len(schema) <= position < len(schema):
+        position %= len(schema)
+    else:
+        position = None
+    wanted = () if isinstance(schema, str) else (position,)
+    if position is None or all(path != wanted for path, _ in leaves):
+        raise NotVectorizable(f"has no single field there in {schema_repr(schema)}")
+    folds = []
+    if how in EXTREME:
+        # One fold of the whole record: all its leaves are those of the record that has the least or greatest value.
+        if dict(leaves)[wanted] != INT:
+            raise NotVectorizable(f"takes the {how} of a {dict(leaves)[wanted]}")
+        return tuple(Fold(how, kind, Argument(0, wanted)) for _, kind in leaves)
+    for path, kind in leaves:
+        if path == wanted and (kind not in (INT, FLOAT) or (how != SUM and kind != INT)):
+            raise NotVectorizable(f"takes the {how} of a {kind}")
+        folds.append(Fold(how if path == wanted else FIRST, kind, Argument(0, path)))
+    return tuple(folds)
+
+
+__all__ = ["EXTREME", "FIRST", "LAST", "MAX", "MIN", "SUM", "Aggregate", "Fold", "aggregate_folds", "reduce_folds"]

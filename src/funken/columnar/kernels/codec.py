@@ -1,0 +1,97 @@
+"""Columns as bytes: narrow ints, text as its parts or as Arrow's two buffers, one value for records that are alike.
+
+A payload begins with ``TAG``, which no pickle begins with. Bounds are included, so that they need not be computed again.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+
+from funken.columnar.expressions import HIGHEST, INT, LOWEST, STR
+from funken.columnar.kernels.columns import Array, Column, Columns
+from funken.columnar.kernels.partials import Partials
+from funken.columnar.kernels.ropes import Rope
+
+TAG = 0xC0
+_TAG = bytes([TAG])
+_NARROW = [(np.dtype(kind), int(np.iinfo(kind).min), int(np.iinfo(kind).max)) for kind in ("i1", "i2", "i4")]
+
+
+def encode_block(block: Columns, timestamps: Array | None) -> bytes:
+    """Write a block."""
+    leaves = [_written(leaf, block.length) for leaf in block.leaves]
+    stamps = None if timestamps is None else _narrowed(timestamps, int(timestamps.min()), int(timestamps.max()))
+    folded = (
+        (_narrowed(block.weights, 0, int(block.weights.max())), block.sums) if isinstance(block, Partials) else None
+    )
+    return _TAG + pickle.dumps((block.length, block.schema, leaves, stamps, folded), 5)
+
+
+def decode_block(payload: Any) -> tuple[Columns, Array | None]:
+    """Read a block, ``TAG`` included."""
+    length, schema, leaves, stamps, folded = pickle.loads(memoryview(payload)[1:])
+    block = Columns(schema, [_read(leaf, length) for leaf in leaves], length)
+    if folded is not None:
+        block = Partials(schema, block.leaves, length, _widened(folded[0]), folded[1])
+    return block, None if stamps is None else _widened(stamps)
+
+
+def _written(column: Column, length: int) -> tuple[Any, ...]:
+    if column.constant:
+        return column.kind, None, column.data
+    if column.kind == INT:
+        return INT, column.bounds(), _narrowed(column.data, *column.bounds())
+    if isinstance(column, Rope) and not column.made:
+        return STR, None, [part if isinstance(part, str) else _written(part, length) for part in column.parts]
+    if column.kind == STR:
+        return STR, None, _text(column.data)
+    return column.kind, None, (column.data.dtype.str, 0, column.data.tobytes())
+
+
+def _read(written: tuple[Any, ...], length: int) -> Column:
+    kind, bounds, data = written
+    if type(data) is list:
+        return Rope(tuple(part if isinstance(part, str) else _read(part, length) for part in data))
+    if type(data) is not tuple:
+        return Column(kind, data, True)
+    if kind == STR:
+        import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
+
+        offsets, text = (pa.py_buffer(part) for part in data)
+        return Column(STR, pa.StringArray.from_buffers(length, offsets, text))
+    if kind == INT:
+        return Column(INT, _widened(data), False, *bounds)
+    return Column(kind, np.frombuffer(data[2], np.dtype(data[0])))
+
+
+def _narrowed(numbers: Array, low: int, high: int) -> tuple[str, int, bytes]:
+    """Return ints in as few bytes as their range needs, less the lowest of them."""
+    span = high - low
+    for kind, least, most in _NARROW:
+        base = low - least  # the lowest number becomes the lowest of the narrow type: its whole range is used
+        if span <= most - least and LOWEST <= base <= HIGHEST:
+            return kind.str, base, (numbers - base).astype(kind).tobytes()
+    return "<i8", 0, numbers.tobytes()
+
+
+def _widened(written: tuple[str, int, bytes]) -> Array:
+    kind, base, data = written
+    numbers = np.frombuffer(data, np.dtype(kind)).astype(np.int64)
+    if base:
+        numbers += base
+    return numbers
+
+
+def _text(array: Any) -> tuple[bytes, bytes]:
+    """Return offsets, from 0, and the text they point into, of an array that may be a slice of a longer one."""
+    from funken.columnar.kernels.text import parts_of  # noqa: PLC0415 - the same
+
+    offsets, content = parts_of(array)
+    first, last = int(offsets[0]), int(offsets[-1])
+    return (offsets - np.int32(first)).tobytes(), content[first:last].tobytes()
+
+
+__all__ = ["TAG", "decode_block", "encode_block"]

@@ -1,0 +1,216 @@
+"""Records as columns: one array per leaf of their shape, and back to exactly the Python objects they stand for.
+
+An int column carries *bounds*: no value is lower than ``low`` or greater than ``high``, though both may be further out than
+need be. They show cheaply what cannot overflow. A column whose values are all equal keeps the one value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from funken.columnar.expressions import BOOL, FLOAT, INT, STR, RecordSchema, leaves_of
+
+Array = Any
+"""A NumPy array, or for text an Arrow array."""
+
+_FEW = 8
+"""Fewer than one record in so many are taken by their positions."""
+
+_TYPES: dict[str, Any] = {INT: np.int64, FLOAT: np.float64, BOOL: np.bool_}
+
+
+class Column:
+    """The values of one leaf; ``data`` is an array, or one Python value if ``constant``."""
+
+    __slots__ = ("constant", "data", "high", "kind", "low")
+
+    def __init__(
+        self, kind: str, data: Any, constant: bool = False, low: int | None = None, high: int | None = None
+    ) -> None:
+        self.kind = kind
+        self.data = data
+        self.constant = constant
+        self.low = low
+        self.high = high
+
+    def bounds(self) -> tuple[int, int]:
+        """Return the bounds of an int column, which is not empty."""
+        if self.low is None or self.high is None:
+            if self.constant:
+                self.low = self.high = self.data
+            else:
+                self.low, self.high = int(self.data.min()), int(self.data.max())
+        assert self.low is not None
+        assert self.high is not None
+        return self.low, self.high
+
+    def take(self, positions: Array) -> Column:
+        """Return the values at some positions."""
+        if self.constant:
+            return self
+        return Column(self.kind, self.data.take(positions), False, self.low, self.high)
+
+    def keep(self, mask: Array) -> Column:
+        """Return the values where a mask is true."""
+        if self.constant:
+            return self
+        kept = self.data.filter(_arrow(mask)) if self.kind == STR else self.data[mask]
+        return Column(self.kind, kept, False, self.low, self.high)
+
+    def cut(self, part: slice) -> Column:
+        """Return a slice."""
+        return self if self.constant else Column(self.kind, self.data[part], False, self.low, self.high)
+
+    def cast(self, kind: str) -> Column:
+        """Return ints as floats, which have to hold them exactly; anything else as it is."""
+        if self.kind == kind:
+            return self
+        return Column(kind, float(self.data), True) if self.constant else Column(kind, self.data.astype(np.float64))
+
+    def array(self, length: int) -> Array:
+        """Return the values as an array, also if they are all alike."""
+        if not self.constant:
+            return self.data
+        if self.kind != STR:
+            return np.full(length, self.data, _TYPES[self.kind])
+        import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
+
+        return pa.repeat(pa.scalar(self.data, pa.string()), length)
+
+    def begin(self, columns: list[Column], lengths: list[int]) -> Column:
+        """Put columns together, of which this is the first."""
+        arrays = [column.array(length) for column, length in zip(columns, lengths, strict=True)]
+        if self.kind == STR:
+            import pyarrow as pa  # noqa: PLC0415 - the same
+
+            return Column(STR, pa.concat_arrays(arrays))
+        low = high = None
+        if self.kind == INT and all(lengths):
+            bounds = [column.bounds() for column in columns]
+            low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
+        return Column(self.kind, np.concatenate(arrays), False, low, high)
+
+    def to_list(self, length: int) -> list[Any]:
+        """Return the Python values."""
+        if self.constant:
+            return [self.data] * length
+        values: list[Any] = self.data.to_pylist() if self.kind == STR else self.data.tolist()
+        return values
+
+
+def _arrow(mask: Array) -> Array:
+    import pyarrow as pa  # noqa: PLC0415 - the same
+
+    return pa.array(mask)
+
+
+class Columns:
+    """A block of records as columns.
+
+    >>> block = columns_of([("a", 1), ("b", 2)], ("str", "int"))
+    >>> len(block), block.to_list(), block[1:].to_list()
+    (2, [('a', 1), ('b', 2)], [('b', 2)])
+    """
+
+    __slots__ = ("leaves", "length", "schema")
+
+    def __init__(self, schema: RecordSchema, leaves: list[Column], length: int) -> None:
+        self.schema = schema
+        self.leaves = leaves
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    @property
+    def records(self) -> int:
+        """How many records the block stands for; more than it has rows if they are folded (``columnar/kernels/partials.py``)."""
+        return self.length
+
+    def each(self, timestamps: Any) -> tuple[Columns, Any]:
+        """Return the records that the block stands for, and their timestamps."""
+        return self, timestamps
+
+    def __getitem__(self, part: slice) -> Columns:
+        length = len(range(*part.indices(self.length)))
+        return Columns(self.schema, [leaf.cut(part) for leaf in self.leaves], length)
+
+    def take(self, positions: Array) -> Columns:
+        """Return the records at some positions."""
+        return Columns(self.schema, [leaf.take(positions) for leaf in self.leaves], len(positions))
+
+    def keep(self, mask: Array) -> Columns:
+        """Return the records where a mask is true."""
+        count = int(np.count_nonzero(mask))
+        if count == self.length:
+            return self
+        if count < self.length // _FEW:
+            return self.take(np.flatnonzero(mask))
+        return Columns(self.schema, [leaf.keep(mask) for leaf in self.leaves], count)
+
+    def to_list(self) -> list[Any]:
+        """Return the records as Python objects."""
+        return _records(self.schema, iter(self.leaves), self.length)
+
+
+def _records(schema: RecordSchema, leaves: Iterator[Column], length: int) -> list[Any]:
+    if isinstance(schema, str):
+        return next(leaves).to_list(length)
+    return list(zip(*[_records(inner, leaves, length) for inner in schema], strict=True))
+
+
+def column_of(values: list[Any], kind: str) -> Column:
+    """Make a column of Python values, which have to be of the kind exactly."""
+    if kind != STR:
+        return Column(kind, np.array(values, _TYPES[kind]))
+    import pyarrow as pa  # noqa: PLC0415 - the same
+
+    return Column(kind, pa.array(values, pa.string()))
+
+
+def columns_of(values: list[Any], schema: RecordSchema) -> Columns:
+    """Make columns of records, which have to be of the shape exactly."""
+    leaves = []
+    for path, kind in leaves_of(schema):
+        column = values
+        for index in path:
+            column = [value[index] for value in column]
+        leaves.append(column_of(column, kind))
+    return Columns(schema, leaves, len(values))
+
+
+def joined(blocks: list[Columns]) -> Columns:
+    """Put blocks of one shape together."""
+    if len(blocks) == 1:
+        return blocks[0]
+    lengths = [block.length for block in blocks]
+    leaves = [joined_columns(list(parts), lengths) for parts in zip(*[block.leaves for block in blocks], strict=True)]
+    return Columns(blocks[0].schema, leaves, sum(lengths))
+
+
+def joined_columns(parts: list[Column], lengths: list[int]) -> Column:
+    """Put columns of one kind and these lengths together."""
+    first = parts[0]
+    if first.constant and all(part.constant and _same(part.data, first.data) for part in parts):
+        return first
+    return first.begin(parts, lengths)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return bool(one == other) and repr(one) == repr(other)  # -0.0 == 0.0
+
+
+def rows(values: Any, timestamps: Any) -> tuple[list[Any], list[int] | None]:
+    """Return a block as lists, whatever it is."""
+    if isinstance(values, Columns):
+        values, timestamps = values.each(timestamps)
+        values = values.to_list()
+    if timestamps is not None and type(timestamps) is not list:
+        timestamps = timestamps.tolist()
+    return values, timestamps
+
+
+__all__ = ["Array", "Column", "Columns", "column_of", "columns_of", "joined", "joined_columns", "rows"]

@@ -1,0 +1,375 @@
+"""Expressions over columns: the kernels.
+
+The result is what the Python function would give for every record, or ``FallBackToRows``: a block for which that is not certain
+(an overflow, a division by zero, an int that a float cannot hold). The caller then runs the function itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, reduce
+from typing import Any
+
+import numpy as np
+
+from funken.columnar.expressions import (
+    BOOL,
+    FLOAT,
+    HIGHEST,
+    INT,
+    LOWEST,
+    STR,
+    Argument,
+    Binary,
+    Choose,
+    Compare,
+    Constant,
+    Contains,
+    Expression,
+    GetItem,
+    Invoke,
+    Make,
+    RecordSchema,
+    Sequence,
+    Text,
+    Unary,
+    leaves_of,
+    schema_of_value,
+)
+from funken.columnar.kernels.arithmetic import (
+    ARROW_COMPARE,
+    BITS,
+    COMPARE,
+    FLOATS,
+    NUMPY,
+    PYTHON,
+    RANGES,
+    FallBackToRows,
+)
+from funken.columnar.kernels.columns import Array, Column, Columns
+from funken.columnar.kernels.ropes import Rope, concatenated
+
+_EXACT = 2**53
+"""Ints up to this have a float."""
+
+
+Value = Column | tuple["Value", ...]
+"""What an expression comes to: a column, or a tuple of such."""
+
+
+def evaluate(expression: Expression, length: int, *arguments: Columns) -> Value:
+    """Compute an expression over blocks of ``length`` records (at least one); raises ``FallBackToRows``."""
+    if type(expression) is Argument:
+        # Keys and most fields are nothing but a leaf: a block of few records should not pay for more.
+        block = arguments[expression.argument]
+        number = _leaf(block.schema, expression.path)
+        if number is not None:
+            return block.leaves[number]
+    with np.errstate(all="ignore"):
+        return _Evaluation(length, [_value(block) for block in arguments]).of(expression)
+
+
+@lru_cache(maxsize=1024)
+def _leaf(schema: RecordSchema, path: tuple[int, ...]) -> int | None:
+    """Return which leaf a path leads to; ``None`` if it leads to a tuple, or counts from the end."""
+    paths = [each for each, _ in leaves_of(schema)]
+    return paths.index(path) if path in paths else None
+
+
+def computed(expression: Expression, schema: RecordSchema, block: Columns) -> Columns:
+    """Compute an expression over a block; ``schema`` is that of the result."""
+    leaves: list[Column] = []
+    _flatten(evaluate(expression, block.length, block), leaves)
+    return Columns(schema, leaves, block.length)
+
+
+def mask_of(expression: Expression, block: Columns) -> Array | bool:
+    """Compute where an expression is true: a mask, or one bool for all records."""
+    with np.errstate(all="ignore"):
+        evaluation = _Evaluation(block.length, [_value(block)])
+        truth = evaluation.truth(evaluation.of(expression))
+        return bool(truth.data) if truth.constant else truth.data
+
+
+def _value(block: Columns) -> Value:
+    leaves = iter(block.leaves)
+
+    def build(schema: RecordSchema) -> Value:
+        return next(leaves) if isinstance(schema, str) else tuple(build(inner) for inner in schema)
+
+    return build(block.schema)
+
+
+def _flatten(value: Value, leaves: list[Column]) -> None:
+    if isinstance(value, Column):
+        leaves.append(value)
+        return
+    for inner in value:
+        _flatten(inner, leaves)
+
+
+class _Evaluation:
+    """One expression over one block; what occurs twice in the tree is computed once."""
+
+    def __init__(self, length: int, arguments: list[Value]) -> None:
+        self._length = length
+        self._arguments = arguments
+        self._known: dict[int, Value] = {}
+
+    def of(self, expression: Expression) -> Value:
+        """Compute an expression."""
+        known = self._known.get(id(expression))
+        if known is None:
+            known = self._known[id(expression)] = self._compute(expression)
+        return known
+
+    def _column(self, expression: Expression) -> Column:
+        value = self.of(expression)
+        assert isinstance(value, Column)
+        return value
+
+    def _compute(self, expression: Expression) -> Value:
+        match expression:
+            case Argument(argument, path):
+                return reduce(_item, path, self._arguments[argument])
+            case Constant(value):
+                return _constant(value)
+            case Make(items):
+                return tuple(self.of(item) for item in items)
+            case GetItem(record, index):
+                return _item(self.of(record), index)
+            case Sequence(before, result):
+                for each in before:
+                    self.of(each)
+                return self.of(result)
+            case Binary(op, left, right):
+                return self._binary(op, self._column(left), self._column(right))
+            case Compare(op, left, right):
+                return self._compare(op, self._column(left), self._column(right))
+            case Unary(op, operand):
+                return self._unary(op, self.of(operand))
+            case Choose(condition, then, otherwise):
+                return self._choose(self.truth(self.of(condition)), self.of(then), self.of(otherwise))
+            case Contains(needle, container):
+                return self._contains(needle, container)
+            case Invoke(name, given):
+                return self._invoke(name, [self._column(each) for each in given])
+            case Text(parts):
+                return concatenated([self._column(part) for part in parts], self._length)
+        raise FallBackToRows(f"no kernel for {type(expression).__name__}")
+
+    # ---- numbers
+
+    def _binary(self, op: str, left: Column, right: Column) -> Column:
+        if left.kind == STR:
+            return concatenated([left, right], self._length)
+        if left.kind == BOOL:
+            return _fold(BOOL, BITS[op], left, right)
+        if left.kind == right.kind == INT and op != "/":
+            return self._integers(op, left, right)
+        if op == "/" and _any_zero(right):
+            raise FallBackToRows("division by zero")
+        return _fold(FLOAT, FLOATS[op], _as_float(left), _as_float(right))
+
+    def _integers(self, op: str, left: Column, right: Column) -> Column:
+        low, high = RANGES[op](*left.bounds(), *right.bounds())
+        if low < LOWEST or high > HIGHEST:
+            raise FallBackToRows("an overflow")
+        if left.constant and right.constant:
+            return _constant(PYTHON[op](left.data, right.data))
+        if op == "%" and right.constant:
+            # Division by a constant is a multiplication in NumPy, the remainder is not: a third of the time.
+            data = left.data - np.floor_divide(left.data, right.data) * right.data
+        else:
+            data = NUMPY[op](left.data, right.data)
+        return Column(INT, data, False, low, high)
+
+    def _compare(self, op: str, left: Column, right: Column) -> Column:
+        if left.kind == STR:
+            if left.constant and right.constant:
+                return _constant(bool(COMPARE[op](left.data, right.data)))
+            if op in ("==", "!=") and (left.constant or right.constant):
+                text, part = (right, left) if left.constant else (left, right)
+                equal = _found("is", text, part.data)
+                return equal if op == "==" else self._not(equal)
+            compare = getattr(_arrow(), ARROW_COMPARE[op])
+            return Column(BOOL, _mask(compare(_scalar(left), _scalar(right))))
+        if left.kind != right.kind:  # an int and a float: Python compares exactly
+            left, right = _as_float(left), _as_float(right)
+        return _fold(BOOL, COMPARE[op], left, right)
+
+    def truth(self, value: Value) -> Column:
+        """Compute whether values are true."""
+        assert isinstance(value, Column)
+        if value.kind == BOOL:
+            return value
+        if value.constant:
+            return _constant(bool(value.data))
+        if value.kind == STR:
+            return self._not(_found("is", value, ""))
+        return Column(BOOL, value.data != 0)
+
+    def _unary(self, op: str, value: Value) -> Column:
+        if op in ("not", "bool"):
+            truth = self.truth(value)
+            return truth if op == "bool" else self._not(truth)
+        assert isinstance(value, Column)
+        if value.kind == FLOAT:
+            return _constant(-value.data) if value.constant else Column(FLOAT, -value.data)
+        if op == "~":
+            return self._integers("-", _constant(-1), value)
+        return self._integers("-", _constant(0), value)
+
+    @staticmethod
+    def _not(truth: Column) -> Column:
+        return _constant(not truth.data) if truth.constant else Column(BOOL, ~truth.data)
+
+    def _choose(self, condition: Column, then: Value, otherwise: Value) -> Value:
+        if condition.constant:
+            return then if condition.data else otherwise
+        if not isinstance(then, Column) or not isinstance(otherwise, Column):
+            assert isinstance(then, tuple)
+            assert isinstance(otherwise, tuple)
+            pairs = zip(then, otherwise, strict=True)
+            return tuple(self._choose(condition, one, other) for one, other in pairs)
+        if then is otherwise:
+            return then
+        if then.kind == STR:
+            import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
+
+            one, other = (_scalar(column) for column in (then, otherwise))
+            return Column(STR, _arrow().if_else(pa.array(condition.data), one, other))
+        low = high = None
+        if then.kind == INT:
+            bounds = (then.bounds(), otherwise.bounds())
+            low, high = min(bounds[0][0], bounds[1][0]), max(bounds[0][1], bounds[1][1])
+        return Column(then.kind, np.where(condition.data, then.data, otherwise.data), False, low, high)
+
+    # ---- text
+
+    def _contains(self, needle: Expression, container: Expression) -> Column:
+        if isinstance(container, Make):
+            found = self._column(needle)
+            items = [item.value for item in container.items if isinstance(item, Constant)]
+            tests = [self._compare("==", found, _constant(item)) for item in items]
+            return reduce(lambda one, other: _fold(BOOL, BITS["|"], one, other), tests)
+        return self._search("in", self._column(container), self._column(needle))
+
+    def _search(self, how: str, text: Column, part: Column) -> Column:
+        if text.constant and part.constant:
+            return _constant(_TEXT_TESTS[how](text.data, part.data))
+        if not part.constant or text.constant:
+            raise FallBackToRows("a search for different texts")
+        return _found(how, text, part.data)
+
+    def _as_text(self, column: Column) -> Column:
+        return column if column.kind == STR else concatenated([column], self._length)
+
+    def _invoke(self, name: str, given: list[Column]) -> Column:
+        first = given[0]
+        match name:
+            case "startswith" | "endswith":
+                return self._search("starts" if name == "startswith" else "ends", first, given[1])
+            case "str":
+                return self._as_text(first)
+            case "float":
+                return _as_float(first)
+            case "bool":
+                return self.truth(first)
+            case "abs":
+                if first.kind == FLOAT:
+                    return _constant(abs(first.data)) if first.constant else Column(FLOAT, np.abs(first.data))
+                negative = self._compare("<", first, _constant(0))
+                return _column(self._choose(negative, self._unary("-", first), first))
+            case "min" | "max":
+                better = self._compare("<" if name == "min" else ">", given[1], first)
+                return _column(self._choose(better, given[1], first))
+            case "len":
+                if first.constant:
+                    return _constant(len(first.data))
+                return _length_of(first)
+        raise FallBackToRows(f"no kernel for {name}")
+
+
+def _column(value: Value) -> Column:
+    assert isinstance(value, Column)
+    return value
+
+
+def _item(value: Value, index: int) -> Value:
+    assert isinstance(value, tuple)
+    return value[index]
+
+
+def _constant(value: Any) -> Column:
+    kind = schema_of_value(value)
+    if not isinstance(kind, str):
+        raise FallBackToRows(f"{value!r} fits into no column")
+    return Column(kind, value, True)
+
+
+def _fold(kind: str, op: Callable[[Any, Any], Any], left: Column, right: Column) -> Column:
+    """Apply a kernel that works on Python values as well."""
+    if left.constant and right.constant:
+        return _constant(op(left.data, right.data))
+    return Column(kind, op(left.data, right.data))
+
+
+def _as_float(column: Column) -> Column:
+    if column.kind == FLOAT:
+        return column
+    low, high = column.bounds()
+    if low < -_EXACT or high > _EXACT:
+        raise FallBackToRows("an int that a float cannot hold")
+    return _constant(float(column.data)) if column.constant else Column(FLOAT, column.data.astype(np.float64))
+
+
+def _any_zero(column: Column) -> bool:
+    return not column.data if column.constant else not column.data.all()
+
+
+def _scalar(column: Column) -> Any:
+    if not column.constant:
+        return column.data
+    import pyarrow as pa  # noqa: PLC0415 - the same
+
+    return pa.scalar(column.data, pa.string())
+
+
+def _arrow() -> Any:
+    import pyarrow.compute as pc  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
+
+    return pc
+
+
+def _mask(bits: Any) -> Array:
+    return bits.to_numpy(zero_copy_only=False)
+
+
+def _found(how: str, text: Column, part: str) -> Column:
+    """Compute where a constant is in a column of text, by the test ``how``."""
+    mask = text.find(how, part) if isinstance(text, Rope) else None
+    if mask is None:
+        from funken.columnar.kernels.text import find  # noqa: PLC0415 - the same
+
+        mask = find(how, text.data, part)
+    return _constant(mask) if isinstance(mask, bool) else Column(BOOL, mask)
+
+
+def _length_of(text: Column) -> Column:
+    if isinstance(text, Rope) and not text.made:
+        found = text.lengths()
+    else:
+        from funken.columnar.kernels.text import lengths  # noqa: PLC0415 - the same
+
+        found = lengths(text.data)
+    return _constant(found) if isinstance(found, int) else Column(INT, found)
+
+
+_TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
+    "in": lambda text, part: part in text,
+    "starts": str.startswith,
+    "ends": str.endswith,
+}
+
+__all__ = ["FallBackToRows", "Value", "computed", "evaluate", "mask_of"]

@@ -1,0 +1,201 @@
+"""Keys as numbers: where they belong, and in which order their records came.
+
+Every result here is that of ``state/keygroups.py`` for the Python key, so that both paths agree on which subtask owns a
+key. Keys are columns of int or str: of those, equal keys are equal objects.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from funken.columnar.expressions import INT, STR
+from funken.columnar.kernels.columns import Array, Column, column_of
+from funken.columnar.kernels.patterns import TextPart
+from funken.columnar.kernels.ropes import Rope
+from funken.state.keygroups import KeyRouter, key_group_of, subtask_of
+
+_DENSE = 1 << 16
+"""A range of ints up to this wide is looked up in a table."""
+
+_MOST_TEXTS = 200_000
+"""Owners of more texts than this are forgotten, as those of other keys are."""
+
+KEY_KINDS = (INT, STR)
+
+
+def key_codes(column: Column, length: int) -> tuple[Array, list[Any]]:
+    """Return a number for each record, and the keys that the numbers stand for, in the order of their first records."""
+    if column.constant:
+        return np.zeros(length, np.int64), [column.data]
+    if isinstance(column, Rope) and column.variable is not None and not column.made:
+        codes, values = key_codes(column.variable, length)
+        return codes, column.over(column_of(values, column.variable.kind)).to_list(len(values))
+    import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s
+
+    data = column.data if column.kind == STR else pa.array(column.data)
+    dictionary = data.dictionary_encode()
+    codes = dictionary.indices.to_numpy(zero_copy_only=False)
+    return codes, dictionary.dictionary.to_pylist()
+
+
+def numbers_in(column: Column) -> Column | None:
+    """Return a number per text of a column, equal for equal texts; ``None`` if it is no text, or not of that kind."""
+    given = column.variable if isinstance(column, Rope) and not column.made else None
+    return given if given is not None and given.kind == INT else None
+
+
+def hashes(numbers: Array) -> Array:
+    """Return ``stable_hash`` of ints, as 64-bit unsigned numbers.
+
+    >>> from funken.state.keygroups import stable_hash
+    >>> some = [0, 1, -1, -2, 2**61 - 1, 2**61, -(2**63), 2**63 - 1]
+    >>> hashes(np.array(some)).tolist() == [stable_hash(number) for number in some]
+    True
+    """
+    prime = np.uint64((1 << 61) - 1)
+    negative = numbers < 0
+    unsigned = numbers.astype(np.uint64)
+    size = np.where(negative, ~unsigned + np.uint64(1), unsigned) % prime
+    hashed = np.where(negative, ~size + np.uint64(1), size)
+    hashed = np.where(hashed == ~np.uint64(0), ~np.uint64(1), hashed)  # hash(-1) is -2
+    # number >> 32 of a negative number: its sign comes in from the left.
+    shifted = (hashed.view(np.int64) >> np.int64(32)).view(np.uint64)
+    mask, h = np.uint64(0xFFFFFFFF), hashed ^ shifted
+    h &= mask
+    h ^= h >> np.uint64(16)
+    h = (h * np.uint64(0x85EBCA6B)) & mask
+    h ^= h >> np.uint64(13)
+    h = (h * np.uint64(0xC2B2AE35)) & mask
+    return h ^ (h >> np.uint64(16))
+
+
+class KeyTargets:
+    """The subtask that owns each key of a column."""
+
+    def __init__(self, max_parallelism: int, parallelism: int) -> None:
+        self._max_parallelism = max_parallelism
+        self._parallelism = parallelism
+        self._subtask_of = KeyRouter(max_parallelism, parallelism, lambda subtask: subtask)
+        self._low = 0
+        self._table: Array = np.empty(0, np.uint16)
+        self._texts = Slots()
+        self._owners_of_texts: Array = np.empty(0, np.uint16)
+
+    def of(self, column: Column, length: int) -> Array | int:
+        """Return the subtasks; one number if there is only one for all records."""
+        if self._parallelism == 1:
+            return 0
+        if column.constant:
+            group = key_group_of(column.data, self._max_parallelism)
+            return subtask_of(group, self._max_parallelism, self._parallelism)
+        if column.kind == INT:
+            return self._of_ints(column)
+        owners = self._subtask_of
+        if numbers_in(column) is None:
+            codes, keys = key_codes(column, length)
+            return np.array([owners[key] for key in keys], np.uint16).take(codes)
+        if len(self._texts) > _MOST_TEXTS:
+            self._texts, self._owners_of_texts = Slots(), np.empty(0, np.uint16)
+        slots = self._texts.find(column, length)
+        new = [owners[key] for key in self._texts.keys[len(self._owners_of_texts) :]]
+        self._owners_of_texts = np.append(self._owners_of_texts, np.array(new, np.uint16))
+        return self._owners_of_texts.take(slots)
+
+    def _of_ints(self, column: Column) -> Array:
+        low, high = column.bounds()
+        if high - low >= _DENSE:
+            return self._owners(column.data)
+        if low < self._low or high >= self._low + len(self._table):
+            least, most = low, high
+            if len(self._table):
+                least, most = min(low, self._low), max(high, self._low + len(self._table) - 1)
+            if most - least >= _DENSE:
+                least, most = low, high
+            self._low, self._table = least, self._owners(np.arange(least, most + 1, dtype=np.int64))
+        return self._table.take(column.data - self._low if self._low else column.data)
+
+    def _owners(self, numbers: Array) -> Array:
+        groups = hashes(numbers) % np.uint64(self._max_parallelism)
+        owners = groups * np.uint64(self._parallelism) // np.uint64(self._max_parallelism)
+        return owners.astype(np.uint16)
+
+
+class Slots:
+    """Numbers keys from 0 on, in the order in which they first came; ``keys`` are the keys by number."""
+
+    def __init__(self) -> None:
+        self.keys: list[Any] = []
+        self._numbers: dict[Any, int] = {}
+        self._low = 0
+        self._table: Array = np.empty(0, np.int64)
+        #: of texts with a number in them, by what is around it: the numbers, and the slots of their texts
+        self._numbered: dict[tuple[TextPart, ...], tuple[Slots, Array]] = {}
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def find(self, column: Column, length: int) -> Array:
+        """Return the number of each record's key; new keys get new numbers."""
+        if column.kind == INT and not column.constant:
+            low, high = column.bounds()
+            if high - low < _DENSE and self._reaches(low, high):
+                return self._dense(column.data)
+        given = numbers_in(column)
+        if given is not None:
+            return self._by_numbers(cast(Rope, column), given, length)
+        codes, keys = key_codes(column, length)
+        return np.array([self._number(key) for key in keys], np.int64).take(codes)
+
+    def _by_numbers(self, texts: Rope, given: Column, length: int) -> Array:
+        """Find texts by the numbers in them: a text is made when its number first comes."""
+        numbers, slots = self._numbered.get(texts.pieces, (Slots(), np.empty(0, np.int64)))
+        found = numbers.find(given, length)
+        new = numbers.keys[len(slots) :]
+        if new:
+            made = texts.over(column_of(new, INT)).to_list(len(new))
+            slots = np.append(slots, [self._number(text) for text in made])
+            self._numbered[texts.pieces] = numbers, slots
+        return slots.take(found)
+
+    def _number(self, key: Any) -> int:
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.keys)
+            self.keys.append(key)
+            if type(key) is int and 0 <= key - self._low < len(self._table):
+                self._table[key - self._low] = number
+        return number
+
+    def _reaches(self, low: int, high: int) -> bool:
+        """Make the table reach from ``low`` to ``high``, unless it would be too wide."""
+        if not len(self._table):
+            self._low, self._table = low, np.full(high - low + 1, -1, np.int64)
+        elif low < self._low or high >= self._low + len(self._table):
+            least, most = min(low, self._low), max(high, self._low + len(self._table) - 1)
+            if most - least >= _DENSE:
+                return False
+            most = max(most, min(least + 2 * len(self._table), least + _DENSE - 1))
+            table = np.full(most - least + 1, -1, np.int64)
+            table[self._low - least : self._low - least + len(self._table)] = self._table
+            self._low, self._table = least, table
+        else:
+            return True
+        for key, number in self._numbers.items():
+            if 0 <= key - self._low < len(self._table):
+                self._table[key - self._low] = number
+        return True
+
+    def _dense(self, keys: Array) -> Array:
+        places = keys - self._low if self._low else keys
+        numbers = self._table.take(places)
+        if len(numbers) and numbers.min() < 0:
+            new, first = np.unique(keys[numbers < 0], return_index=True)
+            for key in new[np.argsort(first)].tolist():
+                self._number(key)
+            numbers = self._table.take(places)
+        return numbers
+
+
+__all__ = ["KEY_KINDS", "KeyTargets", "Slots", "hashes", "key_codes", "numbers_in"]

@@ -1,0 +1,160 @@
+"""Kernels on text that are faster than Arrow's, by looking at the bytes of a whole block at once.
+
+An Arrow array of text is one buffer of UTF-8 and the offsets of its values. UTF-8 tells the beginning of a letter from its
+inside, so a text is in another exactly if its bytes are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from funken.columnar.expressions import STR
+from funken.columnar.kernels.columns import Array, Column
+
+_SCANNED = 4
+
+
+def parts_of(array: Any) -> tuple[Array, Array]:
+    """Return the offsets of an array's values, one more than there are values, and the bytes they point into."""
+    _, offsets, text = array.buffers()
+    content = np.empty(0, np.uint8) if text is None else np.frombuffer(text, np.uint8)
+    return np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4), content
+
+
+def contains(array: Any, part: str) -> Array:
+    """Return where values contain a text, which is not empty.
+
+    >>> contains(pa.array(["abc", "ab", "cab"]), "bc").tolist()
+    [True, False, False]
+    """
+    pattern = part.encode()
+    offsets, content = parts_of(array)
+    first, last = int(offsets[0]), int(offsets[-1])
+    size = last - first - len(pattern) + 1
+    found = np.zeros(len(array), np.bool_)
+    if size <= 0:
+        return found
+    content = content[first:last]
+    # Hot: a comparison of bytes is 32 of them an instruction, so four passes over the block and a look at the few places
+    # left take a third of the time of Arrow's search, value by value (31 ns a line of 25 bytes).
+    here = content[:size] == pattern[0]
+    for index in range(1, min(_SCANNED, len(pattern))):
+        here &= content[index : index + size] == pattern[index]
+    places = np.flatnonzero(here)
+    for index in range(_SCANNED, len(pattern)):
+        places = places[content[places + index] == pattern[index]]
+    if len(places):
+        places = places + first
+        owners = np.searchsorted(offsets, places, side="right") - 1
+        found[owners[places + len(pattern) <= offsets[owners + 1]]] = True
+    return found
+
+
+def find(how: str, array: Any, text: str) -> Array | bool:
+    """Return where a text is ``in`` values, ``starts`` or ``ends`` them, or ``is`` them; one bool if that is so of all.
+
+    >>> [find(how, pa.array(["abc", "bc", "ab"]), "bc").tolist() for how in ("in", "starts", "ends", "is")]
+    [[True, True, False], [False, True, False], [True, True, False], [False, True, False]]
+    """
+    if how == "is":
+        return _mask(pc.equal(array, pa.scalar(text, pa.string())))
+    if not text:
+        return True
+    if how == "in":
+        return contains(array, text)
+    return _mask((pc.starts_with if how == "starts" else pc.ends_with)(array, pattern=text))
+
+
+def _mask(bits: Any) -> Array:
+    return bits.to_numpy(zero_copy_only=False)
+
+
+def lengths(array: Any) -> Array:
+    """Return how many letters values have."""
+    return pc.utf8_length(array).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+class _Rows(NamedTuple):
+    """Values of one length each: bytes somewhere in a buffer, always as far from one to the next (0: one for all)."""
+
+    buffer: Any
+    begin: int
+    step: int
+    width: int
+
+    def of(self, length: int) -> Array:
+        """Return the values, each as one number of so many bytes."""
+        return np.ndarray(length, f"V{self.width}", self.buffer, self.begin, (self.step,))
+
+
+def joined_text(parts: Sequence[str | Column], length: int) -> Any:
+    """Put parts together, value by value; a part is one text for all, a column of text, or ints for their decimals.
+
+    >>> from funken.columnar.kernels.columns import column_of
+    >>> joined_text(["n", column_of([1, 2], "int"), "!", column_of(["a", "b"], "str")], 2).to_pylist()
+    ['n1!a', 'n2!b']
+    """
+    if not length:
+        return pa.array([], pa.string())
+    pieces = [_rows(part) for part in parts]
+    fixed = [piece for piece in pieces if piece is not None]
+    if len(fixed) < len(pieces):
+        arrays = [_scalar_or_array(part) for part in parts]
+        return pc.binary_join_element_wise(*arrays, "") if len(arrays) > 1 else arrays[0]
+    # Hot: values of one length each are rows of bytes, and NumPy copies a row as one number faster than as many: half of
+    # the time of Arrow's decimals and join.
+    total = sum(piece.width for piece in fixed)
+    made, at = np.empty(length * total, np.uint8), 0
+    for piece in fixed:
+        if piece.width:
+            _Rows(made, at, total, piece.width).of(length)[:] = piece.of(length)
+        at += piece.width
+    offsets = np.arange(length + 1, dtype=np.int32) * np.int32(total)
+    return pa.StringArray.from_buffers(length, pa.py_buffer(offsets), pa.py_buffer(made))
+
+
+def _scalar_or_array(part: str | Column) -> Any:
+    if isinstance(part, str):
+        return pa.scalar(part, pa.string())
+    return part.data if part.kind == STR else pa.array(part.data).cast(pa.string())
+
+
+def _rows(part: str | Column) -> _Rows | None:
+    """Return a part whose values have the same number of bytes; ``None`` if they differ."""
+    if isinstance(part, str):
+        text = part.encode()
+        return _Rows(text, 0, 0, len(text))
+    if part.kind != STR:
+        return _digits(part)
+    offsets, content = parts_of(part.data)
+    width = int(offsets[1] - offsets[0])
+    alike = int(offsets[-1] - offsets[0]) == width * (len(offsets) - 1) and bool((np.diff(offsets) == width).all())
+    return _Rows(content, int(offsets[0]), width, width) if alike else None
+
+
+def _digits(column: Column) -> _Rows | None:
+    """Return the decimals of ints that have the same number of digits, and no sign."""
+    low, high = column.bounds()
+    width = len(str(high))
+    if low < 0 or len(str(low)) != width:
+        return None
+    kind = np.uint32 if high < 2**32 else np.uint64
+    rest, fours = column.data.astype(kind), -(-width // 4)
+    made = np.empty((len(rest), fours), np.uint32)
+    for place in reversed(range(1, fours)):
+        upper = rest // kind(10_000)
+        made[:, place] = _FOURS.take(rest - upper * kind(10_000), mode="clip")
+        rest = upper
+    made[:, 0] = _FOURS.take(rest, mode="clip")
+    return _Rows(made, 4 * fours - width, 4 * fours, width)
+
+
+_FOURS = np.frombuffer("".join(f"{number:04}" for number in range(10_000)).encode(), np.uint32)
+"""The decimals of numbers of four digits."""
+
+__all__ = ["contains", "find", "joined_text", "lengths", "parts_of"]

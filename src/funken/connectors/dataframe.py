@@ -1,0 +1,116 @@
+"""The rows of a Spark DataFrame as a source: Spark passes them to the tasks, there are no splits.
+
+Invariants: a subtask emits its rows in the order in which they arrive; rows are released (``done``) when their
+last row has been emitted, so that a slow job holds up Spark. With ``streaming`` the source reads one micro-batch: the
+watermark stays behind its last row, because the rows of a batch have no order among partitions; and at its end the job
+pauses, it does not end. Which batch that is, is the enumerator's only state, and so part of the checkpoint it ends with.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from funken.connectors.base import (
+    NEED_SPLITS,
+    Batch,
+    Boundedness,
+    NeedSplits,
+    ReaderContext,
+    Source,
+    SourceReader,
+    SplitEnumerator,
+    Wait,
+)
+from funken.types.row import Row
+
+_WAIT = Wait(1000)
+
+
+class RowsEnumerator(SplitEnumerator):
+    """Has no splits; holds the number of the micro-batch that is read, and of the one before it."""
+
+    def __init__(self) -> None:
+        self.batch = -1
+
+    def next_splits(self, subtask: int) -> list[Any] | None:
+        """Return that there are none."""
+        return None
+
+    def snapshot(self) -> int:
+        """Return the number of the batch that the checkpoint ends."""
+        return self.batch
+
+    def restore(self, snapshot: Any) -> None:
+        """Nothing to restore: the runner sets the number of the batch."""
+
+
+class RowsReader(SourceReader):
+    """Emits what it is fed."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._new = Row(*names)
+        self._fed: deque[tuple[list[Any], Callable[[], None]]] = deque()
+        self._at = 0
+        self._ended = False
+
+    def feed(self, columns: Sequence[Sequence[Any]], done: Callable[[], None]) -> None:
+        """Take rows by columns; ``done`` is called when the last of them has been emitted."""
+        self._fed.append((list(map(self._new, *columns)), done))
+
+    def end(self) -> None:
+        """There are no more rows."""
+        self._ended = True
+
+    def add_splits(self, splits: Sequence[Any]) -> None:
+        """Nothing: there are no splits."""
+
+    def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
+        """Return rows; feeding wakes the task, so that it need not poll often."""
+        while self._fed:
+            rows, done = self._fed[0]
+            values, self._at = rows[self._at : self._at + limit], self._at + limit
+            if self._at >= len(rows):
+                self._fed.popleft()
+                self._at = 0
+                done()
+            if values:
+                return Batch(values)
+        return NEED_SPLITS if self._ended else _WAIT
+
+    def snapshot(self) -> list[Any]:
+        """Return nothing: it is between batches that there are snapshots."""
+        return []
+
+
+@dataclass(frozen=True)
+class RowsSource(Source):
+    """The rows of a DataFrame with these columns; ``streaming``: of one micro-batch of it after the other.
+
+    >>> reader = RowsSource(("word", "n"), streaming=False).reader(ReaderContext("words", 0, 1))
+    >>> reader.feed([["to", "be"], [2, 3]], done=lambda: print("all emitted"))
+    >>> reader.poll(1, now=0).values
+    [Row(word='to', n=2)]
+    >>> reader.poll(5, now=0).values
+    all emitted
+    [Row(word='be', n=3)]
+    """
+
+    columns: tuple[str, ...]
+    streaming: bool
+    boundedness: Boundedness = field(init=False)
+
+    def __post_init__(self) -> None:
+        """A streaming DataFrame has no end."""
+        unbounded = Boundedness.CONTINUOUS_UNBOUNDED
+        object.__setattr__(self, "boundedness", unbounded if self.streaming else Boundedness.BOUNDED)
+
+    def enumerator(self, parallelism: int) -> SplitEnumerator:
+        """Make the enumerator."""
+        return RowsEnumerator()
+
+    def reader(self, context: ReaderContext) -> SourceReader:
+        """Make a reader."""
+        return RowsReader(self.columns)

@@ -1,0 +1,292 @@
+"""Files as a sink: written hidden, visible only when the job's driver commits them.
+
+A *part* file has a hidden name while it is written (``.part-<uuid>-<n>.inprogress.<attempt>``), is *pending* once it
+is closed, and gets its name (``part-<uuid>-<n>``) by a rename when what it holds is committed: at a completed
+checkpoint, or at the end of the job. So a reader never sees a file that is not whole, and a failed attempt leaves no
+visible file.
+
+Every checkpoint closes all part files; a rolling policy only closes them earlier. (Flink can keep one open over
+several checkpoints, since it can truncate; what becomes visible at a checkpoint is the same.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import IO, Any, NamedTuple
+from uuid import uuid4
+
+from funken.connectors.base import ReaderContext, Sink, SinkWriter
+from funken.connectors.files.buckets import BucketAssigner, BucketContext, DateTimeBucketAssigner
+from funken.connectors.files.part_files import Encoder, OutputFileConfig, RollingPolicy
+from funken.errors import InvalidProgram, SinkNotWritable
+from funken.ids import Millis
+from funken.io.filesystem import absolute, locate
+from funken.timing.durations import DurationLike, millis
+from funken.types.info import TypeInformation
+
+__all__ = ["BucketAssigner", "Encoder", "FileSink", "OutputFileConfig", "RollingPolicy", "RowFormatBuilder"]
+
+_MINUTE = Millis(60_000)
+
+
+class PendingFile(NamedTuple):
+    """A part file that is written but not committed."""
+
+    hidden: str
+    final: str
+
+
+@dataclass(frozen=True)
+class FileSink(Sink):
+    r"""Part files in folders below ``base_path``, a local path or URI; made by ``for_row_format``.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from funken.testing import local
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sink = FileSink.for_row_format(folder, Encoder.simple_string_encoder())
+    ...     words = local(["to", "be"])
+    ...     _ = words.sink_to(sink.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build())
+    ...     _ = words.get_execution_environment().execute()
+    ...     [file.read_text() for file in Path(folder).glob("part-*")]
+    ['to\nbe\n']
+
+    What the job does with it: files are written hidden, and get their names when they are committed.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sink = FileSink(folder, Encoder.simple_string_encoder(), BucketAssigner.base_path_bucket_assigner())
+    ...     sink.check()
+    ...     writer = sink.writer(ReaderContext("sink", subtask=0, parallelism=1))
+    ...     writer.write(["to"], None, now=0)
+    ...     pending = writer.prepare_commit(end_of_input=False)
+    ...     before = len(list(Path(folder).glob("part-*")))
+    ...     sink.commit(pending)
+    ...     before, len(list(Path(folder).glob("part-*")))
+    ...     writer.write(["be"], None, now=1)
+    ...     sink.abort(writer.prepare_commit(end_of_input=True))
+    ...     len(list(Path(folder).iterdir()))
+    (0, 1)
+    1
+    """
+
+    base_path: str
+    encoder: Encoder
+    bucket_assigner: BucketAssigner = field(default_factory=DateTimeBucketAssigner)
+    rolling_policy: RollingPolicy = field(default_factory=RollingPolicy.default_rolling_policy)
+    output_file_config: OutputFileConfig = field(default_factory=OutputFileConfig)
+    bucket_check_interval: Millis = _MINUTE
+
+    def __post_init__(self) -> None:
+        """Make the base path mean the same in every process."""
+        try:
+            object.__setattr__(self, "base_path", absolute(self.base_path))
+        except ValueError as error:
+            raise InvalidProgram(str(error)) from None
+
+    @staticmethod
+    def for_row_format(base_path: str | os.PathLike[str], encoder: Encoder) -> RowFormatBuilder:
+        """Start to describe a sink that writes record by record.
+
+        >>> sink = FileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).build()
+        >>> sink.base_path, sink.bucket_assigner
+        ('/data/out', DateTimeBucketAssigner(format_str='yyyy-MM-dd--HH', timezone_id=None))
+        """
+        return RowFormatBuilder(FileSink(os.fspath(base_path), encoder))
+
+    def check(self) -> None:
+        """Find out whether files can be created below the base path, without creating any.
+
+        Raises ``SinkNotWritable`` if not: the message names the path and what the system said.
+        """
+        with self._explained(self.base_path):
+            files, base = locate(self.base_path)
+            files.check_writable(base)
+
+    def of_type(self, type_info: TypeInformation | None) -> FileSink:
+        r"""Return the sink for records of a declared type: a text encoder then writes them as Flink does.
+
+        >>> from funken import Types
+        >>> sink = FileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).build()
+        >>> sink.of_type(Types.TUPLE([Types.STRING(), Types.INT()])).encoder.encode([("to", 2)])
+        b'(to,2)\n'
+        """
+        return replace(self, encoder=self.encoder.of_type(type_info))
+
+    def writer(self, context: ReaderContext) -> FileWriter:
+        """Make a writer."""
+        return FileWriter(self, context)
+
+    def commit(self, committables: Sequence[Any]) -> None:
+        """Give pending files their names."""
+        for hidden, final in committables:
+            with self._explained(final):
+                locate(self.base_path)[0].move(hidden, final)
+
+    def abort(self, committables: Sequence[Any]) -> None:
+        """Remove pending files."""
+        for hidden, _ in committables:
+            with self._explained(hidden):
+                locate(self.base_path)[0].remove(hidden)
+
+    @contextlib.contextmanager
+    def _explained(self, path: str, context: ReaderContext | None = None) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ImportError) as error:
+            operator = context.operator if context else None
+            raise SinkNotWritable(
+                f"{operator or 'file sink'}: cannot write {path} ({error}); "
+                f"free the path {self.base_path!r}, allow writing to it, or choose another.",
+                operator,
+                context.subtask if context else None,
+            ) from error
+
+
+@dataclass(frozen=True)
+class RowFormatBuilder:
+    """PyFlink's way to describe a file sink; each call returns a new builder.
+
+    >>> builder = FileSink.for_row_format("/data/out", Encoder.simple_string_encoder())
+    >>> builder = builder.with_bucket_assigner(BucketAssigner.date_time_bucket_assigner("yyyy/MM/dd", "UTC"))
+    >>> builder = builder.with_output_file_config(OutputFileConfig(part_prefix="words", part_suffix=".txt"))
+    >>> builder = builder.with_rolling_policy(RollingPolicy.default_rolling_policy(part_size=1 << 20))
+    >>> sink = builder.with_bucket_check_interval(1000).build()
+    >>> sink.output_file_config.part_prefix, sink.rolling_policy.part_size, sink.bucket_check_interval
+    ('words', 1048576, 1000)
+    """
+
+    sink: FileSink
+
+    def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> RowFormatBuilder:
+        """Decide the folders; by default one per hour."""
+        return RowFormatBuilder(replace(self.sink, bucket_assigner=bucket_assigner))
+
+    def with_output_file_config(self, output_file_config: OutputFileConfig) -> RowFormatBuilder:
+        """Decide the names; by default ``part-<uuid>-<n>``."""
+        return RowFormatBuilder(replace(self.sink, output_file_config=output_file_config))
+
+    def with_rolling_policy(self, rolling_policy: RollingPolicy) -> RowFormatBuilder:
+        """Decide when files are closed between checkpoints; by default at 128 MiB or after a minute."""
+        return RowFormatBuilder(replace(self.sink, rolling_policy=rolling_policy))
+
+    def with_bucket_check_interval(self, interval: DurationLike) -> RowFormatBuilder:
+        """Decide how often the age of files is looked at; by default every minute."""
+        return RowFormatBuilder(replace(self.sink, bucket_check_interval=millis(interval)))
+
+    def build(self) -> FileSink:
+        """Return the sink."""
+        return self.sink
+
+
+@dataclass(slots=True)
+class _Part:
+    """An open part file."""
+
+    file: IO[bytes]
+    names: PendingFile
+    created: int
+    written: int
+    size: int = 0
+
+
+class FileWriter(SinkWriter):
+    """Writes the part files of one subtask: one open file per bucket, one write per block and bucket."""
+
+    def __init__(self, sink: FileSink, context: ReaderContext) -> None:
+        self._sink = sink
+        self._context = context
+        self._id = uuid4()
+        self._attempt = uuid4()
+        self._count = 0
+        self._parts: dict[str, _Part] = {}
+        self._pending: list[PendingFile] = []
+        self._next_check: int | None = None
+
+    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
+        """Write a block; files that are full or old are closed after it."""
+        if not values:
+            return
+        context = BucketContext(now)
+        bucket = self._sink.bucket_assigner.bucket_of_block(context)
+        if bucket is not None:
+            self._append(bucket, values, now)
+        else:
+            assign = self._sink.bucket_assigner.get_bucket_id
+            groups: dict[str, list[Any]] = {}
+            for value in context.each(values, timestamps):
+                groups.setdefault(assign(value, context), []).append(value)
+            for name, group in groups.items():
+                self._append(name, group, now)
+        if self._next_check is None or now >= self._next_check:
+            self._next_check = now + self._sink.bucket_check_interval
+            policy = self._sink.rolling_policy
+            old = [name for name, part in self._parts.items() if policy.is_old(now - part.created, now - part.written)]
+            for name in old:
+                self._roll(name)
+
+    def _append(self, bucket: str, values: list[Any], now: int) -> None:
+        try:
+            data = self._sink.encoder.encode(values)
+        except UnicodeEncodeError as error:
+            raise SinkNotWritable(
+                f"{self._context.operator}: {error.object[error.start : error.end]!r} has no place in {error.encoding} "
+                f"({error.reason}); choose another charset, or replace it in a map() before the sink.",
+                self._context.operator,
+                self._context.subtask,
+            ) from error
+        part = self._parts.get(bucket)
+        if part is None:
+            part = self._parts[bucket] = self._create(bucket, now)
+            data = self._sink.encoder.header() + data
+        with self._sink._explained(part.names.hidden, self._context):
+            part.file.write(data)
+        part.size += len(data)
+        part.written = now
+        if self._sink.rolling_policy.is_full(part.size):
+            self._roll(bucket)
+
+    def _create(self, bucket: str, now: int) -> _Part:
+        with self._sink._explained(f"{self._sink.base_path}/{bucket}", self._context):
+            if ".." in bucket.split("/"):
+                raise PermissionError(f"the bucket {bucket!r} leads out of the base path")
+            files, base = locate(self._sink.base_path)
+            folder = f"{base}/{bucket.strip('/')}".rstrip("/")
+            config = self._sink.output_file_config
+            name = f"{config.part_prefix}-{self._id}-{self._count}"
+            names = PendingFile(f"{folder}/.{name}.inprogress.{self._attempt}", f"{folder}/{name}{config.part_suffix}")
+            self._count += 1
+            return _Part(files.create(names.hidden), names, created=now, written=now)
+
+    def _roll(self, bucket: str) -> None:
+        """Close a bucket's file; it waits for the commit."""
+        part = self._parts.pop(bucket)
+        self._pending.append(part.names)  # from here on close() removes it by name
+        with self._sink._explained(part.names.hidden, self._context):
+            locate(self._sink.base_path)[0].seal(part.file)
+
+    def flush(self) -> None:
+        """Hand what was written to the system."""
+        for part in self._parts.values():
+            with self._sink._explained(part.names.hidden, self._context):
+                part.file.flush()
+
+    def prepare_commit(self, end_of_input: bool) -> list[Any]:
+        """Close all files and return them."""
+        for bucket in list(self._parts):
+            self._roll(bucket)
+        pending, self._pending = self._pending, []
+        return pending
+
+    def close(self) -> None:
+        """Remove what was not prepared."""
+        for part in self._parts.values():
+            self._pending.append(part.names)
+            with contextlib.suppress(OSError):  # a full disk may refuse the last bytes; the file goes away anyway
+                part.file.close()
+        for names in self._pending:
+            with contextlib.suppress(OSError):  # the error that led here matters more
+                locate(self._sink.base_path)[0].remove(names.hidden)
+        self._parts, self._pending = {}, []

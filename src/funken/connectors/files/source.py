@@ -1,0 +1,353 @@
+"""Text files as a source: folders are searched, large files are shared among the subtasks, new files may be awaited.
+
+The enumerator lists the files and hands out splits one by one, on request: a slow subtask reads fewer. A split of a
+plain file is a range of bytes, its position an offset; what is compressed, or in a charset where a line feed is not one
+byte, is a split of its own that counts lines. At parallelism 1 lines come in the order of the sorted paths.
+
+A file is one version of a path: if its time or size changes while a folder is monitored, it is a new file and read from
+its beginning. So move finished files in, and do not write them in place.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import importlib
+import lzma
+import os
+import zlib
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import IO, Any
+
+from funken.connectors.base import (
+    NEED_SPLITS,
+    Batch,
+    Boundedness,
+    NeedSplits,
+    ReaderContext,
+    Source,
+    SplitEnumerator,
+    Wait,
+)
+from funken.connectors.files.lines import BadBytes, Charset, Lines, RangeLines, StreamLines, newline_is_a_byte
+from funken.connectors.queued_reader import QueuedReader
+from funken.errors import InvalidConfiguration, InvalidProgram, SourceNotReadable
+from funken.ids import Millis
+from funken.io.filesystem import FileStatus, absolute, locate
+from funken.timing.durations import DurationLike, millis
+
+SPLIT_BYTES = 16 << 20
+LEAST_SPLIT_BYTES = 1 << 20
+
+_DECOMPRESSORS = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".xz": "lzma"}
+
+
+@dataclass(frozen=True)
+class StreamFormat(Charset):
+    """How a file becomes records: its lines as ``str``, without their ends.
+
+    Raises ``InvalidConfiguration`` for a charset or a way with errors that Python does not know.
+
+    >>> StreamFormat.text_line_format(errors="replace")
+    StreamFormat(name='UTF-8', errors='replace')
+    >>> StreamFormat.text_line_format("utf-9")
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidConfiguration: unknown encoding: utf-9; give a text charset of Python, e.g. 'UTF-8',
+    'ISO-8859-1'.
+    """
+
+    def __post_init__(self) -> None:
+        """Refuse names that Python does not know, before the job runs."""
+        try:
+            newline_is_a_byte(self.name)
+            codecs.lookup_error(self.errors)
+        except LookupError as error:
+            raise InvalidConfiguration(f"{error}; give a text charset of Python, e.g. 'UTF-8', 'ISO-8859-1'.") from None
+
+    @staticmethod
+    def text_line_format(charset_name: str = "UTF-8", errors: str = "strict") -> StreamFormat:
+        """Read lines; bytes that are not text fail the job unless ``errors`` is ``"replace"``, ``"ignore"``...
+
+        A byte order mark is part of the first line, as in Flink; ``"utf-8-sig"`` removes it.
+
+        >>> StreamFormat.text_line_format("ISO-8859-1")
+        StreamFormat(name='ISO-8859-1', errors='strict')
+        """
+        return StreamFormat(charset_name, errors)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSplit:
+    """The lines that start in ``[start, end)`` of a file; ``position`` is an offset, or a line number if ``whole``."""
+
+    root: str
+    file: FileStatus
+    start: int
+    end: int
+    whole: bool = False
+    position: int | None = None
+
+    @property
+    def id(self) -> str:
+        """Return a name that no other split has."""
+        return f"{self.file.path}@{self.file.modified}:{self.start}"
+
+
+@dataclass(frozen=True)
+class FileSource(Source):
+    r"""The lines of files; made by ``for_record_stream_format``.
+
+    Paths are local, ``file:`` URIs, or URIs that ``pyarrow.fs`` knows. A folder is read with all folders below it, but
+    for names that begin with ``.`` or ``_``; ``.gz``, ``.bz2`` and ``.xz`` files are decompressed.
+
+    >>> import gzip, tempfile
+    >>> from pathlib import Path
+    >>> from funken import StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> lines = StreamFormat.text_line_format()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "a.txt").write_text("to be\nor not\n")
+    ...     _ = Path(folder, "b.txt.gz").write_bytes(gzip.compress(b"to be"))
+    ...     source = FileSource.for_record_stream_format(lines, folder).build()
+    ...     env.from_source(source).execute_and_collect(limit=9)
+    ['to be', 'or not', 'to be']
+    >>> source.boundedness.name
+    'BOUNDED'
+
+    The driver cuts large files into splits, and readers read them:
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "a.txt").write_text("to be\nor not\n")
+    ...     source = FileSource.for_record_stream_format(lines, folder).set_split_bytes(3).build()
+    ...     splits = source.enumerator(parallelism=2)
+    ...     splits.start()
+    ...     reader = source.reader(ReaderContext("lines", subtask=0, parallelism=2))
+    ...     reader.add_splits(splits.next_splits(subtask=0))
+    ...     reader.poll(10, now=0).values
+    ...     reader.close()
+    ['to be']
+    """
+
+    paths: tuple[str, ...]
+    format: StreamFormat = field(default_factory=StreamFormat)
+    discovery_interval: Millis | None = None
+    split_bytes: int | None = None
+    boundedness: Boundedness = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the paths mean the same in every process."""
+        if not self.paths:
+            raise InvalidProgram("a file source has no path; pass at least one file or folder.")
+        try:
+            object.__setattr__(self, "paths", tuple(absolute(path) for path in self.paths))
+        except ValueError as error:
+            raise InvalidProgram(str(error)) from None
+        bounded = Boundedness.BOUNDED if self.discovery_interval is None else Boundedness.CONTINUOUS_UNBOUNDED
+        object.__setattr__(self, "boundedness", bounded)
+
+    @staticmethod
+    def for_record_stream_format(stream_format: StreamFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
+        """Start to describe a source of these files and folders.
+
+        >>> lines = StreamFormat.text_line_format()
+        >>> builder = FileSource.for_record_stream_format(lines, "/data/in", "/data/more.gz")
+        >>> builder.monitor_continuously(10_000).build().boundedness.name
+        'CONTINUOUS_UNBOUNDED'
+        """
+        return FileSourceBuilder(FileSource(tuple(os.fspath(path) for path in paths), stream_format))
+
+    def enumerator(self, parallelism: int) -> SplitEnumerator:
+        """Make the enumerator."""
+        return FileEnumerator(self, parallelism)
+
+    def reader(self, context: ReaderContext) -> FileReader:
+        """Make a reader."""
+        return FileReader(self.format, context)
+
+
+@dataclass(frozen=True)
+class FileSourceBuilder:
+    """PyFlink's way to describe a file source; each call returns a new builder.
+
+    >>> lines = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in")
+    >>> lines.monitor_continuously(10_000).set_split_bytes(1 << 20).build().discovery_interval
+    10000
+    >>> lines.process_static_file_set().build().boundedness.name
+    'BOUNDED'
+    """
+
+    source: FileSource
+
+    def process_static_file_set(self) -> FileSourceBuilder:
+        """Read the files that are there when the job starts, then end; the default."""
+        return FileSourceBuilder(replace(self.source, discovery_interval=None))
+
+    def monitor_continuously(self, discovery_interval: DurationLike) -> FileSourceBuilder:
+        """Look for new files this often, without end."""
+        interval = millis(discovery_interval)
+        if interval <= 0:
+            raise InvalidConfiguration(f"files cannot be looked for every {interval} ms; pass a positive interval.")
+        return FileSourceBuilder(replace(self.source, discovery_interval=interval))
+
+    def set_split_bytes(self, size: int) -> FileSourceBuilder:
+        """Cut files into ranges of this size; by default 1 to 16 MiB, so that every subtask gets some."""
+        if size <= 0:
+            raise InvalidConfiguration(f"a split cannot have {size} bytes; pass a positive size.")
+        return FileSourceBuilder(replace(self.source, split_bytes=size))
+
+    def build(self) -> FileSource:
+        """Return the source."""
+        return self.source
+
+
+Found = dict[FileStatus, str]
+"""New files, each with the path of the source that it was found below."""
+
+
+class FileEnumerator(SplitEnumerator):
+    """Lists the files on the driver, and remembers which it has seen."""
+
+    def __init__(self, source: FileSource, parallelism: int) -> None:
+        self._source = source
+        self._parallelism = parallelism
+        self._splits: deque[FileSplit] = deque()
+        self._seen: set[FileStatus] = set()
+        self.discovery_interval = source.discovery_interval
+
+    def start(self) -> None:
+        """List the files; a missing path is an error, and so is an empty one that is not monitored."""
+        self.add_discovered(self.discover(0))
+
+    def discover(self, now: int) -> Found:
+        """List the files and return the new ones; meanwhile nobody changes which were seen."""
+        new: Found = {}
+        for root in self._source.paths:
+            for file in self._find(root):
+                if file not in self._seen and file not in new:  # paths may overlap; a file is read once
+                    new[file] = root
+        return new
+
+    def add_discovered(self, found: Found) -> bool:
+        """Queue the splits of new files."""
+        self._seen.update(found)
+        share = sum(file.size for file in found) // self._parallelism
+        size = self._source.split_bytes or max(LEAST_SPLIT_BYTES, min(SPLIT_BYTES, share))
+        for file, root in found.items():
+            self._splits.extend(_split_file(root, file, size, self._source.format))
+        return bool(found)
+
+    def next_splits(self, subtask: int) -> list[Any] | None:
+        """Return one split."""
+        if self._splits:
+            return [self._splits.popleft()]
+        return None if self.discovery_interval is None else []
+
+    def snapshot(self) -> Any:
+        """Return the splits not handed out and, if there will be another look, the files seen."""
+        return list(self._splits), [] if self.discovery_interval is None else sorted(self._seen)
+
+    def restore(self, snapshot: Any) -> None:
+        """Go on from a snapshot."""
+        splits, seen = snapshot
+        self._splits = deque(splits)
+        self._seen = set(seen)
+
+    def _find(self, root: str) -> list[FileStatus]:
+        try:
+            files, path = locate(root)
+            found = files.find(path)
+        except FileNotFoundError:
+            raise SourceNotReadable(
+                f"{root!r} does not exist; create it, or correct the path of the file source."
+            ) from None
+        except (OSError, ImportError) as error:
+            raise SourceNotReadable(
+                f"{root!r} cannot be listed ({error}); allow reading it, or correct the path."
+            ) from error
+        if not found and self.discovery_interval is None:
+            raise SourceNotReadable(
+                f"{root!r} holds no files (names that begin with '.' or '_' do not count); "
+                f"put some there, or await them with monitor_continuously(interval)."
+            )
+        return found
+
+
+def _split_file(root: str, file: FileStatus, size: int, charset: Charset) -> list[FileSplit]:
+    if file.size and (_decompressor(file.path) or not newline_is_a_byte(charset.name)):
+        return [FileSplit(root, file, 0, file.size, whole=True)]
+    return [FileSplit(root, file, start, min(start + size, file.size)) for start in range(0, file.size, size)]
+
+
+def _decompressor(path: str) -> str | None:
+    return _DECOMPRESSORS.get(os.path.splitext(path)[1].lower())
+
+
+class FileReader(QueuedReader):
+    """Reads splits one after the other; a snapshot reads the position of the open file."""
+
+    def __init__(self, charset: Charset, context: ReaderContext) -> None:
+        super().__init__()
+        self._charset = charset
+        self._context = context
+        self._open = contextlib.ExitStack()
+        self._reader: Lines | None = None
+        self._lines: list[str] = []
+        self._taken = 0
+
+    def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
+        """Return the next lines."""
+        while self.queue:
+            split: FileSplit = self.queue[0]
+            try:
+                lines = self._take(split, limit)
+            except BadBytes as error:
+                raise self._failure(
+                    f"{split.file.path}: {error}; name its charset, e.g. text_line_format('ISO-8859-1'), "
+                    f"or let text_line_format(errors='replace') replace what is not text."
+                ) from error
+            except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+                raise self._failure(
+                    f"{split.file.path} cannot be read: {error}; is the path there, readable and whole on every worker?"
+                ) from error
+            if lines:
+                return Batch(lines, split=split.id)
+            self.close()
+            self.end_split()
+        return NEED_SPLITS
+
+    def _take(self, split: FileSplit, limit: int) -> list[str]:
+        if self._reader is None:
+            self._reader = self._start(split)
+        if self._taken == len(self._lines):
+            self._lines = self._reader.next()
+            self._taken = 0
+        lines = self._lines[self._taken : self._taken + limit]
+        self._taken += len(lines)
+        return lines
+
+    def _start(self, split: FileSplit) -> Lines:
+        files, _ = locate(split.root)
+        file: IO[bytes] = self._open.enter_context(files.open(split.file.path))
+        if not split.whole:
+            return RangeLines(file, split.start, split.end, split.position, self._charset)
+        module = _decompressor(split.file.path)
+        if module:
+            file = self._open.enter_context(importlib.import_module(module).open(file))
+        return StreamLines(file, split.position or 0, self._charset)
+
+    def _failure(self, message: str) -> SourceNotReadable:
+        return SourceNotReadable(f"{self._context.operator}: {message}", self._context.operator, self._context.subtask)
+
+    def snapshot(self) -> list[Any]:
+        """Return the splits, the first with the position that the open file has."""
+        splits = super().snapshot()
+        if self._reader is not None:
+            splits[0] = replace(splits[0], position=self._reader.position(self._taken))
+        return splits
+
+    def close(self) -> None:
+        """Close the file."""
+        self._open.close()
+        self._reader, self._lines, self._taken = None, [], 0

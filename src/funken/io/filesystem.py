@@ -1,0 +1,224 @@
+"""The file operations of the connectors, on local paths and on file systems of ``pyarrow.fs``.
+
+A *root* is what the user wrote: a path, a ``file:`` URI, or another URI such as ``s3://bucket/key``. ``locate`` turns
+it into a ``Files`` and a path within it; everything else takes paths within. Errors are ``OSError`` and name the path;
+the connectors turn them into theirs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import IO, Any
+from urllib.parse import unquote, urlsplit
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # two letters at least: C:/ is a drive
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FileStatus:
+    """A regular file: where, how large, and when it was last changed (ns since the epoch)."""
+
+    path: str
+    size: int
+    modified: int
+
+
+def is_hidden(path: str) -> bool:
+    """Return whether a relative path has a part that begins with ``.`` or ``_``.
+
+    >>> is_hidden("2024/part-0"), is_hidden("_temporary/0/part-0"), is_hidden("2024/.part-0.inprogress")
+    (False, True, True)
+    """
+    return any(name.startswith((".", "_")) for name in path.replace(os.sep, "/").split("/"))
+
+
+class Files:
+    """The local file system; ``ArrowFiles`` does the same elsewhere."""
+
+    def find(self, path: str) -> list[FileStatus]:
+        """Return the file, or all visible files below the folder, sorted by path; links are followed."""
+        if os.path.isdir(path):
+            return sorted(self._walk(path))
+        found = os.stat(path)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "is neither a regular file nor a folder", path)
+        return [self._readable(path, found)]
+
+    def _walk(self, base: str) -> Iterator[FileStatus]:
+        entered = {os.path.realpath(base)}
+        for folder, children, names in os.walk(base, onerror=_raise, followlinks=True):
+            visible = []
+            for child in children:
+                real = os.path.realpath(os.path.join(folder, child))
+                if not is_hidden(child) and real not in entered:  # a link may lead back up
+                    entered.add(real)
+                    visible.append(child)
+            children[:] = visible
+            for name in names:
+                path = os.path.join(folder, name)
+                with contextlib.suppress(FileNotFoundError):  # gone since it was listed
+                    found = os.stat(path)
+                    if not is_hidden(name) and stat.S_ISREG(found.st_mode):
+                        yield self._readable(path, found)
+
+    def _readable(self, path: str, found: os.stat_result) -> FileStatus:
+        if not os.access(path, os.R_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return FileStatus(path, found.st_size, found.st_mtime_ns)
+
+    def open(self, path: str) -> IO[bytes]:
+        """Open a file for reading, seekable."""
+        return open(path, "rb")
+
+    def create(self, path: str) -> IO[bytes]:
+        """Create a file that does not exist yet, and the folders above it."""
+        missing = []
+        folder = os.path.dirname(path)
+        while folder and not os.path.isdir(folder):
+            missing.append(folder)
+            folder = os.path.dirname(folder)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        for made in missing:
+            sync_folder(os.path.dirname(made))
+        return open(path, "xb")
+
+    def seal(self, file: IO[bytes]) -> None:
+        """Close a file so that what was written survives a crash of the machine."""
+        with file:
+            file.flush()
+            os.fsync(file.fileno())
+
+    def move(self, source: str, target: str) -> None:
+        """Rename, at once, so that it survives a crash of the machine; harmless if it is done already."""
+        try:
+            os.replace(source, target)
+        except FileNotFoundError:
+            if not os.path.exists(target):
+                raise
+        for folder in {os.path.dirname(target), os.path.dirname(source)}:
+            sync_folder(folder)
+
+    def remove(self, path: str) -> None:
+        """Remove a file if it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
+
+    def check_writable(self, path: str) -> None:
+        """Find out whether files can be created below the folder ``path``, without leaving anything."""
+        while not os.path.exists(path):
+            path = os.path.dirname(path)
+        if not os.path.isdir(path):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+
+
+def sync_folder(folder: str) -> None:
+    """Make names that came or went in a folder survive a crash of the machine, where folders can be opened at all."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+class ArrowFiles(Files):
+    """A file system of ``pyarrow.fs``; on an object store a file appears when it is closed, and a move is a copy."""
+
+    def __init__(self, arrow: Any) -> None:
+        self._fs = arrow
+        self._arrow = importlib.import_module("pyarrow.fs")
+
+    def find(self, path: str) -> list[FileStatus]:
+        """Return the file, or all visible files below the folder, sorted by path."""
+        kinds = self._arrow.FileType
+        about = self._fs.get_file_info(path)
+        if about.type == kinds.NotFound:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        if about.type == kinds.File:
+            return [FileStatus(about.path, about.size, about.mtime_ns or 0)]
+        below = self._fs.get_file_info(self._arrow.FileSelector(path, recursive=True))
+        return sorted(
+            FileStatus(info.path, info.size, info.mtime_ns or 0)
+            for info in below
+            if info.type == kinds.File and not is_hidden(info.path.removeprefix(path))
+        )
+
+    def open(self, path: str) -> IO[bytes]:
+        """Open a file for reading, seekable."""
+        file: IO[bytes] = self._fs.open_input_file(path)
+        return file
+
+    def create(self, path: str) -> IO[bytes]:
+        """Create a file and the folders above it."""
+        self._fs.create_dir(path.rpartition("/")[0], recursive=True)
+        file: IO[bytes] = self._fs.open_output_stream(path)
+        return file
+
+    def seal(self, file: IO[bytes]) -> None:
+        """Close a file; what that guarantees is the store's affair."""
+        file.close()
+
+    def move(self, source: str, target: str) -> None:
+        """Rename; harmless if it is done already."""
+        if self._exists(source):
+            self._fs.move(source, target)
+        elif not self._exists(target):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+
+    def remove(self, path: str) -> None:
+        """Remove a file if it is there."""
+        if self._exists(path):
+            self._fs.delete_file(path)
+
+    def check_writable(self, path: str) -> None:
+        """Find out whether ``path`` is a folder or may become one; permissions show at the first write."""
+        if self._fs.get_file_info(path).type == self._arrow.FileType.File:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+
+    def _exists(self, path: str) -> bool:
+        return bool(self._fs.get_file_info(path).type != self._arrow.FileType.NotFound)
+
+
+def absolute(root: str | os.PathLike[str]) -> str:
+    """Return a root that means the same in every process: URIs as they are, local paths from ``/`` on.
+
+    >>> absolute("s3://bucket/logs"), absolute("file:///tmp/a%20b"), absolute("/tmp/../etc")
+    ('s3://bucket/logs', '/tmp/a b', '/etc')
+    """
+    name = os.fspath(root)
+    scheme = _SCHEME.match(name)
+    if scheme is None:
+        return os.path.abspath(name)
+    if scheme[1].lower() != "file":
+        return name
+    uri = urlsplit(name)
+    if uri.netloc not in ("", "localhost"):
+        raise ValueError(f"{name!r} is a file on another host; write file:///path for a local one.")
+    return os.path.abspath(unquote(uri.path))
+
+
+@lru_cache
+def locate(root: str) -> tuple[Files, str]:
+    """Return the file system of an ``absolute`` root, and the path of the root within it."""
+    if _SCHEME.match(root) is None:
+        return Files(), root
+    try:
+        arrow, path = importlib.import_module("pyarrow.fs").FileSystem.from_uri(root)
+    except ValueError as error:  # Arrow's way to say that it does not know the scheme
+        raise OSError(errno.EINVAL, str(error), root) from error
+    return ArrowFiles(arrow), path.rstrip("/")
+
+
+def _raise(error: OSError) -> None:
+    raise error

@@ -1,0 +1,341 @@
+"""Where the bytes of checkpoints are: a folder at some URI, and the five things that are done with it.
+
+A ``Storage`` is a folder; names are relative to it, with ``/`` between folders. Invariant: under its name a file is either
+whole or not there. A local file is written beside its place, forced to disk and renamed; on object stores a file appears
+when it is closed; elsewhere it is renamed too. ``new=True`` refuses to replace a file, so that of two writers one fails
+(on what has no atomic "create", only if they are not simultaneous).
+
+Errors are ``CheckpointNotFound`` for what is not there and ``StorageFailed`` for everything else; both name the path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from typing import IO, Any, Protocol, TypeAlias
+from uuid import uuid4
+
+from funken.errors import CheckpointNotFound, StorageFailed
+from funken.io.filesystem import absolute, sync_folder
+
+Chunks: TypeAlias = bytes | Iterable[bytes]
+"""What a file is made of: all of it, or piece by piece."""
+
+_TEMPORARY = ".writing-"
+_TRIES = 10
+_MOUNTED: dict[str, Storage] = {}
+
+
+class Storage(Protocol):
+    """A folder that holds checkpoints."""
+
+    @property
+    def uri(self) -> str:
+        """Where it is; ``open_storage`` of it gives the same folder."""
+        ...
+
+    def at(self, folder: str) -> Storage:
+        """Return a folder within; it need not be there."""
+        ...
+
+    def write(self, name: str, data: Chunks, new: bool = False) -> int:
+        """Write a file, at once or not at all, and the folders above it; return its size."""
+        ...
+
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
+        """Return a file, or a part of it; less than ``length`` if the file ends there."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete a file, or a folder with all there is in it (``""``: this one); harmless if it is not there."""
+        ...
+
+    def sizes(self, folder: str = "", unfinished: bool = False) -> dict[str, int]:
+        """Return the names and sizes of all files below a folder; none if it is not there.
+
+        ``unfinished``: with those that are being written, or that a process left which was killed.
+        """
+        ...
+
+
+def open_storage(uri: str) -> Storage:
+    """Return the folder at a path or URI: local, or of a scheme that ``pyarrow.fs`` or an installed ``fsspec`` supports.
+
+    >>> open_storage("/data/checkpoints").at("job").uri
+    '/data/checkpoints/job'
+    """
+    for prefix, storage in _MOUNTED.items():
+        if uri.startswith(f"{prefix}/"):
+            return storage.at(uri[len(prefix) + 1 :])
+    try:
+        root = absolute(uri)
+    except ValueError as error:
+        raise StorageFailed(str(error)) from None
+    return ArrowStorage.open(root) if "://" in root else LocalStorage(root)
+
+
+@contextlib.contextmanager
+def mounted(uri: str, storage: Storage) -> Iterator[None]:
+    """Let what is below a URI be in a storage of one's own, in this process and for a while: for tests."""
+    _MOUNTED[uri] = storage
+    try:
+        yield
+    finally:
+        del _MOUNTED[uri]
+
+
+def check_writable(storage: Storage) -> None:
+    """Write a small file and delete it, so that a job does not begin that cannot save anything."""
+    name = f"{_TEMPORARY}{uuid4().hex}"
+    storage.write(name, b"can this be written?")
+    storage.delete(name)
+
+
+class LocalStorage:
+    """A folder of this machine, or one that is mounted on all of them."""
+
+    def __init__(self, root: str) -> None:
+        self.uri = root
+
+    def at(self, folder: str) -> LocalStorage:
+        """Return a folder within."""
+        return LocalStorage(os.path.join(self.uri, folder))
+
+    def write(self, name: str, data: Chunks, new: bool = False) -> int:
+        """Write a file beside its place, force it to disk, and rename it."""
+        path = os.path.join(self.uri, name)
+        folder = os.path.dirname(path)
+        temporary = os.path.join(folder, f"{_TEMPORARY}{uuid4().hex}")
+        with _explained("write", path):
+            try:
+                size = _write_local(temporary, data)
+                if new:
+                    _rename_new(temporary, path)
+                else:
+                    os.replace(temporary, path)
+                sync_folder(folder)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.remove(temporary)
+                self._remove_if_empty(folder)
+                raise
+        return int(size)
+
+    def link(self, path: str, name: str) -> bool:
+        """Link a file of this machine, which is synced and never changes, into the folder; return whether that is possible."""
+        target = os.path.join(self.uri, name)
+        try:
+            _make_folders(os.path.dirname(target))
+            os.link(path, target)
+        except OSError:  # another disk, or one without links: it has to be written
+            return False
+        sync_folder(os.path.dirname(target))
+        return True
+
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
+        """Return a file, or a part of it."""
+        path = os.path.join(self.uri, name)
+        with _explained("read", path), open(path, "rb") as file:
+            file.seek(offset)
+            return file.read(-1 if length is None else length)
+
+    def delete(self, name: str) -> None:
+        """Delete a file or a folder."""
+        path = os.path.join(self.uri, name)
+        with _explained("delete", path), contextlib.suppress(FileNotFoundError):
+            if os.path.isdir(path):
+                shutil.rmtree(path)
+            else:
+                os.remove(path)
+                self._remove_if_empty(os.path.dirname(path))
+
+    def _remove_if_empty(self, folder: str) -> None:
+        """Remove a folder within that has nothing in it: of failed checkpoints there may be many."""
+        if os.path.normpath(folder) != os.path.normpath(self.uri):
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
+
+    def sizes(self, folder: str = "", unfinished: bool = False) -> dict[str, int]:
+        """Return the files below a folder."""
+        base = os.path.join(self.uri, folder)
+        found: dict[str, int] = {}
+        with _explained("list", base):
+            for at, _, names in os.walk(base):
+                for name in names:
+                    path = os.path.join(at, name)
+                    if unfinished or not name.startswith(_TEMPORARY):
+                        with contextlib.suppress(FileNotFoundError):  # gone since it was listed
+                            found[os.path.relpath(path, self.uri).replace(os.sep, "/")] = os.path.getsize(path)
+        return found
+
+
+def _write_local(path: str, data: Chunks) -> int:
+    with _created(path) as file:
+        size = sum(map(file.write, _chunks(data)))
+        file.flush()
+        os.fsync(file.fileno())
+    return size
+
+
+def _created(path: str) -> IO[bytes]:
+    for _ in range(_TRIES):  # another thread may remove the folder while it is still empty
+        with contextlib.suppress(FileNotFoundError):
+            return open(path, "xb")
+        _make_folders(os.path.dirname(path))
+    return open(path, "xb")
+
+
+def _make_folders(folder: str) -> None:
+    """Make a folder and those above it that are missing, for this user alone, so that they survive a crash."""
+    missing = []
+    while folder and not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for each in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(each, 0o700)
+        sync_folder(os.path.dirname(each))
+
+
+def _rename_new(temporary: str, path: str) -> None:
+    try:
+        os.link(temporary, path)  # unlike a rename this fails if there is such a file
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        if os.path.exists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path) from None
+        os.rename(temporary, path)
+    else:
+        os.remove(temporary)
+
+
+class ArrowStorage:
+    """A folder of a ``pyarrow.fs`` file system: object stores, HDFS, and by ``fsspec`` many more."""
+
+    #: stores where a file appears when it is closed, and where a rename would be a copy
+    _APPEAR_WHOLE = frozenset({"s3", "gcs", "abfs"})
+
+    def __init__(self, system: Any, path: str, uri: str) -> None:
+        self._system = system
+        self._path = path.rstrip("/")
+        self.uri = uri
+
+    @classmethod
+    def open(cls, uri: str) -> ArrowStorage:
+        """Find the file system of a URI: Arrow's own, else that of ``fsspec``."""
+        arrow = importlib.import_module("pyarrow.fs")
+        with _explained("open", uri):
+            try:
+                system, path = arrow.FileSystem.from_uri(uri)
+            except ValueError as error:  # Arrow's way to say that it does not know the scheme
+                system, path = cls._by_fsspec(arrow, uri, error)
+        return cls(system, path, uri.rstrip("/"))
+
+    @staticmethod
+    def _by_fsspec(arrow: Any, uri: str, cause: ValueError) -> tuple[Any, str]:
+        try:
+            system, path = importlib.import_module("fsspec.core").url_to_fs(uri)
+        except ImportError as error:
+            raise StorageFailed(
+                f"checkpoint storage {uri!r} cannot be opened: {cause}. Install fsspec and its package for this scheme, "
+                "or use a path or a URI that pyarrow knows (file, s3, gs, abfs, hdfs)."
+            ) from error
+        return arrow.PyFileSystem(arrow.FSSpecHandler(system)), path
+
+    def at(self, folder: str) -> ArrowStorage:
+        """Return a folder within."""
+        return ArrowStorage(self._system, f"{self._path}/{folder}", f"{self.uri}/{folder}")
+
+    def write(self, name: str, data: Chunks, new: bool = False) -> int:
+        """Write a file; where a half-written one would be seen, under another name first."""
+        path = f"{self._path}/{name}"
+        folder, _, last = path.rpartition("/")
+        whole = self._system.type_name in self._APPEAR_WHOLE
+        target = path if whole else f"{folder}/{_TEMPORARY}{uuid4().hex}-{last}"
+        with _explained("write", f"{self.uri}/{name}"):
+            if new and self._exists(path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+            self._system.create_dir(folder, recursive=True)
+            try:
+                with self._system.open_output_stream(target) as file:
+                    size = sum(map(file.write, _chunks(data)))
+                if not whole:
+                    self._system.move(target, path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    self._system.delete_file(target)
+                raise
+        return int(size)
+
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
+        """Return a file, or a part of it."""
+        with (
+            _explained("read", f"{self.uri}/{name}"),
+            self._system.open_input_file(f"{self._path}/{name}") as file,
+        ):
+            left = max(0, file.size() - offset)
+            file.seek(min(offset, file.size()))
+            return bytes(file.read(left if length is None else min(left, length)))
+
+    def delete(self, name: str) -> None:
+        """Delete a file or a folder."""
+        path = f"{self._path}/{name}".rstrip("/")
+        with _explained("delete", f"{self.uri}/{name}"), contextlib.suppress(FileNotFoundError):
+            kind = self._system.get_file_info(path).type
+            if kind.name == "Directory":
+                self._system.delete_dir(path)
+            elif kind.name != "NotFound":
+                self._system.delete_file(path)
+
+    def sizes(self, folder: str = "", unfinished: bool = False) -> dict[str, int]:
+        """Return the files below a folder."""
+        arrow = importlib.import_module("pyarrow.fs")
+        base = f"{self._path}/{folder}".rstrip("/")
+        selector = arrow.FileSelector(base, recursive=True, allow_not_found=True)
+        with _explained("list", f"{self.uri}/{folder}"):
+            return {
+                info.path[len(self._path) + 1 :]: info.size
+                for info in self._system.get_file_info(selector)
+                if info.type.name == "File" and (unfinished or not info.base_name.startswith(_TEMPORARY))
+            }
+
+    def _exists(self, path: str) -> bool:
+        return bool(self._system.get_file_info(path).type.name != "NotFound")
+
+
+def _chunks(data: Chunks) -> Iterable[bytes]:
+    return (data,) if isinstance(data, bytes) else data
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+_ELSEWHERE = "set execution.checkpointing.dir (or the savepoint's target) to another place"
+
+
+@contextlib.contextmanager
+def _explained(what: str, path: str) -> Iterator[None]:
+    """Turn what a file system raises into an error with a remedy."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        number = getattr(error, "errno", None)
+        if isinstance(error, FileNotFoundError) and what == "read":
+            raise CheckpointNotFound(f"{path} is not there. Was it deleted, or moved without its folder?") from error
+        if isinstance(error, FileExistsError):
+            fact = "another job wrote it. Give each job an id of its own, and stop the one that should not run"
+        elif number in _FULL:
+            fact = f"the disk is full. Free some space, or {_ELSEWHERE}"
+        elif number == errno.EFBIG:
+            fact = f"no file may be that large. Raise the limit (ulimit -f), or {_ELSEWHERE}"
+        elif number in _FORBIDDEN:
+            fact = f"{os.strerror(number or 0)}. Let the user of this process write there, or {_ELSEWHERE}"
+        elif isinstance(error, NotADirectoryError):
+            fact = f"a part of the path is a file, not a folder; {_ELSEWHERE}"
+        else:
+            fact = f"{type(error).__name__}: {error}. See whether the storage can be reached, or {_ELSEWHERE}"
+        raise StorageFailed(f"checkpoint storage: cannot {what} {path}: {fact}.") from error

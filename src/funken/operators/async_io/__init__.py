@@ -1,0 +1,4 @@
+"""Asynchronous requests: the operator, its queues, its event loop, retries and a cache of results.
+
+May import ``operators`` and what is below.
+"""

@@ -1,0 +1,277 @@
+"""Reads a user's function back as an expression, so that a generated loop can hold its body instead of calling it.
+
+``expression_of`` succeeds only for functions whose bytecode is one straight line from the arguments to the result:
+arithmetic, comparisons, subscripts, attributes, calls of methods and of built-in functions, displays of tuples, lists,
+sets and dicts, f-strings. The expression does the same operations on the same objects in the same order; what it leaves
+out is the frame of the call, which is half of what a short lambda costs. Whatever is not known here (branches, closures,
+global variables, keyword arguments) is called as before, and so is everything while a debugger or coverage watches.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dis
+import inspect
+import math
+import sys
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any
+
+_LONGEST = 60
+"""Instructions of a function that is worth reading: of a longer one, the call is a small part."""
+
+_REFUSED_FLAGS = (
+    inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
+    | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+)  # fmt: skip
+
+_BINARY: dict[str, type[ast.operator]] = {
+    "+": ast.Add, "-": ast.Sub, "*": ast.Mult, "/": ast.Div, "//": ast.FloorDiv, "%": ast.Mod, "**": ast.Pow,
+    "&": ast.BitAnd, "|": ast.BitOr, "^": ast.BitXor, "<<": ast.LShift, ">>": ast.RShift, "@": ast.MatMult,
+}  # fmt: skip
+_COMPARE: dict[str, type[ast.cmpop]] = {
+    "<": ast.Lt, "<=": ast.LtE, "==": ast.Eq, "!=": ast.NotEq, ">": ast.Gt, ">=": ast.GtE,
+}  # fmt: skip
+_UNARY: dict[str, type[ast.unaryop]] = {
+    "UNARY_NEGATIVE": ast.USub, "UNARY_INVERT": ast.Invert, "UNARY_NOT": ast.Not,
+}  # fmt: skip
+_IGNORED = {"RESUME", "NOP", "CACHE", "PRECALL"}
+_CONVERSIONS = {None: -1, str: ord("s"), repr: ord("r"), ascii: ord("a")}
+
+
+class _Unreadable(Exception):
+    """The bytecode holds something that is not read here."""
+
+
+class _Null:
+    """What the interpreter pushes beside a callable that is no method."""
+
+
+_NULL: Any = _Null()
+
+
+def watched() -> bool:
+    """Return whether a tracer or debugger is active, which would miss the frames.
+
+    >>> watched() or expression_of(lambda pair: pair[0], ["value"])
+    'value[0]'
+    """
+    if sys.gettrace() is not None or sys.getprofile() is not None:
+        return True
+    monitoring = getattr(sys, "monitoring", None)  # Python 3.12
+    return monitoring is not None and any(monitoring.get_tool(tool) for tool in range(6))
+
+
+def expression_of(function: Callable[..., Any], arguments: Sequence[str]) -> str | None:
+    """Return a function's result as an expression of variables named ``arguments``; ``None`` if it cannot be read.
+
+    >>> expression_of(lambda i: (i % 10, f"<{i}>"), ["value"])
+    "(value % 10, f'<{value}>')"
+    >>> expression_of(lambda a, b: a if a > b else b, ["old", "value"]) is None
+    True
+    """
+    if type(function) is not FunctionType or watched():
+        return None
+    code = function.__code__
+    if (
+        code.co_flags & _REFUSED_FLAGS
+        or code.co_argcount != len(arguments)
+        or code.co_kwonlyargcount
+        or code.co_freevars
+        or code.co_cellvars
+        or code.co_exceptiontable
+        or len(code.co_code) > 2 * 4 * _LONGEST
+    ):
+        return None
+    names = dict(zip(code.co_varnames, arguments, strict=False))
+    try:
+        return ast.unparse(_Reader(function, names).read())
+    except (_Unreadable, ValueError):  # a ValueError of unparse: strings that cannot be nested in one another
+        return None
+
+
+class _Reader:
+    """The interpreter's stack, with expressions on it in place of objects."""
+
+    def __init__(self, function: FunctionType, names: dict[str, str]) -> None:
+        self._function = function
+        self._names = names
+        self._stack: list[Any] = []
+
+    def read(self) -> ast.expr:
+        """Return what the function returns."""
+        for instruction in dis.get_instructions(self._function):
+            name = instruction.opname
+            if name == "RETURN_VALUE":
+                return self._pop()
+            if name == "RETURN_CONST":
+                return _constant(instruction.argval)
+            if name in _IGNORED or any(read(name, instruction) for read in (self._load, self._operate, self._build)):
+                continue
+            break
+        raise _Unreadable
+
+    def _pop(self) -> ast.expr:
+        if not self._stack or self._stack[-1] is _NULL:
+            raise _Unreadable
+        top: ast.expr = self._stack.pop()
+        return top
+
+    def _pop_many(self, count: int) -> list[ast.expr]:
+        taken = [self._pop() for _ in range(count)]
+        return taken[::-1]
+
+    def _variable(self, name: str) -> ast.expr:
+        if name not in self._names:
+            raise _Unreadable
+        return ast.Name(self._names[name])
+
+    def _load(self, name: str, at: dis.Instruction) -> bool:
+        push = self._stack.append
+        match name:
+            case "LOAD_FAST" | "LOAD_FAST_CHECK":
+                push(self._variable(at.argval))
+            case "LOAD_FAST_LOAD_FAST":
+                self._stack += [self._variable(each) for each in at.argval]
+            case "LOAD_CONST":
+                push(_constant(at.argval))
+            case "LOAD_GLOBAL":
+                if (at.arg or 0) & 1:
+                    push(_NULL)
+                push(self._builtin(at.argval))
+            case "PUSH_NULL":
+                push(_NULL)
+            case "LOAD_METHOD":
+                self._method(at.argval)
+            case "LOAD_ATTR":
+                if sys.version_info >= (3, 12) and (at.arg or 0) & 1:
+                    self._method(at.argval)
+                else:
+                    push(ast.Attribute(self._pop(), at.argval))
+            case _:
+                return False
+        return True
+
+    def _operate(self, name: str, at: dis.Instruction) -> bool:
+        match name:
+            case "CALL":
+                self._call(at.argval)
+            case "BINARY_OP":
+                if at.argrepr not in _BINARY:  # ``+=`` and its like may change an object
+                    return False
+                left, right = self._pop_many(2)
+                self._stack.append(ast.BinOp(left, _BINARY[at.argrepr](), right))
+            case "BINARY_SUBSCR":
+                whole, item = self._pop_many(2)
+                self._stack.append(ast.Subscript(_not_constant(whole), item))
+            case "UNARY_NEGATIVE" | "UNARY_INVERT" | "UNARY_NOT":
+                self._stack.append(ast.UnaryOp(_UNARY[name](), self._pop()))
+            case "COMPARE_OP":
+                if at.argrepr not in _COMPARE:
+                    return False
+                self._compare(_COMPARE[at.argrepr]())
+            case "CONTAINS_OP":
+                self._compare(ast.NotIn() if at.arg else ast.In())
+            case "IS_OP":
+                if any(isinstance(side, ast.Constant) and side.value is not None for side in self._stack[-2:]):
+                    return False  # the compiler would warn
+                self._compare(ast.IsNot() if at.arg else ast.Is())
+            case _:
+                return name == "TO_BOOL"  # before ``not``, which does the same; nowhere else in a straight line
+        return True
+
+    def _build(self, name: str, at: dis.Instruction) -> bool:
+        push = self._stack.append
+        match name:
+            case "BUILD_TUPLE":
+                push(ast.Tuple(self._pop_many(at.argval)))
+            case "BUILD_LIST":
+                push(ast.List(self._pop_many(at.argval)))
+            case "BUILD_SET" if at.argval:
+                push(ast.Set(self._pop_many(at.argval)))
+            case "BUILD_MAP":
+                items = self._pop_many(2 * at.argval)
+                push(ast.Dict(list(items[::2]), items[1::2]))
+            case "BUILD_CONST_KEY_MAP":
+                keys = self._pop()
+                assert isinstance(keys, ast.Tuple)
+                push(ast.Dict(list(keys.elts), self._pop_many(at.argval)))
+            case "BUILD_STRING":
+                push(ast.JoinedStr([_part(part) for part in self._pop_many(at.argval)]))
+            case "FORMAT_VALUE":
+                convert, has_spec = at.argval
+                spec = self._pop() if has_spec else None
+                self._format(_CONVERSIONS[convert], spec)
+            case "CONVERT_VALUE":
+                push(ast.FormattedValue(self._pop(), (-1, ord("s"), ord("r"), ord("a"))[at.arg or 0]))
+            case "FORMAT_SIMPLE":
+                self._format(-1, None)
+            case "FORMAT_WITH_SPEC":
+                self._format(-1, self._pop())
+            case _:
+                return False
+        return True
+
+    def _compare(self, operator: ast.cmpop) -> None:
+        left, right = self._pop_many(2)
+        self._stack.append(ast.Compare(left, [operator], [right]))
+
+    def _builtin(self, name: str) -> ast.expr:
+        # A name that the program's module does not have is looked up among the built-in ones, as the function would.
+        if name in self._function.__globals__ or not hasattr(builtins, name):
+            raise _Unreadable
+        if name in ("locals", "globals", "vars", "dir", "eval", "exec", "super", "__import__", "breakpoint"):
+            raise _Unreadable  # these look at the frame they are called from
+        return ast.Name(name)
+
+    def _method(self, name: str) -> None:
+        owner = self._pop()
+        self._stack += [_NULL, ast.Attribute(owner, name)]
+
+    def _call(self, count: int) -> None:
+        arguments = self._pop_many(count)
+        under = self._stack[-2:]
+        if len(under) != 2 or sum(item is _NULL for item in under) != 1:  # 3.13 pushes the two the other way round
+            raise _Unreadable
+        del self._stack[-2:]
+        (callee,) = (item for item in under if item is not _NULL)
+        self._stack.append(ast.Call(_not_constant(callee), arguments, []))
+
+    def _format(self, conversion: int, spec: ast.expr | None) -> None:
+        if isinstance(spec, ast.Constant):
+            spec = ast.JoinedStr([spec])
+        elif spec is not None and not isinstance(spec, ast.JoinedStr):
+            raise _Unreadable
+        value = self._pop()
+        if isinstance(value, ast.FormattedValue):  # 3.13 has an instruction of its own for the conversion
+            conversion, value = value.conversion, value.value
+        self._stack.append(ast.JoinedStr([ast.FormattedValue(value, conversion, spec)]))
+
+
+def _part(part: ast.expr) -> ast.expr:
+    if isinstance(part, ast.JoinedStr) and len(part.values) == 1:
+        return part.values[0]
+    if isinstance(part, ast.Constant) and isinstance(part.value, str):
+        return part
+    raise _Unreadable
+
+
+def _not_constant(node: ast.expr) -> ast.expr:
+    if isinstance(node, ast.Constant):
+        raise _Unreadable  # the compiler would warn, and it has done so already
+    return node
+
+
+def _constant(value: Any) -> ast.expr:
+    """Return a constant as an expression that gives an equal one of the same type."""
+    if type(value) is tuple:
+        return ast.Tuple([_constant(item) for item in value])
+    if type(value) is float and not math.isfinite(value):
+        raise _Unreadable
+    if type(value) is int and abs(value) >= 1 << 64:
+        raise _Unreadable
+    if value is None or type(value) in (bool, int, float, str, bytes):
+        return ast.Constant(value)
+    raise _Unreadable

@@ -1,0 +1,104 @@
+"""Loops over blocks, generated and compiled when an operator is set up: their source, and which operator each line is of.
+
+A line belongs to a step: an operator, the variable that holds its record, and the user's function. Where the function
+could be read (``inlining.py``) its body is on the line, else a call of it. Errors look as if it had been called:
+``step_at`` returns operator and record of a traceback's frame, and ``add_frames`` adds the frames of the user's function
+where the loop has left them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from funken.operators.base import Operator
+from funken.operators.codegen.inlining import expression_of
+
+_STEPS = "__steps__"
+
+
+@dataclass(frozen=True)
+class LoopStep:
+    """What a line does: ``function(*arguments)``, for an operator; ``arguments`` are variables, the last is the record."""
+
+    operator: Operator
+    function: Callable[..., Any]
+    arguments: tuple[str, ...]
+    inlined: bool
+    expression: str
+    key: bool = False
+
+
+class LoopText:
+    """The source of one function, line by line."""
+
+    def __init__(self, name: str, parameters: str) -> None:
+        self._lines = [f"def {name}({parameters}):"]
+        self._name = name
+        self._namespace: dict[str, Any] = {}
+        self._steps: dict[int, LoopStep] = {}
+        self._depth = 1
+
+    def step(self, operator: Operator, function: Callable[..., Any], *arguments: str) -> LoopStep:
+        """Return the step that gives ``function(*arguments)``."""
+        expression = expression_of(function, arguments)
+        if expression is not None:
+            return LoopStep(operator, function, arguments, True, f"({expression})")
+        name = self.name(f"call{len(self._namespace)}", function)
+        return LoopStep(operator, function, arguments, False, f"{name}({', '.join(arguments)})")
+
+    def name(self, name: str, value: Any) -> str:
+        """Make an object known by a name, which no built-in function may have."""
+        self._namespace[name] = value
+        return name
+
+    def line(self, text: str, step: LoopStep | None = None) -> None:
+        """Add a line; one that ends in a colon opens a block for those after it."""
+        self._lines.append("    " * self._depth + text)
+        if step is not None:
+            self._steps[len(self._lines)] = step
+        self._depth += text.endswith(":")
+
+    def dedent(self) -> None:
+        """End the innermost block."""
+        self._depth -= 1
+
+    def close(self) -> None:
+        """End all blocks but the function itself."""
+        self._depth = 1
+
+    def compile(self) -> Callable[..., Any]:
+        """Return the function."""
+        namespace: dict[str, Any] = {**self._namespace, _STEPS: self._steps}
+        exec(compile("\n".join(self._lines), f"<funken operators, {self._name}>", "exec"), namespace)
+        function: Callable[..., Any] = namespace[self._name]
+        return function
+
+
+def step_at(trace: TracebackType) -> LoopStep | None:
+    """Return the step that a frame of a traceback was at; ``None`` if it is no generated loop's."""
+    steps = trace.tb_frame.f_globals.get(_STEPS)
+    return steps.get(trace.tb_lineno) if isinstance(steps, dict) else None
+
+
+def add_frames(error: BaseException) -> None:
+    """If a loop raised where it holds a function's body, call the function again, and add the frames it raises from.
+
+    Nothing is added unless it raises the same type again.
+    """
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    step = None if last is None else step_at(last)
+    if last is None or step is None or not step.inlined:
+        return
+    variables = last.tb_frame.f_locals
+    if not all(name in variables for name in step.arguments):
+        return
+    try:
+        step.function(*(variables[name] for name in step.arguments))
+    except Exception as again:  # noqa: BLE001 - whatever it was, it is being raised already
+        if type(again) is type(error) and again.__traceback__ is not None:
+            last.tb_next = again.__traceback__.tb_next

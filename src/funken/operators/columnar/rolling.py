@@ -1,0 +1,354 @@
+"""The running reduce over columns: one array per field of the aggregates, and one scan per field and block.
+
+The aggregates are in arrays here, by *slot*, the number of a key. Before a block that the kernels cannot compute, and
+for a snapshot if state is in files, they go back into the tables of the record path (``operators/rolling.py``), in the
+form they have there. Else a snapshot has them from copies of the arrays: a snapshot of one path is a snapshot of the
+other. The first record of a key that is not in the arrays looks for an aggregate in the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import reduce
+from itertools import chain
+from operator import getitem
+from typing import Any, cast
+
+import numpy as np
+
+from funken.columnar.expressions import FLOAT, HIGHEST, INT, LOWEST, STR, Argument, leaves_of, schema_of_value
+from funken.columnar.folds import EXTREME, FIRST, LAST, MAX, SUM, Fold
+from funken.columnar.kernels.columns import Array, Column, Columns, column_of, rows
+from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
+from funken.columnar.kernels.groups import Groups, running_float_sum, running_most, running_sum
+from funken.columnar.kernels.keys import Slots
+from funken.operators.base import Timestamps, Values
+from funken.operators.columnar.specs import ColumnarReduce
+from funken.operators.columnar.stateless import TracedFunction
+from funken.operators.rolling import RollingReduceLogic
+from funken.state.delta_tables import KeyedDeltaTable, StateRow, TableSnapshot
+
+_TYPES = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.object_}
+_MOST_RETURNS = 8
+_MISSING = object()
+_AT_ONCE = 1024
+"""How many records are made of arrays at a time."""
+
+
+class ColumnarReduceLogic(RollingReduceLogic):
+    """Arrays in front of the tables."""
+
+    columnar = True
+
+    def __init__(self, spec: ColumnarReduce) -> None:
+        super().__init__(spec.key, spec.function)
+        self._layers = _Arrays(self)
+        self._spec = spec
+        self._shape = spec.schema
+        self._kernel = TracedFunction(spec.function, spec.traced)
+        self._key_kernel = TracedFunction(spec.key, spec.traced_key)
+        self._leaves = leaves_of(spec.schema)
+        key = spec.traced_key.result
+        #: whether a leaf of the aggregate is the key, and need not be kept
+        self._is_key = [
+            fold.how in (FIRST, LAST) and fold.of == Argument(0, path) == key
+            for fold, (path, _) in zip(spec.folds, self._leaves, strict=True)
+        ]
+        self._returns = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._slots = Slots()
+        #: slots below this were looked for in the tables
+        self._looked = 0
+        self._state: list[Array] = [np.empty(0, _TYPES[kind]) for _, kind in self._leaves]
+        #: of every int in the state, what it is not below and not above
+        self._bounds: list[tuple[int, int]] = [(0, 0)] * len(self._leaves)
+        self._has: Array = np.empty(0, np.bool_)
+        self._touched: Array = np.empty(0, np.bool_)
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Reduce a block."""
+        block: Any = values
+        if type(block) is Columns and self._ready():
+            try:
+                reduced: Any = self._reduced(block)
+            except FallBackToRows:
+                pass
+            else:
+                self.output.emit(reduced, timestamps)
+                return
+        self._leave()
+        super().process(*rows(values, timestamps))
+
+    def _ready(self) -> bool:
+        return (
+            not self.context.batch
+            and self._returns < _MOST_RETURNS
+            and self._kernel.ready()
+            and self._key_kernel.ready()
+        )
+
+    def _reduced(self, block: Columns) -> Columns:
+        key = evaluate(self._spec.traced_key.result, block.length, block)
+        assert isinstance(key, Column)
+        numbers = self._slots.find(key, block.length)
+        self._grow()
+        self._load()
+        groups = Groups(numbers, len(self._slots))
+        step = _Step(block, groups, ~self._has.take(groups.slots))
+        # Nothing is changed before every leaf is computed: any of them may be unfit.
+        made = [self._leaf(step, number, fold) for number, fold in enumerate(self._spec.folds)]
+        for number, (_, kept) in enumerate(made):
+            if kept is not None:
+                self._state[number][groups.slots] = kept
+                if self._leaves[number][1] == INT:
+                    low, high = self._bounds[number]
+                    self._bounds[number] = min(low, int(kept.min())), max(high, int(kept.max()))
+        self._has[groups.slots] = True
+        self._touched[groups.slots] = True
+        return Columns(self._shape, [column for column, _ in made], block.length)
+
+    def _leaf(self, step: _Step, number: int, fold: Fold) -> tuple[Column, Array | None]:
+        """Return a leaf of the results, and what the aggregates of the groups have there after the block."""
+        own = step.block.leaves[number]
+        if self._is_key[number]:
+            return own, None
+        of = evaluate(fold.of, step.block.length, step.block)
+        assert isinstance(of, Column)
+        state, slots = self._state[number], step.groups.slots
+        if fold.how in EXTREME:
+            decides = [path for path, _ in self._leaves].index(cast(Argument, fold.of).path)
+            best = self._state[decides].take(slots)
+            return step.extreme(own, of, state.take(slots), best, self._bounds[decides], fold.how == "max_by")
+        if fold.how == LAST:
+            return step.last(own, of)
+        if fold.how == FIRST:
+            return step.first(own, state.take(slots))
+        if fold.how == SUM:
+            return step.sum(own, of, state.take(slots), self._bounds[number])
+        return step.most(own, of, state.take(slots), self._bounds[number], fold.how == MAX)
+
+    # ---- between arrays and tables
+
+    def _grow(self) -> None:
+        if len(self._has) < len(self._slots):
+            size = max(64, 2 * len(self._slots))
+            self._state = [_grown(array, size) for array in self._state]
+            self._has, self._touched = _grown(self._has, size), _grown(self._touched, size)
+
+    def _load(self) -> None:
+        """Take the aggregates of new keys out of the tables, if they are there."""
+        keys, begin = self._slots.keys, self._looked
+        self._looked = len(keys)
+        if begin == len(keys) or not (self._new or self._kept):
+            return
+        for slot in range(begin, len(keys)):
+            stored = self._stored(keys[slot])
+            if stored is _MISSING:
+                continue
+            if schema_of_value(stored) != self._shape:
+                raise FallBackToRows("an aggregate of another type")
+            self._has[slot] = True
+            for number, (path, kind) in enumerate(self._leaves):
+                leaf = reduce(getitem, path, stored)
+                self._state[number][slot] = leaf
+                if kind == INT:
+                    low, high = self._bounds[number]
+                    self._bounds[number] = min(low, leaf), max(high, leaf)
+
+    def _stored(self, key: Any) -> Any:
+        value = self._new.get(key, _MISSING)
+        return self._kept.get(key, _MISSING) if value is _MISSING else value
+
+    def take_written(self, complete: bool) -> Iterator[tuple[Any, Any]]:
+        """Return what gives out the aggregates that changed since the last time, or all, as they are now."""
+        slots = np.flatnonzero(self._has if complete else self._touched)
+        self._touched[slots] = False
+        return self._entries(slots)
+
+    def entries(self) -> int:
+        """Return how many aggregates are in the arrays."""
+        return len(self._slots)
+
+    def _keep(self) -> None:
+        self._store()
+        super()._keep()
+
+    def _store(self) -> None:
+        """Write what changed since the last time into the table of the record path."""
+        touched = np.flatnonzero(self._touched)
+        self._new.update(self._entries(touched))
+        self._touched[touched] = False
+
+    def _entries(self, slots: Array) -> Iterator[tuple[Any, Any]]:
+        """Return what gives out keys and aggregates, as they are now."""
+        state = [None if is_key else array.take(slots) for array, is_key in zip(self._state, self._is_key, strict=True)]
+        return self._records(slots, self._slots.keys, state)
+
+    def _records(self, slots: Array, known: list[Any], state: list[Array | None]) -> Iterator[tuple[Any, Any]]:
+        for start in range(0, len(slots), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            keys = [known[slot] for slot in slots[part].tolist()]
+            leaves = []
+            for (_, kind), array in zip(self._leaves, state, strict=True):
+                if array is None:
+                    leaves.append(column_of(keys, kind))
+                elif kind == STR:
+                    leaves.append(column_of(array[part].tolist(), kind))
+                else:
+                    leaves.append(Column(kind, array[part]))
+            yield from zip(keys, Columns(self._shape, leaves, len(keys)).to_list(), strict=True)
+
+    def _leave(self) -> None:
+        """Go over to the record path: it finds everything in its tables."""
+        if len(self._slots):
+            self._returns += 1
+            if self._in_files is None:  # else what did not change is there
+                self._layers.finish_snapshot().update(self._entries(np.flatnonzero(self._has & ~self._touched)))
+            self._store()
+            self._clear()
+
+
+class _Arrays(KeyedDeltaTable):
+    """The tables of the record path, and the arrays in front of them."""
+
+    __slots__ = ("_logic",)
+
+    def __init__(self, logic: ColumnarReduceLogic) -> None:
+        super().__init__()
+        self._logic = logic
+
+    def begin_snapshot(self, complete: bool, touched: Callable[[StateRow], None]) -> TableSnapshot:
+        """Hold everything, or what was written since the last time: of a key in both, the arrays have the newer."""
+        rows, gone = super().begin_snapshot(complete, touched)
+        return TableSnapshot(
+            chain(rows, ((key, None, stored) for key, stored in self._logic.take_written(complete))),
+            gone,
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        return super().__len__() + self._logic.entries()
+
+
+def _values(column: Column, length: int) -> Array:
+    array = column.array(length)
+    return _objects(array) if column.kind == STR else array
+
+
+def _objects(array: Array) -> Array:
+    """Return text as an array of Python objects."""
+    return np.array(array.to_pylist(), np.object_)
+
+
+def _grown(array: Array, size: int) -> Array:
+    grown = np.zeros(size, array.dtype)
+    grown[: len(array)] = array
+    return grown
+
+
+class _Step:
+    """One block on its way through the folds; ``new`` marks the groups whose first record begins the aggregate."""
+
+    def __init__(self, block: Columns, groups: Groups, new: Array) -> None:
+        self.block = block
+        self.groups = groups
+        self._best: Array | None = None
+        self._any_new = bool(new.any())
+        self._new, self._old = np.flatnonzero(new), np.flatnonzero(~new)
+        #: where in the block the first records of the new groups are
+        self._firsts = groups.order.take(groups.begins.take(self._new))
+
+    def last(self, own: Column, of: Column) -> tuple[Column, Array]:
+        """Each record gives its own value."""
+        column = of
+        if of is not own and self._any_new:
+            data = of.array(self.block.length).copy()
+            data[self._firsts] = own.array(self.block.length).take(self._firsts)
+            column = Column(of.kind, data)
+        ends = self.groups.order.take(self.groups.ends)
+        kept = column.take(ends).array(len(ends))
+        return column, _objects(kept) if own.kind == STR else kept
+
+    def first(self, own: Column, before: Array) -> tuple[Column, Array]:
+        """The value of the first record stays."""
+        begins = own.take(self._firsts).array(len(self._firsts))
+        before[self._new] = _objects(begins) if own.kind == STR else begins
+        values = self.groups.back(self.groups.spread(before))
+        return column_of(values.tolist(), STR) if own.kind == STR else Column(own.kind, values), before
+
+    def sum(self, own: Column, of: Column, before: Array, bounds: tuple[int, int]) -> tuple[Column, Array]:
+        """Values add up."""
+        if own.kind == FLOAT:
+            values = self._sorted(own, of.cast(FLOAT) if of is not own else of)
+            values[self.groups.begins.take(self._old)] += before.take(self._old)
+            by_group = running_float_sum(values, self.groups)
+            return Column(FLOAT, self.groups.back(by_group)), by_group.take(self.groups.ends)
+        most = int(self.groups.counts.max())
+        low, high = self._reach(own, of, bounds)
+        if low + most * min(0, low) < LOWEST or high + most * max(0, high) > HIGHEST:
+            raise FallBackToRows("an overflow")
+        values = self._sorted(own, of)
+        values[self.groups.begins.take(self._old)] += before.take(self._old)
+        return self._results(running_sum(values, self.groups))
+
+    def most(
+        self, own: Column, of: Column, before: Array, bounds: tuple[int, int], greatest: bool
+    ) -> tuple[Column, Array]:
+        """The greatest value so far, or the smallest: the greatest of the negative values."""
+        low, high = self._reach(own, of, bounds)
+        if low == LOWEST:
+            raise FallBackToRows("an overflow")
+        values = self._sorted(own, of)
+        if not greatest:
+            low, high = -high, -low
+            np.negative(values, out=values)
+            np.negative(before, out=before)
+        at = self.groups.begins.take(self._old)
+        values[at] = np.maximum(values.take(at), before.take(self._old))
+        found = running_most(values, self.groups, low, high)
+        if found is None:
+            raise FallBackToRows("a range too wide")
+        return self._results(found if greatest else np.negative(found))
+
+    def extreme(
+        self, own: Column, of: Column, before: Array, best: Array, bounds: tuple[int, int], greatest: bool
+    ) -> tuple[Column, Array]:
+        """The leaf is that of the record with the best value so far, the first of them."""
+        groups = self.groups
+        if self._best is None:
+            found, _ = self.most(of, of, best.copy(), bounds, greatest)
+            so_far = found.array(self.block.length).take(groups.order)
+            # A record is the best so far if it is better than what was there before it.
+            better = np.empty(self.block.length, np.bool_)
+            better[1:] = so_far[1:] != so_far[:-1]
+            better[groups.begins] = True
+            old = groups.begins.take(self._old)
+            better[old] = so_far.take(old) != best.take(self._old)
+            # Where the best record stands; an odd number says that it is older than the block.
+            places = np.arange(self.block.length) * 2
+            marks = np.where(better, places, -1)
+            marks[old] = np.where(better.take(old), places.take(old), places.take(old) + 1)
+            self._best = np.maximum.accumulate(marks)
+        values = _values(own, self.block.length).take(groups.order).take(self._best >> 1)
+        older = np.flatnonzero(self._best & 1)
+        values[older] = groups.spread(before).take(older)
+        kept = values.take(groups.ends)
+        back = groups.back(values)
+        return column_of(back.tolist(), STR) if own.kind == STR else Column(own.kind, back), kept
+
+    def _reach(self, own: Column, of: Column, bounds: tuple[int, int]) -> tuple[int, int]:
+        lows, highs = zip(own.bounds(), of.bounds(), bounds, strict=True)
+        return min(lows), max(highs)
+
+    def _sorted(self, own: Column, of: Column) -> Array:
+        length, groups = self.block.length, self.groups
+        if of is own and own.constant:
+            return own.array(length)
+        values = of.array(length).take(groups.order)
+        if of is not own:
+            values[groups.begins.take(self._new)] = own.array(length).take(self._firsts)
+        return values
+
+    def _results(self, by_group: Array) -> tuple[Column, Array]:
+        return Column(INT, self.groups.back(by_group)), by_group.take(self.groups.ends)

@@ -1,0 +1,206 @@
+"""Aligned windows over columns: one array per field of the contents and window, added to a block at a time.
+
+A pane is in arrays while only columns come for it, and becomes a dict, as in ``operators/window/aligned.py``, when a
+list comes; when it fires, and in a snapshot, it is a dict in any case: a snapshot of one path is a snapshot of the
+other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from funken.columnar.expressions import Constant
+from funken.columnar.kernels.columns import Array, Column, Columns, rows
+from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
+from funken.columnar.kernels.partials import Partials
+from funken.operators.base import Timestamps, Values
+from funken.operators.columnar.panes import ArrayPane, Contribution
+from funken.operators.columnar.specs import ColumnarWindow
+from funken.operators.columnar.stateless import TracedFunction
+from funken.operators.user_functions import UserFunction
+from funken.operators.window.aligned import AlignedWindows
+from funken.operators.window.contents import Aggregated, Reduced
+from funken.state.delta_tables import DeltaTable, PaneTable, StateRow, TableSnapshot, snapshot_pane
+
+_MOST_RETURNS = 8
+
+
+class ColumnarWindows(AlignedWindows):
+    """Panes of arrays, and of dicts where that cannot be."""
+
+    columnar = True
+
+    def __init__(self, spec: ColumnarWindow) -> None:
+        super().__init__(spec)
+        self._vector = spec
+        self._kernels = [TracedFunction(spec.key, spec.traced_key)]
+        match spec.contents:
+            case Aggregated(function) if spec.aggregate is not None:
+                self._kernels.append(
+                    TracedFunction(UserFunction(function.target, "create_accumulator"), spec.aggregate.created)
+                )
+                self._kernels.append(TracedFunction(UserFunction(function.target, "add"), spec.traced))
+            case Reduced(function):
+                self._kernels.append(TracedFunction(function, spec.traced))
+        #: ``_panes`` under the type it has here; their order is that of the record path
+        self._mixed: dict[int, DeltaTable | ArrayPane] = self._panes  # type: ignore[assignment]
+        self._table = self._arrays = MixedPanes(self._mixed)
+        self._returns = 0
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """File a block away."""
+        block, stamps = self._in_time_columns(values, timestamps)
+        fits = isinstance(block, Columns) and self._returns < _MOST_RETURNS
+        if fits and all(kernel.ready() for kernel in self._kernels):
+            try:
+                self._file_columns(block, stamps)
+            except FallBackToRows:
+                pass
+            else:
+                return
+        super().process(*rows(block, stamps))
+
+    def _in_time_columns(self, values: Any, timestamps: Any) -> tuple[Any, Any]:
+        """Sort the late records of a block of columns out."""
+        if not isinstance(values, Columns) or timestamps is None or not self._event_time:
+            return values, timestamps
+        if int(timestamps.min()) >= self._open_from:
+            return values, timestamps
+        in_time = timestamps >= self._open_from
+        self._in_time(*_stamped_rows(values.keep(~in_time), timestamps[~in_time]))  # each record counts as late
+        return values.keep(in_time), timestamps[in_time]
+
+    def _file_columns(self, block: Columns, stamps: Array | None) -> None:
+        if not block.length:
+            return
+        key = evaluate(self._vector.traced_key.result, block.length, block)
+        assert isinstance(key, Column)
+        contributions = [self._contribution(block, number) for number in range(len(self._vector.folds))]
+        # Nothing is added before every pane has checked that it can take its part.
+        steps = [(self._array(start), mask) for start, mask in self._parts(block, stamps)]
+        for pane, mask in steps:
+            pane.check(contributions, block.length if mask is None else int(np.count_nonzero(mask)))
+        for pane, mask in steps:
+            if mask is None:
+                pane.add(key, contributions, block.length)
+            else:
+                cut = [contribution.keep(mask) for contribution in contributions]
+                pane.add(key.keep(mask), cut, int(np.count_nonzero(mask)))
+
+    def _contribution(self, block: Columns, number: int) -> Contribution:
+        fold = self._vector.folds[number]
+        if self._vector.aggregate is None:
+            own = block.leaves[number]
+            of = evaluate(fold.of, block.length, block)
+            assert isinstance(of, Column)
+            return Contribution(fold.how, of.cast(fold.kind), own)
+        beginning = self._vector.aggregate.beginnings[number]
+        if fold.how == "first":  # nothing of a record is added to what stays as it was
+            return Contribution(fold.how, Column(fold.kind, beginning, True), None, beginning)
+        of = evaluate(fold.of, block.length, block)
+        assert isinstance(of, Column)
+        if fold.how == "sum" and isinstance(fold.of, Constant) and isinstance(block, Partials):
+            of = Column(of.kind, block.weights * of.data)  # once for each record that a partial stands for
+        return Contribution(fold.how, of.cast(fold.kind), None, beginning)
+
+    def _parts(self, block: Columns, stamps: Array | None) -> Iterator[tuple[int, Array | None]]:
+        """Yield the windows that records of the block are in, with a mask of those records (``None``: all)."""
+        if not self._event_time:
+            now = self.context.processing_time()
+            for start in self._windows_of(now - (now - self._offset) % self._slice):
+                yield start, None
+            return
+        if stamps is None:
+            raise FallBackToRows("no timestamps")  # the record path raises it
+        earliest, latest = int(stamps.min()), int(stamps.max())
+        first = earliest - (earliest - self._offset) % self._slice
+        if latest < first + self._slice:
+            for start in self._windows_of(first):
+                yield start, None
+            return
+        slices, at = np.unique((stamps - self._offset) // self._slice, return_index=True)
+        in_order = [number * self._slice + self._offset for number in slices[np.argsort(at)].tolist()]
+        for start in dict.fromkeys(start for first in in_order for start in self._windows_of(first)):
+            yield start, (stamps >= start) & (stamps < start + self._size)
+
+    def _array(self, start: int) -> ArrayPane:
+        """Return a pane as arrays; raise ``FallBackToRows`` if it is a dict of something else."""
+        found = self._mixed.get(start)
+        if isinstance(found, ArrayPane):
+            self._arrays.changed.add(start)
+            return found
+        aggregate = self._vector.aggregate
+        pane = ArrayPane(self._vector.schema if aggregate is None else aggregate.schema)
+        if found is None:
+            self._expect(start)
+        else:
+            pane.load(found.whole())
+            if found.base:
+                self._arrays.saved.add(start)
+        self._arrays.changed.add(start)
+        self._mixed[start] = pane
+        return pane
+
+    # ---- called by the record path
+
+    def _pane(self, start: int) -> DeltaTable:
+        if isinstance(self._mixed.get(start), ArrayPane):
+            self._returns += 1
+            self._arrays.to_layers(start)
+        return super()._pane(start)
+
+
+class MixedPanes(PaneTable):
+    """A ``PaneTable`` some of whose panes are arrays: of these, one that got a record is written whole."""
+
+    __slots__ = ("_mixed", "changed", "saved")
+
+    def __init__(self, panes: dict[int, DeltaTable | ArrayPane]) -> None:
+        super().__init__(panes)  # type: ignore[arg-type]
+        self._mixed = panes
+        #: arrays that got a record since the last snapshot, and those that are in one
+        self.changed: set[int] = set()
+        self.saved: set[int] = set()
+
+    def to_layers(self, start: int) -> None:
+        """Turn arrays back into dicts."""
+        pane = self._mixed[start]
+        if isinstance(pane, ArrayPane):
+            layers = self._mixed[start] = DeltaTable()
+            stored = pane.stored()
+            if start in self.saved:
+                layers.base = stored
+            if start in self.changed:
+                layers.delta = dict(stored)
+            self.changed.discard(start)
+            self.saved.discard(start)
+
+    def pop(self, namespace: int) -> dict[Any, Any]:
+        """Remove all entries of a window, and return them."""
+        if namespace in self._mixed:
+            self.to_layers(namespace)
+        return super().pop(namespace)
+
+    def begin_snapshot(self, complete: bool, touched: Callable[[StateRow], None]) -> TableSnapshot:
+        """Hold everything, or what was written or removed since the last time; arrays are copied."""
+        rows: list[Iterator[StateRow]] = []
+        for namespace, pane in self._mixed.items():
+            if not isinstance(pane, ArrayPane):
+                rows.append(snapshot_pane(namespace, pane, complete, touched))
+            elif complete or namespace in self.changed:
+                rows.append(_rows(namespace, pane.copied()))
+        self.saved |= self.changed
+        self.changed.clear()
+        return self._snapshot(complete, rows)
+
+
+def _rows(namespace: int, entries: Iterator[tuple[Any, Any]]) -> Iterator[StateRow]:
+    return ((key, namespace, stored) for key, stored in entries)
+
+
+def _stamped_rows(values: Columns, timestamps: Array) -> tuple[Values, list[int]]:
+    stamped: tuple[Values, Any] = rows(values, timestamps)
+    return stamped

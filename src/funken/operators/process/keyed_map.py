@@ -1,0 +1,74 @@
+"""map, flat_map and filter on a keyed stream with a function that has state: one key is current at each call.
+
+Functions without ``open`` cannot reach state, and are run by ``operators/stateless.py``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from funken.operators.base import Operator, Output, Timestamps, Values
+from funken.operators.context import OperatorContext
+from funken.operators.process.contexts import ProcessContext
+from funken.operators.process.one_input import ProcessOperator
+from funken.operators.user_functions import UserFunction
+
+
+class ResultKind(enum.Enum):
+    """What the function's result means."""
+
+    MAP = "map"
+    FLAT_MAP = "flat_map"
+    FILTER = "filter"
+
+
+@dataclass(frozen=True)
+class KeyedMap:
+    """A function per record, with keyed state."""
+
+    function: UserFunction
+    key: UserFunction
+    kind: ResultKind
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return KeyedMapLogic(self)
+
+
+class KeyedMapLogic(ProcessOperator):
+    """Calls the function with the key of each record current."""
+
+    def __init__(self, spec: KeyedMap) -> None:
+        super().__init__(spec.function)
+        self._key = spec.key.bind()
+        self._process = _ADAPTERS[spec.kind](spec.function.bind())
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Remember the surroundings."""
+        super().setup(context, output)
+        self._context = ProcessContext(self, self._results)
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Process a block."""
+        self._run(self._process, self._context, values, timestamps, self._key)
+
+
+ElementFunction = Callable[[Any, ProcessContext], Iterable[Any] | None]
+
+
+def _map(call: Callable[[Any], Any]) -> ElementFunction:
+    return lambda value, context: (call(value),)
+
+
+def _flat_map(call: Callable[[Any], Any]) -> ElementFunction:
+    return lambda value, context: call(value)
+
+
+def _filter(call: Callable[[Any], Any]) -> ElementFunction:
+    return lambda value, context: (value,) if call(value) else None
+
+
+_ADAPTERS = {ResultKind.MAP: _map, ResultKind.FLAT_MAP: _flat_map, ResultKind.FILTER: _filter}

@@ -1,0 +1,57 @@
+"""User functions as the plan carries them: one class for lambdas, callables and function objects.
+
+The API turns whatever the user gave into a ``UserFunction`` once; operators only ``bind`` it. A bound call is the plain
+function or bound method, so that calling it costs nothing extra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from funken.operators.context import OperatorContext, RuntimeContext
+from funken.operators.operator_state import prepare
+
+
+@runtime_checkable
+class RichFunction(Protocol):
+    """A function object with a life cycle: ``open`` before the first record, ``close`` after the last."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Prepare; runs once per subtask, in the worker."""
+
+    def close(self) -> None:
+        """Release what ``open`` took; runs also after a failure."""
+
+
+@dataclass(frozen=True)
+class UserFunction:
+    """A user function: ``target`` itself if ``method`` is ``None``, else that method of it.
+
+    ``rich`` functions are opened and closed with the operator.
+    """
+
+    target: Any
+    method: str | None = None
+    rich: bool = False
+
+    def bind(self) -> Callable[..., Any]:
+        """Return the callable to use per record."""
+        call: Callable[..., Any] = self.target if self.method is None else getattr(self.target, self.method)
+        return call
+
+    def open(self, context: OperatorContext) -> None:
+        """Open a rich function, with its operator state; do nothing for another."""
+        prepare(self.target, context)
+        if self.rich:
+            self.target.open(RuntimeContext(context))
+
+    def close(self) -> None:
+        """Close a rich function; do nothing for another."""
+        if self.rich:
+            self.target.close()
+
+    def __repr__(self) -> str:
+        target = self.target
+        return getattr(target, "__qualname__", None) or type(target).__qualname__

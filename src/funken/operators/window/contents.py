@@ -1,0 +1,260 @@
+"""What a window keeps of its records: all of them, or what they were reduced or aggregated to.
+
+A *pane* is the contents of one window by key: a dict from key to what is stored, while the window is open in two layers
+(``state/delta_tables.py``). What is stored is never ``None``; where a user's function makes it ``None``, the next record starts
+anew, as in reducing and aggregating state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import reduce as fold_left
+from typing import Any, Protocol
+
+from funken.operators.base import Values
+from funken.operators.context import OperatorContext
+from funken.operators.user_functions import UserFunction
+from funken.state.delta_tables import DeltaTable
+from funken.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+)
+
+Pane = dict[Any, Any]
+Pairs = Iterable[tuple[Any, Any]]
+"""Records, each after its key."""
+
+_NAME = "_window.contents"
+
+
+class ContentsLogic(Protocol):
+    """The running half: how records become contents, and contents a result."""
+
+    descriptor: StateDescriptor
+    """The state that holds contents where they are kept as keyed state."""
+
+    def start(self, value: Any, /) -> Any:
+        """Make contents of a first record."""
+        ...
+
+    def fold(self, stored: Any, value: Any, /) -> Any:
+        """Add a record to contents."""
+        ...
+
+    def merge(self, stored: Any, other: Any, /) -> Any:
+        """Make one of the contents of two windows; the first window's come first."""
+        ...
+
+    def result(self, stored: Any, /) -> Any:
+        """Make the result of contents; ``None`` means that there is nothing to emit."""
+        ...
+
+    def collect(self, pane: DeltaTable, pairs: Pairs) -> None:
+        """Add records, in order, to a pane; the hot loop."""
+        ...
+
+    def compute(self, values: Values) -> Any:
+        """Make contents of records all at once (``None``: of no records)."""
+        ...
+
+
+class Contents(Protocol):
+    """The declared half: ``Elements``, ``Reduced`` or ``Aggregated``."""
+
+    @property
+    def many(self) -> bool:
+        """Whether the window function gets the records themselves, not one result."""
+        ...
+
+    @property
+    def mergeable(self) -> bool:
+        """Whether the contents of two windows can become one."""
+        ...
+
+    @property
+    def combinable(self) -> bool:
+        """Whether sliding windows may be put together of slices (see ``sliced.py``)."""
+        ...
+
+    def build(self) -> ContentsLogic:
+        """Make the logic."""
+        ...
+
+    def open(self, context: OperatorContext) -> None:
+        """Open the user's function."""
+        ...
+
+    def close(self) -> None:
+        """Close the user's function."""
+        ...
+
+
+@dataclass(frozen=True)
+class Elements:
+    """All records, in the order of arrival: for ``process`` and ``apply``."""
+
+    many = True
+    mergeable = True
+    combinable = False
+
+    def build(self) -> ContentsLogic:
+        """Make the logic."""
+        return _ElementsLogic()
+
+    def open(self, context: OperatorContext) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class _ElementsLogic:
+    """Lists."""
+
+    descriptor: StateDescriptor = ListStateDescriptor(_NAME)
+
+    def collect(self, pane: DeltaTable, pairs: Pairs) -> None:
+        new, old = pane.delta, pane.base
+        get = new.get
+        for key, value in pairs:
+            stored = get(key)
+            if stored is None:
+                stored = new[key] = old.get(key) or []
+            stored.append(value)
+
+    def start(self, value: Any) -> Any:
+        return [value]
+
+    def fold(self, stored: Any, value: Any) -> Any:
+        stored.append(value)
+        return stored
+
+    def merge(self, stored: Any, other: Any) -> Any:
+        return [*stored, *other]
+
+    def result(self, stored: Any) -> Any:
+        return stored
+
+    def compute(self, values: Values) -> Any:
+        return values
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """One value: the records reduced, the first one taken as it is. ``function`` is ``(a, b) -> c``."""
+
+    function: UserFunction
+    combinable: bool = False
+    many = False
+    mergeable = True
+
+    def build(self) -> ContentsLogic:
+        """Make the logic."""
+        return _ReducedLogic(self.function.bind())
+
+    def open(self, context: OperatorContext) -> None:
+        """Open the user's function."""
+        self.function.open(context)
+
+    def close(self) -> None:
+        """Close the user's function."""
+        self.function.close()
+
+
+class _ReducedLogic:
+    """Values."""
+
+    def __init__(self, reduce: Callable[[Any, Any], Any]) -> None:
+        self.descriptor: StateDescriptor = ReducingStateDescriptor(_NAME, reduce)
+        self.fold = self.merge = reduce
+
+    def collect(self, pane: DeltaTable, pairs: Pairs) -> None:
+        # Hot: a lookup, the user's function, a store.
+        new, old, reduce = pane.delta, pane.base, self.fold
+        get = new.get
+        for key, value in pairs:
+            stored = get(key)
+            if stored is not None:
+                new[key] = reduce(stored, value)
+                continue
+            if old and key not in new:
+                stored = old.get(key)
+            new[key] = value if stored is None else reduce(stored, value)
+
+    def start(self, value: Any) -> Any:
+        return value
+
+    def result(self, stored: Any) -> Any:
+        return stored
+
+    def compute(self, values: Values) -> Any:
+        return fold_left(self.fold, values) if values else None
+
+
+@dataclass(frozen=True)
+class Aggregated:
+    """An accumulator. ``function.target`` has Flink's ``AggregateFunction`` methods; ``merge`` only for sessions."""
+
+    function: UserFunction
+    combinable: bool = False
+    many = False
+
+    @property
+    def mergeable(self) -> bool:
+        """Whether the function has ``merge``."""
+        return callable(getattr(self.function.target, "merge", None))
+
+    def build(self) -> ContentsLogic:
+        """Make the logic."""
+        return _AggregatedLogic(self.function.target)
+
+    def open(self, context: OperatorContext) -> None:
+        """Open the user's function."""
+        self.function.open(context)
+
+    def close(self) -> None:
+        """Close the user's function."""
+        self.function.close()
+
+
+class _AggregatedLogic:
+    """Accumulators."""
+
+    def __init__(self, function: Any) -> None:
+        self.descriptor: StateDescriptor = AggregatingStateDescriptor(_NAME, function)
+        self._create = function.create_accumulator
+        self._add = function.add
+        self.result = function.get_result
+        self.merge = getattr(function, "merge", None) or _cannot_merge
+
+    def collect(self, pane: DeltaTable, pairs: Pairs) -> None:
+        # Hot: a lookup, the user's function, a store.
+        new, old, add, create = pane.delta, pane.base, self._add, self._create
+        get = new.get
+        for key, value in pairs:
+            stored = get(key)
+            if stored is not None:
+                new[key] = add(value, stored)
+                continue
+            if old and key not in new:
+                stored = old.get(key)
+            new[key] = add(value, create() if stored is None else stored)
+
+    def start(self, value: Any) -> Any:
+        return self._add(value, self._create())
+
+    def fold(self, stored: Any, value: Any) -> Any:
+        return self._add(value, stored)
+
+    def compute(self, values: Values) -> Any:
+        stored = self._create()
+        for value in values:
+            stored = self._add(value, stored)
+        return stored
+
+
+def _cannot_merge(stored: Any, other: Any) -> Any:
+    raise NotImplementedError("the aggregate function has no method merge(a, b)")

@@ -1,0 +1,283 @@
+"""Windows of any kind: whatever the assigner, the trigger and the evictor do (Flink's ``WindowOperator``).
+
+Everything is filed under the key and the window: contents, trigger state and timers. A window ends with its *cleanup
+timer*, at its largest timestamp plus the allowed lateness (event time), and until then its trigger may fire it as often
+as it wants. Windows that merge keep their contents under the name of one of the windows they grew from.
+
+Order, as in Flink: a merge notifies the trigger first, then clears the merged windows, then merges contents, and
+then the record that caused it is added; a timer calls the trigger first and cleans up after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+from funken.errors import InvalidProgram
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.operators.base import Output, Timestamps, Values
+from funken.operators.context import OperatorContext
+from funken.operators.strides import FEW, MANY, Stride
+from funken.operators.window.base import WindowOperator
+from funken.operators.window.contexts import OperatorAssignerContext, OperatorTriggerContext
+from funken.operators.window.migration import migrate, register_former_states
+from funken.state.descriptors import ListStateDescriptor, ValueStateDescriptor
+from funken.windowing.assigners import MergingWindowAssigner
+from funken.windowing.evictors import TimestampedValue
+from funken.windowing.firing import TriggerResult
+from funken.windowing.merging import MergingWindowSet
+from funken.windowing.triggers import PurgingTrigger
+
+if TYPE_CHECKING:
+    from funken.operators.window.spec import WindowSpec
+
+_MERGING = ValueStateDescriptor("_window.merging")
+_EVICTABLE = ListStateDescriptor("_window.elements")
+
+
+class GeneralWindows(WindowOperator):
+    """All windows that have no faster logic."""
+
+    def __init__(self, spec: WindowSpec) -> None:
+        super().__init__(spec)
+        self._assigner = spec.assigner
+        self._trigger = spec.chosen_trigger()
+        self._evictor = spec.evictor
+        self._event_time = spec.assigner.is_event_time()
+        self._lateness = spec.allowed_lateness_ms if self._event_time else 0
+        self._stride = Stride()
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Remember the surroundings."""
+        super().setup(context, output)
+        self._saved = register_former_states(self)
+
+    def open(self) -> None:
+        """Find the state, open the user's functions."""
+        assert self.context.timers is not None
+        self._timers = self.context.timers
+        self._due: Sequence[int] = () if self.context.batch else self._timers.processing_times
+        self._trigger_context = OperatorTriggerContext(self, self._timers)
+        self._assigner_context = OperatorAssignerContext(self.context)
+        self._descriptor = _EVICTABLE if self._evictor else self.contents.descriptor
+        self.table = self.store.namespaced(self._descriptor).table
+        if isinstance(self._assigner, MergingWindowAssigner):
+            self.mappings = self.store.state(_MERGING).table
+        migrate(self, self._saved)
+        super().open()
+
+    @property
+    def count(self) -> int:
+        """How many records a count trigger waits for."""
+        trigger: Any = self._trigger.nested_trigger if isinstance(self._trigger, PurgingTrigger) else self._trigger
+        count: int = trigger.max_count
+        return count
+
+    # ---- records
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Handle a block, record by record; fire in between what is due."""
+        due, stride, next_time, done = self._due, self._stride, self.context.next_time, 0
+        now = next_time()
+        while done < len(values):
+            if due and now > due[0]:  # as in next_tick()
+                self.tick(now)
+            end = done + stride.records
+            self._take(values[done:end], None if timestamps is None else timestamps[done:end])
+            end = min(end, len(values))
+            before, now = now, next_time()
+            stride.took(end - done, now - before, FEW if due else MANY)
+            done = end
+        self._flush_results()
+        if due and now > due[0]:
+            self.tick(now)
+
+    def _take(self, values: Values, timestamps: Timestamps) -> None:
+        late: tuple[Values, list[int]] = ([], [])
+        store, key_of, assign, context = self.store, self._key, self._assigner.assign_windows, self._assigner_context
+        add = self._add_merging if isinstance(self._assigner, MergingWindowAssigner) else self._add
+        horizon = self.current_watermark - self._lateness if self._event_time else None
+        stamps = repeat(MIN_TIMESTAMP, len(values)) if timestamps is None else timestamps
+        for value, at in zip(values, stamps, strict=True):
+            store.current_key = key = key_of(value)
+            entered = False
+            for window in assign(value, at, context):
+                if add(key, window, value, at):
+                    entered = True
+            if not entered and horizon is not None and at <= horizon:
+                late[0].append(value)
+                late[1].append(at)
+        if late[0]:  # behind the results of the records before them
+            self._flush_results()
+            self.late(*late)
+
+    def _add(self, key: Any, window: Any, value: Any, at: int) -> bool:
+        """Add a record to a window; return whether the window still takes any."""
+        cleanup = self._cleanup_time(window)
+        if self._event_time and cleanup <= self.current_watermark:
+            return False
+        self._put(key, window, window, value, at)
+        self._expect_cleanup(key, window, cleanup)
+        return True
+
+    def expect_cleanup(self, key: Any, window: Any) -> None:
+        """Wait for the end of a window."""
+        self._expect_cleanup(key, window, self._cleanup_time(window))
+
+    def _add_merging(self, key: Any, window: Any, value: Any, at: int) -> bool:
+        """Add a record to the window that its own one becomes part of."""
+        windows = self._window_set(key)
+        became = windows.add(window, self._merged)
+        cleanup = self._cleanup_time(became)
+        entered = not self._event_time or cleanup > self.current_watermark
+        if entered:
+            self._put(key, became, windows.state_window(became), value, at)
+            self._expect_cleanup(key, became, cleanup)
+        else:
+            windows.retire(became)
+        self._store_set(key, windows)
+        return entered
+
+    def _put(self, key: Any, window: Any, state_window: Any, value: Any, at: int) -> None:
+        table, contents, slot = self.table, self.contents, (key, state_window)
+        stored = table.get(slot)
+        if self._evictor is not None:
+            stored = stored or []
+            stored.append(TimestampedValue(value, at))
+            table[slot] = stored
+        else:
+            table[slot] = contents.start(value) if stored is None else contents.fold(stored, value)
+        context = self._trigger_context
+        context.window = window
+        result = self._trigger.on_element(value, at, window, context)
+        if result is not TriggerResult.CONTINUE:
+            self._act(result, key, window, slot)
+
+    def _expect_cleanup(self, key: Any, window: Any, cleanup: int) -> None:
+        if cleanup < MAX_WATERMARK:
+            if self._event_time:
+                self._timers.register_event_time_timer(key, window, cleanup)
+            else:
+                self._timers.register_processing_time_timer(key, window, cleanup)
+
+    def _cleanup_time(self, window: Any) -> int:
+        """Return when a window ends for good: with time at the latest."""
+        cleanup: int = window.max_timestamp() + self._lateness
+        return cleanup if cleanup < MAX_WATERMARK else MAX_WATERMARK
+
+    # ---- firing
+
+    def _act(self, result: TriggerResult, key: Any, window: Any, slot: tuple[Any, Any]) -> None:
+        """Apply a trigger result."""
+        if result.is_fire():
+            stored = self.table.get(slot)
+            if stored is not None:
+                if self._evictor is not None:
+                    self._fire_evicting(key, window, slot, list(stored))
+                else:
+                    self.emitter.fire(key, window, list(stored) if self.spec.contents.many else stored)
+        if result.is_purge():
+            self.table.pop(slot, None)
+
+    def _fire_evicting(self, key: Any, window: Any, slot: tuple[Any, Any], elements: list[TimestampedValue]) -> None:
+        assert self._evictor is not None
+        kept = self._evictor.evict_before(elements, len(elements), window, self._trigger_context)
+        kept = elements if kept is None else list(kept)
+        stored = self.contents.compute([element.value for element in kept])
+        if stored is not None:
+            self.emitter.fire(key, window, stored)
+        after = self._evictor.evict_after(kept, len(kept), window, self._trigger_context)
+        kept = kept if after is None else list(after)
+        if kept:
+            self.table[slot] = kept
+        else:
+            self.table.pop(slot, None)
+
+    def advance_event_time(self, watermark: int) -> None:
+        """Fire the event-time timers that are due."""
+        self._timers.advance_watermark(watermark, self._on_event_time)
+
+    def advance_processing_time(self, time: int) -> None:
+        """Fire the processing-time timers that are due."""
+        self._timers.advance_processing_time(time, self._on_processing_time)
+
+    def next_processing_time(self) -> int | None:
+        """Return when the next processing-time timer is due."""
+        return self._timers.next_processing_time()
+
+    def fire_all(self) -> None:
+        """Fire all timers, key by key."""
+        self._timers.drain(self._on_event_time, self._on_processing_time)
+
+    def _on_event_time(self, timestamp: int, key: Any, window: Any) -> None:
+        self._on_timer(timestamp, key, window, self._trigger.on_event_time, self._event_time)
+
+    def _on_processing_time(self, timestamp: int, key: Any, window: Any) -> None:
+        self._on_timer(timestamp, key, window, self._trigger.on_processing_time, not self._event_time)
+
+    def _on_timer(
+        self, timestamp: int, key: Any, window: Any, ask: Callable[[int, Any, Any], TriggerResult], cleans_up: bool
+    ) -> None:
+        self.store.current_key = key
+        state_window = window
+        if isinstance(self._assigner, MergingWindowAssigner):
+            state_window = self._window_set(key).state_window(window)
+            if state_window is None:  # a timer of a window that was merged away, and that its trigger left behind
+                return
+        context = self._trigger_context
+        context.window = window
+        result = ask(timestamp, window, context)
+        slot = (key, state_window)
+        if result is not TriggerResult.CONTINUE:
+            self._act(result, key, window, slot)
+        if cleans_up and timestamp == self._cleanup_time(window):
+            self.table.pop(slot, None)
+            self._trigger.clear(window, context)
+            self.emitter.clear(window)
+            if isinstance(self._assigner, MergingWindowAssigner):
+                windows = self._window_set(key)
+                windows.retire(window)
+                self._store_set(key, windows)
+
+    # ---- merging
+
+    def _window_set(self, key: Any) -> MergingWindowSet:
+        assert isinstance(self._assigner, MergingWindowAssigner)
+        return MergingWindowSet(self._assigner, self.mappings.get(key) or {})
+
+    def _store_set(self, key: Any, windows: MergingWindowSet) -> None:
+        if not windows.changed:
+            return
+        if windows.mapping:
+            self.mappings[key] = windows.mapping
+        else:
+            self.mappings.pop(key, None)
+
+    def _merged(self, result: Any, windows: list[Any], state_window: Any, others: list[Any]) -> None:
+        """Carry trigger, timers and contents of ``windows`` over to ``result``."""
+        self._refuse_late(result)
+        sources = [window for window in windows if window != result]
+        context, timers, key = self._trigger_context, self._timers, self.store.current_key
+        context.window, context.merged = result, sources
+        self._trigger.on_merge(result, context)
+        for window in sources:
+            context.window = window
+            self._trigger.clear(window, context)
+            delete = timers.delete_event_time_timer if self._event_time else timers.delete_processing_time_timer
+            delete(key, window, self._cleanup_time(window))
+        if others:
+            self.store.merge_namespaces(self._descriptor, state_window, others)
+
+    def _refuse_late(self, result: Any) -> None:
+        now = self.context.processing_time()
+        if self._event_time and self._cleanup_time(result) <= self.current_watermark:
+            time, current, at = "an event-time", "watermark", self.current_watermark
+        elif not self._event_time and result.max_timestamp() < now:
+            time, current, at = "a processing-time", "processing time", now
+        else:
+            return
+        raise InvalidProgram(
+            f"The end timestamp of {time} window cannot become earlier than the current {current} by merging: "
+            f"{self._assigner!r} made {result!r} at {at}. Merge windows into one that covers them."
+        )

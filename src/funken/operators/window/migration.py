@@ -1,0 +1,146 @@
+"""What the fast window logics have saved, as the general one keeps it: contents, timers, and the state of triggers.
+
+A fast logic saves one keyed state of its own (``state/delta_tables.py``). The general one takes its rows as they are
+restored, and files them away when its tables are open.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, Protocol
+
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.operators.window.sliced import FIRED
+from funken.operators.window.spec import WindowSpec
+from funken.state.delta_tables import StateRow, TableSnapshot
+from funken.state.descriptors import StateKind
+from funken.state.keygroups import key_group_of
+from funken.windowing.assigners import TUMBLING_COUNT, CountTumblingWindowAssigner
+from funken.windowing.evictors import TimestampedValue
+from funken.windowing.triggers import COUNT
+from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow
+
+Rows = Iterable[tuple[Any, Any, Any]]
+
+
+class MigrationTarget(Protocol):
+    """The general logic, as far as restored rows are put into it."""
+
+    spec: WindowSpec
+    contents: Any
+    context: Any
+    store: Any
+    table: Any
+    mappings: Any
+
+    @property
+    def count(self) -> int:
+        """How many records a count trigger waits for."""
+
+    def expect_cleanup(self, key: Any, window: Any) -> None:
+        """Register the timer that ends a window."""
+
+
+class SavedRows:
+    """An ``OperatorTable`` that has nothing of its own, and keeps the rows it is restored with."""
+
+    def __init__(self) -> None:
+        self.found: list[StateRow] = []
+
+    def begin_snapshot(self, complete: bool, touched: Callable[[StateRow], None]) -> TableSnapshot:
+        """Return nothing."""
+        return TableSnapshot(iter(()), iter(()))
+
+    def load(self, rows: Iterable[StateRow]) -> None:
+        """Keep rows."""
+        self.found += rows
+
+    def __len__(self) -> int:
+        return 0
+
+
+def register_former_states(windows: MigrationTarget) -> SavedRows:
+    """Have the rows kept that the fast logic of these windows may have saved; before anything is restored."""
+    saved = SavedRows()
+    strategy = replace(windows.spec, general=False).strategy.value
+    if strategy in _ADOPT:
+        kind = windows.contents.descriptor.kind if strategy in _PANES else StateKind.VALUE
+        windows.store.register(_STATES[strategy], kind, saved)
+    return saved
+
+
+def migrate(windows: MigrationTarget, saved: SavedRows) -> None:
+    """Put what a fast logic has saved where the general one finds it; its tables are open."""
+    if saved.found:
+        strategy = replace(windows.spec, general=False).strategy.value
+        _ADOPT[strategy](windows, saved.found)
+        saved.found = []
+    windows.context.operator_state.pop(FIRED, None)
+
+
+def _aligned(windows: MigrationTarget, rows: Rows) -> None:
+    size = _assigner(windows).size
+    for key, start, stored in rows:
+        _keep(windows, key, TimeWindow(start, min(start + size, MAX_WATERMARK)), stored)
+
+
+def _slices(windows: MigrationTarget, rows: Rows) -> None:
+    """Put every window together of the slices that have come and that has not fired for the key."""
+    assigner, merge, table = _assigner(windows), windows.contents.merge, windows.table
+    size, slide, offset = assigner.size, assigner.slide, assigner.offset
+    limit, told = windows.store.max_parallelism, windows.context.operator_state.get(FIRED, ())
+    for key, at, stored in sorted(rows, key=lambda row: row[1]):
+        group = key_group_of(key, limit)
+        fired = max((latest for start, stop, latest in told if start <= group < stop), default=MIN_TIMESTAMP)
+        newest = at - (at - offset) % slide
+        for start in range(newest - (size - 1 - (at - newest)) // slide * slide, newest + 1, slide):
+            if start <= fired:
+                continue
+            window = TimeWindow(start, min(start + size, MAX_WATERMARK))
+            before = table.get((key, window))
+            own = copy.deepcopy(stored)  # a record that is added later may change it in place
+            _keep(windows, key, window, own if before is None else merge(before, own))
+
+
+def _sessions(windows: MigrationTarget, rows: Rows) -> None:
+    for key, _, sessions in rows:
+        for start, end, stored in sessions:
+            window = TimeWindow(start, end)
+            windows.mappings[key] = {**(windows.mappings.get(key) or {}), window: window}
+            _keep(windows, key, window, stored)
+
+
+def _counts(windows: MigrationTarget, rows: Rows) -> None:
+    assigner, counts = _assigner(windows), windows.store.namespaced(COUNT).table
+    size = windows.count
+    for key, _, (count, stored) in rows:
+        window: Any = GlobalWindow.get()
+        if isinstance(assigner, CountTumblingWindowAssigner):
+            windows.store.state(TUMBLING_COUNT).table[key] = count
+            window = CountWindow(count // size)
+        if windows.spec.evictor is not None:
+            stored = [TimestampedValue(value, MIN_TIMESTAMP) for value in stored]  # noqa: PLW2901
+        if count % size:
+            counts[key, window] = count % size
+        _keep(windows, key, window, stored or None)
+
+
+def _keep(windows: MigrationTarget, key: Any, window: Any, stored: Any) -> None:
+    if stored is not None:
+        windows.table[key, window] = stored
+    windows.expect_cleanup(key, window)
+
+
+def _assigner(windows: MigrationTarget) -> Any:
+    return windows.spec.assigner
+
+
+_PANES = ("aligned", "slices")
+_STATES = {
+    "aligned": "_windows.panes", "slices": "_windows.slices", "sessions": "_windows.sessions", "counts": "_windows.counts"
+}  # fmt: skip
+_ADOPT: dict[str, Callable[[MigrationTarget, Rows], None]] = {
+    "aligned": _aligned, "slices": _slices, "sessions": _sessions, "counts": _counts
+}  # fmt: skip

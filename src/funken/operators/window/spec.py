@@ -1,0 +1,183 @@
+"""Windows on a stream, as the plan carries them, and the choice of the logic that runs them.
+
+The general logic runs every window. The others are faster, and are chosen only where the results are the same:
+
+=========  =====================================================================================
+aligned    tumbling and sliding windows with their default trigger, no evictor, no lateness
+slices     the same for sliding windows, where the contents are declared ``combinable``
+sessions   event-time sessions with their default trigger, no evictor, no lateness
+counts     ``count_window(size)`` and ``count_window(size, slide)``
+=========  =====================================================================================
+
+A default trigger may be written out, and may be wrapped in ``PurgingTrigger``: without lateness there is nothing left
+to purge. ``count_window(size)`` is ``GlobalWindows`` with ``PurgingTrigger(CountTrigger(size))``, and
+``count_window(size, slide)`` is ``GlobalWindows`` with ``CountTrigger(slide)`` and ``CountEvictor(size)``.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from funken.errors import InvalidProgram
+from funken.operators.base import Operator
+from funken.operators.late import late_operator
+from funken.operators.user_functions import UserFunction
+from funken.operators.window.contents import Aggregated, Contents, Elements, Reduced
+from funken.operators.window.functions import CallStyle, WindowCall
+from funken.windowing.assigners import (
+    CountTumblingWindowAssigner,
+    GlobalWindows,
+    MergingWindowAssigner,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    WindowAssigner,
+)
+from funken.windowing.evictors import CountEvictor, Evictor
+from funken.windowing.sessions import DynamicEventTimeSessionWindows, EventTimeSessionWindows
+from funken.windowing.triggers import CountTrigger, EventTimeTrigger, ProcessingTimeTrigger, PurgingTrigger, Trigger
+
+
+def one_key(value: Any) -> int:
+    """Return the key that all records share in ``window_all``."""
+    return 0
+
+
+ONE_KEY = UserFunction(one_key)
+"""The key of ``window_all``; knowing it saves a call per record."""
+
+
+_SLIDING = (SlidingEventTimeWindows, SlidingProcessingTimeWindows)
+_ALIGNED = (TumblingEventTimeWindows, TumblingProcessingTimeWindows, *_SLIDING)
+_SESSIONS = (EventTimeSessionWindows, DynamicEventTimeSessionWindows)
+
+
+class Strategy(enum.Enum):
+    """Which logic runs a window; ``explain()`` prints it."""
+
+    GENERAL = "general"
+    ALIGNED = "aligned"
+    SLICES = "slices"
+    SESSIONS = "sessions"
+    COUNTS = "counts"
+
+
+@dataclass(frozen=True)
+class WindowSpec:
+    """A window operator.
+
+    ``contents`` is ``Elements()`` for process and apply, which need a ``function``, or ``Reduced`` or ``Aggregated``,
+    with or without one. ``trigger`` ``None`` is the assigner's default. ``late_tag`` is the id of the side output for
+    late records; ``None`` counts and drops them. ``general`` insists on the general logic.
+
+    >>> from operator import add
+    >>> window = WindowSpec(UserFunction(len), TumblingEventTimeWindows.of(1000), Reduced(UserFunction(add)))
+    >>> window.strategy, WindowSpec(UserFunction(len), GlobalWindows.create(), Reduced(UserFunction(add))).strategy
+    (<Strategy.ALIGNED: 'aligned'>, <Strategy.GENERAL: 'general'>)
+    """
+
+    key: UserFunction
+    assigner: WindowAssigner
+    contents: Contents
+    function: WindowCall | None = None
+    trigger: Trigger | None = None
+    evictor: Evictor | None = None
+    allowed_lateness_ms: int = 0
+    late_tag: str | None = None
+    general: bool = False
+
+    def __post_init__(self) -> None:
+        if self.allowed_lateness_ms < 0:
+            raise InvalidProgram(f"allowed lateness cannot be negative, but is {self.allowed_lateness_ms} ms.")
+        if self.contents.many and self.function is None:
+            raise InvalidProgram(
+                "a window without reduce or aggregate needs a function: call process(...) or apply(...)."
+            )
+        if isinstance(self.assigner, MergingWindowAssigner):
+            trigger = self.chosen_trigger()
+            if not trigger.can_merge():
+                raise InvalidProgram(
+                    f"A merging window assigner cannot be used with a trigger that does not support merging: "
+                    f"{self.assigner!r} with {trigger!r}. Implement can_merge() and on_merge() in the trigger."
+                )
+            if not self.contents.mergeable:
+                raise InvalidProgram(
+                    f"{self.assigner!r} merges windows, but the aggregate function has no merge(a, b): add it."
+                )
+
+    def chosen_trigger(self) -> Trigger:
+        """Return the trigger: the one given, or the assigner's default."""
+        return self.trigger if self.trigger is not None else self.assigner.get_default_trigger(None)
+
+    @property
+    def strategy(self) -> Strategy:
+        """Which logic runs this window."""
+        if self.general:
+            return Strategy.GENERAL
+        if self._tumbling_count() or self._sliding_count():
+            return Strategy.COUNTS
+        if self.evictor is None and self._at_the_end():
+            if type(self.assigner) in _SLIDING and self.contents.combinable and self.contents.mergeable:
+                return Strategy.SLICES
+            if type(self.assigner) in _ALIGNED:
+                return Strategy.ALIGNED
+            if type(self.assigner) in _SESSIONS:
+                return Strategy.SESSIONS
+        return Strategy.GENERAL
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        strategy, size, sliding = self.strategy, self._tumbling_count(), self._sliding_count()
+        if strategy is Strategy.ALIGNED:
+            return late_operator(Operator, "funken.operators.window.aligned:AlignedWindows", self)
+        if strategy is Strategy.SLICES:
+            return late_operator(Operator, "funken.operators.window.sliced:SlicedWindows", self)
+        if strategy is Strategy.SESSIONS:
+            return late_operator(Operator, "funken.operators.window.sessions:SessionWindows", self)
+        if strategy is Strategy.COUNTS and size is not None:
+            return late_operator(Operator, "funken.operators.window.counts:TumblingCounts", self, size)
+        if strategy is Strategy.COUNTS and sliding is not None:
+            return late_operator(Operator, "funken.operators.window.counts:SlidingCounts", self, *sliding)
+        return late_operator(Operator, "funken.operators.window.general:GeneralWindows", self)
+
+    def _at_the_end(self) -> bool:
+        """Whether every window fires once, at its end, and takes no record after that."""
+        trigger = self.chosen_trigger()
+        if type(trigger) is PurgingTrigger:
+            trigger = trigger.nested_trigger
+        if self.assigner.is_event_time():
+            return type(trigger) is EventTimeTrigger and self.allowed_lateness_ms == 0
+        return type(trigger) is ProcessingTimeTrigger
+
+    def _tumbling_count(self) -> int | None:
+        """Return the size of tumbling count windows; ``None`` if this is something else."""
+        trigger = self.chosen_trigger()
+        nested = trigger.nested_trigger if type(trigger) is PurgingTrigger else None
+        if type(nested) is not CountTrigger or self.evictor is not None:
+            return None
+        fits = type(self.assigner) is GlobalWindows or self.assigner == CountTumblingWindowAssigner(nested.max_count)
+        return nested.max_count if fits else None
+
+    def _sliding_count(self) -> tuple[int, int] | None:
+        """Return size and slide of sliding count windows; ``None`` if this is something else."""
+        trigger, evictor = self.trigger, self.evictor
+        if type(self.assigner) is not GlobalWindows or type(trigger) is not CountTrigger:
+            return None
+        if type(evictor) is not CountEvictor or evictor.do_evict_after or evictor.max_count == 0:
+            return None
+        return evictor.max_count, trigger.max_count
+
+
+__all__ = [
+    "ONE_KEY",
+    "Aggregated",
+    "CallStyle",
+    "Elements",
+    "Reduced",
+    "Strategy",
+    "WindowCall",
+    "WindowSpec",
+]

@@ -1,0 +1,118 @@
+"""Which windows are pre-aggregated: what goes to them is folded by key and pane before it crosses the exchange.
+
+Only where that provably changes nothing: in event-time windows over columns that fire once, at their end (so a pane takes
+its records or is late for all of them), whose contents are folds that may be regrouped. Ints may be added, and compared, in
+any grouping; the first record of a key stays the first, and the last one of a pane the last. Floats may not be added so. A
+partial is a record (``columnar/kernels/partials.py``), so a leaf of the record plays one role, and no two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+from funken.columnar.expressions import INT, Argument, Constant, Expression, NotVectorizable, leaves_of
+from funken.columnar.folds import FIRST, LAST, SUM, Fold
+from funken.columnar.tracing import Traced
+from funken.operators.columnar.specs import ColumnarWindow
+from funken.operators.user_functions import UserFunction
+
+_MOST_ADDED = 1 << 31
+"""What is added per record has no more than so much, so that so much for each record of a block does not overflow."""
+
+
+@dataclass(frozen=True)
+class PreAggregation:
+    """How records become partials: the role of each leaf, the length of panes, and the functions that decide it."""
+
+    roles: tuple[str, ...]
+    pane: int
+    offset: int
+    functions: tuple[tuple[UserFunction, Traced], ...]
+
+
+def pre_aggregation(window: ColumnarWindow) -> PreAggregation:
+    """Return how the records of a window are folded before its exchange; raise ``NotVectorizable`` where they must not be."""
+    assigner: Any = window.assigner
+    if not assigner.is_event_time():
+        raise NotVectorizable("what window a record is in is known only where it arrives")
+    if window.late_tag is not None:
+        raise NotVectorizable("late records are wanted one by one")
+    size, slide = assigner.size, getattr(assigner, "slide", assigner.size)
+    if slide > size:
+        raise NotVectorizable("its windows have gaps between them")
+    functions = _functions(window)
+    if any(each.kind not in ("method", "builtin") for _, traced in functions for each in traced.dependencies):
+        raise NotVectorizable("its function uses variables, which may change")
+    roles, pane = _roles(window), gcd(size, slide)
+    if pane < size and _keeps_last(window, roles):
+        raise NotVectorizable("keeps the last record of windows that overlap")
+    return PreAggregation(roles, pane, assigner.offset, functions)
+
+
+def _keeps_last(window: ColumnarWindow, roles: tuple[str, ...]) -> bool:
+    """Whether it shows which of two panes of a window had the last record; a field that is the key does not show it."""
+    key = window.traced_key.result
+    paths = [path for path, _ in leaves_of(window.schema)]
+    return any(role == LAST and key != Argument(0, path) for path, role in zip(paths, roles, strict=True))
+
+
+def _functions(window: ColumnarWindow) -> tuple[tuple[UserFunction, Traced], ...]:
+    function: UserFunction = window.contents.function  # type: ignore[attr-defined]
+    if window.aggregate is None:
+        return ((function, window.traced),)
+    created = UserFunction(function.target, "create_accumulator"), window.aggregate.created
+    return created, (UserFunction(function.target, "add"), window.traced)
+
+
+def _roles(window: ColumnarWindow) -> tuple[str, ...]:
+    leaves = dict(leaves_of(window.schema))
+    roles: dict[tuple[int, ...], str] = {}
+    for own, fold in _wanted(window):
+        if fold.how == SUM and fold.kind != INT:
+            raise NotVectorizable("adds floats, whose sum depends on the order")
+        if isinstance(fold.of, Constant) and own is None:
+            if fold.how == SUM and (type(fold.of.value) is not int or abs(fold.of.value) > _MOST_ADDED):
+                raise NotVectorizable("adds a constant that is no small int")
+            continue
+        path = fold.of.path if isinstance(fold.of, Argument) else None
+        if path is None or (own is not None and path != own):
+            raise NotVectorizable("computes with a record before it adds it")
+        if fold.how not in (FIRST, LAST) and leaves[path] != INT:
+            raise NotVectorizable(f"takes the {fold.how} of a {leaves[path]}")
+        if roles.setdefault(path, fold.how) != fold.how:
+            raise NotVectorizable("folds one field in two ways")
+    _check_key(window.traced_key.result, roles)
+    return tuple(roles.get(path, FIRST) for path in leaves)
+
+
+def _wanted(window: ColumnarWindow) -> list[tuple[tuple[int, ...] | None, Fold]]:
+    """Return the folds that look at records, each with the leaf of the record that it begins with (``None``: none)."""
+    if window.aggregate is not None:
+        return [(None, fold) for fold in window.folds if fold.how != FIRST]
+    return [(path, fold) for (path, _), fold in zip(leaves_of(window.schema), window.folds, strict=True)]
+
+
+def _check_key(key: Expression, roles: dict[tuple[int, ...], str]) -> None:
+    """Refuse a key that is not the same for a partial as for its records."""
+    found = {roles.get(path, FIRST) for path in _paths(key)}
+    # A field that is the key is alike in all of them: so are its least, its greatest and its last.
+    kept = found != {SUM} if isinstance(key, Argument) else found <= {FIRST} or found <= {LAST}
+    if not kept:
+        raise NotVectorizable("changes what the key is computed from")
+
+
+def _paths(expression: Any) -> Iterator[tuple[int, ...]]:
+    if isinstance(expression, Argument):
+        yield expression.path
+    elif isinstance(expression, Expression):
+        for value in vars(expression).values():
+            yield from _paths(value)
+    elif isinstance(expression, tuple):
+        for each in expression:
+            yield from _paths(each)
+
+
+__all__ = ["PreAggregation", "pre_aggregation"]

@@ -1,0 +1,256 @@
+"""The operators of one subtask, wired output to input: one call per operator and block.
+
+A chain is a tree: the head takes what the gate (or the source) gives; every operator's output goes to the operators
+chained to it and to the writers of the edges that leave it, main and side outputs apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from funken.ids import OperatorId
+from funken.operators.base import Operator, Output, Timestamps, Values, as_lists
+from funken.operators.context import OperatorContext
+from funken.operators.stateless import UserFunctionOperator
+from funken.plan.physical import Edge, Vertex
+from funken.plan.rules.fusion import fused_runs
+from funken.runtime.chain.fused import FusedOperators
+from funken.runtime.exchange.writers import HashWriter
+from funken.types.copying import can_change, copies_of
+
+Emit = Callable[[Values, Timestamps], None]
+
+
+class EdgeOutput:
+    """An outgoing edge as a chain calls it, whether exchange or local."""
+
+    __slots__ = ("barrier", "columnar", "edge", "emit", "end", "flush", "idle", "watermark", "writer")
+
+    def __init__(
+        self,
+        edge: Edge,
+        emit: Emit,
+        watermark: Callable[[int], None],
+        idle: Callable[[bool], None],
+        barrier: Callable[[int], None],
+        end: Callable[[bool], None],
+        flush: Callable[[], None],
+        writer: HashWriter | None = None,
+        columnar: bool = False,
+    ) -> None:
+        self.columnar = columnar
+        self.edge = edge
+        self.emit = emit
+        self.watermark = watermark
+        self.idle = idle
+        self.barrier = barrier
+        self.end = end
+        self.flush = flush
+        self.writer = writer
+
+
+def _discard(values: Values, timestamps: Timestamps) -> None:
+    """Discard a block that has no consumer."""
+
+
+def _in_rows(emit: Emit) -> Emit:
+    """Convert blocks of columns to lists for operators that take none."""
+    return lambda values, timestamps: emit(*as_lists(values, timestamps))
+
+
+@dataclass(frozen=True)
+class _Taker:
+    """What takes the blocks of an output: an operator, another chain of the task, or a writer."""
+
+    emit: Emit
+    changes: bool
+    """Whether it may change the records."""
+    keeps: bool = False
+    """Whether it keeps them as they are: a writer does until they are pickled."""
+
+
+def _share_out(takers: list[_Taker], kept: bool, reuse: bool) -> Emit:
+    """Return what gives a block to every taker, so that nobody sees what another one does to the records.
+
+    A taker that may change them gets copies if the operator keeps them (``kept``), a writer has them, or others are yet to
+    take them. Columns are never copied: each operator makes records of its own of them.
+    """
+    if not takers:
+        return _discard
+    kept = kept or any(taker.keeps for taker in takers)
+    last = len(takers) - 1
+    copies = [taker.changes and (kept or position < last) for position, taker in enumerate(takers)]
+    if reuse or not any(copies):
+        every: Emit = _all([taker.emit for taker in takers])
+        return every
+    pairs = [(taker.emit, copied) for taker, copied in zip(takers, copies, strict=True)]
+
+    def emit_all(values: Values, timestamps: Timestamps) -> None:
+        changeable = type(values) is list and can_change(values)
+        for emit, copied in pairs:
+            emit(copies_of(values) if changeable and copied else values, timestamps)
+
+    return emit_all
+
+
+def _all(calls: list[Any]) -> Any:
+    """Combine calls into one; a single one is returned as it is."""
+    if len(calls) == 1:
+        return calls[0]
+
+    def call_all(*arguments: Any) -> None:
+        for call in calls:
+            call(*arguments)
+
+    return call_all
+
+
+class OperatorChain:
+    """The operators of one vertex, one subtask."""
+
+    def __init__(
+        self, vertex: Vertex, contexts: dict[OperatorId, OperatorContext], operators: dict[OperatorId, Operator],
+        ends: list[EdgeOutput],
+    ) -> None:  # fmt: skip
+        self.vertex = vertex
+        self.operators = operators
+        self._order = [operators[node.id] for node in vertex.nodes]
+        self.head = self._order[0]
+        self._outputs = ends
+        children: dict[OperatorId, list[tuple[str | None, Operator]]] = {node.id: [] for node in vertex.nodes}
+        for node in vertex.nodes[1:]:
+            children[node.inputs[0].upstream].append((node.inputs[0].side, operators[node.id]))
+        #: what takes the place of an operator's ``process``: the loop of the run that it begins
+        self._process = {operator: operator.process for operator in self._order}
+        for run in fused_runs(vertex, [end.edge for end in ends]):
+            writer = next((end.writer for end in ends if end.edge is run.edge), None)
+            found = [op for node in run.nodes if isinstance(op := operators[node.id], UserFunctionOperator)]
+            loop = FusedOperators(found, writer)
+            self._process[operators[run.nodes[0].id]] = loop.process
+        for node in vertex.nodes:
+            leaving = [end for end in ends if end.edge.source_node == node.id]
+            output = self._wire(children[node.id], leaving, operators[node.id], contexts[node.id].object_reuse)
+            operators[node.id].setup(contexts[node.id], output)
+        self._inputs_closed: set[int] = set()
+        #: whether no operator calls a function per record, unless a kernel cannot compute a block
+        self.columnar = all(operator.columnar for operator in self._order)
+        self.snapshot: Callable[[int], None] = lambda checkpoint: None
+
+    def _wire(
+        self, children: list[tuple[str | None, Operator]], leaving: list[EdgeOutput], operator: Operator, reuse: bool
+    ) -> Output:
+        takers: dict[str | None, list[_Taker]] = {None: []}
+        for side, child in children:
+            emit: Emit = self._process[child]
+            if operator.columnar and not child.columnar and side is None:
+                emit = _in_rows(emit)
+            takers.setdefault(side, []).append(_Taker(emit, child.changes_records))
+        for end in leaving:
+            emit = end.emit
+            if operator.columnar and not end.columnar and end.edge.side is None:
+                emit = _in_rows(emit)
+            takers.setdefault(end.edge.side, []).append(_Taker(emit, end.edge.local, not end.edge.local))
+        output = Output()
+        output.emit = _share_out(takers.pop(None), operator.keeps_output, reuse)
+        routes = {side: _share_out(found, False, reuse) for side, found in takers.items()}
+        output.emit_side = lambda tag, values, timestamps: routes.get(tag, _discard)(values, timestamps)
+        output.watermark = _all([op.watermark for _, op in children] + [end.watermark for end in leaving])
+        output.idle = _all([op.idle for _, op in children] + [end.idle for end in leaving])
+        return output
+
+    def open(self) -> None:
+        """Open all operators, the last one first, as Flink does."""
+        for operator in reversed(self._order):
+            operator.open()
+
+    def process(self, index: int, values: Values, timestamps: Timestamps) -> None:
+        """Hand a block to the head."""
+        if not self.head.columnar:
+            values, timestamps = as_lists(values, timestamps)
+        if index == 0:
+            self._process[self.head](values, timestamps)
+        else:
+            self.head.process_second(values, timestamps)
+
+    def watermark(self, watermark: int) -> None:
+        """Hand a watermark to the head."""
+        self.head.watermark(watermark)
+
+    def watermark_input(self, index: int, watermark: int) -> None:
+        """Pass one input's watermark to the head."""
+        self.head.watermark_input(index, watermark)
+
+    def idle(self, idle: bool) -> None:
+        """Pass the idle status to the head."""
+        self.head.idle(idle)
+
+    def barrier(self, checkpoint: int) -> None:
+        """Take the snapshot of every operator, then pass the barrier on; no record is handled between the two."""
+        self.snapshot(checkpoint)
+        for end in self._outputs:
+            end.barrier(checkpoint)
+
+    def end_input(self, index: int) -> None:
+        """Notify the head that an input ended."""
+        self._inputs_closed.add(index)
+        self.head.end_input(index)
+
+    def drain(self, inputs: int) -> None:
+        """Let every operator emit what it buffers, as if its ``inputs`` had ended; the edges stay open."""
+        for index in range(inputs):
+            if index not in self._inputs_closed:
+                self.end_input(index)
+        for operator in self._order:
+            self._tick(operator, operator.context.processing_time())
+            if operator is not self.head:
+                operator.end_input(0)
+            operator.finish()
+
+    def finish(self) -> None:
+        """End the chain: every operator emits what it buffers, then the edges end."""
+        self.drain(0)
+        for end in self._outputs:
+            end.end(False)
+
+    def pause(self) -> None:
+        """End the edges as they are: there is more to come in another micro-batch."""
+        for operator in self._order:
+            operator.pause()
+        for end in self._outputs:
+            end.end(True)
+
+    def next_tick(self) -> int | None:
+        """Return when the first operator is due for a tick."""
+        due = [at for at in (op.next_tick() for op in self._order) if at is not None]
+        return min(due) if due else None
+
+    def tick(self, now: int) -> None:
+        """Tick the operators that are due."""
+        for operator in self._order:
+            self._tick(operator, now)
+
+    @staticmethod
+    def _tick(operator: Operator, now: int) -> None:
+        at = operator.next_tick()
+        if at is not None and at <= now:
+            operator.tick(now)
+
+    def flush(self) -> None:
+        """Flush the edges."""
+        for end in self._outputs:
+            end.flush()
+
+    def close(self) -> list[BaseException]:
+        """Close all operators; return what they raised, the first one first."""
+        raised: list[BaseException] = []
+        for operator in self._order:
+            try:
+                operator.close()
+            except BaseException as error:  # noqa: BLE001 - every operator is closed, whatever another raised
+                raised.append(error)
+        return raised
+
+
+__all__ = ["EdgeOutput", "OperatorChain"]

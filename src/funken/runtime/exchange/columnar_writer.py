@@ -1,0 +1,121 @@
+"""The edge writer for columns: blocks are split by the subtask that owns the key, and sent as columns.
+
+It takes lists too, and sends them as the writer of the record path does. Records of one target keep their order: what
+waits in one form leaves before the other comes. In front of a pre-aggregated window, a block is folded before it is cut up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funken.columnar.kernels.codec import encode_block
+from funken.columnar.kernels.columns import Array, Column, Columns, rows
+from funken.columnar.kernels.combining import Combiner
+from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
+from funken.columnar.kernels.keys import KeyTargets
+from funken.columnar.kernels.partials import joined_alike
+from funken.operators.base import Timestamps, Values
+from funken.operators.columnar.stateless import TracedFunction
+from funken.plan.rules.vectorize import ColumnarHash
+from funken.runtime.exchange.writers import HashWriter
+
+_FACTOR = 8
+"""A block of columns holds so many times the records of a block of lists, if the bytes allow."""
+_FOLDED = 4
+"""A block of partials stands for so many times the records again at most: it may be written down as records."""
+
+
+class ColumnarHashWriter(HashWriter):
+    """Records with equal keys to one target, by key group."""
+
+    columnar = True
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        partitioning = self.edge.partitioning
+        assert isinstance(partitioning, ColumnarHash)
+        self._result = partitioning.traced.result
+        self._kernel = TracedFunction(partitioning.key, partitioning.traced)
+        before = partitioning.pre_aggregation
+        self._combiner: Combiner | None = None
+        if before is not None:  # of a small block, the calls cost more than the records
+            self._combiner = Combiner(before.roles, before.pane, before.offset, max(1, self._max_records // 2))
+        self._folds = [] if before is None else [TracedFunction(*function) for function in before.functions]
+        self._owners = KeyTargets(self.edge.target_max_parallelism, self.targets)
+        self._blocks: list[list[tuple[Columns, Array | None]]] = [[] for _ in range(self.targets)]
+        self._waiting = [0] * self.targets
+
+    @property
+    def waiting(self) -> bool:
+        """Whether records wait for their block to fill, in either form."""
+        return any(self._blocks) or super().waiting
+
+    def emit(self, values: Values, timestamps: Timestamps) -> None:
+        """Spread a block by key."""
+        block: Any = values
+        if type(block) is Columns and self._kernel.ready():
+            try:
+                key = evaluate(self._result, block.length, block)
+            except FallBackToRows:
+                pass
+            else:
+                assert isinstance(key, Column)
+                super().flush()
+                stamps: Any = timestamps
+                if self._combiner is not None and all(fold.ready() for fold in self._folds):
+                    block, stamps, key = self._combiner.combine(block, stamps, key)
+                self._spread(block, stamps, self._owners.of(key, block.length))
+                return
+        self._flush_columns()
+        super().emit(*rows(values, timestamps))
+
+    def _spread(self, block: Columns, stamps: Any, owners: Array | int) -> None:
+        if isinstance(owners, int):
+            self._put(owners, block, stamps)
+            return
+        for target in range(self.targets):
+            positions = np.flatnonzero(owners == target)
+            if len(positions):
+                self._put(target, block.take(positions), None if stamps is None else stamps.take(positions))
+
+    def _put(self, target: int, block: Columns, stamps: Array | None) -> None:
+        waiting = self._blocks[target]
+        if waiting:
+            first, stamped = waiting[0][0], waiting[0][1] is not None
+            if type(first) is not type(block) or first.schema != block.schema or stamped != (stamps is not None):
+                self._send_columns(target)
+        if not self._since[target]:
+            self._since[target] = self._ingestion_time.at
+        waiting.append((block, stamps))
+        self._waiting[target] += max(block.length, block.records // _FOLDED)
+        if self._waiting[target] >= self._limit * _FACTOR:
+            self._send_columns(target)
+
+    def _send_columns(self, target: int) -> None:
+        waiting = self._blocks[target]
+        block = joined_alike([each for each, _ in waiting])
+        stamps = None if waiting[0][1] is None else np.concatenate([each for _, each in waiting])
+        payload = encode_block(block, stamps)
+        self._adapt(len(payload), max(1, block.length // _FACTOR))
+        self.records += block.records
+        self._send_data(target, payload, self._since[target] or self._ingestion_time.at)
+        waiting.clear()
+        self._waiting[target] = 0
+        self._since[target] = 0.0
+
+    def _flush_columns(self) -> None:
+        for target, waiting in enumerate(self._blocks):
+            if waiting:
+                self._send_columns(target)
+
+    def overtaking_barrier(self, number: int, content: bytes) -> list[tuple[Values, Timestamps]]:
+        """Send a barrier to every target, ahead of the records that wait; return these, as lists."""
+        waiting = [rows(*block) for blocks in self._blocks for block in blocks]
+        return waiting + super().overtaking_barrier(number, content)
+
+    def flush(self) -> None:
+        """Send every record that waits."""
+        self._flush_columns()
+        super().flush()

@@ -1,0 +1,178 @@
+"""Channel state: the records that an unaligned barrier has overtaken at a subtask, as part of its snapshot, and restored from it.
+
+An unaligned barrier does not wait for the records before it. What it overtakes is written to the snapshot, which is then the
+same as if it had waited: blocks that wait in the task or arrive on a channel before that channel's own barrier, and
+records in the edge writers, which the operators have emitted and which were not sent. Watermarks and idleness count as
+records here. What Spark holds between two tasks cannot be overtaken; it is received and written too.
+
+Not every edge takes unaligned barriers (``may_overtake``): where the target of a record depends on more than key or chance,
+barriers are aligned, as in Flink. Broadcast state must be the same in every subtask, pointwise edges keep an order that
+only their parallelism guarantees, and a user's partitioner cannot be called again with another number of targets.
+
+A snapshot names an edge by the stable ids of its two operators. With other parallelisms than before, records of a keyed edge
+go to the subtask that owns their key now, the others to any; watermarks are left out, since the channels they were of
+no longer exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from funken.checkpoint.store.blobs import SubtaskState
+from funken.errors import CheckpointIncompatible
+from funken.operators.base import Timestamps, Values, as_lists
+from funken.plan.nodes import Global, Hash, Partitioning, Rebalance, Shuffle
+from funken.plan.physical import Edge, PhysicalPlan
+from funken.runtime.exchange.wire import BlockHeader, BlockKind, ChannelId
+from funken.state.keygroups import KeyRouter
+from funken.types.copying import copied_block
+
+UNALIGNED = b"!"
+"""What an unaligned barrier's block contains."""
+
+
+def may_overtake(partitioning: Partitioning) -> bool:
+    """Whether a barrier may overtake the records of an edge.
+
+    >>> may_overtake(Rebalance())
+    True
+    """
+    return isinstance(partitioning, Hash | Rebalance | Shuffle | Global)
+
+
+class EdgeName(NamedTuple):
+    """An edge as a snapshot identifies it; ``again`` numbers edges that are alike."""
+
+    source: str
+    side: str | None
+    target: str
+    input: int
+    again: int = 0
+
+
+class BufferedBlock(NamedTuple):
+    """An overtaken block, or a part of one, with its channel; ``number`` as in its header."""
+
+    edge: EdgeName
+    sources: int
+    targets: int
+    upstream: int
+    kind: int
+    number: int
+    values: Values
+    timestamps: Timestamps
+
+
+class UnsentRecords(NamedTuple):
+    """Records that an edge writer had not sent."""
+
+    edge: EdgeName
+    values: Values
+    timestamps: Timestamps
+
+
+@dataclass
+class ChannelState:
+    """The channel state of one operator subtask; ``keyed`` blocks belong to the subtasks that own their keys."""
+
+    received: list[BufferedBlock] = field(default_factory=list)
+    keyed: list[BufferedBlock] = field(default_factory=list)
+    sent: list[UnsentRecords] = field(default_factory=list)
+
+    def to_state(self) -> SubtaskState:
+        """Return it as plain data; what is not keyed is one element, so that it all goes to the same subtask, in order."""
+        received, keyed, sent = (
+            [(tuple(entry[0]), *entry[1:]) for entry in entries] for entries in (self.received, self.keyed, self.sent)
+        )
+        return SubtaskState(inflight=[(received, sent)] if received or sent else [], inflight_keyed=keyed)
+
+    def add(self, state: SubtaskState) -> None:
+        """Add restored channel state."""
+        for received, sent in state.inflight:
+            self.received += [BufferedBlock(EdgeName(*entry[0]), *entry[1:]) for entry in received]
+            self.sent += [UnsentRecords(EdgeName(*entry[0]), *entry[1:]) for entry in sent]
+        self.keyed += [BufferedBlock(EdgeName(*entry[0]), *entry[1:]) for entry in state.inflight_keyed]
+
+
+def edge_names(plan: PhysicalPlan) -> dict[int, EdgeName]:
+    """Name every edge of a plan."""
+    names: dict[int, EdgeName] = {}
+    seen: dict[EdgeName, int] = {}
+    for edge in plan.edges:
+        head = plan.vertices[edge.target].nodes[0].id
+        name = EdgeName(plan.stable_ids[edge.source_node], edge.side, plan.stable_ids[head], edge.index)
+        names[edge.id] = name._replace(again=seen.get(name, 0))
+        seen[name] = seen.get(name, 0) + 1
+    return names
+
+
+class ChannelStateWriter:
+    """Writes what one barrier overtakes at one subtask, until the barrier of every channel has arrived."""
+
+    def __init__(self, checkpoint: int, waiting: Collection[ChannelId]) -> None:
+        self.checkpoint = checkpoint
+        #: the channels whose barrier has not arrived
+        self.waiting = set(waiting)
+        #: whether a later barrier arrived instead: then this checkpoint was aborted upstream
+        self.void = False
+        self.received: list[tuple[BlockHeader, Values, Timestamps]] = []
+        self.sent: list[tuple[Edge, Values, Timestamps]] = []
+
+    def take(self, head: BlockHeader, values: Values, timestamps: Timestamps) -> None:
+        """Handle a block that the snapshot does not contain yet, in the order of arrival."""
+        channel = (head.edge, head.upstream)
+        if channel not in self.waiting:
+            return
+        if head.kind == BlockKind.BARRIER:
+            if head.number >= self.checkpoint:
+                self.waiting.discard(channel)
+                self.void |= head.number > self.checkpoint
+        elif head.kind == BlockKind.END:  # no barrier follows, and the end is sent again after a restore
+            self.waiting.discard(channel)
+        else:
+            records, stamps = as_lists(values, timestamps)
+            # Written down only later, when functions may have changed them in place.
+            self.received.append((head, copied_block(records), stamps))
+
+    def by_operator(self, edges: Sequence[Edge], names: Mapping[int, EdgeName]) -> dict[str, ChannelState]:
+        """Return it all by the operator that it is restored with: receiver or sender."""
+        found: dict[str, ChannelState] = {}
+        for block, values, timestamps in self.received:
+            edge = edges[block.edge]
+            piece = BufferedBlock(
+                names[edge.id], edge.source_parallelism, edge.target_parallelism, block.upstream, block.kind, block.number,
+                values, timestamps,
+            )  # fmt: skip
+            at = found.setdefault(names[edge.id].target, ChannelState())
+            (at.keyed if isinstance(edge.partitioning, Hash) else at.received).append(piece)
+        for edge, values, timestamps in self.sent:
+            at = found.setdefault(names[edge.id].source, ChannelState())
+            at.sent.append(UnsentRecords(names[edge.id], values, timestamps))
+        return found
+
+
+def reassigned(piece: BufferedBlock, edge: Edge, subtask: int) -> BufferedBlock | None:
+    """Return the part of a block that a subtask receives after a restore, on an existing channel; ``None`` if there is none."""
+    if (piece.sources, piece.targets) == (edge.source_parallelism, edge.target_parallelism):
+        return piece
+    if piece.kind != BlockKind.DATA:
+        return None
+    values, timestamps = piece.values, piece.timestamps
+    if isinstance(edge.partitioning, Hash):
+        key = edge.partitioning.key.bind()
+        owner = KeyRouter(edge.target_max_parallelism, edge.target_parallelism, lambda target: target)
+        mine = [position for position, value in enumerate(values) if owner[key(value)] == subtask]
+        values, timestamps = [values[i] for i in mine], timestamps and [timestamps[i] for i in mine]
+    upstream = subtask if edge.local else piece.upstream % edge.source_parallelism
+    return piece._replace(upstream=upstream, values=values, timestamps=timestamps) if values else None
+
+
+def no_such_edge(name: EdgeName) -> CheckpointIncompatible:
+    """Make the error for records whose edge no longer exists."""
+    return CheckpointIncompatible(
+        f"records were on their way from operator {name.source!r} to {name.target!r} when the checkpoint was made, and the "
+        "program does not join the two any more. Start it as it was, and change it by way of a savepoint: nothing is in "
+        "flight in one."
+    )

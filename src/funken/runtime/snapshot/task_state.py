@@ -1,0 +1,76 @@
+"""What a task has snapshotted for one checkpoint, and how it is written and acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from funken.checkpoint.snapshot.incremental import IncrementalSnapshots, OperatorSnapshot
+from funken.checkpoint.store.handles import StopHandles, SubtaskHandle, TaskHandles
+from funken.errors import JobExecutionError, StorageFailed
+from funken.ids import CheckpointId
+from funken.io.storage import Storage, open_storage
+from funken.runtime.messages import (
+    CheckpointAcknowledged,
+    CheckpointDeclined,
+    Savepoint,
+    TaskEnded,
+    TaskEvent,
+    TaskFailed,
+    TaskId,
+)
+from funken.runtime.settings import OperatorSubtaskId
+
+
+@dataclass(frozen=True)
+class TaskStateSnapshot:
+    """What a task has snapshotted for a checkpoint or savepoint; ``final``: it has ended, and this is its last one.
+
+    ``finished`` are those whose subtask had ended before its barrier could arrive: they do not run again.
+    """
+
+    checkpoint: CheckpointId
+    snapshots: Mapping[OperatorSubtaskId, tuple[IncrementalSnapshots, OperatorSnapshot]]
+    final: bool = False
+    savepoint: Savepoint | None = None
+    finished: frozenset[OperatorSubtaskId] = frozenset()
+
+    @property
+    def materialized(self) -> bool:
+        """Whether nothing of it is left to materialize."""
+        return all(snapshot.materialized for _, snapshot in self.snapshots.values())
+
+
+def write_snapshot(
+    snapshots: TaskStateSnapshot, storage: Storage, storage_at: Callable[[str], Storage] = open_storage
+) -> TaskHandles | StopHandles:
+    """Write a snapshot; raises ``StorageFailed``, and then its changes are part of the next write."""
+
+    def marked(handles: Iterable[tuple[OperatorSubtaskId, SubtaskHandle]]) -> TaskHandles:
+        return {place: replace(handle, finished=place in snapshots.finished) for place, handle in handles}
+
+    target = None if snapshots.savepoint is None else storage_at(snapshots.savepoint.target)
+    if target is None or snapshots.savepoint is None or snapshots.savepoint.stop is None:
+        return marked(
+            (place, incremental.write(snapshot, storage, target))
+            for place, (incremental, snapshot) in snapshots.snapshots.items()
+        )
+    both = [
+        (place, *incremental.write_both(snapshot, storage, target))
+        for place, (incremental, snapshot) in snapshots.snapshots.items()
+    ]
+    return StopHandles(marked((at, handle) for at, handle, _ in both), marked((at, handle) for at, _, handle in both))
+
+
+def acknowledgement_of(task: TaskId, attempt: int, snapshot: TaskStateSnapshot, storage: Storage) -> TaskEvent:
+    """Write a snapshot and return its acknowledgement; the coordinator counts attempts from 1."""
+    attempt += 1
+    try:
+        handles = write_snapshot(snapshot, storage)
+    except StorageFailed as error:
+        if snapshot.final:
+            return TaskFailed(task, error=JobExecutionError(f"the final state of {task} cannot be saved: {error}"))
+        return CheckpointDeclined(task, attempt=attempt, checkpoint=snapshot.checkpoint, reason=str(error))
+    if snapshot.final and not isinstance(handles, StopHandles):
+        return TaskEnded(task, attempt=attempt, handles=handles)
+    return CheckpointAcknowledged(task, attempt=attempt, checkpoint=snapshot.checkpoint, handles=handles)

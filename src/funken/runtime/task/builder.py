@@ -1,0 +1,264 @@
+"""Builds the subtasks of a task: one of every vertex of its stage, wired to the edges that enter and leave it.
+
+Made once, before anything runs. An exchange ends in a writer that puts blocks into the task's outbox; an edge within the
+stage ends in the gate of the other vertex, by a plain call.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping
+
+from funken.operators.base import OperatorSpec, Timestamps, Values
+from funken.operators.context import OperatorContext
+from funken.operators.process.sorted_input import with_sorted_input
+from funken.operators.source import SourceOperator
+from funken.plan.nodes import Node
+from funken.plan.physical import Edge, PhysicalPlan, Vertex
+from funken.plan.rules.backend_choice import in_keyed_state, was_in_keyed_state
+from funken.runtime.chain.chain import EdgeOutput, OperatorChain
+from funken.runtime.chain.finished_chain import FinishedOperatorChain
+from funken.runtime.exchange.factory import writer_for
+from funken.runtime.exchange.flushing import FlushTimers
+from funken.runtime.exchange.gate import InputGate
+from funken.runtime.exchange.wire import BlockHeader, BlockKind, ChannelId
+from funken.runtime.exchange.writers import EdgeWriter, HashWriter, IngestionTime
+from funken.runtime.messages import Savepoint, TaskId, VertexMetrics
+from funken.runtime.settings import TaskSettings
+from funken.runtime.snapshot.channel_state import (
+    UNALIGNED,
+    ChannelState,
+    ChannelStateWriter,
+    EdgeName,
+    edge_names,
+    may_overtake,
+    no_such_edge,
+    reassigned,
+)
+
+COLUMNS_FACTOR = 8
+"""A vertex that works on columns is given so many times the records at once: a block costs it, a record hardly anything."""
+
+MakeContext = Callable[[Vertex, Node], OperatorContext]
+
+
+class Subtask:
+    """One subtask of a vertex; ``gate`` is ``None`` if the vertex begins with a source."""
+
+    __slots__ = ("chain", "factor", "gate", "metrics", "outputs", "source", "state_writer", "vertex", "writers")
+
+    def __init__(self, vertex: Vertex, chain: OperatorChain, ends: list[EdgeOutput], writers: list[EdgeWriter]) -> None:
+        self.vertex = vertex
+        self.outputs = ends
+        self.writers = writers
+        #: writes the channel state of the newest unaligned barrier
+        self.state_writer: ChannelStateWriter | None = None
+        self.chain = chain
+        self.gate: InputGate | None = None
+        self.source = chain.head if isinstance(chain.head, SourceOperator) else None
+        self.metrics = VertexMetrics()
+        self.factor = COLUMNS_FACTOR if chain.columnar else 1
+
+
+class TaskBuilder:
+    """Builds the subtasks of one task."""
+
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        task: TaskId,
+        settings: TaskSettings,
+        outbox: list[tuple[int, bytes]],
+        ingested_at: IngestionTime,
+    ) -> None:
+        self._plan = plan
+        self._task = task
+        self._settings = settings
+        self._outbox = outbox
+        self._born = ingested_at
+        self._align = settings.checkpoints is None or settings.checkpoints.align
+        self.subtasks: dict[int, Subtask] = {}
+        self.names = edge_names(plan)
+        self.flushing = FlushTimers(settings.buffer_timeout)
+        #: the savepoints among the checkpoints under way; their barriers carry them
+        self.savepoints: dict[int, Savepoint] = {}
+
+    def build(self, make_context: MakeContext) -> dict[int, Subtask]:
+        """Build every subtask, and the input gates between them."""
+        for vertex in self._plan.at(self._task.stage):
+            if self._task.subtask < vertex.parallelism:
+                self.subtasks[vertex.id] = self._build_subtask(vertex, make_context)
+        for subtask in self.subtasks.values():
+            if subtask.source is None:
+                subtask.gate = InputGate(subtask.chain, self._channels(subtask.vertex), self._align)
+        return self.subtasks
+
+    def relays(self) -> int:
+        """Count the channels that pass through this task on their way to a higher level."""
+        stage, width = self._task.stage, self._plan.widths[self._task.stage]
+        count = 0
+        for edge in self._plan.edges:
+            if edge.source_stage < stage < edge.target_stage:
+                mine = sum(1 for target in range(edge.target_parallelism) if target % width == self._task.subtask)
+                count += mine * edge.source_parallelism
+        return count
+
+    def _build_subtask(self, vertex: Vertex, make_context: MakeContext) -> Subtask:
+        writers: list[EdgeWriter] = []
+        ends = [
+            self._local_output(edge) if edge.local else self._exchange_output(edge, vertex, writers)
+            for edge in self._plan.edges
+            if edge.source == vertex.id
+        ]
+        operators = {node.id: self._spec(node).build() for node in vertex.nodes}
+        if self._settings.batch:
+            operators = {node.id: with_sorted_input(node.spec, operators[node.id], node.keyed) for node in vertex.nodes}
+        contexts = {node.id: make_context(vertex, node) for node in vertex.nodes}
+        kind = FinishedOperatorChain if self._had_finished(vertex) else OperatorChain
+        return Subtask(vertex, kind(vertex, contexts, operators, ends), ends, writers)
+
+    def _had_finished(self, vertex: Vertex) -> bool:
+        """Whether a vertex had ended when the checkpoint was made that it starts from."""
+        checkpoints, ids = self._settings.checkpoints, self._plan.stable_ids
+        if checkpoints is None:
+            return False
+        found = [checkpoints.restores.get((ids[node.id], self._task.subtask)) for node in vertex.nodes]
+        return all(restore is not None and restore.finished for restore in found)
+
+    def _spec(self, node: Node) -> OperatorSpec:
+        """Return the spec to build an operator from: with state in files, now or when it was saved, windows are keyed state."""
+        checkpoints, place = self._settings.checkpoints, (self._plan.stable_ids[node.id], self._task.subtask)
+        saved = None if checkpoints is None else checkpoints.restores.get(place)
+        if self._settings.state.in_files or (saved is not None and was_in_keyed_state(saved.states)):
+            return in_keyed_state(node.spec)
+        return node.spec
+
+    def _exchange_output(self, edge: Edge, vertex: Vertex, writers: list[EdgeWriter]) -> EdgeOutput:
+        name = next(node.name for node in vertex.nodes if node.id == edge.source_node)
+        writer = writer_for(
+            edge, self._task.subtask, name, self._sender(edge), self._born, self._settings.block_records,
+            self._settings.block_bytes,
+        )  # fmt: skip
+        writers.append(writer)
+        flush = self.flushing.add(writer)
+        return EdgeOutput(
+            edge,
+            emit=writer.emit,
+            watermark=lambda watermark: writer.control(BlockKind.WATERMARK, watermark),
+            idle=lambda idle: writer.control(BlockKind.IDLE, int(idle)),
+            barrier=lambda checkpoint: self._send_barrier(writer, checkpoint),
+            end=lambda pauses: writer.control(BlockKind.END, int(pauses)),
+            flush=flush,
+            writer=writer if isinstance(writer, HashWriter) else None,
+            columnar=writer.columnar,
+        )
+
+    def _send_barrier(self, writer: EdgeWriter, checkpoint: int) -> None:
+        state_writer = self._state_writer(writer.edge, checkpoint)
+        if state_writer is None:
+            savepoint = self.savepoints.get(checkpoint)
+            writer.control(BlockKind.BARRIER, checkpoint, b"" if savepoint is None else pickle.dumps(savepoint))
+        elif may_overtake(writer.edge.partitioning):
+            state_writer.sent += [
+                (writer.edge, *records) for records in writer.overtaking_barrier(checkpoint, UNALIGNED)
+            ]
+        else:
+            writer.control(BlockKind.BARRIER, checkpoint, UNALIGNED)
+
+    def _state_writer(self, edge: Edge, checkpoint: int) -> ChannelStateWriter | None:
+        """Return the channel state writer of an unaligned barrier at the source of an edge, if there is one."""
+        state_writer = self.subtasks[edge.source].state_writer
+        return state_writer if state_writer is not None and state_writer.checkpoint == checkpoint else None
+
+    def _sender(self, edge: Edge) -> Callable[[int, bytes], None]:
+        outbox, stage = self._outbox, self._task.stage
+        hop = edge.target_parallelism if edge.target_stage == stage + 1 else self._plan.widths[stage + 1]
+        if edge.buffer_timeout != 0:
+            return lambda target, data: outbox.append((target % hop, data))
+
+        def send(target: int, data: bytes) -> None:
+            outbox.append((target % hop, data))
+            self.flushing.request_urgent_flush()
+
+        return send
+
+    def _local_output(self, edge: Edge) -> EdgeOutput:
+        channel = (edge.id, self._task.subtask)
+
+        def gate() -> InputGate:
+            found = self.subtasks[edge.target].gate
+            assert found is not None
+            return found
+
+        return EdgeOutput(
+            edge,
+            emit=lambda values, timestamps: gate().data(channel, values, timestamps),
+            watermark=lambda watermark: gate().watermark(channel, watermark),
+            idle=lambda idle: gate().idle(channel, idle),
+            barrier=lambda checkpoint: gate().barrier(
+                channel, checkpoint, self._state_writer(edge, checkpoint) is not None
+            ),
+            end=lambda pauses: gate().end(channel, pauses),
+            flush=lambda: None,
+            columnar=True,  # the chain behind the gate converts them to lists if its head takes no columns
+        )
+
+    def aligned_only(self, vertex: Vertex) -> list[ChannelId]:
+        """Return the channels of a vertex whose barriers are always aligned."""
+        return [
+            key
+            for key, _ in self._channels(vertex)
+            if self._plan.edges[key[0]].local or not may_overtake(self._plan.edges[key[0]].partitioning)
+        ]
+
+    def _channels(self, vertex: Vertex) -> list[tuple[ChannelId, int]]:
+        """Return the channels of a vertex: every upstream subtask sends its control blocks to every target."""
+        channels: list[tuple[ChannelId, int]] = []
+        for edge in self._plan.edges:
+            if edge.target == vertex.id:
+                ups = [self._task.subtask] if edge.local else range(edge.source_parallelism)
+                channels += [((edge.id, up), edge.index) for up in ups]
+        return channels
+
+
+def restore_channel_state(
+    subtask: Subtask, plan: PhysicalPlan, names: Mapping[int, EdgeName], in_flight: Mapping[str, ChannelState],
+    take: Callable[[Subtask, BlockHeader, Values, Timestamps], None],
+) -> None:  # fmt: skip
+    """Restore the channel state of the operators of a subtask, by stable id, before any other record.
+
+    An edge that a change of parallelism has drawn into the chain is crossed at once.
+    """
+    if not in_flight:
+        return
+    edges = {name: plan.edges[number] for number, name in names.items()}
+    ends = {end.edge.id: end for end in subtask.outputs}
+    for found in in_flight.values():
+        for piece in [*found.received, *found.keyed]:
+            edge = edges.get(piece.edge)
+            if edge is None:
+                if piece.kind == BlockKind.DATA:
+                    _within(subtask, plan, piece.edge)(piece.values, piece.timestamps)
+                continue
+            context = subtask.chain.head.context
+            again = reassigned(piece, edge, context.subtask)
+            if again is not None:
+                head = BlockHeader(again.kind, edge.id, again.upstream, context.subtask, 0, again.number, 0.0)
+                take(subtask, head, again.values, again.timestamps)
+        for sent in found.sent:
+            edge = edges.get(sent.edge)
+            emit = _within(subtask, plan, sent.edge) if edge is None else ends[edge.id].emit
+            emit(sent.values, sent.timestamps)
+
+
+def _within(subtask: Subtask, plan: PhysicalPlan, name: EdgeName) -> Callable[[Values, Timestamps], None]:
+    """Return the input of the operator behind an edge that is inside a chain."""
+    for node in subtask.vertex.nodes[1:]:
+        (given,) = node.inputs
+        if (plan.stable_ids[given.upstream], given.side, plan.stable_ids[node.id]) == (
+            name.source,
+            name.side,
+            name.target,
+        ):
+            return subtask.chain.operators[node.id].process
+    raise no_such_edge(name)

@@ -1,0 +1,437 @@
+"""The task loop without I/O: blocks, ticks and commands in, blocks and events out.
+
+A task hosts one subtask of every vertex of its stage. A runner owns it: it calls ``receive`` for each block that
+arrived, ``step`` while there is ``work``, ``poll`` where there are sources, ``advance`` when time has passed, ``flush``
+when records have waited long enough; and carries ``outbox`` (target task of the next stage, bytes) away after each.
+Nothing here blocks, reads a socket or starts a thread, so the same task runs in Spark and under simulated time.
+
+Long blocks of slow records are split (``_piece``), so that no call takes much longer than 20 ms because of
+the number of records: commands, ticks and flushes are not delayed. A piece begins small, since nobody knows how slow the
+records are, and doubles while they are fast.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from funken.connectors.dataframe import RowsReader
+from funken.ids import MAX_WATERMARK
+from funken.metrics.histogram import bucket_of
+from funken.operators.base import Timestamps, Values, record_count
+from funken.operators.source import SourceOperator
+from funken.operators.strides import TaskTime
+from funken.plan.physical import PhysicalPlan
+from funken.runtime.chain.backends import TaskBackends
+from funken.runtime.chain.contexts import OperatorContexts
+from funken.runtime.chain.failures import FailureAttribution, attribute_failure
+from funken.runtime.chain.finished_chain import FinishedOperatorChain
+from funken.runtime.exchange.wire import BlockHeader, BlockKind, decode_records, payload_of, read_header
+from funken.runtime.exchange.writers import IngestionTime
+from funken.runtime.messages import (
+    AddSplits,
+    AlignWatermark,
+    CheckpointAborted,
+    CheckpointComplete,
+    MetricsReport,
+    OperatorMetrics,
+    SplitsDiscovered,
+    StartReading,
+    TaskCommand,
+    TaskEnded,
+    TaskEvent,
+    TaskId,
+    Throttle,
+    TriggerCheckpoint,
+)
+from funken.runtime.settings import TaskSettings
+from funken.runtime.snapshot.task_state import TaskStateSnapshot
+from funken.runtime.task.builder import Subtask, TaskBuilder
+from funken.runtime.task.checkpoints import QueuedBlock, TaskCheckpoints
+from funken.runtime.task.source_throttle import SourceThrottle
+from funken.timing.clock import Clock
+
+_PIECE_SECONDS = 0.02
+_FIRST_PIECE = 16
+_BEGIN_MILLIS = 100
+
+
+class Task:
+    """Task ``index`` of a stage; operators call ``wake`` from other threads when ``advance`` has something to do."""
+
+    def __init__(
+        self, plan: PhysicalPlan, task: TaskId, settings: TaskSettings, clock: Clock, event: Callable[[TaskEvent], None],
+        wake: Callable[[], None] | None = None, deliver: Callable[[TaskStateSnapshot], None] | None = None,
+    ) -> None:  # fmt: skip
+        self.id = task
+        self.outbox: list[tuple[int, bytes]] = []
+        self.closed = False
+        self._plan = plan
+        self._settings = settings
+        self._clock = clock
+        self._report = event
+        self._now = clock.now()
+        self._time = TaskTime(clock)
+        self._ingestion_time = IngestionTime()
+        #: throttles the sources
+        self.throttle = SourceThrottle(plan, task, settings, clock)
+        self._edges = plan.edges
+        self._work: deque[QueuedBlock] = deque()
+        self._piece = min(_FIRST_PIECE, settings.block_records)
+        self._relayed_ends = 0
+        self._reported_finished = False
+        self._may_read = not settings.together
+        self._backends = TaskBackends(settings.state, task.subtask)
+        self._contexts = OperatorContexts(task, settings, self._backends, clock, self._time, event, wake)
+        builder = TaskBuilder(plan, task, settings, self.outbox, self._ingestion_time)
+        self.subtasks = builder.build(self._contexts.make)
+        self._live_sources = [subtask for subtask in self.subtasks.values() if subtask.source is not None]
+        self._relays_expected = builder.relays()
+        self._flushing = builder.flushing
+        self._checkpoints = TaskCheckpoints(
+            plan,
+            settings.checkpoints,
+            task.subtask,
+            builder,
+            self._work,
+            self._has_finished,
+            lambda: self._now,
+            clock.monotonic,
+            deliver,
+        )
+
+    # ---- life
+
+    def open(self) -> None:
+        """Open every operator, downstream ones first."""
+        with self._attributing_failures():
+            self._checkpoints.restore()
+            for subtask in reversed(list(self.subtasks.values())):
+                subtask.chain.open()
+            self._checkpoints.restore_channel_state(self._take)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every vertex and every relayed channel has ended."""
+        return (
+            not self._work
+            and not self._live_sources
+            and self._relayed_ends >= self._relays_expected
+            and all(subtask.gate is None or subtask.gate.finished for subtask in self.subtasks.values())
+        )
+
+    @property
+    def has_sources(self) -> bool:
+        """Whether ``poll`` may give something."""
+        return bool(self._live_sources)
+
+    @property
+    def work(self) -> bool:
+        """Whether blocks are queued for ``step``."""
+        return bool(self._work)
+
+    @property
+    def backlog(self) -> int:
+        """How many blocks are queued for ``step``."""
+        return len(self._work)
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether blocks are received although others are queued: an unaligned barrier overtakes these."""
+        return self._checkpoints.unaligned_after is not None
+
+    @property
+    def awaits_barriers(self) -> bool:
+        """Whether an unaligned checkpoint waits for barriers."""
+        return self._checkpoints.awaits_barriers
+
+    def close(self) -> None:
+        """Close every operator; errors of user code surface here only if nothing failed before, Ctrl-C always."""
+        if self.closed:
+            return
+        self.closed = True
+        raised = [error for subtask in self.subtasks.values() for error in subtask.chain.close()]
+        self._checkpoints.materializer.cancel()
+        self._backends.close()
+        for error in raised:
+            if not isinstance(error, Exception | SystemExit):
+                raise error
+        if raised and self.finished:
+            raise attribute_failure(raised[0], self.id.subtask) from raised[0]
+
+    # ---- events
+
+    def receive(self, data: bytes) -> None:
+        """A block arrived from the stage before: queue it for ``step``, or relay it."""
+        head = read_header(data)
+        edge = self._edges[head.edge]
+        if edge.target_stage != self.id.stage:
+            hop = self._plan.widths[self.id.stage + 1]
+            self.outbox.append((head.target if edge.target_stage == self.id.stage + 1 else head.target % hop, data))
+            if head.kind == BlockKind.END:
+                self._relayed_ends += 1
+                self._check_finished()
+            return
+        subtask = self.subtasks[edge.target]
+        if head.kind == BlockKind.BARRIER:
+            unaligned = self._checkpoints.read_barrier(head.number, payload_of(data))
+            self._take(subtask, head, [], None)
+            with self._attributing_failures():
+                self._checkpoints.announce(subtask, head, unaligned)
+            return
+        if head.kind != BlockKind.DATA:
+            self._take(subtask, head, [], None)
+            return
+        values, timestamps = decode_records(data)
+        size = self._piece * subtask.factor
+        if len(values) <= size:
+            self._take(subtask, head, values, timestamps)
+            return
+        for start in range(0, len(values), size):
+            stamps = None if timestamps is None else timestamps[start : start + size]
+            self._take(subtask, head, values[start : start + size], stamps)
+
+    def _take(self, subtask: Subtask, head: BlockHeader, values: Values, timestamps: Timestamps) -> None:
+        self._work.append((subtask, head, values, timestamps))
+        if self._checkpoints.recording:
+            self._checkpoints.record(subtask, head, values, timestamps)
+
+    def step(self) -> None:
+        """Process one queued block."""
+        subtask, head, values, timestamps = self._work.popleft()
+        self._time.read()
+        assert subtask.gate is not None
+        gate, channel = subtask.gate, (head.edge, head.upstream)
+        with self._attributing_failures():
+            self._tick_if_due(subtask)
+            match head.kind:
+                case BlockKind.DATA:
+                    self._ingestion_time.at = head.ingested_at
+                    begin = self._clock.monotonic()
+                    gate.data(channel, values, timestamps)
+                    subtask.metrics.records_in += record_count(values)
+                    self._measure(subtask, len(values), begin)
+                case BlockKind.WATERMARK:
+                    gate.watermark(channel, head.number)
+                case BlockKind.IDLE:
+                    gate.idle(channel, bool(head.number))
+                case BlockKind.BARRIER:
+                    gate.barrier(channel, head.number)
+                    self._checkpoints.complete_recorded()
+                case BlockKind.END:
+                    gate.end(channel, bool(head.number))
+            self._checkpoints.materialize(worked=True)
+        self._check_finished()
+
+    def _tick_if_due(self, subtask: Subtask) -> None:
+        """Tick the operators of a vertex whose time has come by now, before they are given something else."""
+        at = subtask.chain.next_tick()
+        if at is not None and subtask.vertex.id not in self._checkpoints.stopped and not self._has_finished(subtask):
+            now = self._clock.now()
+            if at <= now:
+                subtask.chain.tick(now)
+
+    def _measure(self, subtask: Subtask, records: int, begin: float) -> None:
+        seconds = self._clock.monotonic() - begin
+        metrics = subtask.metrics
+        metrics.busy += seconds
+        if self._ingestion_time.at:
+            age = self._clock.wall() - self._ingestion_time.at
+            latency = bucket_of(int(age * 1e6))
+            metrics.latency[latency] = metrics.latency.get(latency, 0) + 1
+            self.throttle.on_block(self._ingestion_time.at, age)
+        records //= subtask.factor
+        if seconds > _PIECE_SECONDS and records > 1:
+            self._piece = max(1, int(records * _PIECE_SECONDS / seconds))
+        elif records >= self._piece < self._settings.block_records and seconds < _PIECE_SECONDS / 4:
+            self._piece = min(self._settings.block_records, self._piece * 2)
+
+    def poll(self) -> int | None:
+        """Poll every source once; return ms to wait (0: poll again at once), ``None`` if no source is left."""
+        if self._checkpoints.stopped or not self._may_read:
+            return _BEGIN_MILLIS
+        pause = self.throttle.pause()
+        if pause:
+            if self.throttle.limited:
+                self._send_all()
+            return pause
+        wait: int | None = None
+        for subtask in list(self._live_sources):
+            assert subtask.source is not None
+            begin = self._clock.monotonic()
+            self._time.read()
+            self._ingestion_time.at = self._clock.wall()
+            with self._attributing_failures():
+                had_ended = isinstance(subtask.chain, FinishedOperatorChain)
+                room, before = (
+                    self.throttle.room(self._ingestion_time.at, self._piece * subtask.factor),
+                    subtask.source.records,
+                )
+                found = None if had_ended else subtask.source.poll(room, self._now)
+                self.throttle.on_read(self._ingestion_time.at, subtask.source.records - before)
+                if found == 0:
+                    self._measure_source(subtask, begin)
+                if found is None:
+                    self._tick_if_due(subtask)
+                    self._live_sources.remove(subtask)
+                    if subtask.source.pauses:
+                        subtask.chain.pause()
+                    else:
+                        subtask.chain.watermark(MAX_WATERMARK)
+                        subtask.chain.finish()
+                    found = 0
+            wait = found if wait is None else min(wait, found)
+        self.throttle.on_poll(wait == 0)
+        if self._checkpoints.materializer.open:
+            with self._attributing_failures():
+                self._checkpoints.materialize(worked=wait == 0)
+        self._check_finished()
+        return wait
+
+    def feed(self, columns: list[list[Any]] | None, done: Callable[[], None]) -> None:
+        """Spark brought rows for the source that reads a DataFrame; ``None``: there no longer exist."""
+        for subtask in self._live_sources:
+            reader = subtask.source and subtask.source.reader
+            if isinstance(reader, RowsReader):
+                if columns is None:
+                    reader.end()
+                else:
+                    reader.feed(columns, done)
+                return
+        done()
+
+    def _measure_source(self, subtask: Subtask, begin: float) -> None:
+        seconds = self._clock.monotonic() - begin
+        subtask.metrics.busy += seconds
+        if seconds > _PIECE_SECONDS:
+            self._piece = max(1, int(self._piece * _PIECE_SECONDS / seconds))
+        elif self._piece < self._settings.block_records and seconds < _PIECE_SECONDS / 4:
+            self._piece = min(self._settings.block_records, self._piece * 2)
+
+    def advance(self) -> int | None:
+        """Read the clock and tick what is due; return when the next tick is (ms), ``None``: never."""
+        self._now = now = self._time.read()
+        due: int | None = None
+        with self._attributing_failures():
+            self._backends.watch(now)
+            for subtask in self.subtasks.values():
+                if subtask.vertex.id in self._checkpoints.stopped:
+                    continue
+                at = subtask.chain.next_tick()
+                if at is not None and at <= now:
+                    if not self._has_finished(subtask):
+                        subtask.chain.tick(now)
+                    at = subtask.chain.next_tick()
+                if at is not None and not self._has_finished(subtask):
+                    due = at if due is None else min(due, at)
+                if subtask.gate is not None and self._checkpoints.unaligned_after:
+                    at = subtask.gate.advance(now)
+                    due = due if at is None else at if due is None else min(due, at)
+            self._checkpoints.complete_recorded()
+            self._checkpoints.materialize(worked=False)
+            at = self._flushing.advance(now)
+        if self._checkpoints.materializer.open:
+            return now
+        return at if due is None else due if at is None else min(due, at)
+
+    def _has_finished(self, subtask: Subtask) -> bool:
+        return subtask not in self._live_sources if subtask.source is not None else bool(
+            subtask.gate and subtask.gate.finished
+        )  # fmt: skip
+
+    def flush(self) -> None:
+        """Flush all writers, except those whose operator has a timeout of its own."""
+        with self._attributing_failures():
+            for subtask in self.subtasks.values():
+                subtask.chain.flush()
+
+    def _send_all(self) -> None:
+        """The sources' in-flight records are limited: flush everything, without delay on the way."""
+        self.flush()
+        with self._attributing_failures():
+            self._flushing.flush_timed()
+        if self.outbox:
+            self._flushing.request_urgent_flush()
+
+    def take_urgent_flush(self) -> bool:
+        """Return whether an urgent flush was requested since the last call."""
+        return self._flushing.take_urgent_flush()
+
+    def handle_command(self, command: TaskCommand) -> None:
+        """Handle a command of the driver."""
+        match command:
+            case AddSplits(operator, _, splits, no_more):
+                source = self._source(operator)
+                if source is not None:
+                    with self._attributing_failures():
+                        source.add_splits(splits, no_more)
+            case TriggerCheckpoint(checkpoint, savepoint):
+                with self._attributing_failures():
+                    self._checkpoints.trigger(checkpoint, savepoint, list(self._live_sources))
+            case CheckpointComplete(checkpoint):
+                self._checkpoints.notify_complete(checkpoint)
+            case CheckpointAborted(checkpoint):
+                with self._attributing_failures():
+                    self._checkpoints.abort(checkpoint)
+            case StartReading():
+                self._may_read = True
+            case AlignWatermark(operator, allowed):
+                source = self._source(operator)
+                if source is not None:
+                    source.align(allowed)
+            case Throttle():
+                self.throttle.on_throttle(command)
+            case SplitsDiscovered(operator):
+                source = self._source(operator)
+                if source is not None:
+                    source.more_splits_came()
+
+    def _source(self, operator: int) -> SourceOperator | None:
+        for subtask in self._live_sources:
+            if subtask.vertex.nodes[0].id == operator:
+                return subtask.source
+        return None
+
+    @property
+    def materializing(self) -> bool:
+        """Whether a snapshot is being materialized: ``advance`` continues it, as every step does."""
+        return self._checkpoints.materializer.open
+
+    # ---- reports
+
+    def measured(self) -> MetricsReport:
+        """Return a copy of the current metrics."""
+        for subtask in self.subtasks.values():
+            head = subtask.chain.head
+            subtask.metrics.records_out = sum(writer.records for writer in subtask.writers)
+            subtask.metrics.watermark = subtask.gate.combined if subtask.gate else head.current_watermark
+            if subtask.source is not None:
+                subtask.metrics.records_in = subtask.source.records
+            for node in subtask.vertex.nodes:
+                user = self._contexts.metrics[node.id].snapshot()
+                if user:
+                    operator = self._plan.stable_ids[node.id]
+                    subtask.metrics.user[operator] = OperatorMetrics(node.name, self.id.subtask, user)
+        return MetricsReport(
+            self.id, vertices={number: subtask.metrics.copy() for number, subtask in self.subtasks.items()}
+        )
+
+    def _check_finished(self) -> None:
+        if self._checkpoints.snapshotted:
+            self._checkpoints.deliver_if_complete()  # a subtask that has just ended is no longer waited for
+        if not self._reported_finished and self.finished:
+            self._reported_finished = True
+            with self._attributing_failures():
+                snapshot = self._checkpoints.final_snapshot()
+            self.close()
+            self._report(self.measured())
+            if snapshot is not None:
+                self._checkpoints.materializer.deliver(snapshot)
+            else:
+                self._report(TaskEnded(self.id))
+
+    # ---- failures
+
+    def _attributing_failures(self) -> FailureAttribution:
+        return FailureAttribution(self.id.subtask)

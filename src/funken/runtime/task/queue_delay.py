@@ -1,0 +1,65 @@
+"""How long records queue before a task, as it reports to the sources; how these react is in ``in_flight_window.py``.
+
+A task compares a block's age with the age of blocks that did not queue, which includes the difference between
+the clocks of two machines, and reports the excess over the target. That is the least age it has seen; but the least is too
+much if there was a queue from the first block on, so it begins with a guess, and too little if clocks differ by more or
+drift apart, so it is raised if all blocks that a task had to wait for are older, over some seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_SECONDS, _MOST_SECONDS = 0.005, 0.25
+_ORDERS = 2000
+_FIRST_GUESS = 0.05
+_PERIOD = 5.0
+_ENOUGH = 20
+
+
+def report_interval(widths: Sequence[int]) -> float:
+    """Return how often (s) a task may report: the driver passes on 2000 reports a second at most.
+
+    >>> report_interval([2, 2]), report_interval([8, 8])
+    (0.005, 0.064)
+    """
+    return min(max(_SECONDS, sum(widths) * widths[0] / _ORDERS), _MOST_SECONDS)
+
+
+class QueueDelayMonitor:
+    """Measures the queue delay before one task."""
+
+    def __init__(self, target: float) -> None:
+        self._target = target
+        self._least = _FIRST_GUESS
+        #: of the blocks that were waited for since ``_since``: how many, and the least age
+        self._waited, self._awaited, self._since = 0, float("inf"), 0.0
+        self._late: tuple[float, float] | None = None
+
+    def on_block(self, ingested_at: float, age: float, waited: bool = False) -> None:
+        """Note a block: when it was born, and how old it was when it was handled (s); whether the task ``waited`` for it.
+
+        >>> queueing = QueueDelayMonitor(0.025)
+        >>> queueing.on_block(10.0, 0.005); queueing.take_excess()
+        >>> queueing.on_block(11.0, 0.105); born, excess = queueing.take_excess(); born, round(excess, 3)
+        (11.0, 0.075)
+        """
+        self._least = min(self._least, age)
+        if waited:
+            self._wait(ingested_at, age)
+        excess = age - self._least - self._target
+        if excess > 0 and self._target > 0:
+            self._late = (ingested_at, excess)
+
+    def _wait(self, ingested_at: float, age: float) -> None:
+        self._waited += 1
+        self._awaited = min(age, self._awaited)
+        if ingested_at > self._since + _PERIOD:
+            if self._waited >= _ENOUGH:
+                self._least = max(self._least, self._awaited)
+            self._waited, self._awaited, self._since = 0, float("inf"), ingested_at
+
+    def take_excess(self) -> tuple[float, float] | None:
+        """Return the newest block since the last call that queued too long."""
+        late, self._late = self._late, None
+        return late

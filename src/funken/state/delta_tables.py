@@ -1,0 +1,265 @@
+"""Delta tables: an operator's own dicts, for its hot loop, that are snapshotted as keyed state.
+
+An incremental snapshot has to know what changed, and a loop of 150 ns per record has no time to track it.
+So there are two dicts: ``delta`` has what was written since the last snapshot, ``base`` the rest. A loop reads ``delta``, only
+if a key is not there ``base``, and always writes to ``delta``. That costs a lookup for the first record of a key after a
+snapshot, and nothing for the others; a snapshot is of ``delta``, which is then merged into ``base``.
+
+That happens in steps: until then, the former delta and the base form a ``CopyOnWriteLayer`` in place of ``base``
+(``snapshot_writer.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any, NamedTuple, Protocol
+
+StateRow = tuple[Any, Any, Any]
+"""A key, a namespace or ``None``, and the stored value."""
+
+
+Entries = Iterator[tuple[Any, Any]]
+BeforeEntryWrite = Callable[[Any, Any], None]
+"""Called with a key and its entry before that may change."""
+
+
+class TableSnapshot(NamedTuple):
+    """The snapshot of a table: rows as they were, and removed slots as far as ``rows`` does not have them."""
+
+    rows: Iterator[StateRow]
+    gone: Iterator[tuple[Any, Any]]
+
+
+class OperatorTable(Protocol):
+    """A table of an operator's own, as rows of keyed state; see ``KeyedStateStore.register``."""
+
+    def begin_snapshot(self, complete: bool, before_write: Callable[[StateRow], None]) -> TableSnapshot:
+        """Begin a snapshot of everything, or of what changed since the last call, or since it was loaded.
+
+        Entries that are about to be read or written before ``rows`` has yielded them are passed to ``before_write`` first.
+        """
+        ...
+
+    def load(self, rows: Iterable[StateRow]) -> None:
+        """Add rows of a snapshot; they are no changes."""
+        ...
+
+    def __len__(self) -> int:
+        """Return about how many entries there are."""
+        ...
+
+
+class CopyOnWriteLayer:
+    """The delta when a snapshot began, in front of the base, both in place of ``base``.
+
+    An entry is looked up at most once between two snapshots: then it is in ``delta``. So it need not be tracked which are
+    written already; one that is looked up after that is written once more, unchanged.
+    """
+
+    __slots__ = ("_before_write", "_below", "_front", "_removed", "_seen")
+
+    def __init__(self, front: dict[Any, Any], below: dict[Any, Any], before_write: BeforeEntryWrite) -> None:
+        self._front = front
+        self._below = below
+        self._before_write = before_write
+        self._seen: set[Any] = set()
+        self._removed: set[Any] = set()
+
+    def __contains__(self, key: Any) -> bool:
+        return (key in self._front or key in self._below) and key not in self._removed
+
+    def __getitem__(self, key: Any) -> Any:
+        if key not in self:
+            raise KeyError(key)
+        return self.get(key)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return an entry, which may be changed."""
+        if key in self._removed:
+            return default
+        if key not in self._front:
+            return self._below.get(key, default)
+        stored = self._front[key]
+        if key not in self._seen:
+            self._seen.add(key)
+            self._before_write(key, stored)
+        return stored
+
+    def __delitem__(self, key: Any) -> None:
+        self[key]
+        self._removed.add(key)
+
+    def __len__(self) -> int:
+        return len(self._front) + len(self._below)
+
+    def materialize(self) -> Entries:
+        """Yield the entries that were not looked up, and merge them into the base."""
+        below, seen = self._below, self._seen
+        behind = bool(below)  # else the one in front can be what is old as it is
+        for key, stored in self._front.items():
+            if behind:
+                below[key] = stored
+            if key not in seen:
+                yield key, stored
+
+    def merged(self) -> dict[Any, Any]:
+        """Return both in one, once all is materialized."""
+        merged = self._below or self._front
+        for key in self._removed:
+            merged.pop(key, None)
+        return merged
+
+
+class DeltaTable:
+    """Entries by key; ``base`` may have an older version of what is in ``delta``, or the same object.
+
+    >>> layers = DeltaTable()
+    >>> layers.delta["a"] = 1
+    >>> list(layers.snapshot_entries(print)), list(layers.snapshot_entries(print)), layers.whole()
+    ([('a', 1)], [], {'a': 1})
+    """
+
+    __slots__ = ("_rest", "base", "delta")
+
+    def __init__(self) -> None:
+        self.delta: dict[Any, Any] = {}
+        self.base: dict[Any, Any] | CopyOnWriteLayer = {}
+        #: the entries that are not materialized yet, and what is called before they are looked up
+        self._rest: tuple[Entries, BeforeEntryWrite] | None = None
+
+    def whole(self) -> dict[Any, Any]:
+        """Return all entries, in the order in which their keys came; read-only. Finishes the snapshot first."""
+        old = self.finish_snapshot()
+        if old and self.delta:
+            return {**old, **self.delta}
+        return old or self.delta
+
+    def snapshot_entries(self, before_write: BeforeEntryWrite, complete: bool = False) -> Entries:
+        """Begin a snapshot of the delta, or of all; return an iterator that materializes it. See ``OperatorTable``."""
+        old = self.finish_snapshot()
+        front = self.whole() if complete else self.delta
+        self.delta = {}
+        if not front:
+            return iter(())
+        snapshot = self.base = CopyOnWriteLayer(front, {} if complete else old, before_write)
+        rest = self._materialize(snapshot)
+        self._rest = rest, before_write
+        return rest
+
+    def _materialize(self, snapshot: CopyOnWriteLayer) -> Entries:
+        yield from snapshot.materialize()
+        self.base, self._rest = snapshot.merged(), None
+
+    def finish_snapshot(self) -> dict[Any, Any]:
+        """Finish the snapshot: pass all remaining entries to ``before_write``. Return the base."""
+        if self._rest is not None:
+            rest, before_write = self._rest
+            for key, stored in rest:
+                before_write(key, stored)
+        assert isinstance(self.base, dict)
+        return self.base
+
+    def __len__(self) -> int:
+        return len(self.delta) + len(self.base)
+
+
+def _same(stored: Any) -> Any:
+    return stored
+
+
+class KeyedDeltaTable(DeltaTable):
+    """An ``OperatorTable`` of one entry per key; ``save`` and ``revive`` convert entries to what is saved, and back.
+
+    >>> table = KeyedDeltaTable()
+    >>> table.load([("a", None, 1), ("b", None, 2)])
+    >>> table.delta["a"] = 3
+    >>> table.remove("b")
+    >>> rows, gone = table.begin_snapshot(False, print)
+    >>> list(rows), list(gone)
+    ([('a', None, 3)], [('b', None)])
+    """
+
+    __slots__ = ("_gone", "_revive", "_save")
+
+    def __init__(
+        self, save: Callable[[Any], Any] = _same, revive: Callable[[Any, Any], Any] = lambda key, saved: saved
+    ) -> None:
+        super().__init__()
+        self._save = save
+        self._revive = revive
+        self._gone: list[Any] = []
+
+    def get(self, key: Any) -> Any:
+        """Return an entry, ``None`` if there is none."""
+        return self.delta[key] if key in self.delta else self.base.get(key)
+
+    def remove(self, key: Any) -> None:
+        """Remove an entry, if there is one."""
+        self.delta.pop(key, None)
+        if key in self.base:
+            del self.base[key]
+            self._gone.append(key)
+
+    def begin_snapshot(self, complete: bool, before_write: Callable[[StateRow], None]) -> TableSnapshot:
+        """Begin a snapshot of everything, or of what was written or removed since the last one."""
+        save = self._save
+        entries = self.snapshot_entries(lambda key, entry: before_write((key, None, save(entry))), complete)
+        gone, self._gone = self._gone, []
+        return TableSnapshot(
+            ((key, None, save(entry)) for key, entry in entries),
+            iter(()) if complete else ((key, None) for key in gone),
+        )
+
+    def load(self, rows: Iterable[StateRow]) -> None:
+        """Add saved entries."""
+        old = self.finish_snapshot()
+        for key, _, saved in rows:
+            old[key] = self._revive(key, saved)
+
+
+class PaneTable:
+    """An ``OperatorTable`` of one ``DeltaTable`` per namespace, such as a window; ``panes`` is the operator's own dict."""
+
+    __slots__ = ("_gone", "_panes")
+
+    def __init__(self, panes: dict[int, DeltaTable]) -> None:
+        self._panes = panes
+        self._gone: list[tuple[int, tuple[Any, ...]]] = []
+
+    def pop(self, namespace: int) -> dict[Any, Any]:
+        """Remove all entries of a namespace, and return them."""
+        pane = self._panes.pop(namespace, None)
+        if pane is None:
+            return {}
+        old = pane.finish_snapshot()
+        if old:  # entries of the delta are in no snapshot
+            self._gone.append((namespace, tuple(old)))
+        return pane.whole()
+
+    def begin_snapshot(self, complete: bool, before_write: Callable[[StateRow], None]) -> TableSnapshot:
+        """Begin a snapshot of everything, or of what was written or removed since the last one."""
+        return self._snapshot(
+            complete, [snapshot_pane(at, pane, complete, before_write) for at, pane in self._panes.items()]
+        )
+
+    def _snapshot(self, complete: bool, rows: list[Iterator[StateRow]]) -> TableSnapshot:
+        gone, self._gone = self._gone, []
+        slots = ((key, namespace) for namespace, keys in gone for key in keys)
+        return TableSnapshot(chain.from_iterable(rows), iter(()) if complete else slots)
+
+    def load(self, rows: Iterable[StateRow]) -> None:
+        """Add saved entries."""
+        for key, namespace, stored in rows:
+            self._panes.setdefault(namespace, DeltaTable()).finish_snapshot()[key] = stored
+
+    def __len__(self) -> int:
+        return sum(map(len, self._panes.values()))
+
+
+def snapshot_pane(
+    namespace: int, pane: DeltaTable, complete: bool, before_write: Callable[[StateRow], None]
+) -> Iterator[StateRow]:
+    """Begin a snapshot of a pane, as rows."""
+    entries = pane.snapshot_entries(lambda key, stored: before_write((key, namespace, stored)), complete)
+    return ((key, namespace, stored) for key, stored in entries)

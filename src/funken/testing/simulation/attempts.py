@@ -1,0 +1,210 @@
+"""The parts of a simulated job: the tasks of an attempt with all that is on its way, and the driver's checkpoints.
+
+The same tasks and the same coordinator as anywhere; what a thread does elsewhere waits here until it is drawn.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import cloudpickle
+
+from funken.checkpoint.events import AttemptFailed, Event, Tick, TriggerSources
+from funken.checkpoint.settings import CheckpointSettings
+from funken.io.storage import Storage
+from funken.plan.physical import PhysicalPlan
+from funken.runtime.driver.checkpoints import JobCheckpoints
+from funken.runtime.driver.job import Job
+from funken.runtime.messages import TaskCommand, TaskEvent, TaskId
+from funken.runtime.snapshot.task_state import TaskStateSnapshot, acknowledgement_of
+from funken.runtime.task.loop import Task
+from funken.testing.simulation.ledgers import Violation
+from funken.timing.clock import Clock
+
+_TICKS = 100  # the storage of a simulation is well again after far fewer tries
+
+
+class DriverDied(BaseException):
+    """The driver is dead: nothing of it runs on."""
+
+
+class SimulatedCheckpoints(JobCheckpoints):
+    """The checkpoints of a job, whose background work waits until it is drawn; checks what it can at every event."""
+
+    def __init__(
+        self, plan: PhysicalPlan, settings: CheckpointSettings, job_id: str, clock: Clock, newest: int
+    ) -> None:
+        self.work: deque[Callable[[], None]] = deque()
+        self.newest = newest
+        self.in_flight = 0
+        self.refused = 0
+        self.triggered: Callable[[], None] = lambda: None
+        super().__init__(plan, settings, job_id, clock, at_once=True)
+        found = max(self.completed, default=0)
+        if found < newest:
+            raise Violation(f"checkpoint {newest} was complete, but the driver that starts finds {found}")
+
+    def background(self, work: Callable[[], None]) -> None:
+        """Keep the work."""
+        self.work.append(work)
+
+    def handle(self, event: Event) -> None:
+        """Look after each event whether all is in order."""
+        super().handle(event)
+        self.check()
+
+    def check(self) -> None:
+        """Look whether all is in order, and which checkpoint is the newest."""
+        machine = self._coordinator.machine
+        machine.validate()
+        if machine.completed:
+            if machine.completed[-1] < self.newest:
+                raise Violation(f"the newest checkpoint is {machine.completed[-1]}, it was {self.newest} before")
+            self.newest = machine.completed[-1]
+            manifest = self._store.complete.get(machine.completed[-1])
+            self.in_flight = max(self.in_flight, manifest.in_flight if manifest is not None else 0)
+
+    def trigger(self, command: TriggerSources) -> Mapping[str, bytes]:
+        """Begin a checkpoint; the sources may be dead right after they were told."""
+        found = super().trigger(command)
+        self.triggered()
+        return found
+
+    def reject(self, reason: str) -> bool:
+        """The newest checkpoint is broken: it is not the newest any more."""
+        self.newest = 0
+        self.refused += 1
+        return super().reject(reason)
+
+    def failed(self, reason: str) -> bool:
+        """Work off what is to be settled before another attempt."""
+        self.handle(AttemptFailed(self._attempt, reason))
+        for _ in range(_TICKS):
+            while self.work and not self._settled.is_set():
+                self.work.popleft()()
+            if self._settled.is_set():
+                break
+            self.handle(Tick())
+        else:
+            raise Violation("the driver waits for ever for what is to be settled")
+        return super().failed(reason)
+
+
+class Attempt:
+    """The tasks of an attempt, and everything on its way between them and to and from the driver.
+
+    A task that is ``dead`` is so for the driver; unless it is ``gone`` too, it runs on as an orphan.
+    """
+
+    def __init__(self, job: Job, blob: bytes, clock: Clock, storage: Storage) -> None:
+        self.number = job.settings.attempt
+        self.tasks: dict[TaskId, Task] = {}
+        self.dead: set[TaskId] = set()
+        self.gone: set[TaskId] = set(job.master.tasks)
+        self.blocks: dict[tuple[TaskId, TaskId], deque[bytes]] = {}
+        self.reports: dict[TaskId, deque[TaskEvent]] = {task: deque() for task in job.master.tasks}
+        self.orders: dict[TaskId, deque[TaskCommand]] = {task: deque() for task in job.master.tasks}
+        self.writing: dict[TaskId, deque[TaskStateSnapshot]] = {task: deque() for task in job.master.tasks}
+        self.storage = storage
+        for task in job.master.tasks:
+            deliver = self.writing[task].append if job.settings.checkpoints is not None else None
+            plan = cloudpickle.loads(blob)
+            self.tasks[task] = Task(plan, task, job.settings, clock, self.reports[task].append, deliver=deliver)
+
+    def open(self, task: Task) -> None:
+        """Open a task."""
+        task.open()
+        self.gone.discard(task.id)
+
+    def order(self, task: TaskId, command: TaskCommand) -> None:
+        """Send an order."""
+        self.orders[task].append(command)
+
+    def carry(self, task: Task) -> None:
+        """Take away what a task sends."""
+        for target, data in task.outbox:
+            place = task.id, TaskId(task.id.stage + 1, target)
+            self.blocks.setdefault(place, deque()).append(data)
+        task.outbox.clear()
+
+    def receive(self, place: tuple[TaskId, TaskId]) -> None:
+        """Let the oldest block between two tasks arrive."""
+        task = self.tasks[place[1]]
+        task.receive(self.blocks[place].popleft())
+        self.carry(task)
+
+    def write(self, task: TaskId) -> None:
+        """Write the oldest snapshot of a task."""
+        self.reports[task].append(acknowledgement_of(task, self.number, self.writing[task].popleft(), self.storage))
+
+    def work(self, task: Task, chance: random.Random, room: int) -> None:
+        """Let a task work a little; it reads from its sources if fewer than ``room`` blocks are under way."""
+        task.advance()
+        for _ in range(chance.randrange(4)):
+            if task.work:
+                task.step()
+        if task.has_sources and sum(map(len, self.blocks.values())) < room:
+            task.poll()
+        if chance.random() < 0.3:
+            task.flush()
+        self.carry(task)
+
+    def choices(self) -> list[tuple[str, Any]]:
+        """Return what could happen next."""
+        live = [task for task in self.tasks if task not in self.dead]
+        found: list[tuple[str, Any]] = [("task", task) for task in live]
+        found += [("block", place) for place, queue in self.blocks.items() if queue and place[1] not in self.dead]
+        found += [("report", task) for task, queue in self.reports.items() if queue]
+        found += [("order", task) for task in live if self.orders[task]]
+        found += [("write", task) for task in live if self.writing[task]]
+        return found
+
+    def orphaned_choices(self) -> list[tuple[str, Any]]:
+        """Return what could happen next when the attempt is over, and nobody has ended its tasks."""
+        found: list[tuple[str, Any]] = [("task", task) for task in self.tasks if task not in self.gone]
+        found += [("block", place) for place, queue in self.blocks.items() if queue and place[1] not in self.gone]
+        found += [("report", task) for task, queue in self.reports.items() if queue]
+        found += [("write", task) for task, queue in self.writing.items() if queue]
+        return found
+
+    @property
+    def aligning(self) -> bool:
+        """Whether some task has some barriers of a checkpoint, and not all."""
+        return any(
+            subtask.gate is not None and subtask.gate.aligning
+            for number, task in self.tasks.items()
+            if number not in self.dead
+            for subtask in task.subtasks.values()
+        )
+
+    def kill(self, task: TaskId, chance: random.Random, lost: bool, last: TaskEvent) -> None:
+        """End a task; a part of what it was about to say is lost, and the driver gets to know of it after the rest."""
+        if task in self.dead:
+            return
+        self.gone.add(task)
+        if lost:
+            self.reports[task].clear()
+        for place, queue in self.blocks.items():
+            if place[0] == task:
+                for _ in range(chance.randint(0, len(queue))):
+                    queue.pop()
+        self.orphan(task, chance, last)
+
+    def orphan(self, task: TaskId, chance: random.Random, last: TaskEvent) -> None:
+        """Let the driver lose sight of a task, which runs on."""
+        if task not in self.dead:
+            self.dead.add(task)
+            events = self.reports[task]
+            for _ in range(chance.randint(0, len(events))):
+                events.pop()
+            events.append(last)
+
+    def close(self) -> None:
+        """Close all tasks; what they raise then does not matter."""
+        for task in self.tasks.values():
+            with suppress(Exception):
+                task.close()

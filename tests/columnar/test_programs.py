@@ -1,0 +1,204 @@
+"""Whole programs, vectorized and not: the same results, at every parallelism; and what ``explain`` says of them."""
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from funken import (
+    AggregateFunction,
+    Configuration,
+    DataGeneratorSource,
+    DataStream,
+    DiscardingSink,
+    MapFunction,
+    NumberSequenceSource,
+    RuntimeExecutionMode,
+    SlidingEventTimeWindows,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    Types,
+    WatermarkStrategy,
+)
+from funken.errors import OperatorFailed
+
+MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps()
+BOUNDED = WatermarkStrategy.for_bounded_out_of_orderness(40)
+UNTIMED = WatermarkStrategy.no_watermarks()
+
+
+class Negate(MapFunction):
+    def map(self, value: Any) -> Any:
+        return (value[0], -value[1], value[2])
+
+
+class Opaque(MapFunction):
+    """Refused: it uses its object."""
+
+    offset = 1
+
+    def map(self, value: Any) -> Any:
+        return (value[0], value[1] + self.offset, value[2])
+
+
+MAPS: list[Any] = [
+    lambda r: (r[0], r[1] + 1, r[2]),
+    lambda r: (r[1] % 5, r[1] * 3, r[2]),
+    lambda r: (r[0], r[1] if r[1] % 3 else 0, r[2]),
+    lambda r: (r[0], r[1], f"{r[2]}/{r[0]}"),
+    lambda r: (r[0], r[1] * 2**52, r[2]),  # some blocks overflow
+    lambda r: (r[0], [r[1]][0], r[2]),
+    Negate(),
+    Opaque(),
+]
+FILTERS: list[Any] = [
+    lambda r: r[1] % 7,
+    lambda r: "9" in r[2] or r[0] > 1,
+    lambda r: r[2].endswith("1") or r[2].startswith("k2"),
+    lambda r: True,
+    lambda r: r[1] in {r[1]},
+    lambda r: "1/" in f"{r[1]}/{r[2]}" or len(f"{r[1]}{r[2]}") == 4,
+]
+KEYS: list[Any] = [
+    lambda r: r[0],
+    lambda r: r[2],
+    lambda r: r[1],
+    lambda r: r[1] * 1_000_003,
+    lambda r: (r[0], r[2]),
+    lambda r: f"key {r[0]}",
+]
+ENDS: list[Any] = [
+    lambda keyed: keyed.sum(1),
+    lambda keyed: keyed.max(1),
+    lambda keyed: keyed.min_by(1),
+    lambda keyed: keyed.reduce(lambda a, b: (b[0], a[1] + b[1], b[2])),
+    lambda keyed: keyed.reduce(lambda a, b: (b[0], min(a[1], b[1]), b[2])),
+    lambda keyed: keyed.map(lambda r: (r[0], r[1])),
+    lambda keyed: keyed.window(TumblingEventTimeWindows.of(50)).reduce(lambda a, b: (a[0], a[1] + b[1], a[2])),
+    lambda keyed: keyed.window(SlidingEventTimeWindows.of(60, 25)).reduce(lambda a, b: (a[0], a[1] + b[1], b[2])),
+]
+
+
+class Totals(AggregateFunction):
+    def create_accumulator(self) -> Any:
+        return 0, 0, 10**9
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        count, total, least = accumulator
+        return count + 1, total + value[1], min(least, value[0])
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator
+
+
+#: their results do not depend on the order in which the records of two subtasks come
+UNORDERED: list[Any] = [
+    lambda keyed: keyed.window(TumblingEventTimeWindows.of(50)).aggregate(Totals()),
+    lambda keyed: keyed.window(SlidingEventTimeWindows.of(60, 25)).aggregate(Totals()),
+    lambda keyed: keyed.map(lambda r: (r[0], r[1])),
+]
+
+
+def environment(parallelism: int, vectorized: bool, batch: bool = False) -> StreamExecutionEnvironment:
+    configuration = Configuration({"pipeline.vectorized": vectorized, "execution.block.records": 60})
+    env = StreamExecutionEnvironment.create_local_environment(parallelism, configuration)
+    return env.set_runtime_mode(RuntimeExecutionMode.BATCH if batch else RuntimeExecutionMode.STREAMING)
+
+
+def random_program(seed: int, env: StreamExecutionEnvironment, width: int, ends: list[Any]) -> DataStream:
+    """Return a program, the same for the same seed, with ``width`` subtasks before its exchange."""
+    dice = random.Random(seed)
+    strategy = dice.choice([MONOTONOUS, BOUNDED]).with_timestamp_assigner(lambda r, _: r[1] // 2)
+    source = DataGeneratorSource(lambda i: (i % 4, i, f"k{i % 3}"), 400)
+    if dice.random() < 0.5:
+        stream = env.from_source(source, strategy).set_parallelism(width)
+    else:
+        stream = env.from_source(source, UNTIMED).set_parallelism(width)
+        stream = stream.assign_timestamps_and_watermarks(strategy).set_parallelism(width)
+    for _ in range(dice.randrange(3)):
+        mapped = dice.random() < 0.6
+        stream = stream.map(dice.choice(MAPS)) if mapped else stream.filter(dice.choice(FILTERS))
+        stream = stream.set_parallelism(width)
+        if dice.random() < 0.15:
+            stream = stream.disable_chaining()
+    return dice.choice(ends)(stream.key_by(dice.choice(KEYS)))
+
+
+def collected(stream: DataStream) -> list[str]:
+    with stream.execute_and_collect() as records:
+        return [repr(record) for record in records]
+
+
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(n, marks=pytest.mark.simulation) for n in range(3, 120))])
+def test_a_random_program_gives_the_same_results_on_both_paths(seed: int) -> None:
+    batch = seed % 6 == 5
+    for parallelism, width, ends in ((1, 1, ENDS), (2, 1, ENDS), (4, 1, ENDS), (2, 2, UNORDERED), (4, 4, UNORDERED)):
+        expected, found = (
+            collected(random_program(seed, environment(parallelism, vectorized, batch), width, ends))
+            for vectorized in (False, True)
+        )
+        assert Counter(found) == Counter(expected)
+        if parallelism == 1:
+            assert found == expected
+
+
+def numbers(env: StreamExecutionEnvironment, count: int = 100) -> DataStream:
+    return env.from_source(NumberSequenceSource(0, count - 1), UNTIMED, "numbers")
+
+
+def test_explain_tells_the_path_of_every_operator_and_why() -> None:
+    env = environment(2, True)
+    seen: list[int] = []
+    pairs = numbers(env).map(lambda i: (i % 10, 1)).name("pairs")
+    pairs.key_by(lambda pair: pair[0]).sum(1).sink_to(DiscardingSink())
+    pairs.filter(lambda pair: seen).name("seen").print()
+
+    assert env.explain() == (
+        "Flink Streaming Job: 2 stages, 4 task slots\n"
+        "stage 0 (width 2)\n"
+        "  [0] numbers -> pairs -> seen -> print  x2\n"
+        "      numbers: vectorized\n"
+        "      pairs: vectorized\n"
+        "      seen: per record: uses the variable 'seen' of an enclosing function, a list\n"
+        "      print: per record: 'seen' gives it single records\n"
+        "      -> [1] by HASH\n"
+        "stage 1 (width 2)\n"
+        "  [1] sum -> sink  x2\n"
+        "      sum: vectorized\n"
+        "      sink: vectorized"
+    )
+
+
+class Same(MapFunction):
+    def map(self, value: int) -> int:
+        return value
+
+
+def test_explain_names_what_it_is_that_keeps_an_operator_from_columns() -> None:
+    env = environment(1, True)
+    numbers(env).map(lambda i: i + 1, Types.INT()).name("typed")
+    numbers(env).filter(lambda i: i > 1).flat_map(lambda i: [i], Types.INT()).name("several")
+    by_key = numbers(env).map(lambda i: i + 1).key_by(lambda i: i % 3)
+    by_key.map(Same()).name("rich")
+    by_key.process(lambda i, ctx: [i], Types.INT()).name("processed")
+
+    said = env.explain()
+    assert "      typed: per record: declares a type\n" in said
+    assert "      several: per record: flat_map has no vectorized form\n" in said
+    assert "      rich: per record: calls a function with open(), which may have state\n" in said + "\n"
+    assert "      processed: per record: process has no vectorized form\n" in said + "\n"
+
+
+def test_a_source_is_not_vectorized_for_nothing() -> None:
+    env = environment(1, True)
+    numbers(env).map(str).print()
+    assert "numbers: per record: nothing after it is vectorized" in env.explain()
+
+
+def test_an_error_of_a_function_is_the_users_own() -> None:
+    env = environment(1, True)
+    quotients = numbers(env).map(lambda i: 100 // (i - 70)).name("quotients")
+    assert "quotients: vectorized" in env.explain()
+    with pytest.raises(OperatorFailed, match="operator 'quotients' .* failed at the record 70: ZeroDivisionError"):
+        collected(quotients)

@@ -1,0 +1,161 @@
+"""Functions read back as expressions: the same results, the same order, the same errors; all else is called."""
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from funken.operators.codegen.inlining import expression_of, watched
+
+NUMBER = 7
+
+READ = {
+    "item": (lambda v: v[0], (3, "x")),
+    "last": (lambda v: v[-1], (3, "x")),
+    "pair": (lambda v: (v % 1000, 1), 12_345),
+    "arithmetic": (lambda v: -(v**2) + 3 * (v - 1) // 4 - (v << 2 & 5 | 1 ^ v), 21),
+    "division": (lambda v: v / 2 * 1.5 % -0.5, 7),
+    "contains": (lambda v: "999 " in v, "line 999 of"),
+    "contains not": (lambda v: v not in (1, 2), 3),
+    "compare": (lambda v: v["a"] >= 3, {"a": 3}),
+    "none": (lambda v: v is not None, 0),
+    "not": (lambda v: not v, []),
+    "builtin": (lambda v: max(len(v), abs(int(v[0]))), "9,8"),
+    "method": (lambda v: v.split(",")[1].lower().strip("x"), "a,XB"),
+    "attribute": (lambda v: (v.real, v.imag), 3 + 4j),
+    "dict": (lambda v: {"a": v, "b": [v, {v}], v: ()}, 5),
+    "text": (lambda v: f"{v!r:>6}|{v:.2f} {{it's}} {v + 1}", 2.5),
+    "constant": (lambda v: ("a", (1, None, True), b"x", -0.0), 1),
+    "shadow": (lambda value: value + 1, 1),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_is_read_gives_the_same(name):
+    function, argument = READ[name]
+    text = expression_of(function, ["value"])
+
+    if text is None:  # older Pythons cannot nest some quotes
+        assert name == "text"
+        return
+    found = eval(text, {"value": argument})
+    assert (found, repr(found)) == (function(argument), repr(function(argument)))
+
+
+def two_lines(value):
+    pair = value, 1
+    return pair
+
+
+def whole(value):
+    return value["a"] + 1
+
+
+class Callable:
+    def __call__(self, value):
+        return value
+
+
+def closure():
+    limit = 3
+    return lambda value: value % limit
+
+
+CALLED = {
+    "branch": lambda v: 1 if v else 2,
+    "and": lambda v: v and 1,
+    "chain": lambda v: 1 < v < 3,
+    "global": lambda v: v + NUMBER,
+    "closure": closure(),
+    "assignment": two_lines,
+    "walrus": lambda v: (w := v) + w,
+    "default": lambda v, w=1: v + w,
+    "any number": lambda *v: v,
+    "keyword": lambda v: sorted(v, reverse=True),
+    "nested": lambda v: lambda: v,
+    "comprehension": lambda v: [each for each in v],
+    "generator": lambda v: (yield v),
+    "slice": lambda v: v[1:],
+    "star": lambda v: [*v],
+    "frame": lambda v: locals(),
+    "object": Callable(),
+    "built-in": len,
+}
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_what_is_not_known_is_called(name):
+    assert expression_of(CALLED[name], ["value"]) is None
+
+
+def test_a_function_of_one_line_and_two_arguments():
+    assert expression_of(whole, ["value0"]) == "value0['a'] + 1"
+    assert expression_of(lambda a, b: (a[0], a[1] + b[1]), ["old", "value"]) == "(old[0], old[1] + value[1])"
+    assert expression_of(lambda a, b: a - b, ["value"]) is None
+
+
+class Witness:
+    """Notes what is done with it."""
+
+    def __init__(self, name, log):
+        self.name, self.log = name, log
+
+    def _note(self, what):
+        self.log.append((self.name, what))
+        return Witness(f"{self.name}.{what}", self.log)
+
+    def __getattr__(self, name):
+        return self._note(name)
+
+    def __getitem__(self, item):
+        return self._note(f"[{item.name if isinstance(item, Witness) else item}]")
+
+    def __add__(self, other):
+        return self._note(f"+{other.name if isinstance(other, Witness) else other}")
+
+    def __call__(self, *arguments):
+        return self._note(f"({', '.join(getattr(a, 'name', str(a)) for a in arguments)})")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a, b: (b.x, a.y + b.z, {a.k: b.v}),
+        lambda a, b: a[b.i](b.j, a.m(b.n)) + a[0],
+        lambda a, b: [b + a, {"k": a.x, "l": b.x}],
+    ],
+)
+def test_objects_are_touched_in_the_same_order(function):
+    called, read = [], []
+    function(Witness("a", called), Witness("b", called))
+    eval(expression_of(function, ["a", "b"]), {"a": Witness("a", read), "b": Witness("b", read)})
+
+    assert read == called
+
+
+VALUES = st.integers(-5, 5) | st.text(max_size=3) | st.none() | st.tuples(st.integers(0, 3), st.integers(0, 3))
+
+
+@given(st.sampled_from(sorted(READ)), VALUES)
+def test_errors_are_the_same_too(name, value):
+    function = READ[name][0]
+    text = expression_of(function, ["value"])
+    assert text is None or outcome(lambda: eval(text, {"value": value})) == outcome(lambda: function(value))
+
+
+def outcome(call):
+    try:
+        return repr(call())
+    except Exception as error:  # noqa: BLE001 - whatever it is
+        return type(error), str(error)
+
+
+def test_under_a_debugger_everything_is_called():
+    before = sys.gettrace()
+    sys.settrace(lambda frame, event, argument: None)
+    try:
+        assert watched()
+        assert expression_of(lambda v: v[0], ["value"]) is None
+    finally:
+        sys.settrace(before)

@@ -1,0 +1,106 @@
+"""Blocks as bytes."""
+
+import pickle
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from funken.errors import RecordNotPicklable, TransferCorrupted
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.runtime import sealed
+from funken.runtime.exchange.wire import (
+    BlockKind,
+    decode_records,
+    encode_collected,
+    encode_records,
+    pack_header,
+    read_header,
+    record_repr,
+)
+
+NUMBERS = st.integers(MIN_TIMESTAMP, MAX_WATERMARK)
+
+
+@given(
+    st.sampled_from(BlockKind), st.integers(0, 65535), st.integers(0, 65535), st.integers(0, 65535), st.integers(0, 1 << 40),
+    NUMBERS, st.floats(0, 1e10),
+)  # fmt: skip
+def test_a_header_survives(kind, edge, upstream, target, sequence, number, born):
+    head = read_header(pack_header(kind, edge, upstream, target, sequence, number, born, b"whatever follows"))
+
+    assert head == (kind, edge, upstream, target, sequence % (1 << 32), number, born)
+
+
+RECORDS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
+    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner, max_size=2),
+    max_leaves=8,
+)
+
+
+@given(st.lists(RECORDS, max_size=10), st.data())
+def test_records_and_timestamps_survive(values, data):
+    stamps = data.draw(st.none() | st.lists(NUMBERS, min_size=len(values), max_size=len(values)))
+    block = pack_header(BlockKind.DATA, 1, 2, 3, 4, 0, 0.5, encode_records(values, stamps, "op", 0))
+
+    assert decode_records(block) == (values, stamps)
+
+
+@given(st.lists(RECORDS, max_size=5), st.sampled_from(BlockKind), st.data())
+def test_a_block_that_is_not_what_was_sent_is_refused(values, kind, data):
+    block = bytearray(pack_header(kind, 1, 2, 3, 4, 0, 0.5, encode_records(values, None, "op", 0)))
+    at = data.draw(st.integers(0, len(block) - 1))
+    changed = bytes(block[:at]) + bytes([block[at] ^ data.draw(st.integers(1, 255))]) + bytes(block[at + 1 :])
+    for broken in (changed, bytes(block[:at]), bytes(block) + b"!"):
+        with pytest.raises(TransferCorrupted, match=f"a block of {len(broken)} bytes .* is not what was sent"):
+            read_header(broken)
+
+
+@given(RECORDS, st.data())
+def test_a_message_that_is_not_what_was_sent_is_refused(message, data):
+    sent = sealed.dumps(message)
+    assert sealed.loads(sent) == message
+    at = data.draw(st.integers(0, len(sent) - 1))
+    changed = sent[:at] + bytes([sent[at] ^ data.draw(st.integers(1, 255))]) + sent[at + 1 :]
+    for broken in (changed, sent[:at], sent + b"!"):
+        with pytest.raises(TransferCorrupted, match=f"a message of {len(broken)} bytes .* is not what was sent"):
+            sealed.loads(broken)
+
+
+def test_instances_of_a_local_class_survive():
+    class Local:
+        def __init__(self, value):
+            self.value = value
+
+    block = pack_header(BlockKind.DATA, 0, 0, 0, 0, 0, 0.0, encode_records([Local(3)], None, "op", 0))
+
+    (found,), _ = decode_records(block)
+    assert type(found) is Local
+    assert found.value == 3
+    assert pickle.loads(encode_collected([Local(4)], "op", 0))[0].value == 4
+
+
+@pytest.mark.parametrize(
+    "encode", [lambda values: encode_records(values, None, "op", 3), lambda v: encode_collected(v, "op", 3)]
+)
+def test_the_record_that_cannot_travel_is_named(encode):
+    with pytest.raises(RecordNotPicklable) as caught:
+        encode([1, {"lock": threading.Lock()}, 2])
+
+    assert "operator 'op' (subtask 3) emitted a record of type 'dict'" in str(caught.value)
+    assert "The record: {'lock': <unlocked" in str(caught.value)
+    assert (caught.value.operator, caught.value.subtask) == ("op", 3)
+
+
+class Shy:
+    def __repr__(self):
+        raise ValueError("no")
+
+
+def test_a_record_is_shown_whatever_its_repr_does():
+    assert record_repr(Shy()) == "<Shy whose __repr__ raises ValueError>"
+    assert record_repr("a") == "'a'"
+    assert len(record_repr("a" * 1000)) == 200
+    assert record_repr("a" * 1000).endswith("...")
