@@ -71,7 +71,7 @@ LONG = {
     "funken.api.jobs.client": 428,
     "funken.checkpoint.machine": 504,
     "funken.columnar.tracing": 418,
-    "funken.config.options": 512,
+    "funken.config.options": 480,
     "funken.runtime.driver.checkpoints": 441,
     "funken.runtime.task.loop": 437,
     "funken.spark.worker": 414,

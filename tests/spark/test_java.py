@@ -10,8 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from funken.errors import JavaNotFound
-from funken.spark import java
-from funken.spark.java import VECTOR_MODULE, ensure_java
+from funken.spark.java import ensure_java, without_vector_module
+from funken.spark.java import runtime as java
+from funken.spark.java.runtime import VECTOR_MODULE
 
 FAKE = """\
 #!/bin/sh
@@ -129,3 +130,26 @@ def test_what_was_found_is_said_with_its_version(tmp_path, monkeypatch):
 
     with pytest.raises(JavaNotFound, match=r"eleven\) is Java 11; java on the PATH \(.*\) does not run\. Run pip"):
         ensure_java()
+
+
+def test_what_is_beside_a_java_is_read_instead_of_asking_it(tmp_path, monkeypatch):
+    home = tmp_path / "seventeen"
+    executable(home / "bin" / "java", "#!/bin/sh\nexit 1\n")
+    (home / "release").write_text('JAVA_VERSION="17.0.15"\nMODULES="java.base jdk.incubator.vector"\n')
+    monkeypatch.setenv("JAVA_HOME", str(home))
+
+    assert ensure_java() == str(home)
+
+
+def test_a_jvm_is_started_without_the_module_that_warns_and_the_choice_stays(tmp_path, monkeypatch):
+    fake_java(tmp_path / "seventeen", "17")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "seventeen"))
+    home = ensure_java()
+
+    with without_vector_module():
+        said = subprocess.run(
+            [f"{os.environ['JAVA_HOME']}/bin/java", "a", VECTOR_MODULE], capture_output=True, text=True, check=True
+        )
+
+    assert said.stdout == "<a>"
+    assert os.environ["JAVA_HOME"] == home

@@ -178,7 +178,7 @@ def test_a_spark_that_does_not_start_is_an_error_of_the_environment(monkeypatch)
     def start(*arguments):
         raise ConnectionRefusedError(111, "Connection refused")
 
-    monkeypatch.setattr(sessions, "ensure_java", lambda: None)
+    monkeypatch.setattr(sessions, "ensure_java", lambda: "/nowhere")
     monkeypatch.setattr(sessions, "existing", lambda: None)
     monkeypatch.setattr(jvm, "start", start)
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):

@@ -8,94 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from os import PathLike, fspath
 from typing import Any, Generic, TypeVar
 
+from funken.config.parsing import at_least as _at_least
+from funken.config.parsing import between as _between
+from funken.config.parsing import one_of as _one_of
+from funken.config.parsing import same as _same
+from funken.config.parsing import string_map as _string_map
+from funken.config.parsing import text as _text
 from funken.config.values import boolean as _boolean
 from funken.config.values import duration_ms, memory_bytes
 
 T = TypeVar("T")
-
-
-def _integer(value: Any) -> int:
-    if isinstance(value, str | int) and not isinstance(value, bool):
-        try:
-            return int(value)
-        except ValueError:
-            pass
-    raise ValueError(f"{value!r} is no whole number")
-
-
-def _decimal(value: Any) -> float:
-    if isinstance(value, str | int | float) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except ValueError:
-            pass
-    raise ValueError(f"{value!r} is no number")
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str | PathLike):
-        return str(fspath(value))
-    raise ValueError(f"{value!r} is no text")
-
-
-def _string_map(value: Any) -> dict[str, str]:
-    try:
-        if isinstance(value, str):
-            value = dict(pair.split(":", 1) for pair in value.split(",") if pair)
-        return {str(k): str(v) for k, v in dict(value).items()}
-    except (TypeError, ValueError):
-        raise ValueError(f"{value!r} is no mapping; write a dict, or 'key:value,key:value'") from None
-
-
-def _at_least(least: int, parse: Callable[[Any], int] = _integer, or_else: int | None = None) -> Callable[[Any], int]:
-    """Refuse what is less than ``least``, but for ``or_else``."""
-
-    def check(value: Any) -> int:
-        number = parse(value)
-        if number < least and number != or_else:
-            other = "" if or_else is None else f", or {or_else}"
-            raise ValueError(f"{value!r} is not allowed; it must be {least} or more{other}")
-        return number
-
-    return check
-
-
-def _between(fits: Callable[[float], bool], allowed: str) -> Callable[[Any], float]:
-    """Refuse numbers that do not fit."""
-
-    def check(value: Any) -> float:
-        number = _decimal(value)
-        if not fits(number):
-            raise ValueError(f"{value!r} is not allowed; it must be {allowed}")
-        return number
-
-    return check
-
-
-def _one_of(*allowed: str) -> Callable[[Any], str]:
-    def parse(value: Any) -> str:
-        text = str(getattr(value, "name", value)).lower()
-        if text not in allowed:
-            raise ValueError(f"{value!r} is not one of {', '.join(allowed)}")
-        return text
-
-    return parse
-
-
-def _same(**spellings: str) -> Callable[[Any], str]:
-    """Take any spelling of a name: ``fixed_delay="fixed-delay, fixeddelay"``; the first one is what is kept."""
-    known = {word: names.split(", ")[0] for names in spellings.values() for word in names.split(", ")}
-
-    def parse(value: Any) -> str:
-        text = str(getattr(value, "name", value)).lower()
-        if text not in known:
-            raise ValueError(f"{value!r} is not one of {', '.join(dict.fromkeys(known.values()))}")
-        return known[text]
-
-    return parse
 
 
 @dataclass(frozen=True)
@@ -247,6 +171,12 @@ HEARTBEAT_TIMEOUT = _option(
     "silent (ms).",
 )
 MASTER = _option("spark.master", _text, "", "Spark master for a session made by Funken. Empty: local, slots as needed.")
+CLASS_DATA_SHARING = _option(
+    "execution.class-data-sharing",
+    _boolean,
+    True,
+    "Keep an archive of Spark's classes (170 MB) in the user's cache folder, with which later JVMs start in half the time.",
+)
 SHUFFLE_MEMORY = _option(
     "execution.shuffle-memory", _at_least(1), 256 * 1024, "Bytes in flight per task and direction in continuous mode."
 )

@@ -13,13 +13,14 @@ import signal
 from pathlib import Path
 
 _STOPPED = "T"
+_DAEMONS = ("pyspark.daemon", "funken.spark.daemon")
 
 
 def kill_worker(pid: int) -> None:
     """Kill a worker, and the daemon that it comes from if that is stopped."""
     parent = _parent(pid)
     _kill(pid)
-    if parent is not None and _state(parent) == _STOPPED and "pyspark.daemon" in _command(parent):
+    if parent is not None and _state(parent) == _STOPPED and any(name in _command(parent) for name in _DAEMONS):
         _kill(parent)
 
 

