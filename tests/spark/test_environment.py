@@ -96,3 +96,39 @@ def test_no_java(script, tmp_path):
 
     assert done.stdout.count("Spark 4.3 needs Java 17 or newer, and none was found") == 2, done.stderr
     assert done.stdout.count("pip install 'funken[java]'") == 2
+
+
+STOPPED_WHILE_SPARK_STARTS = """
+import subprocess, threading, time
+from funken import *
+
+launched = threading.Event()
+
+class Noted(subprocess.Popen):
+    def __init__(self, command, *arguments, **options):
+        super().__init__(command, *arguments, **options)
+        if "spark-submit" in str(command):
+            launched.set()
+
+subprocess.Popen = Noted
+env = StreamExecutionEnvironment.get_execution_environment(Configuration({"execution.target": "batch"}))
+env.from_collection([1]).print()
+client = env.execute_async()
+assert launched.wait(60)
+begin = time.monotonic()
+client.cancel().result(60)
+print("stopped after", time.monotonic() - begin, client.get_job_status().result().name)
+
+env.from_collection([2]).print()
+env.execute()
+"""
+
+
+def test_a_job_that_is_cancelled_while_spark_starts_does_not_wait_for_it(script):
+    done = script(STOPPED_WHILE_SPARK_STARTS, timeout=200)
+
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first.endswith(" CANCELED"), done.stderr
+    assert float(first.split()[2]) < 3, done.stderr
+    assert second.endswith("2"), "the next job starts another"

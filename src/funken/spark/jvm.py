@@ -15,11 +15,11 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import SparkContext, java_gateway
 from pyspark.sql import SparkSession, SQLContext
 
 from funken.timing.clock import SystemClock
@@ -57,8 +57,13 @@ def lives(context: Any) -> bool:
         return False
 
 
-def start(builder: Any, settings: Mapping[str, str], options: str) -> SparkSession:
-    """Make a session that counts as Funken's own, in a new JVM unless one is alive; ``options`` are the JVM's."""
+def start(
+    builder: Any, settings: Mapping[str, str], options: str, wanted: Callable[[], bool] = lambda: True
+) -> SparkSession:
+    """Make a session that counts as Funken's own, in a new JVM unless one is alive; ``options`` are the JVM's.
+
+    A JVM that is not ``wanted`` any more while it starts is killed, and what PySpark raises then is raised.
+    """
     _forget_leftovers()
     if (context := next(filter(lives, list(_own)), None)) is not None:
         return _known_again(context)
@@ -70,7 +75,8 @@ def start(builder: Any, settings: Mapping[str, str], options: str) -> SparkSessi
         builder = builder.config(key, value)
     before = list(sys.path)
     try:
-        session: SparkSession = builder.getOrCreate()
+        with _killed_unless(wanted):
+            session: SparkSession = builder.getOrCreate()
         if folder is not None:
             _folders[SparkContext._gateway] = folder
             java: Any = SparkContext._jvm
@@ -83,6 +89,34 @@ def start(builder: Any, settings: Mapping[str, str], options: str) -> SparkSessi
         raise
     _own[session.sparkContext] = [place for place in sys.path if place not in before]
     return session
+
+
+@contextlib.contextmanager
+def _killed_unless(wanted: Callable[[], bool]) -> Iterator[None]:
+    """Kill the JVM that PySpark launches here as soon as it is not wanted: a call to one that starts cannot be interrupted."""
+    launched: list[subprocess.Popen[bytes]] = []
+
+    class Launch(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            launched.append(self)
+
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_LOOK_SECONDS):
+            if launched and not wanted():
+                for process in launched:
+                    process.kill()
+
+    module: Any = java_gateway
+    before, module.Popen = module.Popen, Launch
+    threading.Thread(target=watch, name="funken-jvm-start", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+        module.Popen = before
 
 
 def _known_again(context: Any) -> SparkSession:

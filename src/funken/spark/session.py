@@ -16,7 +16,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -74,13 +74,17 @@ from the operators for half a minute, to win a few percent after it (decision 00
 A JVM without memory ends, and is replaced."""
 
 
-def session_for(configuration: Configuration, given: Any, slots: int) -> SparkSession:
+def session_for(
+    configuration: Configuration, given: Any, slots: int, wanted: Callable[[], bool] = lambda: True
+) -> SparkSession:
     """Return a session for a job: of the one given, the active one, or a new local one; check that the job fits.
+
+    A new one that is not ``wanted`` any more while it starts is ended, and ``SparkNotStarted`` is raised.
 
     Raises ``JavaNotFound``, ``SparkNotStarted``, ``SessionNotSuitable``, ``SessionStopped`` and ``TooFewTaskSlots``.
     """
     with jvm.lock:
-        spark = living(given) or existing() or _start(configuration, slots)
+        spark = living(given) or existing() or _start(configuration, slots, wanted)
     with losing(spark):
         if slots:
             check(spark)
@@ -154,7 +158,7 @@ def _let_go(context: Any) -> None:
         )
 
 
-def _start(configuration: Configuration, slots: int) -> SparkSession:
+def _start(configuration: Configuration, slots: int, wanted: Callable[[], bool]) -> SparkSession:
     java_home = home_of(ensure_java())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -184,7 +188,7 @@ def _start(configuration: Configuration, slots: int) -> SparkSession:
         settings["spark.python.unix.domain.socket.dir"] = _socket_folder()
     try:
         with without_vector_module():
-            return jvm.start(builder, settings, options)
+            return jvm.start(builder, settings, options, wanted)
     except Exception as error:
         raise SparkNotStarted(
             f"Spark (master {master}) did not start: {type(error).__name__}: {error}. What Java and Spark print says more; "

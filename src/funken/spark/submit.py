@@ -115,7 +115,8 @@ class SparkRunner:
             with losing(job.frame.sparkSession, replaceable=False), settings_of(job.frame.sparkSession):
                 self.run_in(job.frame.sparkSession, job, program)
             return
-        spark = session_for(job.configuration, given, job.plan.slots if self.continuous else 0)
+        slots = job.plan.slots if self.continuous else 0
+        spark = session_for(job.configuration, given, slots, lambda: not job.cancelled.is_set())
         if not jvm.is_own(spark.sparkContext):
             job.session = spark  # if it ends, no other will do
         if not job.cancelled.is_set():
