@@ -212,6 +212,32 @@ def test_subtasks_that_had_ended_end_again(ended, parallelism, expected):
     assert [plan["op", subtask].finished for subtask in range(parallelism)] == expected
 
 
+@pytest.mark.parametrize(
+    ("sources", "local", "expected"),
+    [
+        ([False, True], True, [False, True]),  # behind a source without splits, which is still there
+        ([False, True], False, [False, False]),  # the way to it has changed: it reads from all sources
+        ([False, True, True], False, [False, False]),
+        ([True, True], False, [False, True]),
+        ([False], False, [False, False]),
+    ],
+)
+def test_a_subtask_that_had_ended_runs_if_what_it_reads_from_does(sources, local, expected):
+    def entry(name, ended):
+        return OperatorEntry(name, name, len(ended), 128, True, tuple(SubtaskHandle(finished=each) for each in ended))
+
+    given = replace(
+        manifest(entry("map", [False, True])), operators=(entry("map", [False, True]), entry("source", sources))
+    )
+    targets = [
+        RestoreTarget("source", "source", len(sources), 128),
+        RestoreTarget("map", "map", 2, 128, inputs=(("source", local),)),
+    ]
+    plan = plan_restore(given, "memory", targets).subtasks
+    assert [plan["map", subtask].finished for subtask in range(2)] == expected
+    assert [plan["source", subtask].finished for subtask in range(len(sources))] == sources
+
+
 @pytest.mark.parametrize(("is_own", "parallelism", "exact"), [(True, 2, True), (False, 2, False), (True, 1, False)])
 def test_only_a_job_that_goes_on_as_it_was_goes_on_with_its_blobs(is_own, parallelism, exact):
     entry = saved(MemoryStorage(), [keyed(range(64)), keyed(range(64, 128))])

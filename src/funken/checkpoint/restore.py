@@ -29,13 +29,17 @@ from funken.state.keygroups import key_groups_of
 
 @dataclass(frozen=True, slots=True)
 class RestoreTarget:
-    """An operator of the plan that is to be started; ``uid`` is whether the program set one."""
+    """An operator of the plan that is to be started; ``uid`` is whether the program set one.
+
+    ``inputs`` are the operators before it, each with whether a subtask reads from the subtask of its own number only.
+    """
 
     id: str
     name: str
     parallelism: int
     max_parallelism: int
     uid: bool = True
+    inputs: tuple[tuple[str, bool], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +108,11 @@ def plan_restore(
 ) -> Restoration:
     """Plan which subtask starts from what; raises ``CheckpointIncompatible`` if something does not fit.
 
-    ``uri`` is the folder that the manifest's names are relative to; ``own``: it is the folder of this very job.
+    ``uri`` is the folder that the manifest's names are relative to; ``own``: it is the folder of this very job. ``targets``
+    are in topological order.
     """
     known = {target.id: target for target in targets}
+    finished = _finished(manifest, targets)
     warnings: list[str] = []
     subtasks: dict[tuple[str, int], SubtaskRestore] = {}
     for entry in manifest.operators:
@@ -117,7 +123,8 @@ def plan_restore(
             continue
         _check(entry, target)
         for subtask in range(target.parallelism):
-            subtasks[target.id, subtask] = _subtask(entry, target, subtask, uri, own)
+            ended = (target.id, subtask) in finished
+            subtasks[target.id, subtask] = _subtask(entry, target, subtask, uri, own, ended)
     warnings += uid_warnings((entry.name, entry.uid, entry.stateful) for entry in manifest.operators)
     committables = {
         entry.id: tuple(handle.committables for handle in entry.subtasks if handle.committables)
@@ -130,6 +137,30 @@ def plan_restore(
         {name: found for name, found in committables.items() if found},
         tuple(warnings),
     )
+
+
+def _finished(manifest: Manifest, targets: Sequence[RestoreTarget]) -> set[tuple[str, int]]:
+    """Return the subtasks that had finished and stay so: all that they read from has finished, too.
+
+    A subtask behind a source without splits has finished early. With another parallelism of the source, or another way
+    between the two, the subtask of its number reads from others, which have not.
+    """
+    entries = {entry.id: entry for entry in manifest.operators}
+    width = {target.id: target.parallelism for target in targets}
+    found: set[tuple[str, int]] = set()
+    for target in targets:
+        entry = entries.get(target.id)
+        if entry is None:
+            continue
+        ended = [handle.finished for handle in entry.subtasks]
+        for subtask in range(target.parallelism):
+            before = {
+                (name, other) for name, local in target.inputs for other in ([subtask] if local else range(width[name]))
+            }
+            itself = ended[subtask] if entry.parallelism == target.parallelism else all(ended)
+            if itself and before <= found:
+                found.add((target.id, subtask))
+    return found
 
 
 def _unclaimed(entry: OperatorEntry, targets: Iterable[RestoreTarget], allowed: bool) -> str:
@@ -169,7 +200,9 @@ def _check(entry: OperatorEntry, target: RestoreTarget) -> None:
                 )
 
 
-def _subtask(entry: OperatorEntry, target: RestoreTarget, subtask: int, uri: str, own: bool) -> SubtaskRestore:
+def _subtask(
+    entry: OperatorEntry, target: RestoreTarget, subtask: int, uri: str, own: bool, finished: bool
+) -> SubtaskRestore:
     same = entry.parallelism == target.parallelism
     has = key_groups_of(subtask, target.max_parallelism, target.parallelism)
     keyed: list[GroupSource] = []
@@ -181,8 +214,6 @@ def _subtask(entry: OperatorEntry, target: RestoreTarget, subtask: int, uri: str
     states: dict[str, Mapping[str, Any]] = {}
     for handle in entry.subtasks:
         states |= handle.states
-    ended = [handle.finished for handle in entry.subtasks]
-    finished = ended[subtask] if same else all(ended)
     return SubtaskRestore(
         uri=uri,
         max_parallelism=target.max_parallelism,

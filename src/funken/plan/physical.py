@@ -95,6 +95,12 @@ class PhysicalPlan:
         """Whether every source ends by itself."""
         return all(v.source.spec.bounded for v in self.vertices if v.source)  # type: ignore[attr-defined]
 
+    def reads_from(self, vertex: Vertex, node: Node) -> list[tuple[OperatorId, bool]]:
+        """Return the operators before one, each with whether a subtask reads from the subtask of its own number only."""
+        if node is not vertex.nodes[0]:
+            return [(given.upstream, True) for given in node.inputs]
+        return [(edge.source_node, edge.local) for edge in self.edges if edge.target == vertex.id]
+
     def at(self, stage: int) -> list[Vertex]:
         """Return the vertices of a stage."""
         return [vertex for vertex in self.vertices if vertex.stage == stage]

@@ -7,6 +7,7 @@ parallelism may need it.
 
 from __future__ import annotations
 
+from funken.errors import JobExecutionError
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Timestamps, Values
 from funken.runtime.chain.chain import OperatorChain
@@ -19,7 +20,12 @@ class FinishedOperatorChain(OperatorChain):
         """Open nothing."""
 
     def process(self, index: int, values: Values, timestamps: Timestamps) -> None:
-        """A finished subtask receives no records."""
+        """Refuse records: what was before a finished subtask has finished, so that they would be lost silently."""
+        context = self.head.context
+        raise JobExecutionError(
+            f"operator {context.operator!r} (subtask {context.subtask}) had finished when the checkpoint was made that the job "
+            "started from, and receives records now. This is a defect of Funken; please report it with the program."
+        )
 
     def watermark(self, watermark: int) -> None:
         """Pass the last watermark on; the others were sent before."""

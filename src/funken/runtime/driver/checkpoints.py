@@ -43,7 +43,7 @@ from funken.checkpoint.events import (
 )
 from funken.checkpoint.machine import CheckpointMachine
 from funken.checkpoint.restart import fault_of
-from funken.checkpoint.restore import Restoration, RestoreTarget, plan_restore, uid_warnings
+from funken.checkpoint.restore import Restoration, plan_restore, uid_warnings
 from funken.checkpoint.settings import CheckpointSettings
 from funken.checkpoint.store.completed import CompletedCheckpointStore, open_checkpoint
 from funken.checkpoint.store.manifest import Manifest, SnapshotKind, folder_of
@@ -54,6 +54,7 @@ from funken.io.storage import Storage, open_storage
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.background import BackgroundWorker
 from funken.runtime.driver.master import JobMaster
+from funken.runtime.driver.restore_targets import restore_targets
 from funken.runtime.messages import (
     CheckpointAborted,
     CheckpointAcknowledged,
@@ -89,13 +90,7 @@ class JobCheckpoints:
         self._settings = settings
         self._clock = clock
         self._storage: Storage = open_storage(f"{settings.directory.rstrip('/')}/{job_id}")
-        self._targets = tuple(
-            RestoreTarget(
-                plan.stable_ids[node.id], node.name, vertex.parallelism, vertex.max_parallelism, node.uid is not None
-            )
-            for vertex in plan.vertices
-            for node in vertex.nodes
-        )
+        self._targets = restore_targets(plan)
         self._by_id: dict[str, OperatorId] = {name: number for number, name in plan.stable_ids.items()}
         self._store = CompletedCheckpointStore(self._storage)
         self._facts = JobFacts(job_id, plan.name, self._targets)
