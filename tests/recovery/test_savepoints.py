@@ -203,7 +203,7 @@ def test_a_savepoint_may_be_moved(mode, environment, folder):
 def test_draining_fires_what_waits_and_suspending_does_not(mode, environment, folder):
     for drain in (False, True):
         out = folder / str(drain)
-        client = program(environment(options("")), out, rate=2_000).execute_async()
+        client = program(environment(options("")), out, rate=500).execute_async()
         stop(client, out, drain)
         lines = written(out)
         counted = sum(number for line, number in lines.items() if line[0].isdigit())
