@@ -1,13 +1,14 @@
 """The state of one key: what it costs, when it changes, and that it is bound to its pattern."""
 
 import pickle
+from collections import Counter
 
 import pytest
 
 from funken.cep import Pattern, WithinType, matches_of
 from funken.cep.buffer import Event, Node
 from funken.cep.compiler import compile_pattern
-from funken.cep.nfa import Nfa, NfaState, Partial
+from funken.cep.nfa import NEVER, Nfa, NfaState, Partial
 from funken.errors import CheckpointIncompatible
 
 PATTERN = Pattern.begin("a").where(lambda e: e[0] == "a").followed_by("b").where(lambda e: e[0] == "b")
@@ -56,7 +57,7 @@ def test_the_state_of_another_pattern_is_refused():
 
 def test_the_next_deadline_is_that_of_either_window():
     both = nfa_of(PATTERN.within(3, WithinType.PREVIOUS_AND_CURRENT).within(10))
-    assert both.deadline(both.initial) is None
+    assert both.deadline(both.initial) == NEVER
     assert both.deadline(after(both, ["x", "a"])) == 4
     assert nfa_of(PATTERN.within(10)).deadline(after(nfa_of(PATTERN.within(10)), ["a"])) == 10
 
@@ -109,6 +110,24 @@ def test_a_window_counts_from_the_event_before_where_a_loop_was_left():
     pattern = Pattern.begin("a").where(lambda e: e == "a").one_or_more().consecutive().followed_by("b")
     nfa = nfa_of(pattern.where(lambda e: e == "b").within(10, WithinType.PREVIOUS_AND_CURRENT))
     state, _ = nfa.process(nfa.initial, "a", 1, 0)
-    assert nfa.deadline(state) is None
+    assert nfa.deadline(state) == NEVER
     state, _ = nfa.process(state, "x", 50, 0)
     assert nfa.advance(state, 50) == (nfa.initial, [], [({"a": ["a"]}, 11)])
+
+
+def test_a_condition_is_evaluated_once_per_event_and_only_where_a_match_waits_for_it():
+    asked = []
+
+    def is_letter(letter):
+        return lambda event: asked.append((letter, event)) or event == letter
+
+    pattern = Pattern.begin("a").where(is_letter("a")).followed_by("b").where(is_letter("b"))
+    matches_of(pattern, "xaax")
+    assert Counter(asked) == {("a", "x"): 2, ("a", "a"): 2, ("b", "a"): 1, ("b", "x"): 1}
+
+
+def test_an_iterative_condition_is_evaluated_once_per_event_and_partial_match():
+    asked = []
+    pattern = Pattern.begin("a").where(lambda e: e == "a").one_or_more().followed_by("b")
+    matches_of(pattern.where(lambda event, ctx: bool(asked.append(event))), "aax")
+    assert Counter(asked) == {"a": 1, "x": 3}  # of a1; of a1, a1 a2 and a2

@@ -14,10 +14,9 @@ from funken.cep import (
     TimedOutPartialMatchHandler,
     WithinType,
 )
-from funken.cep.operator import PatternOperator, Settings
+from funken.cep.operator import MatchPattern, Settings
 from funken.errors import FunkenError, JobExecutionError, MalformedPattern, StateTooLarge
 from funken.ids import MAX_WATERMARK
-from funken.operators.process import KeyedProcess
 from funken.state.keygroups import key_group_of, key_groups_of
 from funken.testing import OperatorHarness, local
 
@@ -48,9 +47,8 @@ def letters(names: str, append=Pattern.followed_by, **settings) -> Pattern:
     return pattern
 
 
-def spec_of(pattern: Pattern, **settings) -> KeyedProcess:
-    operator = PatternOperator(pattern, Settings(**settings), Report())
-    return KeyedProcess(as_call(operator, "process_element", "test"), key=as_call(key_of, "get_key", "test"))
+def spec_of(pattern: Pattern, **settings) -> MatchPattern:
+    return MatchPattern(as_call(key_of, "get_key", "test"), pattern, Settings(**settings), Report())
 
 
 def key_of(event: str) -> str:
@@ -156,13 +154,11 @@ def test_late_events_go_to_the_side_output_or_are_counted():
     feed(harness, "k:a@4 k:a@6 k:a@7").end_input()
     assert harness.side_output_with_timestamps(LATE) == [("k:a", 4), ("k:a", 6)]
     assert harness.output_with_timestamps == [("a", 7)]
-    operator = PatternOperator(letters("a"), Settings(), Report())
-    function, key = as_call(operator, "process_element", "test"), as_call(key_of, "get_key", "test")
-    counting = OperatorHarness(KeyedProcess(function, key), keyed=True)
+    counting = harness_of(letters("a"))
     counting.watermark(2)
     feed(counting, "k:a@1 k:a@3").watermark(4)
     feed(counting, "k:a@3")
-    assert operator.dropped.get_count() == 2
+    assert counting.operator._dropped.get_count() == 2
 
 
 def test_records_without_timestamps_are_refused():
@@ -249,6 +245,43 @@ def _owns(harness: OperatorHarness, key: str) -> bool:
     return key_group_of(key, context.max_parallelism) in groups
 
 
+def test_events_that_waited_in_a_checkpoint_come_before_later_ones_of_their_timestamp(backend):
+    first = feed(harness_of(letters("ab", Pattern.next)), "k:a1@5 k:x@4")
+    assert "cep-events" in kept(first)
+    second = feed(OperatorHarness.restored(spec_of(letters("ab", Pattern.next)), first.snapshot(), keyed=True), "k:b@5")
+    second.watermark(5)
+    assert second.output_with_timestamps == [("a1 b", 5)]
+    assert kept(second) == []
+    feed(first, "k:b2@5").watermark(5)
+    assert first.output == ["a1 b2"]
+
+
+def test_a_function_cannot_change_events_that_are_kept():
+    class Change(PatternProcessFunction):
+        def process_match(self, match, ctx):
+            match["a"][0]["name"] += "!"
+            yield match["a"][0]["name"] + match["b"][0]["name"]
+
+    pattern = (
+        Pattern.begin("a").where(lambda e: e["name"] == "a").followed_by_any("b").where(lambda e: e["name"] == "b")
+    )
+    spec = MatchPattern(as_call(lambda e: 0, "get_key", "test"), pattern, Settings(), Change())
+    harness = OperatorHarness(spec, keyed=True)
+    for at, name in enumerate("abb"):
+        harness.feed({"name": name}, at)
+    harness.watermark(9)
+    assert harness.output == ["a!b", "a!b"]
+
+
+@pytest.mark.parametrize("event_time", [True, False])
+def test_windows_end_with_the_input_in_batch(event_time):
+    harness = OperatorHarness(spec_of(letters("sme").within(10), event_time=event_time), keyed=True, batch=True)
+    feed(harness, "k:s1@1 k:m@3 j:s2@2")
+    harness.watermark(MAX_WATERMARK)
+    assert sorted(text for text, _ in harness.side_output(EXPIRED)) == ["s1 m", "s2"]
+    assert kept(harness) == []
+
+
 def test_nothing_is_left_of_a_key_without_partial_matches(backend):
     harness = feed(harness_of(letters("ab").within(100)), "k:x@1 k:a@2")
     harness.watermark(3)
@@ -260,30 +293,28 @@ def test_nothing_is_left_of_a_key_without_partial_matches(backend):
 
 
 def test_the_state_is_written_only_when_it_changed():
-    operator = PatternOperator(letters("ab"), Settings(), Report())
-    function, key = as_call(operator, "process_element", "test"), as_call(key_of, "get_key", "test")
-    harness = OperatorHarness(KeyedProcess(function, key), keyed=True)
-    writes = []
-    operator.state = Recording(operator.state, writes)
+    harness = harness_of(letters("ab"))
+    writes = harness.operator._states = Recording()
     feed(harness, "k:x@1 k:a@2 k:x@3 k:x@4 k:a@5").watermark(9)
-    assert writes == ["update", "update"]
+    assert writes.log == ["set k", "set k"]
     feed(harness, "k:b@10 k:x@11").end_input()
-    assert writes[2:] == ["clear"]
+    assert writes.log[2:] == ["delete k"]
 
 
-class Recording:
-    """A state that notes what is done to it."""
+class Recording(dict):
+    """A table that notes what is done to it."""
 
-    def __init__(self, state, writes):
-        self.state, self.writes, self.value = state, writes, state.value
+    def __init__(self):
+        super().__init__()
+        self.log = []
 
-    def update(self, value):
-        self.writes.append("update")
-        self.state.update(value)
+    def __setitem__(self, key, stored):
+        self.log.append(f"set {key}")
+        super().__setitem__(key, stored)
 
-    def clear(self):
-        self.writes.append("clear")
-        self.state.clear()
+    def __delitem__(self, key):
+        self.log.append(f"delete {key}")
+        super().__delitem__(key)
 
 
 def test_too_many_partial_matches_fail_with_the_key_and_the_remedy():

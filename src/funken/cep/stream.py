@@ -9,7 +9,7 @@ from typing import Any
 from funken import DataStream, InvalidProgram, KeyedStream, OutputTag
 from funken.cep.compiler import compile_pattern
 from funken.cep.functions import PatternProcessFunction, Selecting, SelectingTimeouts, callable_of
-from funken.cep.operator import PatternOperator, Settings
+from funken.cep.operator import MatchPattern, Settings
 from funken.cep.pattern import Pattern
 
 
@@ -73,10 +73,11 @@ class PatternStream:
         """Handle matches, and with a ``TimedOutPartialMatchHandler`` also what timed out."""
         if not isinstance(pattern_process_function, PatternProcessFunction):
             raise InvalidProgram(f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}.")
-        operator = PatternOperator(self._pattern, self._settings, pattern_process_function)
-        if isinstance(self._stream, KeyedStream):
-            return self._stream.process(operator).name("pattern")
-        return self._stream.key_by(_one_key).process(operator).name("pattern").set_parallelism(1)
+        keyed = isinstance(self._stream, KeyedStream)
+        stream = self._stream if isinstance(self._stream, KeyedStream) else self._stream.key_by(_one_key)
+        spec = MatchPattern(stream.key, self._pattern, self._settings, pattern_process_function)
+        found = stream._keyed("pattern", spec)
+        return found if keyed else found.set_parallelism(1)
 
     def select(self, *functions: Any) -> DataStream:
         """Emit one record per match: ``select(select)``, or ``select(tag, timeout, select)``.
