@@ -325,6 +325,15 @@ def test_too_many_partial_matches_fail_with_the_key_and_the_remedy():
     assert isinstance(caught.value.__cause__ or caught.value, StateTooLarge)
 
 
+def test_the_bound_is_an_option():
+    stream = timed("k:a@1 k:a@2 k:a@3")
+    stream.get_execution_environment().get_configuration().set_string("pipeline.cep.max-partial-matches", "3")
+    endless = letters("a").one_or_more().allow_combinations().next("b").where(lambda e: False)
+    found = CEP.pattern(stream.key_by(key_of), endless).process(Report())
+    with pytest.raises(JobExecutionError, match=r"bound of 3. .* raise pipeline.cep.max-partial-matches"):
+        found.execute_and_collect(limit=9)
+
+
 # ---- the pattern stream
 
 
@@ -384,7 +393,6 @@ def test_what_cannot_work_is_refused_when_the_program_is_built():
         lambda: CEP.pattern(stream, letters("a")).process(Report),
         lambda: CEP.pattern(stream, letters("a")).select(),
         lambda: CEP.pattern(stream, letters("a")).select(text, text, text),
-        lambda: CEP.pattern(stream, letters("a")).set_max_partial_matches(0),
     ):
         with pytest.raises(InvalidProgram):
             refused()

@@ -23,6 +23,7 @@ from funken.cep.compiler import compile_pattern
 from funken.cep.functions import PatternContext, PatternProcessFunction, Selecting, TimedOutPartialMatchHandler
 from funken.cep.nfa import NEVER, Match, Nfa, NfaState
 from funken.cep.pattern import Pattern
+from funken.config import MAX_PARTIAL_MATCHES
 from funken.errors import StateTooLarge
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Output, Timestamps, Values
@@ -48,7 +49,7 @@ class Settings:
     sort_key: Callable[[Any], Any] | None = None
     event_time: bool = True
     late: OutputTag | None = None
-    max_partial_matches: int = 100_000
+    max_partial_matches: int = MAX_PARTIAL_MATCHES.default
 
 
 @dataclass(frozen=True)
@@ -281,7 +282,7 @@ class MatchPatternLogic(TimerOperator):
             raise StateTooLarge(
                 f"the pattern {self._spec.pattern!r} has {count} partial matches for the key {key!r}, more "
                 f"than the bound of {self._settings.max_partial_matches}. Add within(...) or until(...) to the pattern, "
-                "use a stricter contiguity, or raise the bound with set_max_partial_matches(...)."
+                f"use a stricter contiguity, or raise {MAX_PARTIAL_MATCHES.key}."
             )
 
 

@@ -11,6 +11,7 @@ from funken.cep.compiler import compile_pattern
 from funken.cep.functions import PatternProcessFunction, Selecting, SelectingTimeouts, callable_of
 from funken.cep.operator import MatchPattern, Settings
 from funken.cep.pattern import Pattern
+from funken.config import MAX_PARTIAL_MATCHES
 
 
 class CEP:
@@ -63,19 +64,15 @@ class PatternStream:
         """Send events that came behind the watermark to a side output; without it they are counted and dropped."""
         return self._with(late=late_data_output_tag)
 
-    def set_max_partial_matches(self, count: int) -> PatternStream:
-        """Let the job fail if one key has more partial matches than this; 100,000 unless it is set."""
-        if count < 1:
-            raise InvalidProgram(f"set_max_partial_matches({count}) needs a number above 0.")
-        return self._with(max_partial_matches=count)
-
     def process(self, pattern_process_function: PatternProcessFunction) -> DataStream:
         """Handle matches, and with a ``TimedOutPartialMatchHandler`` also what timed out."""
         if not isinstance(pattern_process_function, PatternProcessFunction):
             raise InvalidProgram(f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}.")
         keyed = isinstance(self._stream, KeyedStream)
         stream = self._stream if isinstance(self._stream, KeyedStream) else self._stream.key_by(_one_key)
-        spec = MatchPattern(stream.key, self._pattern, self._settings, pattern_process_function)
+        bound = stream.get_execution_environment().get_configuration().get(MAX_PARTIAL_MATCHES)
+        settings = replace(self._settings, max_partial_matches=bound)
+        spec = MatchPattern(stream.key, self._pattern, settings, pattern_process_function)
         found = stream._keyed("pattern", spec)
         return found if keyed else found.set_parallelism(1)
 
