@@ -75,6 +75,27 @@ def test_a_repeated_group_is_emitted_once_after_a_foreign_event():
     assert len(matches_of(pattern.where(lambda e: e == "d"), "cabxd")) == 1
 
 
+def test_a_greedy_pattern_at_the_end_of_a_repeated_group_lets_another_round_begin():
+    group = Pattern.begin("a").where(lambda e: e == "a").next("b").where(lambda e: e == "b").one_or_more().greedy()
+    pattern = Pattern.begin(group).one_or_more().consecutive().next("end").where(lambda e: e == "e")
+    assert {"a": ["a", "a"], "b": ["b", "b", "b"], "end": ["e"]} in matches_of(pattern, "abbabe")
+
+
+def test_a_not_next_before_the_end_needs_an_event_also_where_a_window_ends():
+    pattern = Pattern.begin("a").where(lambda e: e == "a").not_next("b").where(lambda e: e == "b")
+    pattern = pattern.not_followed_by("c").where(lambda e: e == "c").within(5)
+    assert matches_of(pattern, "a") == []
+    assert matches_of(pattern, "ax") == [{"a": ["a"]}]
+
+
+def test_an_event_that_ends_the_loop_of_a_group_is_not_forbidden_in_it():
+    group = Pattern.begin("a").where(lambda e: e == "a").not_next("b").where(lambda e: e in "bu")
+    pattern = Pattern.begin(group).one_or_more().consecutive().until(lambda e: e == "u").followed_by("end")
+    pattern = pattern.where(lambda e: e == "u")
+    assert matches_of(pattern, "au") == [{"a": ["a"], "end": ["u"]}]
+    assert matches_of(pattern, "ab") == []
+
+
 def test_an_upper_bound_of_a_greedy_quantifier():
     pattern = Pattern.begin("a").where(lambda e: e[0] == "a").times(2, 3).greedy()
     pattern = pattern.followed_by("b").where(lambda e: e == "b")

@@ -106,7 +106,7 @@ class Nfa:
             # Hot: once per partial match and event.
             for partial in state.partials:
                 at = roots[partial.state]
-                if type(at) is Branch:
+                if isinstance(at, Branch):
                     at = self._decide(at, value, partial.tail, timestamp, now, results)
                 if at is KEEP:
                     left.append(partial)

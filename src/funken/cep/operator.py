@@ -217,7 +217,9 @@ class MatchPatternLogic(TimerOperator):
     def _step(self, key: Any, before: NfaState | None, at: int, events: Iterable[Any], now: int, stamp: int) -> None:
         """Let time reach ``at``, then handle its events in their order; results are stamped with ``stamp``."""
         nfa = self._nfa
-        state, matches, expired = before or nfa.initial, [], ()
+        state = before or nfa.initial
+        matches: list[Match] = []
+        expired: list[tuple[Match, int]] = []
         if before is not None and nfa.deadline(before) <= at:
             state, matches, expired = nfa.advance(before, at)
         for event in events:
