@@ -94,8 +94,8 @@ def test_each_key_has_its_own_matches():
 
 
 def test_a_comparator_orders_events_of_one_timestamp():
-    by_number = lambda event: -int(event[3:])  # noqa: E731
-    harness = harness_of(letters("sme", Pattern.followed_by_any), sort_key=by_number)
+    by_number = lambda one, other: int(other[3:]) - int(one[3:])  # noqa: E731
+    harness = harness_of(letters("sme", Pattern.followed_by_any), comparator=by_number)
     feed(harness, "k:s1@5 k:m5@7 k:m6@7 k:e9@7 k:e4@10").end_input()
     assert harness.output == ["s1 m6 e4", "s1 m5 e4"]
 
@@ -190,7 +190,9 @@ def test_processing_time_handles_events_at_once_and_times_out_by_the_clock(backe
 
 
 def test_a_comparator_in_processing_time_waits_for_a_millisecond():
-    harness = harness_of(letters("ab"), now=100, event_time=False, sort_key=lambda event: event)
+    harness = harness_of(
+        letters("ab"), now=100, event_time=False, comparator=lambda one, other: (one > other) - (one < other)
+    )
     harness.feed("k:b")
     harness.feed("k:a")
     assert harness.output == []
@@ -359,6 +361,13 @@ def test_a_stream_without_keys_is_matched_as_one_in_one_task():
     assert found.get_execution_environment().compile().vertices[-1].parallelism == 1
     assert found.execute_and_collect(limit=9) == ["a b"]
     assert stream.explain().startswith("not keyed: one task handles all events")
+
+
+def test_events_of_one_time_are_compared():
+    by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda event, _: 1)
+    stream = local(["k:b", "k:a"]).assign_timestamps_and_watermarks(by_time).key_by(key_of)
+    found = CEP.pattern(stream, letters("ab"), lambda one, other: (one > other) - (one < other)).select(text)
+    assert found.execute_and_collect(limit=9) == ["a b"]
 
 
 def test_flat_select_emits_any_number_of_records():

@@ -8,6 +8,7 @@
 
 from funken.cep.conditions import ConditionContext, IterativeCondition, SimpleCondition
 from funken.cep.functions import PatternContext, PatternProcessFunction, TimedOutPartialMatchHandler
+from funken.cep.match_recognize import match_recognize
 from funken.cep.nfa import matches_of
 from funken.cep.pattern import Pattern, WithinType
 from funken.cep.skip import AfterMatchSkipStrategy
@@ -25,5 +26,6 @@ __all__ = [
     "SimpleCondition",
     "TimedOutPartialMatchHandler",
     "WithinType",
+    "match_recognize",
     "matches_of",
 ]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cmp_to_key
 from operator import itemgetter
 from typing import Any
 
@@ -46,7 +47,7 @@ _at = itemgetter(0)
 class Settings:
     """What a pattern stream was told besides the pattern."""
 
-    sort_key: Callable[[Any], Any] | None = None
+    comparator: Callable[[Any, Any], int] | None = None
     event_time: bool = True
     late: OutputTag | None = None
     max_partial_matches: int = MAX_PARTIAL_MATCHES.default
@@ -73,6 +74,8 @@ class MatchPatternLogic(TimerOperator):
         super().__init__(Call(spec.function, rich=True))
         self._spec = spec
         self._settings = spec.settings
+        comparator = spec.settings.comparator
+        self._sort_key = None if comparator is None else cmp_to_key(comparator)  # which cannot be pickled
         self._key = spec.key.bind()
         self._user = spec.function
         self._handles_timeouts = isinstance(spec.function, TimedOutPartialMatchHandler)
@@ -115,7 +118,7 @@ class MatchPatternLogic(TimerOperator):
             self._waiting += zip(timestamps, values, strict=True)
         else:
             self._without_late(values, timestamps)
-        if self._settings.sort_key is not None or (self._in_files and len(self._waiting) > _MOST_WAITING):
+        if self._sort_key is not None or (self._in_files and len(self._waiting) > _MOST_WAITING):
             self._store_waiting()
 
     def _without_late(self, values: Values, timestamps: list[int]) -> None:
@@ -132,7 +135,7 @@ class MatchPatternLogic(TimerOperator):
     def _take_by_the_clock(self, value: Any, context: Any) -> None:
         now = self._timers.current_processing_time()
         key = self._store.current_key
-        if self._settings.sort_key is not None:
+        if self._sort_key is not None:
             self._put(key, now, value)
             self._timers.register_processing_time_timer(key, None, now + 1)
         else:
@@ -205,8 +208,8 @@ class MatchPatternLogic(TimerOperator):
             events = ()
         else:
             self._events.remove(due)
-            if self._settings.sort_key is not None and len(events) > 1:
-                events = sorted(events, key=self._settings.sort_key)
+            if self._sort_key is not None and len(events) > 1:
+                events = sorted(events, key=self._sort_key)
         self._handle(key, due, events, at)
 
     # ---- an event is handled

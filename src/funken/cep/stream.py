@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cmp_to_key
 from typing import Any
 
 from funken import DataStream, InvalidProgram, KeyedStream, OutputTag
@@ -40,8 +39,8 @@ class CEP:
         if not isinstance(pattern, Pattern):
             raise InvalidProgram(f"CEP.pattern needs a Pattern, but got {pattern!r}.")
         compile_pattern(pattern)  # what is contradictory is refused here, not in the job
-        key = None if comparator is None else cmp_to_key(callable_of(comparator, "compare", "CEP.pattern"))
-        return PatternStream(stream, pattern, Settings(sort_key=key))
+        compare = None if comparator is None else callable_of(comparator, "compare", "CEP.pattern")
+        return PatternStream(stream, pattern, Settings(comparator=compare))
 
 
 class PatternStream:
