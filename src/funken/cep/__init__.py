@@ -7,6 +7,7 @@
 """
 
 from funken.cep.conditions import ConditionContext, IterativeCondition, SimpleCondition
+from funken.cep.dynamic import PatternRule
 from funken.cep.functions import PatternContext, PatternProcessFunction, TimedOutPartialMatchHandler
 from funken.cep.match_recognize import match_recognize
 from funken.cep.nfa import matches_of
@@ -22,6 +23,7 @@ __all__ = [
     "Pattern",
     "PatternContext",
     "PatternProcessFunction",
+    "PatternRule",
     "PatternStream",
     "SimpleCondition",
     "TimedOutPartialMatchHandler",

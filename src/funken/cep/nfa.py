@@ -22,6 +22,7 @@ from funken.cep.pattern import Pattern
 from funken.cep.skip import SkipKind
 from funken.errors import CheckpointIncompatible
 from funken.ids import MAX_WATERMARK
+from funken.types.copying import IMMUTABLE
 
 Match = dict[str, list[Any]]
 NEVER: int = MAX_WATERMARK + 1
@@ -61,6 +62,9 @@ class NfaState:
     def __reduce__(self) -> tuple[Any, ...]:
         table, tails = pack([*(each.tail for each in self.partials), *self.finished])
         return _restored, (self.shape, self.next_position, table, [each.state for each in self.partials], tails)
+
+
+IMMUTABLE.add(NfaState)  # nobody sees or changes it but the automaton: state that holds one is not copied
 
 
 def _restored(shape: int, next_position: int, table: Packed, states: list[int], tails: list[int]) -> NfaState:

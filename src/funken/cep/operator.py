@@ -52,6 +52,10 @@ class Settings:
     late: OutputTag | None = None
     max_partial_matches: int = MAX_PARTIAL_MATCHES.default
 
+    def in_order(self, events: list[Any]) -> list[Any]:
+        """Return events of one time in their order."""
+        return events if self.comparator is None else sorted(events, key=cmp_to_key(self.comparator))
+
 
 @dataclass(frozen=True)
 class MatchPattern:
@@ -74,8 +78,6 @@ class MatchPatternLogic(TimerOperator):
         super().__init__(Call(spec.function, rich=True))
         self._spec = spec
         self._settings = spec.settings
-        comparator = spec.settings.comparator
-        self._sort_key = None if comparator is None else cmp_to_key(comparator)  # which cannot be pickled
         self._key = spec.key.bind()
         self._user = spec.function
         self._handles_timeouts = isinstance(spec.function, TimedOutPartialMatchHandler)
@@ -118,7 +120,7 @@ class MatchPatternLogic(TimerOperator):
             self._waiting += zip(timestamps, values, strict=True)
         else:
             self._without_late(values, timestamps)
-        if self._sort_key is not None or (self._in_files and len(self._waiting) > _MOST_WAITING):
+        if self._settings.comparator is not None or (self._in_files and len(self._waiting) > _MOST_WAITING):
             self._store_waiting()
 
     def _without_late(self, values: Values, timestamps: list[int]) -> None:
@@ -135,7 +137,7 @@ class MatchPatternLogic(TimerOperator):
     def _take_by_the_clock(self, value: Any, context: Any) -> None:
         now = self._timers.current_processing_time()
         key = self._store.current_key
-        if self._sort_key is not None:
+        if self._settings.comparator is not None:
             self._put(key, now, value)
             self._timers.register_processing_time_timer(key, None, now + 1)
         else:
@@ -208,8 +210,7 @@ class MatchPatternLogic(TimerOperator):
             events = ()
         else:
             self._events.remove(due)
-            if self._sort_key is not None and len(events) > 1:
-                events = sorted(events, key=self._sort_key)
+            events = self._settings.in_order(events)
         self._handle(key, due, events, at)
 
     # ---- an event is handled
@@ -270,7 +271,7 @@ class MatchPatternLogic(TimerOperator):
                 context.at = deadline if event_time else MIN_TIMESTAMP
                 given = match if own is None else {name: own(events) for name, events in match.items()}
                 made = user.process_timed_out_match(given, PatternContext(context, deadline, now))  # type: ignore[attr-defined]
-                results.take(_side_outputs(made), context.at)
+                results.take(side_outputs(made), context.at)
         context.at = stamp
         if type(user) is Selecting and not user.flat:
             for match in matches:
@@ -284,14 +285,24 @@ class MatchPatternLogic(TimerOperator):
     def _check_size(self, state: NfaState, key: Any) -> None:
         count = self.most = len(state.partials)
         if count > self._settings.max_partial_matches:
-            raise StateTooLarge(
-                f"the pattern {self._spec.pattern!r} has {count} partial matches for the key {key!r}, more "
-                f"than the bound of {self._settings.max_partial_matches}. Add within(...) or until(...) to the pattern, "
-                f"use a stricter contiguity, or raise {MAX_PARTIAL_MATCHES.key}."
-            )
+            raise too_many(f"pattern {self._spec.pattern!r}", count, self._settings.max_partial_matches, key)
 
 
-def _side_outputs(made: Iterable[Any] | None) -> list[Any]:
+def one_key(event: Any) -> int:
+    """Return the key of all events of a stream without keys."""
+    return 0
+
+
+def too_many(what: str, count: int, bound: int, key: Any) -> StateTooLarge:
+    """Return the error for a key that has more partial matches than it may."""
+    return StateTooLarge(
+        f"the {what} has {count} partial matches for the key {key!r}, more than the bound of {bound}. Add within(...) or "
+        f"until(...) to the pattern, use a stricter contiguity, or raise {MAX_PARTIAL_MATCHES.key}."
+    )
+
+
+def side_outputs(made: Iterable[Any] | None) -> list[Any]:
+    """Return what was made for a time-out; raise ``InvalidProgram`` if it is not for side outputs."""
     found = list(made or ())
     for each in found:
         if not (isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], OutputTag)):

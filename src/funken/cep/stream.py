@@ -8,7 +8,7 @@ from typing import Any
 from funken import DataStream, InvalidProgram, KeyedStream, OutputTag
 from funken.cep.compiler import compile_pattern
 from funken.cep.functions import PatternProcessFunction, Selecting, SelectingTimeouts, callable_of
-from funken.cep.operator import MatchPattern, Settings
+from funken.cep.operator import MatchPattern, Settings, one_key
 from funken.cep.pattern import Pattern
 from funken.config import MAX_PARTIAL_MATCHES
 
@@ -42,6 +42,32 @@ class CEP:
         compare = None if comparator is None else callable_of(comparator, "compare", "CEP.pattern")
         return PatternStream(stream, pattern, Settings(comparator=compare))
 
+    @staticmethod
+    def dynamic_patterns(stream: DataStream, rules: DataStream, build: Any, comparator: Any = None) -> PatternStream:
+        """Return a pattern stream whose patterns come in the stream ``rules``, and change while the job runs.
+
+        ``rules`` consists of ``PatternRule(id, version, definition)``; ``build(definition)`` makes a pattern of plain data.
+        Of two rules with one id the higher version counts; the partial matches of the other are dropped, those of other
+        rules are not.
+
+        >>> from funken import WatermarkStrategy
+        >>> from funken.cep import CEP, Pattern, PatternProcessFunction, PatternRule
+        >>> from funken.testing import local
+        >>> class Report(PatternProcessFunction):
+        ...     def process_match(self, match, ctx):
+        ...         yield ctx.rule_id(), match["high"]
+        >>> def above(limit):
+        ...     return Pattern.begin("high").where(lambda price: price > limit)
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda price, _: price)
+        >>> prices = local([3, 40, 600]).assign_timestamps_and_watermarks(strategy)
+        >>> rules = prices.get_execution_environment().from_collection([PatternRule("much", 1, 500)])
+        >>> CEP.dynamic_patterns(prices, rules, above).process(Report()).execute_and_collect(limit=9)
+        [('much', [600])]
+        """
+        from funken.cep.dynamic import dynamic_patterns  # noqa: PLC0415 - it derives from PatternStream
+
+        return dynamic_patterns(stream, rules, build, comparator)
+
 
 class PatternStream:
     """A stream in which a pattern is looked for; made by ``CEP.pattern``, immutable."""
@@ -68,7 +94,7 @@ class PatternStream:
         if not isinstance(pattern_process_function, PatternProcessFunction):
             raise InvalidProgram(f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}.")
         keyed = isinstance(self._stream, KeyedStream)
-        stream = self._stream if isinstance(self._stream, KeyedStream) else self._stream.key_by(_one_key)
+        stream = self._stream if isinstance(self._stream, KeyedStream) else self._stream.key_by(one_key)
         bound = stream.get_execution_environment().get_configuration().get(MAX_PARTIAL_MATCHES)
         settings = replace(self._settings, max_partial_matches=bound)
         spec = MatchPattern(stream.key, self._pattern, settings, pattern_process_function)
@@ -114,10 +140,6 @@ class PatternStream:
 
     def _with(self, **changes: Any) -> PatternStream:
         return PatternStream(self._stream, self._pattern, replace(self._settings, **changes))
-
-
-def _one_key(event: Any) -> int:
-    return 0
 
 
 def _selecting(method: str, functions: tuple[Any, ...]) -> PatternProcessFunction:

@@ -1,0 +1,55 @@
+"""A program of patterns for the simulation: what it finds does not depend on the parallelism nor on who works first.
+
+Every record has a timestamp of its own, so events of a key are in one order; at any moment most keys have partial matches
+and events that wait for the watermark.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from funken import DataGeneratorSource, DataStream, OutputTag, StreamExecutionEnvironment, WatermarkStrategy
+from funken.cep import CEP, AfterMatchSkipStrategy, Pattern
+from funken.testing.scenarios import Wide
+
+EXPIRED = OutputTag("expired")
+STAMPED = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda n, _: n * 7)
+OUT_OF_ORDER = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(milliseconds=60)).with_timestamp_assigner(
+    lambda n, _: n // 8 * 56 + (n * 5) % 8 * 7
+)
+
+
+def rises(n: int, ctx: Any) -> bool:
+    earlier = ctx.get_events_for_pattern("up")
+    return n * 7919 % 101 > (earlier[-1] * 7919 % 101 if earlier else 0)
+
+
+def flat(match: dict[str, list[int]]) -> tuple[Any, ...]:
+    return tuple((name, tuple(events)) for name, events in match.items())
+
+
+def patterns(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[DataStream]:
+    """Sequences with windows, loops, NOTs and skips, and the partial matches that time out."""
+    source = DataGeneratorSource(lambda i: i, records)
+    numbers = env.from_source(source, STAMPED, "numbers").set_parallelism(wide()).uid("numbers")
+    keyed = numbers.key_by(lambda n: n % 4)
+    pair = Pattern.begin("a").where(lambda n: n % 3 == 0).followed_by("b").where(lambda n: n % 11 == 5).within(400)
+    past = AfterMatchSkipStrategy.skip_past_last_event()
+    rising = Pattern.begin("up", past).where(rises).times_or_more(2).greedy().next("down").within(900)
+    silent = Pattern.begin("a").where(lambda n: n % 5 < 2).not_followed_by("b").where(lambda n: n % 7 == 2).within(150)
+    groups = Pattern.begin(Pattern.begin("x").where(lambda n: n % 2 == 0).followed_by("y")).times(2).within(200)
+    strict = Pattern.begin("a").where(lambda n: n % 3 == 1).next("b").where(lambda n: n % 3 == 2)
+    shuffled = env.from_source(source, OUT_OF_ORDER, "shuffled").set_parallelism(wide()).uid("shuffled")
+    found = CEP.pattern(keyed, pair).flat_select(
+        EXPIRED, lambda match, at: [(flat(match), at)], lambda match: [flat(match)]
+    )
+    return [
+        found.set_parallelism(wide()),
+        found.get_side_output(EXPIRED),
+        CEP.pattern(keyed, rising).select(flat).set_parallelism(wide()),
+        CEP.pattern(keyed, silent).select(flat).set_parallelism(wide()),
+        CEP.pattern(keyed, groups).select(flat).set_parallelism(wide()),
+        CEP.pattern(numbers, strict).select(flat),
+        CEP.pattern(shuffled.key_by(lambda n: n % 2), strict).select(flat).set_parallelism(wide()),
+    ]
