@@ -284,6 +284,17 @@ def test_windows_end_with_the_input_in_batch(event_time):
     assert kept(harness) == []
 
 
+@pytest.mark.parametrize("events", ["k:b@1", "k:a@1 k:b@2"])
+def test_a_condition_that_fails_names_the_event(events):
+    def fails(event):
+        return event != "k:b" or 1 / 0
+
+    pattern = Pattern.begin("a").where(fails).next("b").where(fails)
+    with pytest.raises(ZeroDivisionError) as caught:
+        feed(harness_of(pattern), events).watermark(9)
+    assert caught.value.__notes__ == ["A condition of a pattern failed at the event 'k:b'."]
+
+
 def test_nothing_is_left_of_a_key_without_partial_matches(backend):
     harness = feed(harness_of(letters("ab").within(100)), "k:x@1 k:a@2")
     harness.watermark(3)

@@ -110,8 +110,15 @@ class Nfa:
             # Hot: once per partial match and event.
             for partial in state.partials:
                 at = roots[partial.state]
-                if isinstance(at, Branch):
-                    at = self._decide(at, value, partial.tail, timestamp, now, results)
+                while type(at) is Branch:  # as in _decide, whose call would cost as much again
+                    if at.iterative:
+                        result = bool(at.function(value, ConditionContext(partial.tail, timestamp, now)))
+                    elif at.slot in results:
+                        result = results[at.slot]
+                    else:
+                        result = results[at.slot] = bool(at.function(value))
+                    child = at.high if result else at.low
+                    at = self.decisions.grow(at, result) if child is None else child
                 if at is KEEP:
                     left.append(partial)
                     continue
@@ -133,21 +140,35 @@ class Nfa:
             if type(at) is Branch:
                 at = self._decide(at, value, None, timestamp, now, results)
         except Exception as error:
-            error.add_note(f"A condition of a pattern failed at the event {value!r:.200}.")
+            note(error, value)
             raise
         if at is DROP and not changed:
             return state, []
         self._begin(at, event, left, finished)
         return self._settle(state, left, finished)
 
-    def begin(self, value: Any, timestamp: int, now: int) -> tuple[NfaState, list[Match]] | None:
-        """Handle an event where there is no partial match: ``process`` of ``initial``; ``None`` if it begins no match."""
+    def gate(self) -> Branch | None:
+        """Return the simple condition without which an event begins no match; ``None`` if there is no such condition."""
+        first = self.decisions.start
+        if not isinstance(first, Branch) or first.iterative:
+            return None
+        if first.low is None:
+            self.decisions.grow(first, False)
+        return first if first.low is DROP else None
+
+    def begin(
+        self, value: Any, timestamp: int, now: int, passed: Branch | None = None
+    ) -> tuple[NfaState, list[Match]] | None:
+        """Handle an event where there is no partial match: ``process`` of ``initial``; ``None`` if it begins no match.
+
+        ``passed`` is the gate, if it is known that the event passes it.
+        """
         at = self.decisions.start
         if type(at) is Branch:
             try:
-                at = self._decide(at, value, None, timestamp, now, {})
+                at = self._decide(at, value, None, timestamp, now, {} if passed is None else {passed.slot: True})
             except Exception as error:
-                error.add_note(f"A condition of a pattern failed at the event {value!r:.200}.")
+                note(error, value)
                 raise
         if at is DROP:
             return None
@@ -203,9 +224,17 @@ class Nfa:
 
     def deadline(self, state: NfaState) -> int:
         """Return when the next partial match times out; ``NEVER`` if none does."""
-        if state.deadline is None:
-            state.deadline = min(map(self._deadline, state.partials), default=NEVER) if self.windowed else NEVER
-        return state.deadline
+        found = state.deadline
+        if found is None:
+            partials = state.partials
+            if not self.windowed or not partials:
+                found = NEVER
+            elif self.any_gap:
+                found = min(map(self._deadline, partials))
+            else:
+                found = min([partial.first.timestamp for partial in partials]) + self.window
+            state.deadline = found
+        return found
 
     def _deadline(self, partial: Partial) -> int:
         deadline = partial.first.timestamp + self.window if self.window else NEVER
@@ -249,6 +278,11 @@ class Nfa:
         for node in path:
             taken.setdefault(node.name, []).append(node.event.value)
         return {name: taken[name] for name in self.names if name in taken}
+
+
+def note(error: Exception, value: Any) -> None:
+    """Say at which event a condition has failed."""
+    error.add_note(f"A condition of a pattern failed at the event {value!r:.200}.")
 
 
 def _positions(path: list[Node]) -> list[int]:

@@ -22,7 +22,7 @@ from typing import Any
 from funken import InvalidProgram, MapStateDescriptor, OutputTag, RuntimeContext, ValueStateDescriptor
 from funken.cep.compiler import compile_pattern
 from funken.cep.functions import PatternContext, PatternProcessFunction, Selecting, TimedOutPartialMatchHandler
-from funken.cep.nfa import NEVER, Match, Nfa, NfaState
+from funken.cep.nfa import NEVER, Match, Nfa, NfaState, note
 from funken.cep.pattern import Pattern
 from funken.config import MAX_PARTIAL_MATCHES
 from funken.errors import StateTooLarge
@@ -181,7 +181,9 @@ class MatchPatternLogic(TimerOperator):
             count -= 1
         self._waiting = waiting[count:]
         del waiting[count:]
-        key_of, find, begin, due = self._key, self._states.get, self._nfa.begin, self._event_times
+        nfa, key_of, find, due = self._nfa, self._key, self._states.get, self._event_times
+        begin, process, deadline, gate = nfa.begin, nfa.process, nfa.deadline, nfa.gate()
+        passes = None if gate is None else gate.function
         results, now, reached = self._results, self._timers.current_processing_time(), MIN_TIMESTAMP
         # Hot: once per event.
         for at, value in waiting:
@@ -192,9 +194,24 @@ class MatchPatternLogic(TimerOperator):
             key = key_of(value)
             state = find(key)
             if state is not None:
-                self._step(key, state, at, (value,), now, at)
+                if deadline(state) > at:
+                    after, matches = process(state, value, at, now)
+                    if after is state:
+                        continue
+                    if len(after.partials) > self.most:
+                        self._check_size(after, key)
+                    self._finish(key, state, after, matches, (), at, now, at)
+                else:
+                    self._step(key, state, at, (value,), now, at)
             else:
-                begun = begin(value, at, now)
+                if passes is not None:
+                    try:
+                        if not passes(value):
+                            continue
+                    except Exception as error:
+                        note(error, value)
+                        raise
+                begun = begin(value, at, now, gate)
                 if begun is not None:
                     self._finish(key, None, *begun, (), at, now, at)
             if len(results.values) >= _FLUSH:
