@@ -14,6 +14,7 @@ from funken.cep import (
     TimedOutPartialMatchHandler,
 )
 from funken.errors import FunkenError
+from funken.ids import MAX_WATERMARK
 from funken.testing import OperatorHarness, local
 
 EXPIRED, LATE = OutputTag("expired"), OutputTag("late")
@@ -152,6 +153,20 @@ def test_too_many_partial_matches_name_the_rule():
     harness = rule(harness_of(most=2), ("one", 1, "ab"))
     with pytest.raises(FunkenError, match=r"rule 'one' has 3 partial matches for the key '1'.*max-partial-matches"):
         feed(harness, "a1 a1 a1")
+
+
+@pytest.mark.parametrize("event_time", [True, False])
+def test_windows_end_with_the_input_in_batch(event_time, caplog):
+    harness = OperatorHarness(spec_of(event_time=event_time), keyed=True, batch=True)
+    rule(harness, ("one", 1, "ab 10"), ("two", 1, "ac 3"))
+    for at, event in enumerate(["a1", "b1", "a1", "a2"]):
+        harness.feed(event, at)
+    harness.watermark(MAX_WATERMARK)
+    assert harness.output == ["one: a1 b1"]
+    assert sorted(text for text, _ in harness.side_output(EXPIRED)) == ["one: a1", "one: a2"] + ["two: a1"] * 2 + [
+        "two: a2"
+    ]
+    assert caplog.text == ""
 
 
 def test_what_is_no_rule_is_refused():

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from funken import DataStream, InvalidProgram, OutputTag, WatermarkGenerator, WatermarkStrategy
-from funken.api.functions import as_call
+from funken import (
+    DataStream,
+    InvalidProgram,
+    OutputTag,
+    RuntimeExecutionMode,
+    WatermarkGenerator,
+    WatermarkStrategy,
+)
 from funken.cep import (
     CEP,
     AfterMatchSkipStrategy,
@@ -17,6 +23,7 @@ from funken.cep import (
 from funken.cep.operator import MatchPattern, Settings
 from funken.errors import FunkenError, JobExecutionError, MalformedPattern, StateTooLarge
 from funken.ids import MAX_WATERMARK
+from funken.operators.calls import Call
 from funken.state.keygroups import key_group_of, key_groups_of
 from funken.testing import OperatorHarness, local
 
@@ -48,7 +55,7 @@ def letters(names: str, append=Pattern.followed_by, **settings) -> Pattern:
 
 
 def spec_of(pattern: Pattern, **settings) -> MatchPattern:
-    return MatchPattern(as_call(key_of, "get_key", "test"), pattern, Settings(**settings), Report())
+    return MatchPattern(Call(Report(), rich=True), Call(key_of), pattern, Settings(**settings))
 
 
 def key_of(event: str) -> str:
@@ -267,7 +274,7 @@ def test_a_function_cannot_change_events_that_are_kept():
     pattern = (
         Pattern.begin("a").where(lambda e: e["name"] == "a").followed_by_any("b").where(lambda e: e["name"] == "b")
     )
-    spec = MatchPattern(as_call(lambda e: 0, "get_key", "test"), pattern, Settings(), Change())
+    spec = MatchPattern(Call(Change(), rich=True), Call(lambda e: 0), pattern, Settings())
     harness = OperatorHarness(spec, keyed=True)
     for at, name in enumerate("abb"):
         harness.feed({"name": name}, at)
@@ -392,6 +399,26 @@ def test_select_sends_what_timed_out_to_a_side_output():
     assert found.get_side_output(EXPIRED).execute_and_collect(limit=9) == [("a2", 15)]
     flat = stream.flat_select(EXPIRED, lambda match, at: [at, at], lambda match: [])
     assert flat.get_side_output(EXPIRED).execute_and_collect(limit=9) == [15, 15]
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_batch_finds_the_same(parallelism):
+    records = [("k:a1", 5), ("k:b1", 9), ("j:a2", 1), ("j:b2", 3), ("k:a3", 50), ("i:a4", 2)]
+    by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda record, _: record[1])
+
+    def found(mode):
+        stream = local(sorted(records, key=lambda record: record[1]), parallelism).assign_timestamps_and_watermarks(
+            by_time
+        )
+        stream.get_execution_environment().set_runtime_mode(mode)
+        keyed = stream.map(lambda record: record[0]).key_by(key_of)
+        made = CEP.pattern(keyed, letters("ab").within(10)).process(Report())
+        expired = made.get_side_output(EXPIRED).map(str)
+        return sorted(made.union(expired).execute_and_collect(limit=9))
+
+    batch = found(RuntimeExecutionMode.BATCH)
+    assert batch == ["('a3', 60)", "('a4', 12)", "a1 b1", "a2 b2"]
+    assert batch == found(RuntimeExecutionMode.STREAMING)
 
 
 def test_late_data_and_processing_time_are_settings_of_the_stream():

@@ -28,6 +28,7 @@ from funken.cep.operator import EVENTS, STATE, Settings, one_key, side_outputs, 
 from funken.cep.pattern import Pattern
 from funken.cep.stream import PatternStream
 from funken.config import MAX_PARTIAL_MATCHES
+from funken.ids import MAX_WATERMARK
 from funken.types.copying import copied_block
 
 RULES = MapStateDescriptor("cep-rules")
@@ -89,6 +90,7 @@ class MatchRules(KeyedBroadcastProcessFunction):
 
     def open(self, runtime_context: Any) -> None:
         """Find the state, and open the function."""
+        self.batch = runtime_context._context.batch  # there, timers cannot register others
         self.states = runtime_context.get_map_state(MapStateDescriptor(STATE))
         self.events = runtime_context.get_map_state(MapStateDescriptor(EVENTS))
         metrics = runtime_context.get_metrics_group()
@@ -132,6 +134,8 @@ class MatchRules(KeyedBroadcastProcessFunction):
     def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
         """Keep the event until its time has come; in processing time without a comparator it has."""
         timers = ctx.timer_service()
+        if self.batch:
+            timers.register_event_time_timer(MAX_WATERMARK)  # all windows end with the input
         if not self.settings.event_time:
             now = timers.current_processing_time()
             if self.settings.comparator is None:
@@ -185,7 +189,7 @@ class MatchRules(KeyedBroadcastProcessFunction):
             self._write(name, version, state, before, known, ctx)
             deadlines.add(nfa.deadline(state))
             yield from self._results(name, matches, expired, at, now, ctx)
-        for deadline in deadlines - {NEVER}:
+        for deadline in () if self.batch else deadlines - {NEVER}:
             if self.settings.event_time:
                 ctx.timer_service().register_event_time_timer(deadline)
             else:

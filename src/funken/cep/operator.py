@@ -28,9 +28,8 @@ from funken.config import MAX_PARTIAL_MATCHES
 from funken.errors import StateTooLarge
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Output, Timestamps, Values
-from funken.operators.calls import Call
 from funken.operators.context import OperatorContext
-from funken.operators.process import TimerOperator
+from funken.operators.process import KeyedProcess, TimerOperator
 from funken.operators.process_context import KeyedContext, TimeDomain
 from funken.state.backend import KeptInFiles
 from funken.state.keyed import NO_KEY
@@ -58,13 +57,11 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class MatchPattern:
-    """Finds the matches of a pattern among the events of each key, and gives them to a function."""
+class MatchPattern(KeyedProcess):
+    """Finds the matches of a pattern among the events of each key, and gives them to a ``PatternProcessFunction``."""
 
-    key: Call
     pattern: Pattern
     settings: Settings
-    function: PatternProcessFunction
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -75,12 +72,12 @@ class MatchPatternLogic(TimerOperator):
     """One automaton, and a table from keys to what is kept of their events."""
 
     def __init__(self, spec: MatchPattern) -> None:
-        super().__init__(Call(spec.function, rich=True))
+        super().__init__(spec.function)
         self._spec = spec
         self._settings = spec.settings
         self._key = spec.key.bind()
-        self._user = spec.function
-        self._handles_timeouts = isinstance(spec.function, TimedOutPartialMatchHandler)
+        self._user: PatternProcessFunction = spec.function.target
+        self._handles_timeouts = isinstance(self._user, TimedOutPartialMatchHandler)
         self._waiting: list[tuple[int, Any]] = []
         #: the most partial matches that a key has had
         self.most = 0

@@ -11,6 +11,7 @@ from funken.cep.functions import PatternProcessFunction, Selecting, SelectingTim
 from funken.cep.operator import MatchPattern, Settings, one_key
 from funken.cep.pattern import Pattern
 from funken.config import MAX_PARTIAL_MATCHES
+from funken.operators.calls import Call
 
 
 class CEP:
@@ -97,7 +98,7 @@ class PatternStream:
         stream = self._stream if isinstance(self._stream, KeyedStream) else self._stream.key_by(one_key)
         bound = stream.get_execution_environment().get_configuration().get(MAX_PARTIAL_MATCHES)
         settings = replace(self._settings, max_partial_matches=bound)
-        spec = MatchPattern(stream.key, self._pattern, settings, pattern_process_function)
+        spec = MatchPattern(Call(pattern_process_function, rich=True), stream.key, self._pattern, settings)
         found = stream._keyed("pattern", spec)
         return found if keyed else found.set_parallelism(1)
 
