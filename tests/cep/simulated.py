@@ -6,11 +6,19 @@ and events that wait for the watermark.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 from funken import DataGeneratorSource, DataStream, OutputTag, StreamExecutionEnvironment, WatermarkStrategy
-from funken.cep import CEP, AfterMatchSkipStrategy, Pattern
+from funken.cep import (
+    CEP,
+    AfterMatchSkipStrategy,
+    Pattern,
+    PatternProcessFunction,
+    PatternRule,
+    TimedOutPartialMatchHandler,
+)
 from funken.testing.scenarios import Wide
 
 EXPIRED = OutputTag("expired")
@@ -29,6 +37,19 @@ def flat(match: dict[str, list[int]]) -> tuple[Any, ...]:
     return tuple((name, tuple(events)) for name, events in match.items())
 
 
+def remainder(divisor: int) -> Pattern:
+    pattern = Pattern.begin("a").where(lambda n: n % divisor == 0).followed_by("b")
+    return pattern.where(lambda n: n % divisor == 1).within(70 * divisor)
+
+
+class ByRule(PatternProcessFunction, TimedOutPartialMatchHandler):
+    def process_match(self, match: dict[str, list[int]], ctx: Any) -> Iterator[Any]:
+        yield ctx.rule_id(), flat(match)
+
+    def process_timed_out_match(self, match: dict[str, list[int]], ctx: Any) -> Iterator[Any]:
+        yield EXPIRED, (ctx.rule_id(), flat(match), ctx.timestamp())
+
+
 def patterns(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[DataStream]:
     """Sequences with windows, loops, NOTs and skips, and the partial matches that time out."""
     source = DataGeneratorSource(lambda i: i, records)
@@ -44,7 +65,13 @@ def patterns(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[
     found = CEP.pattern(keyed, pair).flat_select(
         EXPIRED, lambda match, at: [(flat(match), at)], lambda match: [flat(match)]
     )
+    # Without watermarks of the rules, events are handled when all rules are there: which ones hold is certain.
+    rules = DataGeneratorSource(lambda i: PatternRule(f"rule {i % 3}", i, i % 4 + 2), 6)
+    definitions = env.from_source(rules, WatermarkStrategy.no_watermarks(), "rules").set_parallelism(1).uid("rules")
+    by_rule = CEP.dynamic_patterns(keyed, definitions, remainder).process(ByRule()).set_parallelism(wide())
     return [
+        by_rule,
+        by_rule.get_side_output(EXPIRED),
         found.set_parallelism(wide()),
         found.get_side_output(EXPIRED),
         CEP.pattern(keyed, rising).select(flat).set_parallelism(wide()),
