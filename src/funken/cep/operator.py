@@ -108,12 +108,13 @@ class MatchPatternLogic(TimerOperator):
         if not self._settings.event_time:
             self._run(self._take_by_the_clock, self._context, values, timestamps, self._key)
             return
-        if timestamps is None or MIN_TIMESTAMP in timestamps:
+        first = MIN_TIMESTAMP if timestamps is None else min(timestamps, default=MAX_WATERMARK)
+        if timestamps is None or first == MIN_TIMESTAMP:
             raise InvalidProgram(
                 "a pattern in event time needs timestamps, but a record has none. Call "
                 "assign_timestamps_and_watermarks(...) before, or in_processing_time() on the pattern stream."
             )
-        if min(timestamps) > self.current_watermark:
+        if first > self.current_watermark:
             self._waiting += zip(timestamps, values, strict=True)
         else:
             self._without_late(values, timestamps)
