@@ -123,7 +123,7 @@ class Nfa:
                     left.append(partial)
                     continue
                 changed = True
-                for name, target, complete in at:
+                for name, target, complete in at:  # type: ignore[union-attr]  # the loop ends at a leaf
                     if name is not None:
                         tail = Node(partial.tail, name, event)
                         if target != FINAL:
