@@ -125,6 +125,8 @@ def _outcome(state: State, view: Any, started: bool) -> Leaf:
                     return DROP
                 seen.add(target.index)
                 stack.append(target)
+    if not found:
+        return DROP
     return KEEP if found == [Action(None, state.index, False)] else tuple(found)
 
 
