@@ -265,6 +265,15 @@ def test_events_that_waited_in_a_checkpoint_come_before_later_ones_of_their_time
     assert first.output == ["a1 b2"]
 
 
+def test_many_events_wait_in_files_where_state_is_in_files(backend, monkeypatch):
+    monkeypatch.setattr("funken.cep.operator._MOST_WAITING", 2)
+    harness = feed(harness_of(letters("ab", Pattern.next)), "k:b3@9 k:a2@4 k:x@6 k:b2@5 k:a1@1 k:b1@2")
+    assert len(harness.operator._waiting) == (6 if backend == "hashmap" else 0)
+    harness.watermark(9)
+    assert harness.output_with_timestamps == [("a1 b1", 2), ("a2 b2", 5)]
+    assert kept(harness) == []
+
+
 def test_a_function_cannot_change_events_that_are_kept():
     class Change(PatternProcessFunction):
         def process_match(self, match, ctx):
