@@ -6,34 +6,39 @@ import pytest
 
 from funken.testing.scenarios import PROGRAMS
 from funken.testing.simulation import Simulation, oracle
-from tests.cep.simulated import patterns
+from tests.cep.simulated import patterns, rules
 
 SEEDS = 60
+NAMES = ["patterns", "rules"]
 
 
 @pytest.fixture(autouse=True)
-def program(monkeypatch):
-    monkeypatch.setitem(PROGRAMS, "patterns", patterns)
+def programs(monkeypatch):
+    for name, made in zip(NAMES, (patterns, rules), strict=True):
+        monkeypatch.setitem(PROGRAMS, name, made)
     logging.disable(logging.WARNING)
     yield
     logging.disable(logging.NOTSET)
 
 
-def test_the_program_finds_something_of_everything():
-    assert {tag for tag, _ in oracle("patterns", 120)} == set(range(9))
+@pytest.mark.parametrize(("program", "outputs"), [("patterns", 5), ("rules", 4)])
+def test_the_program_finds_something_of_everything(program, outputs):
+    assert {tag for tag, _ in oracle(program, 120)} == set(range(outputs))
 
 
-def test_matches_survive_crashes_and_rescaling():
+@pytest.mark.parametrize("program", NAMES)
+def test_matches_survive_crashes_and_rescaling(program):
     conditions = {"interval": 20, "timeout": 600_000, "tolerable": 1, "task_crashes": 4, "driver_crashes": 2}
     conditions |= {"storage_faults": 0.01, "lost_acks": 0.0, "commit_faults": 0.0, "records": 120, "calm_after": 2000}
-    run = Simulation(7, program="patterns", rescales=True, **conditions).run()
+    run = Simulation(7, program=program, rescales=True, **conditions).run()
     assert run.violation == ""
     assert min(run.attempts, run.checkpoints) > 1
 
 
 @pytest.mark.simulation
+@pytest.mark.parametrize("program", NAMES)
 @pytest.mark.parametrize("first", range(0, SEEDS, 20))
-def test_every_match_comes_once_whatever_fails(first):
-    conditions = {"program": "patterns", "exactly_once": True}  # with at least once, an event may come twice
+def test_every_match_comes_once_whatever_fails(program, first):
+    conditions = {"program": program, "exactly_once": True}  # with at least once, an event may come twice
     violations = {seed: Simulation(seed, **conditions).run().violation for seed in range(first, first + 20)}
     assert {seed: found for seed, found in violations.items() if found} == {}
