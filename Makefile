@@ -24,7 +24,7 @@ WORKERS = $$(($$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') + 1))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-fast test-simulation test-spark check docs bench bench-against bench-compare bench-micro nexmark chaos soak simulate mutate fuzz run clean
+.PHONY: help setup fmt lint types test test-fast test-simulation test-spark check docs bench bench-against bench-compare bench-micro bench-cep cep-compare nexmark chaos soak simulate mutate fuzz run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,7 @@ docs: setup ## run every example in the documentation and the docstrings
 bench: setup ## measure; results go to benchmarks/results
 	@$(BIN)/python benchmarks/run.py
 
+BENCH ?=
 COMMIT ?=
 bench-against: setup ## take turns with COMMIT, and fail if a throughput fell by more than 5 %
 	@$(BIN)/python benchmarks/against.py $(COMMIT)
@@ -130,6 +131,12 @@ SOAK_LOAD ?=
 soak: setup ## a job for an hour, and whether memory, threads and files stay as they are: SOAK_SECONDS=600 SOAK_RATE=20000 or SOAK_LOAD=0.5
 	@$(BIN)/python -W ignore benchmarks/soak.py --seconds $(SOAK_SECONDS) $(if $(SOAK_RATE),--rate $(SOAK_RATE)) \
 	  $(if $(SOAK_LOAD),--load $(SOAK_LOAD)) $(if $(RESULTS),--results '$(RESULTS)')
+
+cep-compare: setup ## random patterns of events on Flink's own automaton (Java) and on ours: SEEDS=2000 FIRST_SEED=0
+	@$(BIN)/python -W ignore scripts/cep_compare.py $(if $(filter command,$(origin SEEDS)),--seeds $(SEEDS)) --first-seed $(FIRST_SEED)
+
+bench-cep: setup ## patterns of events with Funken, and with Flink CEP in Java: BENCH='--events 1000000 --only strict --flink'
+	@$(BIN)/python -W ignore benchmarks/cep.py $(if $(BENCH),$(BENCH),--flink)
 
 SEEDS ?= 10000
 FIRST_SEED ?= 0

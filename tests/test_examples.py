@@ -25,6 +25,10 @@ PRINTED = {
 visa: 800 at second 12 after 3 tests
 amex: tested, but not used by second 80
 """,
+    "state_machine.py": """\
+cam-2: send after boot at second 5
+cam-1: halt after send at second 6
+""",
     "silence.py": """\
 cellar is silent since second 2
 attic is silent since second 5

@@ -21,7 +21,7 @@ from typing import Any
 
 import environments
 from processes import Others
-from queries.catalogue import LEFT_OUT, QUERIES
+from queries.catalogue import ALL, LEFT_OUT
 from report import BEGIN, BUSY, END, table
 from rounds import machine
 
@@ -115,12 +115,12 @@ def keep(mode: str, name: str, figures: dict[str, Any]) -> None:
     if any(document.get(fact) != value for fact, value in here.items()):
         document = {**here, "queries": {}}
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    query = QUERIES[name]
+    query = ALL[name]
     kept = {"title": query.title, "note": query.note, **figures, "commit": commit(), "at": at}
     document["left_out"] = LEFT_OUT
     document["queries"] = {
         each: kept if each == name else document["queries"][each]
-        for each in QUERIES
+        for each in ALL
         if each == name or each in document["queries"]
     }
     path = place(mode)
@@ -139,7 +139,7 @@ def _cell(figures: dict[str, Any] | None) -> str:
 def results(documents: dict[str, Document]) -> str:
     """Return events per second of each query, a column per mode that was measured."""
     rows = []
-    for name, query in QUERIES.items():
+    for name, query in ALL.items():
         found = {mode: document["queries"].get(name) for mode, document in documents.items()}
         if any(found.values()):
             checked = [figures.get("rows_checked", 0) for figures in found.values() if figures]

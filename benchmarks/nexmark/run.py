@@ -32,7 +32,7 @@ from checking import WrongResult, check
 from duck import NoAnswer, Oracle
 from events import Nexmark
 from protocol import Reading, Spec, Stalled, watch
-from queries.catalogue import QUERIES
+from queries.catalogue import ALL
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -143,11 +143,11 @@ def all_of(mode: str, names: list[str], args: argparse.Namespace, oracle: Oracle
     table = Table("query", "", "rows checked", "events/s", title=f"Nexmark, {mode}, parallelism {args.width}")
     right = True
     for name in names:
-        figures = run(QUERIES[name], args, oracle)
+        figures = run(ALL[name], args, oracle)
         right &= "failed" not in figures
         speed = f"{figures['events_per_s']:,.0f}" if "events_per_s" in figures else ""
         told = escape(figures.get("failed", speed))
-        table.add_row(name, QUERIES[name].title, f"{figures.get('rows_checked', '')}", told)
+        table.add_row(name, ALL[name].title, f"{figures.get('rows_checked', '')}", told)
         console.print(f"{mode} {name}: {figures.get('rows_checked', 'no')} rows checked  {told}")
         if not args.check:
             book.keep(mode, name, figures)
@@ -167,7 +167,7 @@ def chosen(text: str, known: list[str] | tuple[str, ...], what: str) -> list[str
 def main() -> None:
     """Check, measure, print, keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--query", default="", help=f"some of {', '.join(QUERIES)}; all by default")
+    parser.add_argument("--query", default="", help=f"some of {', '.join(ALL)}; all by default")
     parser.add_argument("--mode", default="local", help=f"some of {', '.join(book.MODES)}, or all")
     parser.add_argument("--events", type=int, default=0, dest="wanted", help="how many to measure with, but continuous")
     parser.add_argument("--seconds", type=float, default=10, help="how long to measure, in continuous mode")
@@ -179,7 +179,7 @@ def main() -> None:
     parser.add_argument("--golden", action="store_true", help="run nothing; renew what the tests compare with")
     parser.add_argument("--docs", action="store_true", help="also put all that is kept into the guide")
     args = parser.parse_args()
-    names, modes = chosen(args.query, list(QUERIES), "query"), chosen(args.mode, book.MODES, "mode")
+    names, modes = chosen(args.query, list(ALL), "query"), chosen(args.mode, book.MODES, "mode")
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     environments.build("duckdb", console.print)
     os.environ["PYTHONPATH"] = str(HERE)  # Spark's workers find the programs' modules by it

@@ -1,13 +1,14 @@
 """The state of one key: what it costs, when it changes, and that it is bound to its pattern."""
 
 import pickle
+from collections import Counter
 
 import pytest
 
 from funken.cep import Pattern, WithinType, matches_of
 from funken.cep.buffer import Event, Node
 from funken.cep.compiler import compile_pattern
-from funken.cep.nfa import Nfa, NfaState, Partial
+from funken.cep.nfa import NEVER, Nfa, NfaState, Partial
 from funken.errors import CheckpointIncompatible
 
 PATTERN = Pattern.begin("a").where(lambda e: e[0] == "a").followed_by("b").where(lambda e: e[0] == "b")
@@ -56,7 +57,7 @@ def test_the_state_of_another_pattern_is_refused():
 
 def test_the_next_deadline_is_that_of_either_window():
     both = nfa_of(PATTERN.within(3, WithinType.PREVIOUS_AND_CURRENT).within(10))
-    assert both.deadline(both.initial) is None
+    assert both.deadline(both.initial) == NEVER
     assert both.deadline(after(both, ["x", "a"])) == 4
     assert nfa_of(PATTERN.within(10)).deadline(after(nfa_of(PATTERN.within(10)), ["a"])) == 10
 
@@ -72,6 +73,27 @@ def test_a_repeated_group_is_emitted_once_after_a_foreign_event():
     group = Pattern.begin("a").where(lambda e: e == "a").followed_by("b").where(lambda e: e == "b")
     pattern = Pattern.begin("c").where(lambda e: e == "c").followed_by(group).one_or_more().followed_by("d")
     assert len(matches_of(pattern.where(lambda e: e == "d"), "cabxd")) == 1
+
+
+def test_a_greedy_pattern_at_the_end_of_a_repeated_group_lets_another_round_begin():
+    group = Pattern.begin("a").where(lambda e: e == "a").next("b").where(lambda e: e == "b").one_or_more().greedy()
+    pattern = Pattern.begin(group).one_or_more().consecutive().next("end").where(lambda e: e == "e")
+    assert {"a": ["a", "a"], "b": ["b", "b", "b"], "end": ["e"]} in matches_of(pattern, "abbabe")
+
+
+def test_a_not_next_before_the_end_needs_an_event_also_where_a_window_ends():
+    pattern = Pattern.begin("a").where(lambda e: e == "a").not_next("b").where(lambda e: e == "b")
+    pattern = pattern.not_followed_by("c").where(lambda e: e == "c").within(5)
+    assert matches_of(pattern, "a") == []
+    assert matches_of(pattern, "ax") == [{"a": ["a"]}]
+
+
+def test_an_event_that_ends_the_loop_of_a_group_is_not_forbidden_in_it():
+    group = Pattern.begin("a").where(lambda e: e == "a").not_next("b").where(lambda e: e in "bu")
+    pattern = Pattern.begin(group).one_or_more().consecutive().until(lambda e: e == "u").followed_by("end")
+    pattern = pattern.where(lambda e: e == "u")
+    assert matches_of(pattern, "au") == [{"a": ["a"], "end": ["u"]}]
+    assert matches_of(pattern, "ab") == []
 
 
 def test_an_upper_bound_of_a_greedy_quantifier():
@@ -109,6 +131,24 @@ def test_a_window_counts_from_the_event_before_where_a_loop_was_left():
     pattern = Pattern.begin("a").where(lambda e: e == "a").one_or_more().consecutive().followed_by("b")
     nfa = nfa_of(pattern.where(lambda e: e == "b").within(10, WithinType.PREVIOUS_AND_CURRENT))
     state, _ = nfa.process(nfa.initial, "a", 1, 0)
-    assert nfa.deadline(state) is None
+    assert nfa.deadline(state) == NEVER
     state, _ = nfa.process(state, "x", 50, 0)
     assert nfa.advance(state, 50) == (nfa.initial, [], [({"a": ["a"]}, 11)])
+
+
+def test_a_condition_is_evaluated_once_per_event_and_only_where_a_match_waits_for_it():
+    asked = []
+
+    def is_letter(letter):
+        return lambda event: asked.append((letter, event)) or event == letter
+
+    pattern = Pattern.begin("a").where(is_letter("a")).followed_by("b").where(is_letter("b"))
+    matches_of(pattern, "xaax")
+    assert Counter(asked) == {("a", "x"): 2, ("a", "a"): 2, ("b", "a"): 1, ("b", "x"): 1}
+
+
+def test_an_iterative_condition_is_evaluated_once_per_event_and_partial_match():
+    asked = []
+    pattern = Pattern.begin("a").where(lambda e: e == "a").one_or_more().followed_by("b")
+    matches_of(pattern.where(lambda event, ctx: bool(asked.append(event))), "aax")
+    assert Counter(asked) == {"a": 1, "x": 3}  # of a1; of a1, a1 a2 and a2

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from funken import DataStream, InvalidProgram, OutputTag, WatermarkGenerator, WatermarkStrategy
-from funken.api.functions.base import as_user_function
+from funken import (
+    DataStream,
+    InvalidProgram,
+    OutputTag,
+    RuntimeExecutionMode,
+    WatermarkGenerator,
+    WatermarkStrategy,
+)
 from funken.cep import (
     CEP,
     AfterMatchSkipStrategy,
@@ -14,10 +20,10 @@ from funken.cep import (
     TimedOutPartialMatchHandler,
     WithinType,
 )
-from funken.cep.operator import PatternOperator, Settings
+from funken.cep.operator import MatchPattern, Settings
 from funken.errors import FunkenError, JobExecutionError, MalformedPattern, StateTooLarge
 from funken.ids import MAX_WATERMARK
-from funken.operators.process.one_input import KeyedProcess
+from funken.operators.user_functions import UserFunction
 from funken.state.keygroups import key_group_of, key_groups_of
 from funken.testing import OperatorHarness, local
 
@@ -48,11 +54,8 @@ def letters(names: str, append=Pattern.followed_by, **settings) -> Pattern:
     return pattern
 
 
-def spec_of(pattern: Pattern, **settings) -> KeyedProcess:
-    operator = PatternOperator(pattern, Settings(**settings), Report())
-    return KeyedProcess(
-        as_user_function(operator, "process_element", "test"), key=as_user_function(key_of, "get_key", "test")
-    )
+def spec_of(pattern: Pattern, **settings) -> MatchPattern:
+    return MatchPattern(UserFunction(Report(), rich=True), UserFunction(key_of), pattern, Settings(**settings))
 
 
 def key_of(event: str) -> str:
@@ -98,8 +101,8 @@ def test_each_key_has_its_own_matches():
 
 
 def test_a_comparator_orders_events_of_one_timestamp():
-    by_number = lambda event: -int(event[3:])  # noqa: E731
-    harness = harness_of(letters("sme", Pattern.followed_by_any), sort_key=by_number)
+    by_number = lambda one, other: int(other[3:]) - int(one[3:])  # noqa: E731
+    harness = harness_of(letters("sme", Pattern.followed_by_any), comparator=by_number)
     feed(harness, "k:s1@5 k:m5@7 k:m6@7 k:e9@7 k:e4@10").end_input()
     assert harness.output == ["s1 m6 e4", "s1 m5 e4"]
 
@@ -158,13 +161,11 @@ def test_late_events_go_to_the_side_output_or_are_counted():
     feed(harness, "k:a@4 k:a@6 k:a@7").end_input()
     assert harness.side_output_with_timestamps(LATE) == [("k:a", 4), ("k:a", 6)]
     assert harness.output_with_timestamps == [("a", 7)]
-    operator = PatternOperator(letters("a"), Settings(), Report())
-    function, key = as_user_function(operator, "process_element", "test"), as_user_function(key_of, "get_key", "test")
-    counting = OperatorHarness(KeyedProcess(function, key), keyed=True)
+    counting = harness_of(letters("a"))
     counting.watermark(2)
     feed(counting, "k:a@1 k:a@3").watermark(4)
     feed(counting, "k:a@3")
-    assert operator.dropped.get_count() == 2
+    assert counting.operator._dropped.get_count() == 2
 
 
 def test_records_without_timestamps_are_refused():
@@ -196,7 +197,9 @@ def test_processing_time_handles_events_at_once_and_times_out_by_the_clock(backe
 
 
 def test_a_comparator_in_processing_time_waits_for_a_millisecond():
-    harness = harness_of(letters("ab"), now=100, event_time=False, sort_key=lambda event: event)
+    harness = harness_of(
+        letters("ab"), now=100, event_time=False, comparator=lambda one, other: (one > other) - (one < other)
+    )
     harness.feed("k:b")
     harness.feed("k:a")
     assert harness.output == []
@@ -251,6 +254,63 @@ def _owns(harness: OperatorHarness, key: str) -> bool:
     return key_group_of(key, context.max_parallelism) in groups
 
 
+def test_events_that_waited_in_a_checkpoint_come_before_later_ones_of_their_timestamp(backend):
+    first = feed(harness_of(letters("ab", Pattern.next)), "k:a1@5 k:x@4")
+    assert "cep-events" in kept(first)
+    second = feed(OperatorHarness.restored(spec_of(letters("ab", Pattern.next)), first.snapshot(), keyed=True), "k:b@5")
+    second.watermark(5)
+    assert second.output_with_timestamps == [("a1 b", 5)]
+    assert kept(second) == []
+    feed(first, "k:b2@5").watermark(5)
+    assert first.output == ["a1 b2"]
+
+
+def test_many_events_wait_in_files_where_state_is_in_files(backend, monkeypatch):
+    monkeypatch.setattr("funken.cep.operator._MOST_WAITING", 2)
+    harness = feed(harness_of(letters("ab", Pattern.next)), "k:b3@9 k:a2@4 k:x@6 k:b2@5 k:a1@1 k:b1@2")
+    assert len(harness.operator._waiting) == (6 if backend == "hashmap" else 0)
+    harness.watermark(9)
+    assert harness.output_with_timestamps == [("a1 b1", 2), ("a2 b2", 5)]
+    assert kept(harness) == []
+
+
+def test_a_function_cannot_change_events_that_are_kept():
+    class Change(PatternProcessFunction):
+        def process_match(self, match, ctx):
+            match["a"][0]["name"] += "!"
+            yield match["a"][0]["name"] + match["b"][0]["name"]
+
+    pattern = (
+        Pattern.begin("a").where(lambda e: e["name"] == "a").followed_by_any("b").where(lambda e: e["name"] == "b")
+    )
+    spec = MatchPattern(UserFunction(Change(), rich=True), UserFunction(lambda e: 0), pattern, Settings())
+    harness = OperatorHarness(spec, keyed=True)
+    for at, name in enumerate("abb"):
+        harness.feed({"name": name}, at)
+    harness.watermark(9)
+    assert harness.output == ["a!b", "a!b"]
+
+
+@pytest.mark.parametrize("event_time", [True, False])
+def test_windows_end_with_the_input_in_batch(event_time):
+    harness = OperatorHarness(spec_of(letters("sme").within(10), event_time=event_time), keyed=True, batch=True)
+    feed(harness, "k:s1@1 k:m@3 j:s2@2")
+    harness.watermark(MAX_WATERMARK)
+    assert sorted(text for text, _ in harness.side_output(EXPIRED)) == ["s1 m", "s2"]
+    assert kept(harness) == []
+
+
+@pytest.mark.parametrize("events", ["k:b@1", "k:a@1 k:b@2"])
+def test_a_condition_that_fails_names_the_event(events):
+    def fails(event):
+        return event != "k:b" or 1 / 0
+
+    pattern = Pattern.begin("a").where(fails).next("b").where(fails)
+    with pytest.raises(ZeroDivisionError) as caught:
+        feed(harness_of(pattern), events).watermark(9)
+    assert caught.value.__notes__ == ["A condition of a pattern failed at the event 'k:b'."]
+
+
 def test_nothing_is_left_of_a_key_without_partial_matches(backend):
     harness = feed(harness_of(letters("ab").within(100)), "k:x@1 k:a@2")
     harness.watermark(3)
@@ -262,30 +322,28 @@ def test_nothing_is_left_of_a_key_without_partial_matches(backend):
 
 
 def test_the_state_is_written_only_when_it_changed():
-    operator = PatternOperator(letters("ab"), Settings(), Report())
-    function, key = as_user_function(operator, "process_element", "test"), as_user_function(key_of, "get_key", "test")
-    harness = OperatorHarness(KeyedProcess(function, key), keyed=True)
-    writes = []
-    operator.state = Recording(operator.state, writes)
+    harness = harness_of(letters("ab"))
+    writes = harness.operator._states = Recording()
     feed(harness, "k:x@1 k:a@2 k:x@3 k:x@4 k:a@5").watermark(9)
-    assert writes == ["update", "update"]
+    assert writes.log == ["set k", "set k"]
     feed(harness, "k:b@10 k:x@11").end_input()
-    assert writes[2:] == ["clear"]
+    assert writes.log[2:] == ["delete k"]
 
 
-class Recording:
-    """A state that notes what is done to it."""
+class Recording(dict):
+    """A table that notes what is done to it."""
 
-    def __init__(self, state, writes):
-        self.state, self.writes, self.value = state, writes, state.value
+    def __init__(self):
+        super().__init__()
+        self.log = []
 
-    def update(self, value):
-        self.writes.append("update")
-        self.state.update(value)
+    def __setitem__(self, key, stored):
+        self.log.append(f"set {key}")
+        super().__setitem__(key, stored)
 
-    def clear(self):
-        self.writes.append("clear")
-        self.state.clear()
+    def __delitem__(self, key):
+        self.log.append(f"delete {key}")
+        super().__delitem__(key)
 
 
 def test_too_many_partial_matches_fail_with_the_key_and_the_remedy():
@@ -294,6 +352,15 @@ def test_too_many_partial_matches_fail_with_the_key_and_the_remedy():
     with pytest.raises(FunkenError, match="more than the bound of 10. Add within") as caught:
         harness.watermark(9)
     assert isinstance(caught.value.__cause__ or caught.value, StateTooLarge)
+
+
+def test_the_bound_is_an_option():
+    stream = timed("k:a@1 k:a@2 k:a@3")
+    stream.get_execution_environment().get_configuration().set_string("pipeline.cep.max-partial-matches", "3")
+    endless = letters("a").one_or_more().allow_combinations().next("b").where(lambda e: False)
+    found = CEP.pattern(stream.key_by(key_of), endless).process(Report())
+    with pytest.raises(JobExecutionError, match=r"bound of 3. .* raise pipeline.cep.max-partial-matches"):
+        found.execute_and_collect(limit=9)
 
 
 # ---- the pattern stream
@@ -323,6 +390,13 @@ def test_a_stream_without_keys_is_matched_as_one_in_one_task():
     assert stream.explain().startswith("not keyed: one task handles all events")
 
 
+def test_events_of_one_time_are_compared():
+    by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda event, _: 1)
+    stream = local(["k:b", "k:a"]).assign_timestamps_and_watermarks(by_time).key_by(key_of)
+    found = CEP.pattern(stream, letters("ab"), lambda one, other: (one > other) - (one < other)).select(text)
+    assert found.execute_and_collect(limit=9) == ["a b"]
+
+
 def test_flat_select_emits_any_number_of_records():
     stream = CEP.pattern(timed("k:a1@1 k:b1@2").key_by(key_of), letters("ab"))
     assert stream.flat_select(lambda match: [*match, "end"]).execute_and_collect(limit=9) == ["a", "b", "end"]
@@ -334,6 +408,26 @@ def test_select_sends_what_timed_out_to_a_side_output():
     assert found.get_side_output(EXPIRED).execute_and_collect(limit=9) == [("a2", 15)]
     flat = stream.flat_select(EXPIRED, lambda match, at: [at, at], lambda match: [])
     assert flat.get_side_output(EXPIRED).execute_and_collect(limit=9) == [15, 15]
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_batch_finds_the_same(parallelism):
+    records = [("k:a1", 5), ("k:b1", 9), ("j:a2", 1), ("j:b2", 3), ("k:a3", 50), ("i:a4", 2)]
+    by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda record, _: record[1])
+
+    def found(mode):
+        stream = local(sorted(records, key=lambda record: record[1]), parallelism).assign_timestamps_and_watermarks(
+            by_time
+        )
+        stream.get_execution_environment().set_runtime_mode(mode)
+        keyed = stream.map(lambda record: record[0]).key_by(key_of)
+        made = CEP.pattern(keyed, letters("ab").within(10)).process(Report())
+        expired = made.get_side_output(EXPIRED).map(str)
+        return sorted(made.union(expired).execute_and_collect(limit=9))
+
+    batch = found(RuntimeExecutionMode.BATCH)
+    assert batch == ["('a3', 60)", "('a4', 12)", "a1 b1", "a2 b2"]
+    assert batch == found(RuntimeExecutionMode.STREAMING)
 
 
 def test_late_data_and_processing_time_are_settings_of_the_stream():
@@ -355,7 +449,6 @@ def test_what_cannot_work_is_refused_when_the_program_is_built():
         lambda: CEP.pattern(stream, letters("a")).process(Report),
         lambda: CEP.pattern(stream, letters("a")).select(),
         lambda: CEP.pattern(stream, letters("a")).select(text, text, text),
-        lambda: CEP.pattern(stream, letters("a")).set_max_partial_matches(0),
     ):
         with pytest.raises(InvalidProgram):
             refused()

@@ -6,6 +6,7 @@ from streams import Query
 
 from queries.archive import log, logged, q10
 from queries.joins import q3, q8, q13, q20, q23
+from queries.patterns import PATTERNS
 from queries.ranking import q18, q19
 from queries.reports import q15, q16, q17
 from queries.stateless import q0, q1, q2, q14, q21, q22
@@ -15,7 +16,7 @@ from queries.winning import q4, q6, q9
 HOURS = (0.2, 10_000)
 """Events a second, few enough for a query about the time of day to see all of a day, and as many as are measured."""
 
-LEFT_OUT = {"cep q0 to q3": "patterns (MATCH_RECOGNIZE): Funken has no CEP yet"}
+LEFT_OUT = {"cep q0 to q3": "patterns in SQL (MATCH_RECOGNIZE); p1 to p3 are patterns, but others"}
 """What the suite has beside these queries, and why it is not here."""
 
 QUERIES = {
@@ -58,3 +59,6 @@ QUERIES = {
         Query("q23", "expand bid with person and auction", q23),
     )
 }
+
+ALL = QUERIES | PATTERNS
+"""The queries of the suite, and those that are patterns."""

@@ -1,6 +1,6 @@
 """Complex event processing: find sequences of events in a stream, with Flink's pattern API.
 
-A library: may import the public surface, ``errors`` and ``ids`` only.
+A library: may import the public surface, ``config``, ``errors`` and ``ids``.
 
 >>> from funken.cep import Pattern, matches_of
 >>> pattern = Pattern.begin("small").where(lambda n: n < 10).next("large").where(lambda n: n > 500)
@@ -9,11 +9,14 @@ A library: may import the public surface, ``errors`` and ``ids`` only.
 """
 
 from funken.cep.conditions import ConditionContext, IterativeCondition, SimpleCondition
+from funken.cep.dynamic import PatternRule
+from funken.cep.entry import CEP
 from funken.cep.functions import PatternContext, PatternProcessFunction, TimedOutPartialMatchHandler
 from funken.cep.nfa import matches_of
 from funken.cep.pattern import Pattern, WithinType
 from funken.cep.skip import AfterMatchSkipStrategy
-from funken.cep.stream import CEP, PatternStream
+from funken.cep.sql.match_recognize import match_recognize
+from funken.cep.stream import PatternStream
 
 __all__ = [
     "CEP",
@@ -23,9 +26,11 @@ __all__ = [
     "Pattern",
     "PatternContext",
     "PatternProcessFunction",
+    "PatternRule",
     "PatternStream",
     "SimpleCondition",
     "TimedOutPartialMatchHandler",
     "WithinType",
+    "match_recognize",
     "matches_of",
 ]

@@ -16,7 +16,7 @@ Decisions where no document of Flink's is exact:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from funken.cep.conditions import ALWAYS, Condition, Not, both
@@ -115,6 +115,7 @@ def compile_pattern(pattern: Pattern) -> Automaton:
         return compiler.pending(nots) if pending else final
 
     start = compiler.sequence(pattern.parts, 0, _Place(Contiguity.STRICT, ()), after)
+    compiler.fill_copies()
     compiler.mark_pending()
     return Automaton(pattern, _reachable(start), start, pattern.window)
 
@@ -138,6 +139,7 @@ class _Compiler:
     def __init__(self) -> None:
         self.states: list[State] = []
         self.stop: State | None = None
+        self.copies: list[tuple[State, State, Condition]] = []
 
     def state(self, label: str, name: str = "", kind: str = "normal", window: int = 0) -> State:
         found = State(len(self.states), label, name, kind, window=window)
@@ -164,7 +166,8 @@ class _Compiler:
         while changed:
             changed = False
             for state in self.states:
-                if state.kind == "normal" and any(edge.target.kind == "pending" for edge in state.proceeds):
+                takes = state.kind == "normal" and state.name  # a ``not_next`` needs an event
+                if takes and any(edge.target.kind == "pending" for edge in state.proceeds):
                     state.kind, changed = "pending", True
 
     def sequence(self, parts: tuple[Part, ...], index: int, place: _Place, after: After) -> State:
@@ -172,6 +175,8 @@ class _Compiler:
         if index == len(parts):
             return after(place.nots)
         part = parts[index]
+        if part.contiguity.negative and place.untils:  # an event that ends the loop is what follows the loop's
+            part = replace(part, condition=_unless(part.test, place.untils))
         if part.contiguity is Contiguity.NOT_FOLLOW:
             return self.sequence(
                 parts, index + 1, _Place(place.contiguity, (*place.nots, part), (), place.untils), after
@@ -274,9 +279,18 @@ class _Compiler:
         if state.kind == "final":
             return state
         copy = self.state(f"{state.label} (guarded)", state.name, state.kind, state.window)
-        for own, edges in ((copy.takes, state.takes), (copy.ignores, state.ignores), (copy.proceeds, state.proceeds)):
-            own += [Edge(both(e.condition, condition), copy if e.target is state else e.target) for e in edges]
+        self.copies.append((copy, state, condition))  # the state may yet get edges: the way back in a loop of a group
         return copy
+
+    def fill_copies(self) -> None:
+        """Give guarded copies the edges of their states, which have all of theirs now."""
+        for copy, state, condition in self.copies:
+            for own, edges in (
+                (copy.takes, state.takes),
+                (copy.ignores, state.ignores),
+                (copy.proceeds, state.proceeds),
+            ):
+                own += [Edge(both(e.condition, condition), copy if e.target is state else e.target) for e in edges]
 
 
 def _nots_after(parts: tuple[Part, ...], index: int) -> Nots:

@@ -1,8 +1,9 @@
 """Conditions of patterns: what a program gives, and the expressions that the automaton evaluates.
 
 A program gives functions: of the event (simple), or of the event and the partial match (iterative). They become the
-leaves of an expression of AND, OR and NOT. An expression is plain data; ``evaluate`` asks a ``View``, which remembers
-the result of every function: a simple one is called once per event, an iterative one once per event and partial match.
+leaves of an expression of AND, OR and NOT. An expression is plain data; ``evaluate`` asks a ``View`` for the results of its
+functions. ``decisions.py`` sees to it that a simple one is called once per event, an iterative one once per event and partial
+match.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from funken.cep.buffer import Node
 from funken.errors import InvalidProgram
@@ -65,11 +66,12 @@ class ConditionContext:
     [{'start': ['a'], 'next': ['b']}, {'start': ['a'], 'next': ['c']}, {'start': ['b'], 'next': ['c']}]
     """
 
-    __slots__ = ("_tail", "_view")
+    __slots__ = ("_now", "_tail", "_timestamp")
 
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self._tail = view.tail
+    def __init__(self, tail: Node | None, timestamp: int, now: int) -> None:
+        self._tail = tail
+        self._timestamp = timestamp
+        self._now = now
 
     def get_events_for_pattern(self, name: str) -> list[Any]:
         """Return the events that the pattern of that name has taken in this match, without the event under test."""
@@ -84,47 +86,19 @@ class ConditionContext:
 
     def timestamp(self) -> int:
         """Return the timestamp of the event under test (ms)."""
-        return self._view.timestamp
+        return self._timestamp
 
     def current_processing_time(self) -> int:
         """Return the processing time (ms since the epoch)."""
-        return self._view.processing_time
+        return self._now
 
 
-class View:
-    """One event, seen from one partial match at a time; set ``tail`` with ``look_from``."""
-
-    __slots__ = ("_iterative", "_simple", "event", "processing_time", "tail", "timestamp")
-
-    def __init__(self, event: Any, timestamp: int, processing_time: int) -> None:
-        self.event = event
-        self.timestamp = timestamp
-        self.processing_time = processing_time
-        self.tail: Node | None = None
-        self._simple: dict[int, bool] = {}
-        self._iterative: dict[int, bool] = {}
-
-    def look_from(self, tail: Node | None) -> None:
-        """Evaluate iterative conditions for the partial match that ends with this node."""
-        self.tail = tail
-        if self._iterative:
-            self._iterative = {}
+class View(Protocol):
+    """What knows the results of the functions of an expression."""
 
     def holds(self, test: Test) -> bool:
-        """Evaluate a function, or return what it returned before."""
-        results = self._iterative if test.iterative else self._simple
-        known = results.get(id(test))
-        if known is None:
-            try:
-                if test.iterative:
-                    known = bool(test.function(self.event, ConditionContext(self)))
-                else:
-                    known = bool(test.function(self.event))
-            except Exception as error:
-                error.add_note(f"A condition of a pattern failed at the event {self.event!r:.200}.")
-                raise
-            results[id(test)] = known
-        return known
+        """Return the result of a function."""
+        ...
 
 
 class Condition:

@@ -25,12 +25,13 @@ class PatternContext:
     [[2]]
     """
 
-    __slots__ = ("_context", "_now", "_timestamp")
+    __slots__ = ("_context", "_now", "_rule", "_timestamp")
 
-    def __init__(self, context: Any, timestamp: int, now: int) -> None:
+    def __init__(self, context: Any, timestamp: int, now: int, rule: str | None = None) -> None:
         self._context = context
         self._timestamp = timestamp
         self._now = now
+        self._rule = rule
 
     def timestamp(self) -> int:
         """Return the time of the match: its last event's, or when it timed out (ms)."""
@@ -39,6 +40,10 @@ class PatternContext:
     def current_processing_time(self) -> int:
         """Return the processing time (ms since the epoch)."""
         return self._now
+
+    def rule_id(self) -> str | None:
+        """Return the id of the rule whose pattern it is, with ``CEP.dynamic_patterns``; else ``None``."""
+        return self._rule
 
     def output(self, output_tag: OutputTag, value: Any) -> None:
         """Send a value to a side output, as ``yield output_tag, value`` does."""

@@ -3,6 +3,9 @@
 ``NfaState`` is immutable; if an event changes nothing, the same object is returned, and nothing need be written. The
 start state is not part of it: every event may begin a match. Partial matches are in the order of their first events.
 Positions number the events that are kept; an event that leaves no trace does not use one up.
+
+What an event does to a partial match depends on the state it waits in and on the results of some conditions. ``decisions.py``
+keeps that as a tree per state, so a step is one evaluation per condition that matters, and a lookup.
 """
 
 from __future__ import annotations
@@ -12,14 +15,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from funken.cep.buffer import Event, Node, Packed, pack, unpack
-from funken.cep.compiler import Automaton, State, compile_pattern
-from funken.cep.conditions import View
+from funken.cep.compiler import Automaton, compile_pattern
+from funken.cep.conditions import ConditionContext
+from funken.cep.decisions import DROP, FINAL, KEEP, Branch, Decisions, Leaf
 from funken.cep.pattern import Pattern
 from funken.cep.skip import SkipKind
 from funken.errors import CheckpointIncompatible
 from funken.ids import MAX_WATERMARK
+from funken.types.copying import IMMUTABLE
 
 Match = dict[str, list[Any]]
+NEVER: int = MAX_WATERMARK + 1
 
 
 class Partial:
@@ -36,7 +42,7 @@ class Partial:
 class NfaState:
     """What is kept for one key: partial matches, and finished ones that a skip strategy holds back."""
 
-    __slots__ = ("finished", "next_position", "partials", "shape")
+    __slots__ = ("deadline", "finished", "next_position", "partials", "shape")
 
     def __init__(
         self, shape: int, next_position: int, partials: tuple[Partial, ...], finished: tuple[Node, ...]
@@ -45,6 +51,8 @@ class NfaState:
         self.next_position = next_position
         self.partials = partials
         self.finished = finished
+        #: when the next partial match times out, ``NEVER`` if none does; ``None``: not known yet
+        self.deadline: int | None = None
 
     @property
     def empty(self) -> bool:
@@ -54,6 +62,9 @@ class NfaState:
     def __reduce__(self) -> tuple[Any, ...]:
         table, tails = pack([*(each.tail for each in self.partials), *self.finished])
         return _restored, (self.shape, self.next_position, table, [each.state for each in self.partials], tails)
+
+
+IMMUTABLE.add(NfaState)  # nobody sees or changes it but the automaton: state that holds one is not copied
 
 
 def _restored(shape: int, next_position: int, table: Packed, states: list[int], tails: list[int]) -> NfaState:
@@ -67,73 +78,168 @@ def _restored(shape: int, next_position: int, table: Packed, states: list[int], 
 
 
 class Nfa:
-    """An automaton, ready to run; it keeps nothing from one call to the next."""
+    """An automaton, ready to run; of what it was given it keeps nothing from one call to the next."""
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
         self.skip = automaton.pattern.skip
         self.names = automaton.pattern.names()
         self.window = automaton.window
-        self.windowed = bool(self.window) or any(state.window for state in automaton.states)
+        self.gaps = [state.window for state in automaton.states]
+        self.any_gap = any(self.gaps)
+        self.windowed = bool(self.window) or self.any_gap
+        self.decisions = Decisions(automaton)
         shape = [
             (s.label, s.kind, [[edge.target.index for edge in edges] for edges in (s.takes, s.ignores, s.proceeds)])
             for s in automaton.states
         ]
         self.shape = zlib.crc32(repr(shape).encode())
         self.initial = NfaState(self.shape, 0, (), ())
+        self.initial.deadline = NEVER
 
     def process(self, state: NfaState, value: Any, timestamp: int, now: int) -> tuple[NfaState, list[Match]]:
         """Handle an event; time was advanced to its timestamp before."""
-        self._check(state)
+        if state.shape != self.shape:
+            self._check(state)
         event = Event(state.next_position, timestamp, value)
-        view = View(value, timestamp, now)
-        partials: list[Partial] = []
+        results: dict[int, bool] = {}
+        left: list[Partial] = []
         finished: list[Node] = []
-        states = self.automaton.states
-        for partial in state.partials:
-            self._step(states[partial.state], partial, event, view, partials, finished)
-        view.look_from(None)
-        self._step(self.automaton.start, None, event, view, partials, finished)
-        same = len(partials) == len(state.partials) and all(map(_is, partials, state.partials))
-        if same and not finished:
+        roots, changed = self.decisions.roots, False
+        try:
+            # Hot: once per partial match and event.
+            for partial in state.partials:
+                at = roots[partial.state]
+                while type(at) is Branch:  # as in _decide, whose call would cost as much again
+                    if at.iterative:
+                        result = bool(at.function(value, ConditionContext(partial.tail, timestamp, now)))
+                    elif at.slot in results:
+                        result = results[at.slot]
+                    else:
+                        result = results[at.slot] = bool(at.function(value))
+                    child = at.high if result else at.low
+                    at = self.decisions.grow(at, result) if child is None else child
+                if at is KEEP:
+                    left.append(partial)
+                    continue
+                changed = True
+                for name, target, complete in at:  # type: ignore[union-attr]  # the loop ends at a leaf
+                    if name is not None:
+                        tail = Node(partial.tail, name, event)
+                        if target != FINAL:
+                            left.append(Partial(target, tail, partial.first))
+                        if complete:
+                            finished.append(tail)
+                    elif complete:
+                        finished.append(partial.tail)
+                    else:
+                        left.append(
+                            partial if target == partial.state else Partial(target, partial.tail, partial.first)
+                        )
+            at = self.decisions.start
+            if type(at) is Branch:
+                at = self._decide(at, value, None, timestamp, now, results)
+        except Exception as error:
+            note(error, value)
+            raise
+        if at is DROP and not changed:
             return state, []
-        return self._settle(state, partials, finished)
+        self._begin(at, event, left, finished)
+        return self._settle(state, left, finished)
+
+    def gate(self) -> Branch | None:
+        """Return the simple condition without which an event begins no match; ``None`` if there is no such condition."""
+        first = self.decisions.start
+        if not isinstance(first, Branch) or first.iterative:
+            return None
+        if first.low is None:
+            self.decisions.grow(first, False)
+        return first if first.low is DROP else None
+
+    def begin(
+        self, value: Any, timestamp: int, now: int, passed: Branch | None = None
+    ) -> tuple[NfaState, list[Match]] | None:
+        """Handle an event where there is no partial match: ``process`` of ``initial``; ``None`` if it begins no match.
+
+        ``passed`` is the gate, if it is known that the event passes it.
+        """
+        at = self.decisions.start
+        if type(at) is Branch:
+            try:
+                at = self._decide(at, value, None, timestamp, now, {} if passed is None else {passed.slot: True})
+            except Exception as error:
+                note(error, value)
+                raise
+        if at is DROP:
+            return None
+        left: list[Partial] = []
+        finished: list[Node] = []
+        self._begin(at, Event(0, timestamp, value), left, finished)
+        return self._settle(self.initial, left, finished)
+
+    def _begin(self, actions: Any, event: Event, left: list[Partial], finished: list[Node]) -> None:
+        for name, target, complete in actions:
+            tail = Node(None, name, event)
+            if target != FINAL:
+                left.append(Partial(target, tail, event))
+            if complete:
+                finished.append(tail)
+
+    def _decide(
+        self, at: Branch | Leaf, value: Any, tail: Node | None, timestamp: int, now: int, results: dict[int, bool]
+    ) -> Leaf:
+        """Go down a tree to its leaf, and let it grow where it ends."""
+        while type(at) is Branch:
+            if at.iterative:
+                result = bool(at.function(value, ConditionContext(tail, timestamp, now)))
+            elif at.slot in results:
+                result = results[at.slot]
+            else:
+                result = results[at.slot] = bool(at.function(value))
+            child = at.high if result else at.low
+            at = self.decisions.grow(at, result) if child is None else child
+        return at  # type: ignore[return-value]  # a leaf: the loop is left by no other way
 
     def advance(self, state: NfaState, timestamp: int) -> tuple[NfaState, list[Match], list[tuple[Match, int]]]:
         """Let time reach ``timestamp``; return the matches that this completes, and what timed out and when."""
-        self._check(state)
-        if not self.windowed or not state.partials:
+        if state.shape != self.shape:
+            self._check(state)
+        if not self.windowed or self.deadline(state) > timestamp:
             return state, [], []
         partials: list[Partial] = []
         finished: list[Node] = []
         timed_out: list[tuple[int, Partial]] = []
         for partial in state.partials:
             deadline = self._deadline(partial)
-            if deadline is None or deadline > timestamp:
+            if deadline > timestamp:
                 partials.append(partial)
             elif self.automaton.states[partial.state].kind == "pending":
                 finished.append(partial.tail)
             else:
                 timed_out.append((deadline, partial))
-        if len(partials) == len(state.partials):
-            return state, [], []
         timed_out.sort(key=lambda each: each[0])
         expired = [(self._match(partial.tail.path()), deadline) for deadline, partial in timed_out]
         state, matches = self._settle(state, partials, finished)
         return state, matches, expired
 
-    def deadline(self, state: NfaState) -> int | None:
-        """Return when the next partial match times out; ``None`` if none does."""
-        if not self.windowed:
-            return None
-        found = [deadline for deadline in map(self._deadline, state.partials) if deadline is not None]
-        return min(found, default=None)
+    def deadline(self, state: NfaState) -> int:
+        """Return when the next partial match times out; ``NEVER`` if none does."""
+        found = state.deadline
+        if found is None:
+            partials = state.partials
+            if not self.windowed or not partials:
+                found = NEVER
+            elif self.any_gap:
+                found = min(map(self._deadline, partials))
+            else:
+                found = min([partial.first.timestamp for partial in partials]) + self.window
+            state.deadline = found
+        return found
 
-    def _deadline(self, partial: Partial) -> int | None:
-        gap = self.automaton.states[partial.state].window
-        ends = [partial.first.timestamp + self.window] if self.window else []
-        ends += [partial.tail.event.timestamp + gap] if gap else []
-        return min(ends, default=None)
+    def _deadline(self, partial: Partial) -> int:
+        deadline = partial.first.timestamp + self.window if self.window else NEVER
+        gap = self.gaps[partial.state]
+        return min(deadline, partial.tail.event.timestamp + gap) if gap else deadline
 
     def _check(self, state: NfaState) -> None:
         if state.shape != self.shape:
@@ -142,63 +248,19 @@ class Nfa:
                 "uid, so that it starts without partial matches."
             )
 
-    def _step(
-        self,
-        state: State,
-        partial: Partial | None,
-        event: Event,
-        view: View,
-        partials: list[Partial],
-        finished: list[Node],
-    ) -> None:
-        """Follow the edges that are open for the event; reaching stop discards all that came of them."""
-        tail = partial.tail if partial else None
-        first = partial.first if partial else event
-        if partial:
-            view.look_from(tail)
-        kept: list[Partial] = []
-        complete: list[Node] = []
-        taken: set[tuple[str, int]] = set()  # two ways to take the event by one pattern into one state are one match
-        stack, seen = [state], {state.index}
-        while stack:
-            at = stack.pop()
-            for edge in at.takes:
-                if (at.name, edge.target.index) not in taken and edge.condition.evaluate(view):
-                    taken.add((at.name, edge.target.index))
-                    node = Node(tail, at.name, event)
-                    if edge.target.kind != "final":
-                        kept.append(Partial(edge.target.index, node, first))
-                    if _reaches_final(edge.target, view):
-                        complete.append(node)
-            if partial and tail:
-                for edge in at.ignores:
-                    if edge.condition.evaluate(view):
-                        if edge.target.kind == "final":
-                            complete.append(tail)
-                        else:
-                            stays = edge.target.index == partial.state
-                            kept.append(partial if stays else Partial(edge.target.index, tail, first))
-            for edge in at.proceeds:
-                target = edge.target
-                if target.index not in seen and edge.condition.evaluate(view):
-                    if target.kind == "stop":
-                        return
-                    seen.add(target.index)
-                    stack.append(target)
-        partials += kept
-        finished += complete
-
     def _settle(self, state: NfaState, partials: list[Partial], finished: list[Node]) -> tuple[NfaState, list[Match]]:
         """Emit finished matches as the skip strategy allows, and return the state that is left."""
         matches = []
         if self.skip.kind is SkipKind.NONE:
-            paths = sorted((node.path() for node in finished), key=_positions) if len(finished) > 1 else None
-            matches = [self._match(path) for path in paths or [node.path() for node in finished]]
+            paths = [node.path() for node in finished]
+            if len(paths) > 1:
+                paths.sort(key=_positions)
+            matches = [self._match(path) for path in paths]
             waiting: list[list[Node]] = []
         else:
             waiting = sorted((node.path() for node in (*state.finished, *finished)), key=_positions)
             while waiting and (not partials or waiting[0][0].event.position <= partials[0].first.position):
-                path = waiting.pop(0)
+                path = waiting.pop(self._choose(waiting))
                 matches.append(self._match(path))
                 start = self.skip.start_of_search(path)
                 if start is not None:
@@ -207,6 +269,10 @@ class Nfa:
         left = NfaState(self.shape, state.next_position + 1, tuple(partials), tuple(path[-1] for path in waiting))
         return (self.initial if left.empty else left), matches
 
+    def _choose(self, waiting: list[list[Node]]) -> int:
+        """Return the index of the match to emit: the smallest positions first. Flink leaves this order undefined."""
+        return 0
+
     def _match(self, path: list[Node]) -> Match:
         taken: Match = {}
         for node in path:
@@ -214,26 +280,13 @@ class Nfa:
         return {name: taken[name] for name in self.names if name in taken}
 
 
-def _is(one: object, other: object) -> bool:
-    return one is other
+def note(error: Exception, value: Any) -> None:
+    """Say at which event a condition has failed."""
+    error.add_note(f"A condition of a pattern failed at the event {value!r:.200}.")
 
 
 def _positions(path: list[Node]) -> list[int]:
     return [node.event.position for node in path]
-
-
-def _reaches_final(state: State, view: View) -> bool:
-    """Return whether a match in this state is complete without a further event."""
-    stack, seen = [state], {state.index}
-    while stack:
-        at = stack.pop()
-        if at.kind == "final":
-            return True
-        for edge in at.proceeds:
-            if edge.target.index not in seen and edge.condition.evaluate(view):
-                seen.add(edge.target.index)
-                stack.append(edge.target)
-    return False
 
 
 def matches_of(pattern: Pattern, events: Iterable[Any], timestamps: Iterable[int] | None = None) -> list[Match]:

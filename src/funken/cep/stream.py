@@ -1,46 +1,17 @@
-"""From a stream and a pattern to a stream of results: ``CEP.pattern`` and ``PatternStream``."""
+"""A stream in which a pattern is looked for, and what is made of its matches: ``PatternStream``."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cmp_to_key
 from typing import Any
 
 from funken import DataStream, InvalidProgram, KeyedStream, OutputTag
 from funken.cep.compiler import compile_pattern
 from funken.cep.functions import PatternProcessFunction, Selecting, SelectingTimeouts, callable_of
-from funken.cep.operator import PatternOperator, Settings
+from funken.cep.operator import MatchPattern, Settings, one_key
 from funken.cep.pattern import Pattern
-
-
-class CEP:
-    """Looks for patterns in streams.
-
-    >>> from funken import WatermarkStrategy
-    >>> from funken.cep import Pattern
-    >>> from funken.testing import local
-    >>> by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e[1])
-    >>> payments = local([("ann", 1, 2), ("bob", 2, 3), ("ann", 3, 900), ("bob", 4, 4)])
-    >>> payments = payments.assign_timestamps_and_watermarks(by_time).key_by(lambda e: e[0])
-    >>> small_then_large = (
-    ...     Pattern.begin("small").where(lambda e: e[2] < 10).next("large").where(lambda e: e[2] > 500).within(60_000)
-    ... )
-    >>> CEP.pattern(payments, small_then_large).select(lambda match: match["large"][0]).execute_and_collect(limit=9)
-    [('ann', 3, 900)]
-    """
-
-    @staticmethod
-    def pattern(stream: DataStream, pattern: Pattern, comparator: Any = None) -> PatternStream:
-        """Return the pattern stream: per key of a keyed stream, else in one task for all events.
-
-        ``comparator(a, b)`` below, equal to or above 0 orders events of one timestamp, as does an object with a method
-        ``compare``; without one they are handled as they came.
-        """
-        if not isinstance(pattern, Pattern):
-            raise InvalidProgram(f"CEP.pattern needs a Pattern, but got {pattern!r}.")
-        compile_pattern(pattern)  # what is contradictory is refused here, not in the job
-        key = None if comparator is None else cmp_to_key(callable_of(comparator, "compare", "CEP.pattern"))
-        return PatternStream(stream, pattern, Settings(sort_key=key))
+from funken.config import MAX_PARTIAL_MATCHES
+from funken.operators.user_functions import UserFunction
 
 
 class PatternStream:
@@ -63,20 +34,17 @@ class PatternStream:
         """Send events that came behind the watermark to a side output; without it they are counted and dropped."""
         return self._with(late=late_data_output_tag)
 
-    def set_max_partial_matches(self, count: int) -> PatternStream:
-        """Let the job fail if one key has more partial matches than this; 100,000 unless it is set."""
-        if count < 1:
-            raise InvalidProgram(f"set_max_partial_matches({count}) needs a number above 0.")
-        return self._with(max_partial_matches=count)
-
     def process(self, pattern_process_function: PatternProcessFunction) -> DataStream:
         """Handle matches, and with a ``TimedOutPartialMatchHandler`` also what timed out."""
         if not isinstance(pattern_process_function, PatternProcessFunction):
             raise InvalidProgram(f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}.")
-        operator = PatternOperator(self._pattern, self._settings, pattern_process_function)
-        if isinstance(self._stream, KeyedStream):
-            return self._stream.process(operator).name("pattern")
-        return self._stream.key_by(_one_key).process(operator).name("pattern").set_parallelism(1)
+        keyed = isinstance(self._stream, KeyedStream)
+        stream = self._stream if isinstance(self._stream, KeyedStream) else self._stream.key_by(one_key)
+        bound = stream.get_execution_environment().get_configuration().get(MAX_PARTIAL_MATCHES)
+        settings = replace(self._settings, max_partial_matches=bound)
+        spec = MatchPattern(UserFunction(pattern_process_function, rich=True), stream.key, self._pattern, settings)
+        found = stream._keyed("pattern", spec)
+        return found if keyed else found.set_parallelism(1)
 
     def select(self, *functions: Any) -> DataStream:
         """Emit one record per match: ``select(select)``, or ``select(tag, timeout, select)``.
@@ -93,6 +61,7 @@ class PatternStream:
     def explain(self) -> str:
         """Return the automaton as text, with what may cost memory or parallelism.
 
+        >>> from funken.cep import CEP
         >>> from funken.testing import local
         >>> print(CEP.pattern(local([1]), Pattern.begin("a").one_or_more()).explain())
         not keyed: one task handles all events
@@ -117,10 +86,6 @@ class PatternStream:
 
     def _with(self, **changes: Any) -> PatternStream:
         return PatternStream(self._stream, self._pattern, replace(self._settings, **changes))
-
-
-def _one_key(event: Any) -> int:
-    return 0
 
 
 def _selecting(method: str, functions: tuple[Any, ...]) -> PatternProcessFunction:

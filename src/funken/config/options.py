@@ -89,6 +89,12 @@ OBJECT_REUSE = _option(
     "what it emitted: no function may change a record then. Nor may one change what it read from keyed state, or stored there, "
     "without storing it again.",
 )
+MAX_PARTIAL_MATCHES = _option(
+    "pipeline.cep.max-partial-matches",
+    _at_least(1),
+    100_000,
+    "How many partial matches of a pattern one key may have; with more, the job fails.",
+)
 VECTORIZED = _option(
     "pipeline.vectorized",
     _boolean,

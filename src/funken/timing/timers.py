@@ -233,6 +233,11 @@ class InternalTimerService:
         self._processing.fire_until(now, fire)
 
     @property
+    def event_times(self) -> Sequence[int]:
+        """The timestamps of the event-time timers, likewise."""
+        return self._event.timestamps
+
+    @property
     def processing_times(self) -> Sequence[int]:
         """The timestamps of the processing-time timers, the earliest first; always the same object, for hot loops.
 
