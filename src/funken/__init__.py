@@ -74,8 +74,10 @@ from funken.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
-    StateTtlConfig,
     ValueStateDescriptor,
+)
+from funken.state.ttl_config import (
+    StateTtlConfig,
 )
 from funken.timing.watermarks import TimestampAssigner, WatermarkGenerator, WatermarkOutput, WatermarkStrategy
 from funken.types import Row, RowKind, TypeInformation, Types

@@ -5,8 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from funken.state.backend import HashMapBackend
-from funken.state.descriptors import MapStateDescriptor, StateTtlConfig
+from funken.state.descriptors import (
+    MapStateDescriptor,
+)
 from funken.state.keyed import KeyedStateStore
+from funken.state.ttl_config import (
+    StateTtlConfig,
+)
 
 pytestmark = pytest.mark.usefixtures("backend")
 

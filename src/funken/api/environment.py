@@ -33,7 +33,9 @@ from funken.runtime.driver.master import JobMaster
 from funken.runtime.settings import TaskSettings
 from funken.timing.watermarks import WatermarkStrategy
 from funken.types.convert import converter
-from funken.types.info import declared
+from funken.types.generics import S
+from funken.types.info import TypeInformation, declared
+from funken.types.row import Row
 
 
 class StreamExecutionEnvironment:
@@ -95,7 +97,7 @@ class StreamExecutionEnvironment:
 
     # ---- sources
 
-    def from_collection(self, collection: Iterable[Any], type_info: Any = None) -> DataStream:
+    def from_collection(self, collection: Iterable[S], type_info: TypeInformation | None = None) -> DataStream[S]:
         """Read a collection; bounded, in one subtask. A declared type is applied to the elements at once.
 
         >>> from funken import Row, Types
@@ -106,21 +108,16 @@ class StreamExecutionEnvironment:
         ['ann', 'bob']
         """
         of = declared(type_info)
-        elements = collection if of is None else [*map(converter(of), collection)]
-        return self.from_source(
-            CollectionSource(elements),
-            WatermarkStrategy.no_watermarks(),
-            "collection",
-            of,
-        )
+        elements: Iterable[S] = collection if of is None else [*map(converter(of), collection)]
+        return self.from_source(CollectionSource(elements), WatermarkStrategy.no_watermarks(), "collection", of)
 
     def from_source(
         self,
-        source: Source,
-        watermark_strategy: WatermarkStrategy | None = None,
+        source: Source[S],
+        watermark_strategy: WatermarkStrategy[S] | None = None,
         source_name: str = "source",
-        type_info: Any = None,
-    ) -> DataStream:
+        type_info: TypeInformation | None = None,
+    ) -> DataStream[S]:
         """Read a source, with timestamps and watermarks by a strategy, per split; none by default.
 
         ``type_info`` declares the type of the records. Raises ``TypeError`` for what is no ``Source``.
@@ -145,9 +142,9 @@ class StreamExecutionEnvironment:
     def from_spark(
         self,
         frame: Any,
-        watermark_strategy: WatermarkStrategy | None = None,
+        watermark_strategy: WatermarkStrategy[Row] | None = None,
         source_name: str = "spark",
-    ) -> DataStream:
+    ) -> DataStream[Row]:
         """Read a Spark ``DataFrame`` as a stream of ``Row`` with its column names; one per program.
 
         A static one is read by a Spark batch job. A *streaming* one runs in micro-batches (``foreachBatch``), for sources

@@ -6,7 +6,8 @@ import enum
 from typing import Any
 
 from funken import config
-from funken.config import Configuration, duration_ms
+from funken.config import Configuration
+from funken.io.durations import DurationLike, duration_ms
 
 
 class CheckpointingMode(enum.Enum):
@@ -74,7 +75,7 @@ class ExecutionConfig:
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
 
-    def set_auto_watermark_interval(self, interval: Any) -> ExecutionConfig:
+    def set_auto_watermark_interval(self, interval: DurationLike) -> ExecutionConfig:
         """Set how often periodic watermarks are emitted (ms; 0: never)."""
         self._configuration.set(config.AUTO_WATERMARK_INTERVAL, duration_ms(interval))
         return self
@@ -203,7 +204,7 @@ class CheckpointConfig:
         """Tell whether barriers overtake records."""
         return str(self._configuration.to_dict().get("execution.checkpointing.unaligned.enabled")).lower() == "true"
 
-    def set_aligned_checkpoint_timeout(self, alignment_timeout: Any) -> CheckpointConfig:
+    def set_aligned_checkpoint_timeout(self, alignment_timeout: DurationLike) -> CheckpointConfig:
         """Set how long a task waits for all barriers before they overtake (``timedelta``, ``"5 s"`` or ms)."""
         return self._set("aligned-checkpoint-timeout", duration_ms(alignment_timeout))
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from funken.types.generics import Generic, T_co, T_contra
 from funken.types.info import TypeInformation
 
 
@@ -242,7 +243,7 @@ class StaticSplits(SplitEnumerator):
             self._shares[subtask % len(self._shares)].append(split)
 
 
-class Source:
+class Source(Generic[T_co]):
     """A declared source; subclasses are frozen dataclasses.
 
     >>> class CountdownReader(SourceReader):  # a split is the next number
@@ -325,7 +326,7 @@ class SinkWriter:
         """Release everything, keep what is prepared; runs also after a failure."""
 
 
-class Sink:
+class Sink(Generic[T_contra]):
     """A declared sink; subclasses are frozen dataclasses.
 
     What its writers prepare is committed when the job has succeeded and, with checkpoints, at each of them. A commit may

@@ -27,6 +27,7 @@ from funken.connectors.base import (
 from funken.connectors.queued_reader import QueuedReader
 from funken.errors import RecordNotPicklable
 from funken.types.copying import distinct
+from funken.types.generics import T_co
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class CollectionSplit:
 
 
 @dataclass(frozen=True)
-class CollectionSource(Source):
+class CollectionSource(Source[T_co]):
     """The elements of an iterable; always read by one subtask.
 
     >>> source = CollectionSource(["a", "b", "c"])
@@ -49,12 +50,12 @@ class CollectionSource(Source):
     (['a', 'b'], [CollectionSplit(offset=2)])
     """
 
-    values: InitVar[Iterable[Any]]
+    values: InitVar[Iterable[T_co]]
     payload: bytes = field(init=False, repr=False)
     size: int = field(init=False)
     max_parallelism = 1
 
-    def __post_init__(self, values: Iterable[Any]) -> None:
+    def __post_init__(self, values: Iterable[T_co]) -> None:
         """Pickle the elements."""
         elements = list(values)
         try:

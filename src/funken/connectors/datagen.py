@@ -24,6 +24,7 @@ from funken.connectors.base import (
 )
 from funken.connectors.queued_reader import QueuedReader
 from funken.errors import InvalidProgram
+from funken.types.generics import T_co
 
 ENDLESS = 2**63 - 1
 """The end of an unbounded generator's indices, as in Flink."""
@@ -53,7 +54,7 @@ class IndexSplit:
 
 
 @dataclass(frozen=True)
-class NumberSequenceSource(Source):
+class NumberSequenceSource(Source[int]):
     """The integers from ``start`` to ``end``, both included; each subtask reads a range of its own, in order.
 
     Raises ``InvalidProgram`` if ``start`` is above ``end``.
@@ -112,16 +113,16 @@ class SequenceReader(QueuedReader):
         return list(indices)
 
 
-class GeneratorFunction(Protocol):
+class GeneratorFunction(Protocol[T_co]):
     """Flink's generator as an object."""
 
-    def map(self, index: int) -> Any:
+    def map(self, index: int) -> T_co:
         """Return the record of an index."""
         ...
 
 
 @dataclass(frozen=True)
-class DataGeneratorSource(Source):
+class DataGeneratorSource(Source[T_co]):
     """The records ``generator_function(0)``, ``generator_function(1)``, ...: ``count`` of them, or without end.
 
     Subtask ``i`` of ``n`` makes the records ``i``, ``i + n``, ``i + 2n``, ..., so that timestamps derived from the
@@ -136,7 +137,7 @@ class DataGeneratorSource(Source):
      Batch(values=['user-1', 'user-2', 'user-0'], timestamps=None, split='0/1')]
     """
 
-    generator_function: Callable[[int], Any] | GeneratorFunction
+    generator_function: Callable[[int], T_co] | GeneratorFunction[T_co]
     count: int | None = None
     rate_per_second: float | None = None
     boundedness: Boundedness = field(init=False)

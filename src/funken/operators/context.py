@@ -19,8 +19,11 @@ from funken.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from funken.state.handles import AggregatingState, ListState, ReducingState, ValueState
 from funken.state.keyed import KeyedStateStore
+from funken.state.maps import MapState
 from funken.timing.timers import InternalTimerService
+from funken.types.generics import K, R, S, V
 
 
 @dataclass(slots=True)
@@ -132,7 +135,7 @@ class RuntimeContext:
         """Return the operator's metric group."""
         return self._context.metrics
 
-    def _state(self, descriptor: StateDescriptor) -> Any:
+    def _state(self, descriptor: StateDescriptor[Any]) -> Any:
         if self._context.keyed is None:
             raise StateNotKeyed(
                 f"operator {self._context.operator!r} asked for the keyed state {descriptor.name!r}. Keyed state is "
@@ -140,7 +143,7 @@ class RuntimeContext:
             )
         return self._context.keyed.state(descriptor)
 
-    def get_state(self, state_descriptor: ValueStateDescriptor) -> Any:
+    def get_state(self, state_descriptor: ValueStateDescriptor[S]) -> ValueState[S]:
         """Return the ``ValueState`` of the current key; like all of these raises ``StateNotKeyed`` without ``key_by``.
 
         >>> from funken import MapFunction
@@ -154,9 +157,10 @@ class RuntimeContext:
         >>> local([1, 2, 3]).key_by(lambda n: n % 2).map(Running()).execute_and_collect(limit=3)
         [1, 2, 4]
         """
-        return self._state(state_descriptor)
+        state: ValueState[S] = self._state(state_descriptor)
+        return state
 
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> Any:
+    def get_list_state(self, state_descriptor: ListStateDescriptor[S]) -> ListState[S]:
         """Return the ``ListState`` of the current key.
 
         >>> from funken.testing import WindowContext  # has the context of a key
@@ -166,9 +170,10 @@ class RuntimeContext:
         >>> list(state.get())
         ['a', 'b', 'c']
         """
-        return self._state(state_descriptor)
+        state: ListState[S] = self._state(state_descriptor)
+        return state
 
-    def get_map_state(self, state_descriptor: MapStateDescriptor) -> Any:
+    def get_map_state(self, state_descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
         """Return the ``MapState`` of the current key.
 
         >>> from funken.testing import WindowContext  # has the context of a key
@@ -177,9 +182,10 @@ class RuntimeContext:
         >>> state.get("a"), state.get("b"), list(state.items())
         (1, None, [('a', 1)])
         """
-        return self._state(state_descriptor)
+        state: MapState[K, V] = self._state(state_descriptor)
+        return state
 
-    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> Any:
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor[S]) -> ReducingState[S]:
         """Return the ``ReducingState`` of the current key.
 
         >>> from funken.testing import WindowContext  # has the context of a key
@@ -189,9 +195,10 @@ class RuntimeContext:
         >>> state.get()
         3
         """
-        return self._state(state_descriptor)
+        state: ReducingState[S] = self._state(state_descriptor)
+        return state
 
-    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> Any:
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor[S, Any, R]) -> AggregatingState[S, R]:
         """Return the ``AggregatingState`` of the current key.
 
         >>> from funken import AggregateFunction
@@ -210,4 +217,5 @@ class RuntimeContext:
         >>> state.get()
         2
         """
-        return self._state(state_descriptor)
+        state: AggregatingState[S, R] = self._state(state_descriptor)
+        return state

@@ -13,9 +13,10 @@ from typing import Any, Protocol, runtime_checkable
 from funken.errors import StateError
 from funken.operators.context import OperatorContext
 from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor
+from funken.types.generics import Generic, K, S, T, V
 
 
-class OperatorListState:
+class OperatorListState(Generic[T]):
     """A list of elements of one subtask; made by ``OperatorStateStore``.
 
     >>> state = OperatorListState([1, 2])
@@ -33,22 +34,22 @@ class OperatorListState:
 
     __slots__ = ("_elements",)
 
-    def __init__(self, elements: list[Any]) -> None:
+    def __init__(self, elements: list[T]) -> None:
         self._elements = elements
 
-    def get(self) -> list[Any]:
+    def get(self) -> list[T]:
         """Return the elements."""
         return list(self._elements)
 
-    def add(self, value: Any) -> None:
+    def add(self, value: T) -> None:
         """Append an element."""
         self._elements.append(value)
 
-    def add_all(self, values: Iterable[Any]) -> None:
+    def add_all(self, values: Iterable[T]) -> None:
         """Append elements."""
         self._elements.extend(values)
 
-    def update(self, values: Iterable[Any]) -> None:
+    def update(self, values: Iterable[T]) -> None:
         """Replace all elements."""
         self._elements[:] = values
 
@@ -56,7 +57,7 @@ class OperatorListState:
         """Remove all elements."""
         self._elements.clear()
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T]:
         return iter(self.get())
 
 
@@ -103,15 +104,15 @@ class OperatorStateStore:
             )
         return states.setdefault(prefix + name, make())
 
-    def get_list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
+    def get_list_state(self, descriptor: ListStateDescriptor[S]) -> OperatorListState[S]:
         """Return a list that is dealt out round robin when the parallelism changes."""
         return OperatorListState(self._find("split/", descriptor.name, list))
 
-    def get_union_list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
+    def get_union_list_state(self, descriptor: ListStateDescriptor[S]) -> OperatorListState[S]:
         """Return a list that every subtask gets in full after a restore."""
         return OperatorListState(self._find("union/", descriptor.name, list))
 
-    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> dict[Any, Any]:
+    def get_broadcast_state(self, descriptor: MapStateDescriptor[K, V]) -> dict[K, V]:
         """Return a dict that the function keeps equal in all subtasks.
 
         >>> from funken import MapFunction
@@ -126,7 +127,7 @@ class OperatorStateStore:
         >>> local(["pt", "?"]).map(Countries()).execute_and_collect(limit=2)
         ['Portugal', 'elsewhere']
         """
-        found: dict[Any, Any] = self._find("broadcast/", descriptor.name, dict)
+        found: dict[K, V] = self._find("broadcast/", descriptor.name, dict)
         return found
 
 

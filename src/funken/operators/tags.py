@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
+
+from funken.types.generics import Generic, T
 
 
 @dataclass(frozen=True, slots=True)
-class OutputTag:
-    """Names a side output; tags with equal ids are the same output. The type information is not used.
+class OutputTag(Generic[T]):
+    """Names a side output; tags with equal ids are the same output. ``OutputTag[str]("late")`` is one of text.
 
     >>> OutputTag("late") == OutputTag("late", "any type information")
     True
@@ -20,3 +22,7 @@ class OutputTag:
     def __post_init__(self) -> None:
         if not self.tag_id:
             raise ValueError("OutputTag tag_id cannot be None or empty string: give the side output a name.")
+
+
+SideOutput: TypeAlias = tuple[OutputTag[Any], Any]
+"""What a function returns or yields among its results for a side output."""

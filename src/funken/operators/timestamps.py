@@ -6,10 +6,14 @@ What comes from upstream as watermark is dropped, except ``MAX_WATERMARK``: a ne
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
+from funken.timing.instants import timestamp_ms
 from funken.timing.watermarks import WatermarkProgress, WatermarkStrategy
 
 
@@ -34,12 +38,14 @@ class WatermarkEmitter:
         """Assign timestamps to a block and emit it; a punctuated watermark is emitted right after its record."""
         strategy, output = self._strategy, self._operator.output
         if strategy.assigner is not None:
-            assign = strategy.assigner
+            assign: Callable[[Any, int], Any] = strategy.assigner
             rest = iter(values)
             if timestamps is None:
                 timestamps = [assign(value, MIN_TIMESTAMP) for value in rest]
             else:
                 timestamps = [assign(value, old) for value, old in zip(rest, timestamps, strict=True)]
+            if isinstance(timestamps[0] if timestamps else None, datetime):  # one look per block
+                timestamps = [timestamp_ms(at) for at in timestamps]
         if strategy.generator is None:
             output.emit(values, timestamps)
             return

@@ -2,17 +2,17 @@
 
 Invariant: a descriptor is plain data, travels with the program and touches no state itself; two descriptors are equal
 if they name the same state of the same kind. A declared type is kept for the handles, which convert values to it.
-Lifetimes are kept in milliseconds; how they are applied is decided in ``ttl.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
-from funken.errors import InvalidProgram, StateError
+from funken.errors import StateError
+from funken.state.ttl_config import StateTtlConfig
+from funken.types.generics import ACC, Generic, IN_contra, K, OUT_co, T, V
 from funken.types.info import TypeInformation, declared
 
 
@@ -26,185 +26,32 @@ class StateKind(Enum):
     AGGREGATING = "aggregating"
 
 
-DEFAULT_CLEANUP_SIZE = 5
-"""How many entries one access to a state with a lifetime looks at for cleaning up, as in Flink."""
+class Reduces(Protocol[T]):
+    """An object that reduces two values to one."""
+
+    def reduce(self, value1: T, value2: T) -> T:
+        """Return one value for two."""
 
 
-class StateTtlConfig:
-    """How long the values of a state live; made with ``StateTtlConfig.new_builder(...)``.
+class Aggregates(Protocol[IN_contra, ACC, OUT_co]):
+    """An object that aggregates values in an accumulator."""
 
-    A duration is a ``timedelta``, an ``int`` of milliseconds, or an object with ``to_milliseconds()`` or
-    ``to_millis()``.
+    def create_accumulator(self) -> ACC:
+        """Return an empty accumulator."""
 
-    ``build`` raises ``InvalidProgram`` if the time is not longer than zero.
+    def add(self, value: IN_contra, accumulator: ACC) -> ACC:
+        """Return the accumulator with a value in it."""
 
-    >>> config = StateTtlConfig.new_builder(timedelta(hours=1)).update_ttl_on_read_and_write().build()
-    >>> config.get_ttl(), config.ttl_millis, config.is_enabled()
-    (datetime.timedelta(seconds=3600), 3600000, True)
-    >>> config.get_update_type().name, config.get_state_visibility().name, config.get_ttl_time_characteristic().name
-    ('OnReadAndWrite', 'NeverReturnExpired', 'ProcessingTime')
-    >>> config.get_cleanup_strategies()
-    {'incremental_cleanup_size': 5}
-    """
-
-    class UpdateType(Enum):
-        """What renews the lifetime of a value."""
-
-        Disabled = 0
-        OnCreateAndWrite = 1
-        OnReadAndWrite = 2
-
-    class StateVisibility(Enum):
-        """Whether a value that expired, but is still stored, may be read (once)."""
-
-        ReturnExpiredIfNotCleanedUp = 0
-        NeverReturnExpired = 1
-
-    class TtlTimeCharacteristic(Enum):
-        """Which time lifetimes are measured in: processing time, always."""
-
-        ProcessingTime = 0
-
-    def __init__(
-        self,
-        update_type: UpdateType,
-        state_visibility: StateVisibility,
-        ttl_time_characteristic: TtlTimeCharacteristic,
-        ttl: Any,
-        cleanup_size: int = DEFAULT_CLEANUP_SIZE,
-    ) -> None:
-        self._update_type = update_type
-        self._visibility = state_visibility
-        self._characteristic = ttl_time_characteristic
-        self._ttl = ttl
-        self.ttl_millis = _millis(ttl)
-        self.cleanup_size = cleanup_size
-        if self.is_enabled() and self.ttl_millis <= 0:
-            raise InvalidProgram(f"a state's time to live is {ttl!r}: it must be longer than zero.")
-
-    @staticmethod
-    def new_builder(ttl: Any) -> StateTtlConfigBuilder:
-        """Return a builder whose ``build()`` gives the configuration.
-
-        >>> builder = StateTtlConfig.new_builder(60_000).return_expired_if_not_cleaned_up().cleanup_incrementally(100)
-        >>> builder.build()
-        StateTtlConfig(60000 ms, OnCreateAndWrite, ReturnExpiredIfNotCleanedUp)
-        """
-        return StateTtlConfigBuilder(ttl)
-
-    def get_update_type(self) -> UpdateType:
-        """Return what renews a value's lifetime."""
-        return self._update_type
-
-    def get_state_visibility(self) -> StateVisibility:
-        """Return whether an expired value may be seen."""
-        return self._visibility
-
-    def get_ttl(self) -> Any:
-        """Return the duration as it was given; ``ttl_millis`` is the same in milliseconds."""
-        return self._ttl
-
-    def get_ttl_time_characteristic(self) -> TtlTimeCharacteristic:
-        """Return ``TtlTimeCharacteristic.ProcessingTime``."""
-        return self._characteristic
-
-    def get_cleanup_strategies(self) -> dict[str, int]:
-        """Return how many entries an access looks at for cleaning up; snapshots never contain expired entries."""
-        return {"incremental_cleanup_size": self.cleanup_size}
-
-    def is_enabled(self) -> bool:
-        """Return whether values expire at all."""
-        return self._update_type is not self.UpdateType.Disabled
-
-    def __repr__(self) -> str:
-        return f"StateTtlConfig({self.ttl_millis} ms, {self._update_type.name}, {self._visibility.name})"
+    def get_result(self, accumulator: ACC) -> OUT_co:
+        """Return the result of an accumulator."""
 
 
-class StateTtlConfigBuilder:
-    """Collects the settings of a ``StateTtlConfig``; every method returns the builder itself."""
-
-    def __init__(self, ttl: Any) -> None:
-        self._ttl = ttl
-        self._update_type = StateTtlConfig.UpdateType.OnCreateAndWrite
-        self._visibility = StateTtlConfig.StateVisibility.NeverReturnExpired
-        self._characteristic = StateTtlConfig.TtlTimeCharacteristic.ProcessingTime
-        self._cleanup_size = DEFAULT_CLEANUP_SIZE
-
-    def set_update_type(self, update_type: StateTtlConfig.UpdateType) -> StateTtlConfigBuilder:
-        """Set what renews a value's lifetime."""
-        self._update_type = update_type
-        return self
-
-    def update_ttl_on_create_and_write(self) -> StateTtlConfigBuilder:
-        """Let writes renew the lifetime (the default)."""
-        return self.set_update_type(StateTtlConfig.UpdateType.OnCreateAndWrite)
-
-    def update_ttl_on_read_and_write(self) -> StateTtlConfigBuilder:
-        """Let reads renew the lifetime too."""
-        return self.set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
-
-    def set_state_visibility(self, state_visibility: StateTtlConfig.StateVisibility) -> StateTtlConfigBuilder:
-        """Set whether an expired value may be seen."""
-        self._visibility = state_visibility
-        return self
-
-    def return_expired_if_not_cleaned_up(self) -> StateTtlConfigBuilder:
-        """Let the first read of an expired value still return it."""
-        return self.set_state_visibility(StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp)
-
-    def never_return_expired(self) -> StateTtlConfigBuilder:
-        """Hide expired values (the default)."""
-        return self.set_state_visibility(StateTtlConfig.StateVisibility.NeverReturnExpired)
-
-    def set_ttl_time_characteristic(
-        self, ttl_time_characteristic: StateTtlConfig.TtlTimeCharacteristic
-    ) -> StateTtlConfigBuilder:
-        """Set the time lifetimes are measured in; there is only processing time."""
-        self._characteristic = ttl_time_characteristic
-        return self
-
-    def use_processing_time(self) -> StateTtlConfigBuilder:
-        """Measure in processing time (the only choice)."""
-        return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.ProcessingTime)
-
-    def set_ttl(self, ttl: Any) -> StateTtlConfigBuilder:
-        """Set how long a value lives."""
-        self._ttl = ttl
-        return self
-
-    def cleanup_full_snapshot(self) -> StateTtlConfigBuilder:
-        """Leave expired entries out of snapshots: that is always so."""
-        return self
-
-    def cleanup_incrementally(
-        self, cleanup_size: int, run_cleanup_for_every_record: bool = False
-    ) -> StateTtlConfigBuilder:
-        """Set how many entries each access looks at; cleaning without an access is not done."""
-        self._cleanup_size = cleanup_size
-        return self
-
-    def cleanup_in_rocksdb_compact_filter(
-        self, query_time_after_num_entries: int = 1000, periodic_compaction_time: Any = None
-    ) -> StateTtlConfigBuilder:
-        """Accept a hint for backends that keep their entries on disk."""
-        return self
-
-    def disable_cleanup_in_background(self) -> StateTtlConfigBuilder:
-        """Clean up only what is read, and snapshots."""
-        self._cleanup_size = 0
-        return self
-
-    def build(self) -> StateTtlConfig:
-        """Return the configuration."""
-        return StateTtlConfig(self._update_type, self._visibility, self._characteristic, self._ttl, self._cleanup_size)
-
-
-class StateDescriptor:
+class StateDescriptor(Generic[T]):
     """The name and kind of a state, and optionally how long its values live; raises ``StateError`` without a name."""
 
     kind: ClassVar[StateKind]
 
-    def __init__(self, name: str, type_info: Any = None) -> None:
+    def __init__(self, name: str, type_info: TypeInformation | None = None) -> None:
         if not isinstance(name, str) or not name:
             raise StateError(f"a state's name is a non-empty str, but {name!r} was given.")
         self.name = name
@@ -222,6 +69,8 @@ class StateDescriptor:
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
         """Let the values of the state expire, in processing time.
 
+        >>> from datetime import timedelta
+        >>> from funken import StateTtlConfig
         >>> from funken.testing import WindowContext  # for a clock that is turned by hand
         >>> seen = ValueStateDescriptor("seen")
         >>> seen.enable_time_to_live(StateTtlConfig.new_builder(timedelta(seconds=1)).build())
@@ -246,8 +95,10 @@ class StateDescriptor:
         return f"{type(self).__name__}({self.name!r})"
 
 
-class ValueStateDescriptor(StateDescriptor):
-    """Describes one value per key; ``default`` is what a key without a value reads as (a copy of it).
+class ValueStateDescriptor(StateDescriptor[T]):
+    """Describes one value per key; ``default`` is what a key without a value reads as (a copy of it), else ``None``.
+
+    To a type checker, a state without a default is ``ValueStateDescriptor[int | None]("count")``.
 
     >>> from funken import KeyedProcessFunction
     >>> from funken.testing import local
@@ -263,12 +114,12 @@ class ValueStateDescriptor(StateDescriptor):
 
     kind = StateKind.VALUE
 
-    def __init__(self, name: str, value_type_info: Any = None, default: Any = None) -> None:
+    def __init__(self, name: str, value_type_info: TypeInformation | None = None, default: T | None = None) -> None:
         super().__init__(name, value_type_info)
         self.default = default
 
 
-class ListStateDescriptor(StateDescriptor):
+class ListStateDescriptor(StateDescriptor[T]):
     """Describes a list per key.
 
     >>> from funken import KeyedProcessFunction
@@ -287,11 +138,11 @@ class ListStateDescriptor(StateDescriptor):
 
     kind = StateKind.LIST
 
-    def __init__(self, name: str, elem_type_info: Any = None) -> None:
+    def __init__(self, name: str, elem_type_info: TypeInformation | None = None) -> None:
         super().__init__(name, elem_type_info)
 
 
-class MapStateDescriptor(StateDescriptor):
+class MapStateDescriptor(StateDescriptor[V], Generic[K, V]):
     """Describes a map per key.
 
     >>> from funken import KeyedProcessFunction
@@ -311,11 +162,16 @@ class MapStateDescriptor(StateDescriptor):
 
     kind = StateKind.MAP
 
-    def __init__(self, name: str, key_type_info: Any = None, value_type_info: Any = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        key_type_info: TypeInformation | None = None,
+        value_type_info: TypeInformation | None = None,
+    ) -> None:
         super().__init__(name, value_type_info)
 
 
-class ReducingStateDescriptor(StateDescriptor):
+class ReducingStateDescriptor(StateDescriptor[T]):
     """Describes one value per key that combines all values added.
 
     ``reduce_function`` is a callable of two values, or an object with a method ``reduce(a, b)``; raises ``StateError`` for
@@ -337,9 +193,15 @@ class ReducingStateDescriptor(StateDescriptor):
 
     kind = StateKind.REDUCING
 
-    def __init__(self, name: str, reduce_function: Any, type_info: Any = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        reduce_function: Callable[[T, T], T] | Reduces[T],
+        type_info: TypeInformation | None = None,
+    ) -> None:
         super().__init__(name, type_info)
-        self.reduce: Callable[[Any, Any], Any] = getattr(reduce_function, "reduce", reduce_function)
+        function: Any = reduce_function
+        self.reduce: Callable[[T, T], T] = getattr(function, "reduce", function)
         if not callable(self.reduce):
             raise StateError(
                 f"reducing state {name!r} was given {reduce_function!r}: pass a callable of two values or an object "
@@ -347,7 +209,7 @@ class ReducingStateDescriptor(StateDescriptor):
             )
 
 
-class AggregatingStateDescriptor(StateDescriptor):
+class AggregatingStateDescriptor(StateDescriptor[ACC], Generic[IN_contra, ACC, OUT_co]):
     """Describes one accumulator per key, fed with values and read as a result.
 
     ``agg_function`` has the methods ``create_accumulator()``, ``add(value, accumulator)``,
@@ -374,7 +236,12 @@ class AggregatingStateDescriptor(StateDescriptor):
 
     kind = StateKind.AGGREGATING
 
-    def __init__(self, name: str, agg_function: Any, state_type_info: Any = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        agg_function: Aggregates[IN_contra, ACC, OUT_co],
+        state_type_info: TypeInformation | None = None,
+    ) -> None:
         super().__init__(name)
         missing = [m for m in ("create_accumulator", "add", "get_result") if not hasattr(agg_function, m)]
         if missing:
@@ -382,18 +249,4 @@ class AggregatingStateDescriptor(StateDescriptor):
                 f"aggregating state {name!r} was given {agg_function!r}, which lacks {', '.join(missing)}: pass an "
                 "object with create_accumulator(), add(value, accumulator), get_result(accumulator) and merge(a, b)."
             )
-        self.function = agg_function
-
-
-def _millis(duration: Any) -> int:
-    if isinstance(duration, timedelta):
-        return duration // timedelta(milliseconds=1)
-    if isinstance(duration, int):
-        return duration
-    for method in ("to_milliseconds", "to_millis"):
-        convert = getattr(duration, method, None)
-        if convert is not None:
-            return int(convert())
-    raise InvalidProgram(
-        f"a state's time to live is {duration!r}: pass a timedelta, an int of milliseconds, or a Time or Duration."
-    )
+        self.function: Any = agg_function  # with a method merge, if windows merge

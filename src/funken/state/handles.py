@@ -21,6 +21,7 @@ from funken.state.descriptors import (
     ValueStateDescriptor,
 )
 from funken.state.isolation import PLAIN, isolated, kept
+from funken.types.generics import Generic, IN_contra, OUT_co, T
 
 
 class _NoNamespace:
@@ -100,7 +101,7 @@ class State:
         return f"{type(self).__name__}({self.descriptor.name!r})"
 
 
-class ValueState(State):
+class ValueState(State, Generic[T]):
     """One value of the current key.
 
     >>> from funken.testing import WindowContext  # has the context of a key
@@ -118,16 +119,16 @@ class ValueState(State):
 
     kind = StateKind.VALUE
 
-    def __init__(self, descriptor: ValueStateDescriptor, table: Table, slot: Callable[[], Slot]) -> None:
+    def __init__(self, descriptor: ValueStateDescriptor[T], table: Table, slot: Callable[[], Slot]) -> None:
         super().__init__(descriptor, table, slot)
-        self._default = descriptor.default
+        self._default: Any = descriptor.default
 
-    def value(self) -> Any:
+    def value(self) -> T:
         """Return the value, or the default (``None`` if there is no other) if none is set."""
-        value = self.table.get(self.slot())
+        value: T | None = self.table.get(self.slot())
         return self._fresh_default() if value is None else value
 
-    def update(self, value: Any) -> None:
+    def update(self, value: T) -> None:
         """Set the value; ``None`` unsets it."""
         if type(value) in self.plain:
             self.table[self.slot()] = value
@@ -136,11 +137,12 @@ class ValueState(State):
         else:
             self.table[self.slot()] = self._kept(value)
 
-    def _fresh_default(self) -> Any:
-        return copy.deepcopy(self._default)
+    def _fresh_default(self) -> T:
+        default: T = copy.deepcopy(self._default)
+        return default
 
 
-class ListState(State):
+class ListState(State, Generic[T]):
     """A list of the current key.
 
     >>> from funken import ListStateDescriptor
@@ -162,11 +164,11 @@ class ListState(State):
 
     kind = StateKind.LIST
 
-    def get(self) -> list[Any]:
+    def get(self) -> list[T]:
         """Return the elements in the order they were added; changing the list returned changes no state."""
         return list(self.table.get(self.slot(), ()))
 
-    def add(self, value: Any) -> None:
+    def add(self, value: T) -> None:
         """Append an element."""
         if type(value) not in self.plain:
             value = self._kept(value)
@@ -178,15 +180,15 @@ class ListState(State):
             stored.append(value)
         table[slot] = stored
 
-    def add_all(self, values: Iterable[Any]) -> None:
+    def add_all(self, values: Iterable[T]) -> None:
         """Append several elements."""
         self._store([*self.table.get(self.slot(), ()), *self._all_kept(values)])
 
-    def update(self, values: Iterable[Any]) -> None:
+    def update(self, values: Iterable[T]) -> None:
         """Replace the elements."""
         self._store(self._all_kept(values))
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T]:
         return iter(self.get())
 
     def _store(self, stored: list[Any]) -> None:
@@ -200,7 +202,7 @@ class ListState(State):
         return stored
 
 
-class ReducingState(State):
+class ReducingState(State, Generic[T]):
     """One value of the current key: all values added, reduced.
 
     >>> from funken.testing import WindowContext  # has the context of a key
@@ -215,15 +217,16 @@ class ReducingState(State):
 
     kind = StateKind.REDUCING
 
-    def __init__(self, descriptor: ReducingStateDescriptor, table: Table, slot: Callable[[], Slot]) -> None:
+    def __init__(self, descriptor: ReducingStateDescriptor[T], table: Table, slot: Callable[[], Slot]) -> None:
         super().__init__(descriptor, table, slot)
         self._reduce = descriptor.reduce
 
-    def get(self) -> Any:
+    def get(self) -> T | None:
         """Return the reduced value, or ``None`` if nothing was added."""
-        return self._read(self.table.get(self.slot()))
+        value: T | None = self._read(self.table.get(self.slot()))
+        return value
 
-    def add(self, value: Any) -> None:
+    def add(self, value: T) -> None:
         """Reduce a value into the state; the first one is taken as it is."""
         if type(value) not in self.plain:
             value = self._kept(value)
@@ -235,7 +238,7 @@ class ReducingState(State):
         return self._reduce(stored, other)
 
 
-class AggregatingState(State):
+class AggregatingState(State, Generic[IN_contra, OUT_co]):
     """One accumulator of the current key: fed with values, read as a result.
 
     >>> from funken import AggregateFunction
@@ -259,16 +262,21 @@ class AggregatingState(State):
 
     kind = StateKind.AGGREGATING
 
-    def __init__(self, descriptor: AggregatingStateDescriptor, table: Table, slot: Callable[[], Slot]) -> None:
+    def __init__(
+        self, descriptor: AggregatingStateDescriptor[IN_contra, Any, OUT_co], table: Table, slot: Callable[[], Slot]
+    ) -> None:
         super().__init__(descriptor, table, slot)
         self._function = descriptor.function
 
-    def get(self) -> Any:
+    def get(self) -> OUT_co | None:
         """Return the result of the accumulator, or ``None`` if nothing was added."""
         stored = self.table.get(self.slot())
-        return None if stored is None else self._read(self._function.get_result(stored))
+        if stored is None:
+            return None
+        result: OUT_co = self._read(self._function.get_result(stored))
+        return result
 
-    def add(self, value: Any) -> None:
+    def add(self, value: IN_contra) -> None:
         """Add a value to the accumulator."""
         if type(value) not in self.plain:
             value = self._kept(value)

@@ -16,20 +16,21 @@ from typing import Any
 from funken.state.backend import Slot, Table
 from funken.state.descriptors import StateDescriptor, StateKind
 from funken.state.handles import State
+from funken.types.generics import Generic, K, R, T, V
 
 
-class MapIterator(Iterator[Any]):
+class MapIterator(Iterator[T], Generic[T]):
     """Iterates over the entries of one slot; ``remove()`` drops the entry whose result was returned last."""
 
     __slots__ = ("__weakref__", "_broken", "_changed", "_last", "_pairs", "_pick", "_state", "copies", "slot")
 
     def __init__(
         self,
-        state: MapState,
+        state: MapState[Any, Any],
         slot: Slot,
         pairs: Iterable[tuple[Any, Any]],
         copies: bool,
-        pick: Callable[[Any, Any], Any],
+        pick: Callable[[Any, Any], T],
     ) -> None:
         self._state = state
         self.slot = slot
@@ -41,7 +42,7 @@ class MapIterator(Iterator[Any]):
         self._broken = False
         self._last: list[Any] = []
 
-    def __next__(self) -> Any:
+    def __next__(self) -> T:
         if self._broken:
             raise self._error()
         key, value = next(self._pairs)
@@ -77,7 +78,7 @@ class MapIterator(Iterator[Any]):
         )
 
 
-class MapState(State):
+class MapState(State, Generic[K, V]):
     """A map of the current key, with the methods of Flink and those of a dict.
 
     Reading a key that is not there gives ``None``, also with ``state[key]``; removing it does nothing.
@@ -104,14 +105,14 @@ class MapState(State):
     def __init__(self, descriptor: StateDescriptor, table: Table, slot: Callable[[], Slot]) -> None:
         super().__init__(descriptor, table, slot)
         #: those under way; empty unless somebody iterates, and then a put costs a look at it
-        self._iterators: list[weakref.ref[MapIterator]] = []
+        self._iterators: list[weakref.ref[MapIterator[Any]]] = []
 
-    def get(self, key: Any) -> Any:
+    def get(self, key: K) -> V | None:
         """Return the value of a key of the map, or ``None``."""
         stored = self.table.get(self.slot())
         return None if stored is None else stored.get(key)
 
-    def put(self, key: Any, value: Any) -> None:
+    def put(self, key: K, value: V) -> None:
         """Set the value of a key of the map."""
         if type(value) not in self.plain:
             value = self._kept(value)
@@ -125,12 +126,12 @@ class MapState(State):
             stored[key] = value
         table[slot] = stored
 
-    def put_all(self, entries: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
+    def put_all(self, entries: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
         """Set several entries, given as a mapping or as pairs."""
         for key, value in entries.items() if isinstance(entries, Mapping) else entries:
             self.put(key, value)
 
-    def remove(self, key: Any) -> None:
+    def remove(self, key: K) -> None:
         """Remove a key of the map, if it is there."""
         table, slot = self.table, self.slot()
         stored = table.get(slot)
@@ -144,7 +145,7 @@ class MapState(State):
         else:
             del table[slot]
 
-    def contains(self, key: Any) -> bool:
+    def contains(self, key: object) -> bool:
         """Return whether the map has a key."""
         return key in self.table.get(self.slot(), ())
 
@@ -158,19 +159,19 @@ class MapState(State):
             self._tell(self.slot(), key_added=True)
         super().clear()
 
-    def keys(self) -> MapIterator:
+    def keys(self) -> MapIterator[K]:
         """Iterate over the keys."""
         return self._iterate(lambda key, value: key)
 
-    def values(self) -> MapIterator:
+    def values(self) -> MapIterator[V]:
         """Iterate over the values."""
         return self._iterate(lambda key, value: value)
 
-    def items(self) -> MapIterator:
+    def items(self) -> MapIterator[tuple[K, V]]:
         """Iterate over pairs of key and value."""
         return self._iterate(lambda key, value: (key, value))
 
-    def _iterate(self, pick: Callable[[Any, Any], Any]) -> MapIterator:
+    def _iterate(self, pick: Callable[[K, V], R]) -> MapIterator[R]:
         stored = self._live()
         iterator = MapIterator(self, self.slot(), stored.items(), type(stored) is dict, pick)
         self._iterators = [ref for ref in self._iterators if ref() is not None]
@@ -186,28 +187,29 @@ class MapState(State):
             elif iterator.slot == slot:
                 iterator.changing(key_added, key_removed)
 
-    def current(self, slot: Slot, key: Any) -> Any:
+    def current(self, slot: Slot, key: K) -> V:
         """Return the value that a key has now in a slot; raises ``KeyError`` if it has none."""
         stored = self.table.get(slot)
         if stored is None:
             raise KeyError(key)
-        return stored[key]
+        value: V = stored[key]
+        return value
 
-    def _live(self) -> Mapping[Any, Any]:
-        stored: Mapping[Any, Any] = self.table.get(self.slot(), {})
+    def _live(self) -> Mapping[K, V]:
+        stored: Mapping[K, V] = self.table.get(self.slot(), {})
         return stored
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: K) -> V | None:
         return self.get(key)
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: K, value: V) -> None:
         self.put(key, value)
 
-    def __delitem__(self, key: Any) -> None:
+    def __delitem__(self, key: K) -> None:
         self.remove(key)
 
-    def __contains__(self, key: Any) -> bool:
+    def __contains__(self, key: object) -> bool:
         return self.contains(key)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[K]:
         return self.keys()

@@ -18,11 +18,13 @@ from funken.state.descriptors import (
     ReducingStateDescriptor,
     StateDescriptor,
     StateKind,
-    StateTtlConfig,
     ValueStateDescriptor,
 )
 from funken.state.handles import AggregatingState, ListState, ReducingState, ValueState
 from funken.state.maps import MapState
+from funken.state.ttl_config import (
+    StateTtlConfig,
+)
 
 Clock = Callable[[], int]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from funken import DataStream, StreamExecutionEnvironment
+from funken.types.generics import S
 
 
-def local(records: Iterable[Any], parallelism: int = 1) -> DataStream:
+def local(records: Iterable[S], parallelism: int = 1) -> DataStream[S]:
     """Return a stream of ``records`` in an environment that runs in this process.
 
     >>> local([1, 2]).map(lambda x: -x).execute_and_collect(limit=2)

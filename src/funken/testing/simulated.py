@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from funken import DataStream
-from funken.config import duration_ms
+from funken.io.durations import duration_ms
 from funken.operators.sink import CollectSink
 from funken.plan.serialization import portable
 from funken.runtime.driver.local import LocalLoop

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
-from funken.config import duration_ms
 from funken.ids import MIN_TIMESTAMP
+from funken.io.durations import DurationLike, duration_ms
+from funken.types.generics import Generic, T_contra
 
 
 class WatermarkOutput:
@@ -43,7 +45,7 @@ class WatermarkOutput:
         self.idle = True
 
 
-class WatermarkGenerator:
+class WatermarkGenerator(Generic[T_contra]):
     """Base of generators: periodic ones emit in ``on_periodic_emit``, punctuated ones in ``on_event``.
 
     A subclass written by a user overrides the two methods of Flink's interface. This one trusts a marker in the stream:
@@ -63,7 +65,7 @@ class WatermarkGenerator:
     5
     """
 
-    def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
+    def on_event(self, event: T_contra, event_timestamp: int, output: WatermarkOutput) -> None:
         """See one record; may emit a watermark at once."""
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
@@ -112,7 +114,7 @@ class BoundedOutOfOrdernessSpec:
         return BoundedOutOfOrderness(self.delay)
 
 
-class TimestampAssigner:
+class TimestampAssigner(Generic[T_contra]):
     """Extracts a record's event time; subclass it, or give a function ``(value, record_timestamp) -> ms``.
 
     >>> class Created(TimestampAssigner):
@@ -127,13 +129,16 @@ class TimestampAssigner:
     [{'created': 400}, {'created': 1200}]
     """
 
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        """Return the record's event time (ms); ``record_timestamp`` is ``MIN_TIMESTAMP`` if it had none."""
+    def extract_timestamp(self, value: T_contra, record_timestamp: int) -> int | datetime:
+        """Return the record's event time: ms, or a ``datetime`` with a time zone.
+
+        ``record_timestamp`` is ``MIN_TIMESTAMP`` if it had none.
+        """
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class WatermarkStrategy:
+class WatermarkStrategy(Generic[T_contra]):
     """How records get timestamps, and event time its watermarks.
 
     >>> from datetime import timedelta
@@ -143,13 +148,13 @@ class WatermarkStrategy:
     60000
     """
 
-    generator: Callable[[], WatermarkGenerator] | None = None
-    assigner: Callable[[Any, int], int] | None = None
+    generator: Callable[[], WatermarkGenerator[T_contra]] | None = None
+    assigner: Callable[[T_contra, int], int | datetime] | None = None
     idleness: int | None = None
     alignment: tuple[str, int, int] | None = None
 
-    @staticmethod
-    def for_monotonous_timestamps() -> WatermarkStrategy:
+    @classmethod
+    def for_monotonous_timestamps(cls) -> WatermarkStrategy[T_contra]:
         """Timestamps never go down within a split: the watermark is the highest one less 1 ms.
 
         >>> output, generator = WatermarkOutput(), WatermarkStrategy.for_monotonous_timestamps().generator()
@@ -160,8 +165,8 @@ class WatermarkStrategy:
         """
         return WatermarkStrategy(BoundedOutOfOrdernessSpec(0))
 
-    @staticmethod
-    def for_bounded_out_of_orderness(max_out_of_orderness: Any) -> WatermarkStrategy:
+    @classmethod
+    def for_bounded_out_of_orderness(cls, max_out_of_orderness: DurationLike) -> WatermarkStrategy[T_contra]:
         """Records come at most this late (``timedelta``, ``Duration``, ``"5 s"``, or ms); raises ``ValueError`` if negative.
 
         >>> generator = WatermarkStrategy.for_bounded_out_of_orderness("5 s").generator()
@@ -173,8 +178,8 @@ class WatermarkStrategy:
         """
         return WatermarkStrategy(BoundedOutOfOrdernessSpec(duration_ms(max_out_of_orderness)))
 
-    @staticmethod
-    def for_generator(generator: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
+    @classmethod
+    def for_generator(cls, generator: Callable[[], WatermarkGenerator[T_contra]]) -> WatermarkStrategy[T_contra]:
         """Use a generator of your own; ``generator()`` makes one per split or subtask.
 
         >>> class EveryRecord(WatermarkGenerator):
@@ -193,8 +198,8 @@ class WatermarkStrategy:
         """
         return WatermarkStrategy(generator)
 
-    @staticmethod
-    def no_watermarks() -> WatermarkStrategy:
+    @classmethod
+    def no_watermarks(cls) -> WatermarkStrategy[T_contra]:
         """No event time, until the end of a bounded input.
 
         >>> from funken import NumberSequenceSource, StreamExecutionEnvironment
@@ -205,17 +210,29 @@ class WatermarkStrategy:
         """
         return WatermarkStrategy()
 
-    def with_timestamp_assigner(self, timestamp_assigner: Any) -> WatermarkStrategy:
-        """Take timestamps (ms) from ``timestamp_assigner(value, record_timestamp)`` or a ``TimestampAssigner``.
+    def with_timestamp_assigner(
+        self, timestamp_assigner: Callable[[T_contra, int], int | datetime] | TimestampAssigner[T_contra]
+    ) -> WatermarkStrategy[T_contra]:
+        """Take timestamps from ``timestamp_assigner(value, record_timestamp)`` or a ``TimestampAssigner``.
 
-        Raises ``TypeError`` for anything else.
+        They are milliseconds, or all ``datetime`` with a time zone; one without fails the job, because its instant depends
+        on the machine. Raises ``TypeError`` for what is no function.
+
+        >>> from datetime import datetime
+        >>> from funken.testing import local
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
+        ...     lambda text, _: datetime.fromisoformat(text)
+        ... )
+        >>> stamped = local(["1970-01-01T00:00:05+00:00"]).assign_timestamps_and_watermarks(strategy)
+        >>> stamped.process(lambda text, ctx: [ctx.timestamp()]).execute_and_collect(limit=1)
+        [5000]
         """
         extract = getattr(timestamp_assigner, "extract_timestamp", timestamp_assigner)
         if not callable(extract):
             raise TypeError(f"{timestamp_assigner!r} is neither a TimestampAssigner nor a function")
         return replace(self, assigner=extract)
 
-    def with_idleness(self, idle_timeout: Any) -> WatermarkStrategy:
+    def with_idleness(self, idle_timeout: DurationLike) -> WatermarkStrategy[T_contra]:
         """Leave a split out of the watermark after this long (any duration, or ms) without a record.
 
         Raises ``ValueError`` unless it is more than 0.
@@ -226,8 +243,8 @@ class WatermarkStrategy:
         return replace(self, idleness=timeout)
 
     def with_watermark_alignment(
-        self, watermark_group: str, max_allowed_watermark_drift: Any, update_interval: Any = 1000
-    ) -> WatermarkStrategy:
+        self, watermark_group: str, max_allowed_watermark_drift: DurationLike, update_interval: DurationLike = 1000
+    ) -> WatermarkStrategy[T_contra]:
         """Hold back sources whose watermark is further ahead of the slowest of the group than this.
 
         Drift and interval are durations, or ms. All sources with the same group, of whatever operator, wait for each other:

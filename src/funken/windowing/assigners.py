@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.io.durations import DurationLike, duration_ms
 from funken.state.descriptors import ValueStateDescriptor
-from funken.timing.durations import DurationLike, millis
+from funken.types.generics import Generic, T_contra, W_co
 from funken.windowing.firing import Trigger
 from funken.windowing.triggers import (
     CountTrigger,
@@ -24,7 +25,7 @@ from funken.windowing.triggers import (
     ProcessingTimeTrigger,
     PurgingTrigger,
 )
-from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow, Window
+from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow
 
 
 class WindowAssignerContext(Protocol):
@@ -47,7 +48,7 @@ class MergeCallback(Protocol):
         ...
 
 
-class WindowAssigner:
+class WindowAssigner(Generic[T_contra, W_co]):
     """Assigns zero or more windows to each record; subclass it for windows of your own.
 
     >>> class Shifts(WindowAssigner):  # a record knows its window
@@ -61,11 +62,7 @@ class WindowAssigner:
 
     WindowAssignerContext: ClassVar[type] = WindowAssignerContext
 
-    def __class_getitem__(cls, types: Any) -> Any:
-        """Accept type arguments, as in ``WindowAssigner[Any, TimeWindow]``; they are not used."""
-        return cls
-
-    def assign_windows(self, element: Any, timestamp: int, context: Any) -> Collection[Any]:
+    def assign_windows(self, element: T_contra, timestamp: int, context: Any) -> Collection[W_co]:
         """Return the windows that the record belongs to, in any number; of ``[]``, the record goes to no window."""
         raise NotImplementedError
 
@@ -85,7 +82,7 @@ class WindowAssigner:
         raise NotImplementedError
 
 
-class MergingWindowAssigner(WindowAssigner):
+class MergingWindowAssigner(WindowAssigner[T_contra, W_co]):
     """An assigner whose windows may grow together, such as sessions.
 
     Sessions that end with the day, here one of 100 ms:
@@ -131,7 +128,7 @@ def _window(start: int, size: int) -> TimeWindow:
 
 
 @dataclass(frozen=True)
-class _Tumbling(WindowAssigner):
+class _Tumbling(WindowAssigner[object, TimeWindow]):
     """``size`` and ``offset`` are in milliseconds; ``of`` takes any duration."""
 
     size: int
@@ -145,7 +142,7 @@ class _Tumbling(WindowAssigner):
             )
 
     @classmethod
-    def of(cls, size: DurationLike, offset: DurationLike | None = None) -> Any:
+    def of(cls, size: DurationLike, offset: DurationLike | None = None) -> Self:
         """Return windows of a length, from multiples of it on, shifted by ``offset``.
 
         Raises ``InvalidProgram`` unless ``abs(offset) < size``. A day that begins at midnight in Shanghai:
@@ -154,7 +151,7 @@ class _Tumbling(WindowAssigner):
         >>> TumblingEventTimeWindows.of(timedelta(days=1), offset=timedelta(hours=-8))
         TumblingEventTimeWindows(size=86400000, offset=-28800000)
         """
-        return cls(millis(size), 0 if offset is None else millis(offset))
+        return cls(duration_ms(size), 0 if offset is None else duration_ms(offset))
 
 
 class TumblingEventTimeWindows(_Tumbling):
@@ -203,7 +200,7 @@ class TumblingProcessingTimeWindows(_Tumbling):
 
 
 @dataclass(frozen=True)
-class _Sliding(WindowAssigner):
+class _Sliding(WindowAssigner[object, TimeWindow]):
     """``size``, ``slide`` and ``offset`` are in milliseconds; ``of`` takes any duration."""
 
     size: int
@@ -218,7 +215,7 @@ class _Sliding(WindowAssigner):
             )
 
     @classmethod
-    def of(cls, size: DurationLike, slide: DurationLike, offset: DurationLike | None = None) -> Any:
+    def of(cls, size: DurationLike, slide: DurationLike, offset: DurationLike | None = None) -> Self:
         """Return windows of a length, one beginning every ``slide``, shifted by ``offset``.
 
         Raises ``InvalidProgram`` unless ``abs(offset) < slide`` and ``size > 0``.
@@ -227,7 +224,7 @@ class _Sliding(WindowAssigner):
         >>> SlidingEventTimeWindows.of(timedelta(minutes=10), timedelta(minutes=1))
         SlidingEventTimeWindows(size=600000, slide=60000, offset=0)
         """
-        return cls(millis(size), millis(slide), 0 if offset is None else millis(offset))
+        return cls(duration_ms(size), duration_ms(slide), 0 if offset is None else duration_ms(offset))
 
     def _assign(self, at: int) -> list[TimeWindow]:
         last = at - (at - self.offset) % self.slide
@@ -276,7 +273,7 @@ class SlidingProcessingTimeWindows(_Sliding):
 
 
 @dataclass(frozen=True)
-class GlobalWindows(WindowAssigner):
+class GlobalWindows(WindowAssigner[object, GlobalWindow]):
     """All records of a key in one window without end; it fires only through a trigger of yours.
 
     >>> from funken.testing import local
@@ -293,7 +290,7 @@ class GlobalWindows(WindowAssigner):
         """Return the assigner."""
         return GlobalWindows()
 
-    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[Window]:
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[GlobalWindow]:
         """Return the one window."""
         return [GlobalWindow.get()]
 
@@ -318,7 +315,7 @@ _SLIDING_COUNT = ValueStateDescriptor("_window.sliding-count")
 
 
 @dataclass(frozen=True)
-class CountTumblingWindowAssigner(WindowAssigner):
+class CountTumblingWindowAssigner(WindowAssigner[object, CountWindow]):
     """Each key's records in groups of ``size``, in the order of arrival; an incomplete last group never fires.
 
     Raises ``InvalidProgram`` if the size is not above 0. ``count_window(size)`` gives the same results.
@@ -359,7 +356,7 @@ class CountTumblingWindowAssigner(WindowAssigner):
 
 
 @dataclass(frozen=True)
-class CountSlidingWindowAssigner(WindowAssigner):
+class CountSlidingWindowAssigner(WindowAssigner[object, CountWindow]):
     """Groups of ``size`` records of a key, one beginning every ``slide`` records, that fire when full (PyFlink's way).
 
     Flink itself, and so ``count_window(size, slide)`` here, fires after every ``slide`` records with the last ``size``

@@ -11,8 +11,8 @@ from typing import Any
 
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK
+from funken.io.durations import DurationLike, duration_ms
 from funken.state.descriptors import ReducingStateDescriptor
-from funken.timing.durations import DurationLike, millis
 from funken.windowing.firing import Trigger, TriggerResult
 
 _FIRE_TIME = ReducingStateDescriptor("_trigger.fire-time", min)
@@ -22,7 +22,7 @@ class _Continuous(Trigger):
     """A trigger that fires every ``report_interval`` milliseconds, in step with the multiples of it."""
 
     def __init__(self, interval: DurationLike) -> None:
-        self.interval = int(millis(interval))
+        self.interval = int(duration_ms(interval))
         if self.interval <= 0:
             raise InvalidProgram(f"{type(self).__name__} needs an interval above 0 ms, but got {self.interval}.")
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from funken.errors import InvalidProgram
 from funken.ids import MIN_TIMESTAMP
-from funken.timing.durations import DurationLike, millis
+from funken.io.durations import DurationLike, duration_ms
 
 
 class TimestampedValue(NamedTuple):
@@ -185,7 +185,7 @@ class TimeEvictor(_OneSided):
 
     def __init__(self, window_size: DurationLike, do_evict_after: bool = False) -> None:
         super().__init__(do_evict_after)
-        self.window_size = int(millis(window_size))
+        self.window_size = int(duration_ms(window_size))
 
     @staticmethod
     def of(window_size: DurationLike, do_evict_after: bool = False) -> TimeEvictor:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 from funken.errors import InvalidProgram
 from funken.state.descriptors import StateDescriptor
+from funken.types.generics import Generic, T_contra, W_contra
 
 
 class TriggerResult(enum.Enum):
@@ -81,7 +82,7 @@ class OnMergeContext(TriggerContext, Protocol):
         ...
 
 
-class Trigger:
+class Trigger(Generic[T_contra, W_contra]):
     """Decides when a window fires; subclass it for a rule of your own, most simply from ``on_element`` alone.
 
     This one fires at the first record of a window, for an early result, and again at its end:
@@ -119,15 +120,11 @@ class Trigger:
     TriggerContext: ClassVar[type] = TriggerContext
     OnMergeContext: ClassVar[type] = OnMergeContext
 
-    def __class_getitem__(cls, types: Any) -> Any:
-        """Accept type arguments, as in ``Trigger[Any, TimeWindow]``; they are not used."""
-        return cls
-
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
+    def on_element(self, element: T_contra, timestamp: int, window: W_contra, ctx: Any) -> TriggerResult:
         """Decide after a record was added to the window."""
         raise NotImplementedError
 
-    def on_processing_time(self, time: int, window: Any, ctx: Any) -> TriggerResult:
+    def on_processing_time(self, time: int, window: W_contra, ctx: Any) -> TriggerResult:
         """Decide when a processing-time timer of this window is due; goes on unless overridden.
 
         >>> from funken.testing import WindowContext
@@ -145,7 +142,7 @@ class Trigger:
         """
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: Any, ctx: Any) -> TriggerResult:
+    def on_event_time(self, time: int, window: W_contra, ctx: Any) -> TriggerResult:
         """Decide when an event-time timer of this window is due; goes on unless overridden."""
         return TriggerResult.CONTINUE
 
@@ -153,11 +150,11 @@ class Trigger:
         """Return whether ``on_merge`` is implemented, which merging windows (sessions) need."""
         return False
 
-    def on_merge(self, window: Any, ctx: Any) -> None:
+    def on_merge(self, window: W_contra, ctx: Any) -> None:
         """Carry state and timers over to ``window``, into which others were merged."""
         raise InvalidProgram(f"{self!r} cannot be used with merging windows: implement on_merge and can_merge.")
 
-    def clear(self, window: Any, ctx: Any) -> None:
+    def clear(self, window: W_contra, ctx: Any) -> None:
         """Drop this window's trigger state and timers."""
 
     def __repr__(self) -> str:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK
-from funken.timing.durations import DurationLike, millis
+from funken.io.durations import DurationLike, duration_ms
+from funken.types.generics import Generic, T_contra
 from funken.windowing.assigners import MergingWindowAssigner
 from funken.windowing.windows import TimeWindow
 
 
-class SessionWindowTimeGapExtractor:
+class SessionWindowTimeGapExtractor(Generic[T_contra]):
     """Says how long (ms) a session stays open after a record; a plain callable does as well.
 
     >>> class LongerWithACart(SessionWindowTimeGapExtractor):
@@ -28,12 +29,12 @@ class SessionWindowTimeGapExtractor:
     ([TimeWindow(start=0, end=1800000)], [TimeWindow(start=0, end=60000)])
     """
 
-    def extract(self, element: Any) -> int:
+    def extract(self, element: T_contra) -> int:
         """Return the gap in milliseconds."""
         raise NotImplementedError
 
 
-class _Sessions(MergingWindowAssigner):
+class _Sessions(MergingWindowAssigner[T_contra, TimeWindow]):
     """What all session assigners share."""
 
     def merge_windows(self, windows: Iterable[TimeWindow], callback: Any) -> None:
@@ -67,7 +68,7 @@ class _Sessions(MergingWindowAssigner):
 
 
 @dataclass(frozen=True)
-class _FixedGap(_Sessions):
+class _FixedGap(_Sessions[object]):
     gap: int
 
     def __post_init__(self) -> None:
@@ -75,14 +76,14 @@ class _FixedGap(_Sessions):
             raise InvalidProgram(f"{type(self).__name__} parameters must satisfy 0 < gap: the gap is {self.gap} ms.")
 
     @classmethod
-    def with_gap(cls, size: DurationLike) -> Any:
+    def with_gap(cls, size: DurationLike) -> Self:
         """Return sessions that end after a silence of ``size``; raises ``InvalidProgram`` if that is not above 0.
 
         >>> from datetime import timedelta
         >>> ProcessingTimeSessionWindows.with_gap(timedelta(minutes=30))
         ProcessingTimeSessionWindows(gap=1800000)
         """
-        return cls(millis(size))
+        return cls(duration_ms(size))
 
     def gap_of(self, element: Any) -> int:
         """Return the fixed gap (ms).
@@ -94,7 +95,7 @@ class _FixedGap(_Sessions):
 
 
 @dataclass(frozen=True)
-class _DynamicGap(_Sessions):
+class _DynamicGap(_Sessions[T_contra]):
     extractor: Any
 
     def __post_init__(self) -> None:
@@ -105,7 +106,9 @@ class _DynamicGap(_Sessions):
             )
 
     @classmethod
-    def with_dynamic_gap(cls, extractor: SessionWindowTimeGapExtractor | Callable[[Any], DurationLike]) -> Any:
+    def with_dynamic_gap(
+        cls, extractor: SessionWindowTimeGapExtractor[T_contra] | Callable[[T_contra], DurationLike]
+    ) -> Self:
         """Return sessions that stay open after each record for as long as ``extractor`` says.
 
         >>> DynamicEventTimeSessionWindows.with_dynamic_gap(len).assign_windows("four", 0, None)
@@ -122,7 +125,7 @@ class _DynamicGap(_Sessions):
         funken.errors.InvalidProgram: Dynamic session time gap must satisfy 0 < gap: DynamicEventTimeSessionWindows
         got 0 ms for ''.
         """
-        gap = millis(getattr(self.extractor, "extract", self.extractor)(element))
+        gap = duration_ms(getattr(self.extractor, "extract", self.extractor)(element))
         if gap <= 0:
             raise InvalidProgram(
                 f"Dynamic session time gap must satisfy 0 < gap: {type(self).__name__} got {gap} ms for {element!r}."
@@ -130,7 +133,7 @@ class _DynamicGap(_Sessions):
         return gap
 
 
-class DynamicEventTimeSessionWindows(_DynamicGap):
+class DynamicEventTimeSessionWindows(_DynamicGap[T_contra]):
     """Sessions in event time whose gap each record decides.
 
     >>> sessions = DynamicEventTimeSessionWindows.with_dynamic_gap(lambda click: click["gap"])
@@ -143,7 +146,7 @@ class DynamicEventTimeSessionWindows(_DynamicGap):
         return True
 
 
-class DynamicProcessingTimeSessionWindows(_DynamicGap):
+class DynamicProcessingTimeSessionWindows(_DynamicGap[T_contra]):
     """Sessions in processing time whose gap each record decides.
 
     >>> from funken.testing import WindowContext

@@ -22,12 +22,14 @@ from funken.state.backend import HashMapBackend
 from funken.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
-    StateTtlConfig,
     ValueStateDescriptor,
 )
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_group_of, key_groups_of
 from funken.state.snapshot_writer import PendingSection, SnapshotWriter
+from funken.state.ttl_config import (
+    StateTtlConfig,
+)
 from funken.testing.memory_storage import Fault, MemoryStorage, planned
 from funken.timing.timers import InternalTimerService
 

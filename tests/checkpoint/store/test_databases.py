@@ -24,13 +24,15 @@ from funken.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
-    StateTtlConfig,
     ValueStateDescriptor,
 )
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_group_of, key_groups_of, subtask_of
 from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases
 from funken.state.rocksdb.keys import encode_key
+from funken.state.ttl_config import (
+    StateTtlConfig,
+)
 from funken.testing.memory_storage import MemoryStorage
 from funken.timing.timers import InternalTimerService
 

@@ -16,7 +16,14 @@ from funken.operators.process.two_inputs import CoProcess, KeyedCoProcess
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.functions import CallStyle as WindowShape
 from funken.operators.window.spec import Elements, Reduced, WindowCall, WindowSpec
-from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
+from funken.state.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ValueStateDescriptor,
+)
+from funken.state.ttl_config import (
+    StateTtlConfig,
+)
 from funken.testing import OperatorHarness
 from funken.timing.clock import ManualClock
 from funken.windowing.assigners import (

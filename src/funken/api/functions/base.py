@@ -9,11 +9,15 @@ windows.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TypeAlias
 
 from funken.operators.context import RuntimeContext
 from funken.operators.operator_state import FunctionSnapshotContext
+from funken.operators.process.contexts import KeyedContext, ProcessContext
+from funken.operators.process.contexts import OnTimerContext as TimerContext
+from funken.operators.tags import SideOutput
 from funken.operators.user_functions import UserFunction
+from funken.types.generics import ACC, Generic, IN_contra, K_co, K_contra, OUT_co, S, T, T_contra
 
 
 class Function:
@@ -67,7 +71,7 @@ class CheckpointedFunction:
         """Put into state what is held elsewhere; runs before each snapshot, between two records."""
 
 
-class MapFunction(Function):
+class MapFunction(Function, Generic[IN_contra, OUT_co]):
     """One record for each record.
 
     >>> from funken.testing import local
@@ -78,12 +82,12 @@ class MapFunction(Function):
     [2, 4]
     """
 
-    def map(self, value: Any) -> Any:
+    def map(self, value: IN_contra) -> OUT_co:
         """Return the record that stands for ``value``."""
         raise NotImplementedError
 
 
-class FlatMapFunction(Function):
+class FlatMapFunction(Function, Generic[IN_contra, OUT_co]):
     """Any number of records for each record.
 
     >>> from funken.testing import local
@@ -94,12 +98,12 @@ class FlatMapFunction(Function):
     ['to', 'be', 'or']
     """
 
-    def flat_map(self, value: Any) -> Iterable[Any] | None:
+    def flat_map(self, value: IN_contra) -> Iterable[OUT_co] | None:
         """Return or yield records; ``None`` is none."""
         raise NotImplementedError
 
 
-class FilterFunction(Function):
+class FilterFunction(Function, Generic[T_contra]):
     """Keeps some records.
 
     On a keyed stream it may have state, as ``MapFunction`` and ``FlatMapFunction`` may:
@@ -118,12 +122,12 @@ class FilterFunction(Function):
     ['a', 'b']
     """
 
-    def filter(self, value: Any) -> bool:
+    def filter(self, value: T_contra) -> bool:
         """Tell whether ``value`` stays."""
         raise NotImplementedError
 
 
-class ReduceFunction(Function):
+class ReduceFunction(Function, Generic[T]):
     """Joins two records of a key into one; must be associative.
 
     >>> from funken.testing import local
@@ -134,12 +138,12 @@ class ReduceFunction(Function):
     ['to', 'question', 'question']
     """
 
-    def reduce(self, value1: Any, value2: Any) -> Any:
+    def reduce(self, value1: T, value2: T) -> T:
         """Return one record for two: what was so far, and a new one."""
         raise NotImplementedError
 
 
-class KeySelector(Function):
+class KeySelector(Function, Generic[IN_contra, K_co]):
     """Extracts a record's key: something hashable, and equal in every process.
 
     >>> from funken.testing import local
@@ -151,12 +155,12 @@ class KeySelector(Function):
     ['tea', 'tea toast', 'jam']
     """
 
-    def get_key(self, value: Any) -> Any:
+    def get_key(self, value: IN_contra) -> K_co:
         """Return the key of ``value``; a str, number, tuple, enum, frozen dataclass, or one with ``__stable_hash__``."""
         raise NotImplementedError
 
 
-class AggregateFunction(Function):
+class AggregateFunction(Function, Generic[IN_contra, ACC, OUT_co]):
     """Aggregates records in an accumulator (Flink's ``AggregateFunction``), which is all that a window keeps.
 
     >>> from funken.testing import local
@@ -173,24 +177,24 @@ class AggregateFunction(Function):
     [4.0, 7.5]
     """
 
-    def create_accumulator(self) -> Any:
+    def create_accumulator(self) -> ACC:
         """Return an empty accumulator."""
         raise NotImplementedError
 
-    def add(self, value: Any, accumulator: Any) -> Any:
+    def add(self, value: IN_contra, accumulator: ACC) -> ACC:
         """Return the accumulator with ``value`` in it; it may be the same object, changed."""
         raise NotImplementedError
 
-    def get_result(self, accumulator: Any) -> Any:
+    def get_result(self, accumulator: ACC) -> OUT_co:
         """Return the result of an accumulator."""
         raise NotImplementedError
 
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+    def merge(self, acc_a: ACC, acc_b: ACC) -> ACC:
         """Return one accumulator for two; session windows need it, others never call it."""
         raise NotImplementedError(f"{type(self).__name__} has no merge(); windows that merge (sessions) need it")
 
 
-class Partitioner(Function):
+class Partitioner(Function, Generic[K_contra]):
     """Chooses the subtask of a key, for ``partition_custom``.
 
     >>> from funken.testing import local
@@ -207,12 +211,12 @@ class Partitioner(Function):
     [(0, 2), (1, 1), (1, 3)]
     """
 
-    def partition(self, key: Any, num_partitions: int) -> int:
+    def partition(self, key: K_contra, num_partitions: int) -> int:
         """Return a number from 0 to ``num_partitions`` less one; any other fails the job."""
         raise NotImplementedError
 
 
-class ProcessFunction(Function):
+class ProcessFunction(Function, Generic[IN_contra, OUT_co]):
     """Sees each record with its timestamp; may emit to side outputs.
 
     >>> from funken import OutputTag
@@ -230,12 +234,14 @@ class ProcessFunction(Function):
     [1, 2, "cannot read 'x'"]
     """
 
-    def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+    Context: TypeAlias = ProcessContext
+
+    def process_element(self, value: IN_contra, ctx: ProcessContext) -> Iterable[OUT_co | SideOutput] | None:
         """Return or yield records; ``(OutputTag, record)`` goes to a side output."""
         raise NotImplementedError
 
 
-class KeyedProcessFunction(Function):
+class KeyedProcessFunction(Function, Generic[K_contra, IN_contra, OUT_co]):
     """Sees each record of a key, with state and timers.
 
     This one tells which keys were silent for 10 ms of event time:
@@ -257,15 +263,18 @@ class KeyedProcessFunction(Function):
     [('b', 13), ('a', 15)]
     """
 
-    def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+    Context = KeyedContext[S]
+    OnTimerContext = TimerContext[S]
+
+    def process_element(self, value: IN_contra, ctx: KeyedContext[K_contra]) -> Iterable[OUT_co | SideOutput] | None:
         """Return or yield records; ``(OutputTag, record)`` goes to a side output."""
         raise NotImplementedError
 
-    def on_timer(self, timestamp: int, ctx: Any) -> Iterable[Any] | None:
+    def on_timer(self, timestamp: int, ctx: TimerContext[K_contra]) -> Iterable[OUT_co | SideOutput] | None:
         """Handle a timer of the current key that was set for ``timestamp`` (ms); return or yield records."""
 
 
-def as_user_function(function: Any, method: str, role: str) -> UserFunction:
+def as_user_function(function: object, method: str, role: str) -> UserFunction:
     """Turn what the user gave into a ``UserFunction``; raise ``TypeError`` if it is neither callable nor has the method."""
     if isinstance(function, UserFunction):
         return function

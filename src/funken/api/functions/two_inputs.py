@@ -7,12 +7,19 @@ streams its timers; nothing is said about the order in which their records come.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TypeAlias
 
 from funken.api.functions.base import Function
+from funken.operators.join.interval_join import JoinContext
+from funken.operators.process.broadcast import BroadcastContext, KeyedReadOnlyContext, ReadOnlyOnTimerContext
+from funken.operators.process.broadcast import ReadOnlyContext as ReadOnly
+from funken.operators.process.contexts import KeyedContext, ProcessContext
+from funken.operators.process.contexts import OnTimerContext as TimerContext
+from funken.operators.tags import SideOutput
+from funken.types.generics import T1, T2, Generic, IN1_contra, IN2_contra, K_contra, OUT_co, S
 
 
-class CoMapFunction(Function):
+class CoMapFunction(Function, Generic[IN1_contra, IN2_contra, OUT_co]):
     """Maps the records of two connected streams.
 
     >>> from funken import StreamExecutionEnvironment
@@ -27,16 +34,16 @@ class CoMapFunction(Function):
     [0.0, 10.0, 21.5]
     """
 
-    def map1(self, value: Any) -> Any:
+    def map1(self, value: IN1_contra) -> OUT_co | None:
         """Map a record of the first stream; ``None`` is dropped."""
         raise NotImplementedError
 
-    def map2(self, value: Any) -> Any:
+    def map2(self, value: IN2_contra) -> OUT_co | None:
         """Map a record of the second stream; ``None`` is dropped."""
         raise NotImplementedError
 
 
-class CoFlatMapFunction(Function):
+class CoFlatMapFunction(Function, Generic[IN1_contra, IN2_contra, OUT_co]):
     """Any number of records for each record of two connected streams.
 
     >>> from funken import StreamExecutionEnvironment
@@ -51,16 +58,16 @@ class CoFlatMapFunction(Function):
     ['be', 'not', 'or', 'to']
     """
 
-    def flat_map1(self, value: Any) -> Iterable[Any] | None:
+    def flat_map1(self, value: IN1_contra) -> Iterable[OUT_co] | None:
         """Return or yield records for one of the first stream; ``None`` is none."""
         raise NotImplementedError
 
-    def flat_map2(self, value: Any) -> Iterable[Any] | None:
+    def flat_map2(self, value: IN2_contra) -> Iterable[OUT_co] | None:
         """Return or yield records for one of the second stream; ``None`` is none."""
         raise NotImplementedError
 
 
-class CoProcessFunction(Function):
+class CoProcessFunction(Function, Generic[IN1_contra, IN2_contra, OUT_co]):
     """Sees the records of two connected streams, with their timestamps; may emit to side outputs.
 
     >>> from funken import OutputTag, StreamExecutionEnvironment
@@ -76,16 +83,18 @@ class CoProcessFunction(Function):
     ["('up', None)", 'error: disk']
     """
 
-    def process_element1(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+    Context: TypeAlias = ProcessContext
+
+    def process_element1(self, value: IN1_contra, ctx: ProcessContext) -> Iterable[OUT_co | SideOutput] | None:
         """Handle a record of the first stream: return or yield records, ``(OutputTag, record)`` to a side output."""
         raise NotImplementedError
 
-    def process_element2(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+    def process_element2(self, value: IN2_contra, ctx: ProcessContext) -> Iterable[OUT_co | SideOutput] | None:
         """Handle a record of the second stream: return or yield records, ``(OutputTag, record)`` to a side output."""
         raise NotImplementedError
 
 
-class KeyedCoProcessFunction(CoProcessFunction):
+class KeyedCoProcessFunction(Function, Generic[K_contra, IN1_contra, IN2_contra, OUT_co]):
     """Sees the records of two connected keyed streams, with timers and state that a key shares between them.
 
     This one tells which orders were not paid for within 10 ms of event time:
@@ -110,11 +119,22 @@ class KeyedCoProcessFunction(CoProcessFunction):
     [(2, 15)]
     """
 
-    def on_timer(self, timestamp: int, ctx: Any) -> Iterable[Any] | None:
+    Context = KeyedContext[S]
+    OnTimerContext = TimerContext[S]
+
+    def process_element1(self, value: IN1_contra, ctx: KeyedContext[K_contra]) -> Iterable[OUT_co | SideOutput] | None:
+        """Handle a record of the first stream: return or yield records, ``(OutputTag, record)`` to a side output."""
+        raise NotImplementedError
+
+    def process_element2(self, value: IN2_contra, ctx: KeyedContext[K_contra]) -> Iterable[OUT_co | SideOutput] | None:
+        """Handle a record of the second stream: return or yield records, ``(OutputTag, record)`` to a side output."""
+        raise NotImplementedError
+
+    def on_timer(self, timestamp: int, ctx: TimerContext[K_contra]) -> Iterable[OUT_co | SideOutput] | None:
         """Handle a timer of the current key that was set for ``timestamp`` (ms); return or yield records."""
 
 
-class BroadcastProcessFunction(Function):
+class BroadcastProcessFunction(Function, Generic[IN1_contra, IN2_contra, OUT_co]):
     """Sees a stream, and a broadcast stream that fills broadcast state.
 
     In ``BATCH`` mode, as here, the whole broadcast stream comes first; otherwise the two interleave.
@@ -133,16 +153,21 @@ class BroadcastProcessFunction(Function):
     [('fi', 'Finland'), ('xx', None)]
     """
 
-    def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+    Context: TypeAlias = BroadcastContext
+    ReadOnlyContext: TypeAlias = ReadOnly
+
+    def process_element(self, value: IN1_contra, ctx: ReadOnly) -> Iterable[OUT_co | SideOutput] | None:
         """Handle a record; ``ctx.get_broadcast_state(descriptor)`` is read-only here."""
         raise NotImplementedError
 
-    def process_broadcast_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+    def process_broadcast_element(
+        self, value: IN2_contra, ctx: BroadcastContext
+    ) -> Iterable[OUT_co | SideOutput] | None:
         """Handle a broadcast record; runs in every subtask, and must do the same to the state in each of them."""
         raise NotImplementedError
 
 
-class KeyedBroadcastProcessFunction(BroadcastProcessFunction):
+class KeyedBroadcastProcessFunction(Function, Generic[K_contra, IN1_contra, IN2_contra, OUT_co]):
     """Sees a keyed stream, with state and timers, and a broadcast stream that fills broadcast state.
 
     This one compares each key's last value with a limit that a broadcast stream may change, when a timer fires:
@@ -168,11 +193,27 @@ class KeyedBroadcastProcessFunction(BroadcastProcessFunction):
     [('b', 21)]
     """
 
-    def on_timer(self, timestamp: int, ctx: Any) -> Iterable[Any] | None:
+    Context: TypeAlias = BroadcastContext
+    ReadOnlyContext = KeyedReadOnlyContext[S]
+    OnTimerContext = ReadOnlyOnTimerContext[S]
+
+    def process_element(
+        self, value: IN1_contra, ctx: KeyedReadOnlyContext[K_contra]
+    ) -> Iterable[OUT_co | SideOutput] | None:
+        """Handle a record; ``ctx.get_broadcast_state(descriptor)`` is read-only here."""
+        raise NotImplementedError
+
+    def process_broadcast_element(
+        self, value: IN2_contra, ctx: BroadcastContext
+    ) -> Iterable[OUT_co | SideOutput] | None:
+        """Handle a broadcast record; runs in every subtask, and must do the same to the state in each of them."""
+        raise NotImplementedError
+
+    def on_timer(self, timestamp: int, ctx: ReadOnlyOnTimerContext[K_contra]) -> Iterable[OUT_co | SideOutput] | None:
         """Handle a timer of the current key that was set for ``timestamp`` (ms); return or yield records."""
 
 
-class JoinFunction(Function):
+class JoinFunction(Function, Generic[IN1_contra, IN2_contra, OUT_co]):
     """Makes one record of a pair (``stream.join``).
 
     >>> class Price(JoinFunction):
@@ -182,12 +223,12 @@ class JoinFunction(Function):
     ('tea', 3)
     """
 
-    def join(self, first: Any, second: Any) -> Any:
+    def join(self, first: IN1_contra, second: IN2_contra) -> OUT_co:
         """Return the record for a pair."""
         raise NotImplementedError
 
 
-class FlatJoinFunction(Function):
+class FlatJoinFunction(Function, Generic[IN1_contra, IN2_contra, OUT_co]):
     """Makes any number of records of a pair (``stream.join``).
 
     >>> class Better(FlatJoinFunction):
@@ -198,12 +239,12 @@ class FlatJoinFunction(Function):
     [('a', 2)]
     """
 
-    def join(self, first: Any, second: Any) -> Iterable[Any] | None:
+    def join(self, first: IN1_contra, second: IN2_contra) -> Iterable[OUT_co] | None:
         """Return or yield records; ``None`` is none."""
         raise NotImplementedError
 
 
-class CoGroupFunction(Function):
+class CoGroupFunction(Function, Generic[T1, T2, OUT_co]):
     """Sees the records of a key and window in both streams (``stream.co_group``); one of the lists may be empty.
 
     So it can say what has no partner, as an outer join does:
@@ -216,12 +257,12 @@ class CoGroupFunction(Function):
     ['order 2']
     """
 
-    def co_group(self, first: list[Any], second: list[Any]) -> Iterable[Any] | None:
+    def co_group(self, first: list[T1], second: list[T2]) -> Iterable[OUT_co] | None:
         """Return or yield records; ``None`` is none."""
         raise NotImplementedError
 
 
-class ProcessJoinFunction(Function):
+class ProcessJoinFunction(Function, Generic[IN1_contra, IN2_contra, OUT_co]):
     """Sees pairs of records whose timestamps are close (``keyed_stream.interval_join``).
 
     >>> from funken import WatermarkStrategy
@@ -235,7 +276,11 @@ class ProcessJoinFunction(Function):
     [(1, 4, 3), (4, 9, 5)]
     """
 
-    def process_element(self, left: Any, right: Any, ctx: Any) -> Iterable[Any] | None:
+    Context: TypeAlias = JoinContext
+
+    def process_element(
+        self, left: IN1_contra, right: IN2_contra, ctx: JoinContext
+    ) -> Iterable[OUT_co | SideOutput] | None:
         """Return or yield records.
 
         ``ctx`` has ``get_left_timestamp()``, ``get_right_timestamp()``, ``get_timestamp()`` (the larger one; all in ms)

@@ -6,12 +6,14 @@ What they return carries the largest timestamp of the window; ``(OutputTag, reco
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from funken.api.functions.base import Function
+from funken.operators.tags import SideOutput
+from funken.operators.window.functions import ProcessWindowContext
+from funken.types.generics import Generic, IN_contra, K_contra, OUT_co, S, W_contra
 
 
-class WindowFunction(Function):
+class WindowFunction(Function, Generic[IN_contra, OUT_co, K_contra, W_contra]):
     """Sees all elements of a window of a key.
 
     >>> from funken import TumblingEventTimeWindows, WatermarkStrategy
@@ -27,12 +29,12 @@ class WindowFunction(Function):
     [('a', 0, 3), ('a', 10, 0)]
     """
 
-    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any] | None:
+    def apply(self, key: K_contra, window: W_contra, inputs: list[IN_contra]) -> Iterable[OUT_co | SideOutput] | None:
         """Return or yield results; ``None`` is none."""
         raise NotImplementedError
 
 
-class AllWindowFunction(Function):
+class AllWindowFunction(Function, Generic[IN_contra, OUT_co, W_contra]):
     """Sees all elements of a window of a stream without keys.
 
     >>> from funken.testing import local
@@ -43,12 +45,12 @@ class AllWindowFunction(Function):
     [1, 2, 3, 7, 8, 9]
     """
 
-    def apply(self, window: Any, inputs: Iterable[Any]) -> Iterable[Any] | None:
+    def apply(self, window: W_contra, inputs: list[IN_contra]) -> Iterable[OUT_co | SideOutput] | None:
         """Return or yield results; ``None`` is none."""
         raise NotImplementedError
 
 
-class ProcessWindowFunction(Function):
+class ProcessWindowFunction(Function, Generic[IN_contra, OUT_co, K_contra, W_contra]):
     """Sees all elements of a window of a key, with a context: the window, the time, and state.
 
     State of the window lives as long as the window, also when late records fire it again; it is freed in ``clear``:
@@ -70,7 +72,11 @@ class ProcessWindowFunction(Function):
     [('a', 0, 2, 'firing 1'), ('b', 10, 1, 'firing 1')]
     """
 
-    def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterable[Any] | None:
+    Context = ProcessWindowContext[S]
+
+    def process(
+        self, key: K_contra, context: ProcessWindowContext[W_contra], elements: list[IN_contra]
+    ) -> Iterable[OUT_co | SideOutput] | None:
         """Return or yield results; ``None`` is none.
 
         ``context`` has ``window()``, ``current_processing_time()`` and ``current_watermark()`` (ms), ``window_state()``,
@@ -78,11 +84,11 @@ class ProcessWindowFunction(Function):
         """
         raise NotImplementedError
 
-    def clear(self, context: Any) -> None:
+    def clear(self, context: ProcessWindowContext[W_contra]) -> None:
         """Drop per-window state; runs when the window is cleaned up, once its allowed lateness is over."""
 
 
-class ProcessAllWindowFunction(Function):
+class ProcessAllWindowFunction(Function, Generic[IN_contra, OUT_co, W_contra]):
     """Sees all elements of a window of a stream without keys, with a context.
 
     >>> from funken import TumblingEventTimeWindows, WatermarkStrategy
@@ -98,9 +104,13 @@ class ProcessAllWindowFunction(Function):
     [(10, 7), (20, 12)]
     """
 
-    def process(self, context: Any, elements: Iterable[Any]) -> Iterable[Any] | None:
+    Context = ProcessWindowContext[S]
+
+    def process(
+        self, context: ProcessWindowContext[W_contra], elements: list[IN_contra]
+    ) -> Iterable[OUT_co | SideOutput] | None:
         """Return or yield results; ``None`` is none. The context is that of a ``ProcessWindowFunction``."""
         raise NotImplementedError
 
-    def clear(self, context: Any) -> None:
+    def clear(self, context: ProcessWindowContext[W_contra]) -> None:
         """Drop per-window state; runs when the window is cleaned up, once its allowed lateness is over."""

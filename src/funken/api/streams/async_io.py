@@ -7,26 +7,28 @@ are not coroutines, and ``cached`` remembers results; both wrap a function where
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
-from funken.api.functions.base import Function
 from funken.api.streams.declared_types import typed
-from funken.config import duration_ms
 from funken.errors import InvalidProgram
+from funken.io.durations import duration_ms
 from funken.operators.async_io.cache import CacheSpec
 from funken.operators.async_io.operator import AsyncWait
 from funken.operators.async_io.retry import NO_RETRY_STRATEGY, AsyncRetryStrategy
 from funken.operators.context import RuntimeContext
+from funken.types.generics import A, Generic, IN_contra, OUT_co, R, S, T
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from funken.api.streams.stream import DataStream
+    from funken.io.durations import DurationLike
+    from funken.types.info import TypeInformation
 
 
-class AsyncFunction(Function):
+class AsyncFunction(Generic[IN_contra, OUT_co]):
     """Asks for something, record by record; ``open`` and ``close`` may be coroutines too.
 
     All coroutines run in one event loop, which has a thread of its own in each subtask.
@@ -42,34 +44,51 @@ class AsyncFunction(Function):
     ...         return [(value, self.answers[value])]
     ...     def timeout(self, value):
     ...         return [(value, "too slow")]
+    ...     async def close(self):
+    ...         self.answers.clear()
     >>> AsyncDataStream.ordered_wait(local(["a"]), Lookup(), timeout="5 s").execute_and_collect(limit=1)
     [('a', 'quick')]
     >>> AsyncDataStream.ordered_wait(local(["b"]), Lookup(), timeout="5 ms").execute_and_collect(limit=1)
     [('b', 'too slow')]
     """
 
-    async def async_invoke(self, value: Any) -> list[Any]:
+    def open(self, runtime_context: RuntimeContext) -> Awaitable[None] | None:
+        """Prepare; runs in the worker before the first record of an attempt."""
+        return None
+
+    def close(self) -> Awaitable[None] | None:
+        """Release what ``open`` took; runs after the last record, and after a failure."""
+        return None
+
+    async def async_invoke(self, value: IN_contra) -> list[OUT_co]:
         """Return the list of results for a record; what it raises fails the job, or is tried again."""
         raise NotImplementedError
 
-    def timeout(self, value: Any) -> list[Any]:
+    def timeout(self, value: IN_contra) -> list[OUT_co]:
         """Return the results for a record whose request took too long; by default raises ``TimeoutError``."""
         raise TimeoutError(f"Async function call has timed out for input: {value}")
 
 
-class _Coroutine(AsyncFunction):
+class Invokes(Protocol[IN_contra, T]):
+    """An object with a method that blocks, for ``blocking``."""
+
+    def async_invoke(self, value: IN_contra) -> list[T]:
+        """Return the list of results for a record."""
+        ...
+
+
+class _Coroutine(AsyncFunction[IN_contra, OUT_co]):
     """A coroutine function as an ``AsyncFunction``."""
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
+    def __init__(self, function: Callable[[IN_contra], Awaitable[list[OUT_co]]]) -> None:
         self._function = function
 
-    async def async_invoke(self, value: Any) -> list[Any]:
+    async def async_invoke(self, value: IN_contra) -> list[OUT_co]:
         """Await the function."""
-        results: list[Any] = await self._function(value)
-        return results
+        return await self._function(value)
 
 
-class Blocking(AsyncFunction):
+class Blocking(AsyncFunction[IN_contra, OUT_co]):
     """A function that blocks, run in a pool of threads; made by ``blocking``."""
 
     _pool: ThreadPoolExecutor
@@ -77,7 +96,7 @@ class Blocking(AsyncFunction):
     def __init__(self, function: Any, threads: int) -> None:
         self._function = function
         self._threads = threads
-        self._invoke: Callable[[Any], Any] = getattr(function, "async_invoke", function)
+        self._invoke: Callable[[IN_contra], list[OUT_co]] = getattr(function, "async_invoke", function)
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Open the function, make the pool."""
@@ -87,16 +106,15 @@ class Blocking(AsyncFunction):
             self._function.open(runtime_context)
         self._pool = ThreadPoolExecutor(self._threads, "funken-blocking")
 
-    async def async_invoke(self, value: Any) -> list[Any]:
+    async def async_invoke(self, value: IN_contra) -> list[OUT_co]:
         """Call the function in the pool."""
         import asyncio
 
-        results: list[Any] = await asyncio.get_running_loop().run_in_executor(self._pool, self._invoke, value)
-        return results
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._invoke, value)
 
-    def timeout(self, value: Any) -> list[Any]:
+    def timeout(self, value: IN_contra) -> list[OUT_co]:
         """Ask the function, if it has an answer."""
-        results: list[Any] = getattr(self._function, "timeout", super().timeout)(value)
+        results: list[OUT_co] = getattr(self._function, "timeout", super().timeout)(value)
         return results
 
     def close(self) -> None:
@@ -107,7 +125,7 @@ class Blocking(AsyncFunction):
             self._function.close()
 
 
-def blocking(function: Any, threads: int = 32) -> Blocking:
+def blocking(function: Callable[[S], list[R]] | Invokes[S, R], threads: int = 32) -> Blocking[S, R]:
     """Make an asynchronous function of one that blocks: it runs in a pool of ``threads`` threads per subtask.
 
     ``function(value)`` returns a list of results, as ``async_invoke`` does. It may also be an object whose
@@ -133,20 +151,37 @@ def blocking(function: Any, threads: int = 32) -> Blocking:
 
 
 @dataclass(frozen=True)
-class Cached:
+class Cached(Generic[IN_contra, OUT_co]):
     """An asynchronous function whose results are kept for a while; made by ``cached``."""
 
     function: Any
     cache: CacheSpec
 
 
+@overload
 def cached(
-    async_function: Any,
-    ttl: Any,
+    async_function: Callable[[S], Awaitable[list[R]]] | AsyncFunction[S, R],
+    ttl: DurationLike,
     max_size: int = 10_000,
-    key: Callable[[Any], Hashable] | None = None,
-    combine: Callable[[Any, list[Any]], Iterable[Any]] | None = None,
-) -> Cached:
+    key: Callable[[S], Hashable] | None = None,
+    combine: None = None,
+) -> Cached[S, R]: ...
+@overload
+def cached(
+    async_function: Callable[[S], Awaitable[list[R]]] | AsyncFunction[S, R],
+    ttl: DurationLike,
+    max_size: int = 10_000,
+    key: Callable[[S], Hashable] | None = None,
+    *,
+    combine: Callable[[S, list[R]], Iterable[A]],
+) -> Cached[S, A]: ...
+def cached(
+    async_function: Callable[[S], Awaitable[list[R]]] | AsyncFunction[S, R],
+    ttl: DurationLike,
+    max_size: int = 10_000,
+    key: Callable[[S], Hashable] | None = None,
+    combine: Callable[[S, list[R]], Iterable[A]] | None = None,
+) -> Cached[S, Any]:
     """Keep the results of an asynchronous function for ``ttl`` (``timedelta``, ``"1 s"``, or ms).
 
     Records with equal keys (``key(value)``, by default the value itself) get the result of the first one, also while
@@ -168,7 +203,12 @@ def cached(
     return Cached(_as_async(async_function), CacheSpec(duration_ms(ttl), max_size, key, combine))
 
 
-def _as_async(function: Any) -> Any:
+if TYPE_CHECKING:
+    Requests: TypeAlias = Callable[[S], Awaitable[list[R]]] | AsyncFunction[S, R] | Cached[S, R]
+    """What makes a request for a record."""
+
+
+def _as_async(function: object) -> Any:
     """Return an object with ``async_invoke``; raise ``TypeError`` for what is not asynchronous."""
     if isinstance(function, type) and hasattr(function, "async_invoke"):
         raise TypeError(f"AsyncDataStream got the class {function.__name__}; give an instance: {function.__name__}()")
@@ -230,56 +270,65 @@ class AsyncDataStream:
 
     @staticmethod
     def unordered_wait(
-        data_stream: DataStream, async_function: Any, timeout: Any, capacity: int = 100, output_type: Any = None
-    ) -> DataStream:
+        data_stream: DataStream[S],
+        async_function: Requests[S, R],
+        timeout: DurationLike,
+        capacity: int = 100,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
         """Emit results as they come; only watermarks keep their place."""
         return _add(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, ordered=False)
 
     @staticmethod
     def unordered_wait_with_retry(
-        data_stream: DataStream,
-        async_function: Any,
-        timeout: Any,
+        data_stream: DataStream[S],
+        async_function: Requests[S, R],
+        timeout: DurationLike,
         async_retry_strategy: AsyncRetryStrategy,
         capacity: int = 100,
-        output_type: Any = None,
-    ) -> DataStream:
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
         """Emit results as they come, and make requests again as the strategy says; needs a timeout (all attempts)."""
         return _add(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, ordered=False)
 
     @staticmethod
     def ordered_wait(
-        data_stream: DataStream, async_function: Any, timeout: Any, capacity: int = 100, output_type: Any = None
-    ) -> DataStream:
+        data_stream: DataStream[S],
+        async_function: Requests[S, R],
+        timeout: DurationLike,
+        capacity: int = 100,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
         """Emit results in the order of the records."""
         return _add(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, ordered=True)
 
     @staticmethod
     def ordered_wait_with_retry(
-        data_stream: DataStream,
-        async_function: Any,
-        timeout: Any,
+        data_stream: DataStream[S],
+        async_function: Requests[S, R],
+        timeout: DurationLike,
         async_retry_strategy: AsyncRetryStrategy,
         capacity: int = 100,
-        output_type: Any = None,
-    ) -> DataStream:
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
         """Emit results in the order of the records, and make requests again as the strategy says; needs a timeout."""
         return _add(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, ordered=True)
 
 
 def _add(
-    stream: DataStream,
-    function: Any,
-    timeout: Any,
+    stream: DataStream[Any],
+    function: object,
+    timeout: DurationLike,
     retry: AsyncRetryStrategy,
     capacity: int,
-    output_type: Any,
+    output_type: TypeInformation | None,
     *,
     ordered: bool,
-) -> DataStream:
+) -> DataStream[Any]:
     cache = None
     if isinstance(function, Cached):
-        function, cache = function.function, function.cache
+        cache = function.cache
+        function = function.function
     timeout_ms = duration_ms(timeout)
     if retry is None:
         raise InvalidProgram("Async retry strategy should not be None; give AsyncRetryStrategy.no_restart() for none.")

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from funken.api.functions.base import as_user_function
 from funken.api.functions.two_inputs import (
+    BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
     CoProcessFunction,
     KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
 )
 from funken.api.streams.declared_types import typed
 from funken.api.streams.stream import DataStream
@@ -19,31 +21,36 @@ from funken.operators.process.broadcast import BroadcastProcess, KeyedBroadcastP
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, CoProcess, KeyedCoProcess
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import NodeInput
+from funken.types.generics import Generic, R, S, T1_co, T2_co, T_co
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from funken.api.functions.base import KeySelector
     from funken.state.descriptors import MapStateDescriptor
+    from funken.types.info import TypeInformation
 
 
-def two_inputs(first: DataStream, second: DataStream) -> tuple[NodeInput, ...]:
+def two_inputs(first: DataStream[Any], second: DataStream[Any]) -> tuple[NodeInput, ...]:
     """Return the inputs of an operator that reads two streams."""
     if first._environment is not second._environment:
         raise InvalidProgram("only streams of one environment can be connected")
     return first._inputs + tuple(replace(i, index=1) for i in second._inputs)
 
 
-def key_of(stream: DataStream) -> UserFunction | None:
+def key_of(stream: DataStream[Any]) -> UserFunction | None:
     """Return a stream's key selector, if it has one."""
     key: UserFunction | None = getattr(stream, "key", None)
     return key
 
 
-def join_two(first: DataStream, second: DataStream, name: str, spec: Any, keyed: bool) -> DataStream:
+def join_two(first: DataStream[Any], second: DataStream[Any], name: str, spec: Any, keyed: bool) -> DataStream[Any]:
     """Add an operator that reads two streams."""
     node = first._environment.graph.add(name=name, kind=name, spec=spec, inputs=two_inputs(first, second), keyed=keyed)
     return DataStream(first._environment, (NodeInput(node.id),))
 
 
-class ConnectedStreams:
+class ConnectedStreams(Generic[T1_co, T2_co]):
     """Two streams, to be handled by one function with two methods, that shares its state between them.
 
     Keyed, a record of one stream finds what records of the other with its key have left behind:
@@ -70,12 +77,17 @@ class ConnectedStreams:
     [('jam', 5)]
     """
 
-    def __init__(self, first: DataStream, second: DataStream) -> None:
+    def __init__(self, first: DataStream[T1_co], second: DataStream[T2_co]) -> None:
         self._first = first
         self._second = second
         two_inputs(first, second)
 
-    def key_by(self, key_selector1: Any, key_selector2: Any, key_type: Any = None) -> ConnectedStreams:
+    def key_by(
+        self,
+        key_selector1: Callable[[T1_co], S] | KeySelector[T1_co, S],
+        key_selector2: Callable[[T2_co], S] | KeySelector[T2_co, S],
+        key_type: TypeInformation | None = None,
+    ) -> ConnectedStreams[T1_co, T2_co]:
         """Key both streams, so that equal keys of both meet in one subtask; the class's example does it."""
         return ConnectedStreams(self._first.key_by(key_selector1), self._second.key_by(key_selector2))
 
@@ -86,7 +98,7 @@ class ConnectedStreams:
             raise InvalidProgram("either both connected streams are keyed, or neither: call key_by() on both.")
         return None if first is None or second is None else (first, second)
 
-    def map(self, func: CoMapFunction, output_type: Any = None) -> DataStream:
+    def map(self, func: CoMapFunction[T1_co, T2_co, R], output_type: TypeInformation | None = None) -> DataStream[R]:
         """Map both streams with a ``CoMapFunction``; ``None`` is dropped.
 
         >>> from funken import StreamExecutionEnvironment
@@ -105,14 +117,20 @@ class ConnectedStreams:
         mapped = join_two(self._first, self._second, "co_map", CoMap(call, *keys), keys[0] is not None)
         return typed(mapped, output_type)
 
-    def flat_map(self, func: CoFlatMapFunction, output_type: Any = None) -> DataStream:
+    def flat_map(
+        self, func: CoFlatMapFunction[T1_co, T2_co, R], output_type: TypeInformation | None = None
+    ) -> DataStream[R]:
         """Turn each record of both streams into any number, with a ``CoFlatMapFunction``."""
         keys = self._keys or (None, None)
         call = _object(func, "flat_map1", "flat_map2", "CoFlatMapFunction")
         spread = join_two(self._first, self._second, "co_flat_map", CoFlatMap(call, *keys), keys[0] is not None)
         return typed(spread, output_type)
 
-    def process(self, func: CoProcessFunction, output_type: Any = None) -> DataStream:
+    def process(
+        self,
+        func: CoProcessFunction[T1_co, T2_co, R] | KeyedCoProcessFunction[Any, T1_co, T2_co, R],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
         """Handle both streams with a ``CoProcessFunction``, or a ``KeyedCoProcessFunction`` if they are keyed.
 
         Raises ``TypeError`` for an object without their methods.
@@ -140,14 +158,14 @@ class ConnectedStreams:
         return typed(processed, output_type)
 
 
-def _object(function: Any, first: str, second: str, kind: str) -> UserFunction:
+def _object(function: object, first: str, second: str, kind: str) -> UserFunction:
     if not (hasattr(function, first) and hasattr(function, second)):
         raise TypeError(f"a {kind} with the methods {first}() and {second}() is needed, but got {function!r}")
     as_user_function(function, first, kind)
     return UserFunction(function, None, hasattr(function, "open") and hasattr(function, "close"))
 
 
-class BroadcastStream:
+class BroadcastStream(Generic[T_co]):
     """A stream that goes to every subtask and fills broadcast state; connect a stream with it.
 
     It is made by ``DataStream.broadcast``, with the descriptors of its state.
@@ -159,12 +177,12 @@ class BroadcastStream:
     ['stop words', 'synonyms']
     """
 
-    def __init__(self, stream: DataStream, states: tuple[MapStateDescriptor, ...]) -> None:
+    def __init__(self, stream: DataStream[T_co], states: tuple[MapStateDescriptor[Any, Any], ...]) -> None:
         self.stream = stream
         self.states = states
 
 
-class BroadcastConnectedStream:
+class BroadcastConnectedStream(Generic[T1_co, T2_co]):
     """A stream, keyed or not, connected with a broadcast stream.
 
     >>> from funken import BroadcastProcessFunction, MapStateDescriptor, RuntimeExecutionMode, StreamExecutionEnvironment
@@ -183,12 +201,16 @@ class BroadcastConnectedStream:
     ['be', 'not']
     """
 
-    def __init__(self, stream: DataStream, broadcast: BroadcastStream) -> None:
+    def __init__(self, stream: DataStream[T1_co], broadcast: BroadcastStream[T2_co]) -> None:
         self._stream = stream
         self._broadcast = broadcast
         two_inputs(stream, broadcast.stream)
 
-    def process(self, func: Any, output_type: Any = None) -> DataStream:
+    def process(
+        self,
+        func: BroadcastProcessFunction[T1_co, T2_co, R] | KeyedBroadcastProcessFunction[Any, T1_co, T2_co, R],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
         """Handle both with a ``BroadcastProcessFunction``, or a ``KeyedBroadcastProcessFunction`` if keyed.
 
         Raises ``TypeError`` for the one where the other is needed.

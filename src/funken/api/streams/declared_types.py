@@ -21,6 +21,7 @@ from funken.operators.window.contents import Reduced
 from funken.operators.window.spec import WindowSpec
 from funken.plan.graph import StreamGraph
 from funken.plan.nodes import NodeInput
+from funken.types.generics import R
 from funken.types.info import TypeInformation, declared
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from funken.api.streams.stream import DataStream
 
 
-def typed(stream: DataStream, output_type: Any) -> DataStream:
+def typed(stream: DataStream[R], output_type: TypeInformation | None) -> DataStream[R]:
     """Declare the type of an operator's results; ``None`` declares nothing.
 
     >>> from funken.testing import local
@@ -45,7 +46,7 @@ def typed(stream: DataStream, output_type: Any) -> DataStream:
     return stream
 
 
-def typed_side(stream: DataStream, output_tag: OutputTag) -> None:
+def typed_side(stream: DataStream[Any], output_tag: OutputTag[Any]) -> None:
     """Declare the type of a side output of the stream's operator, if the tag has one."""
     type_info = declared(output_tag.type_info)
     if type_info is not None:
@@ -54,7 +55,7 @@ def typed_side(stream: DataStream, output_tag: OutputTag) -> None:
         graph.change(node.id, spec=wrapped.with_side(output_tag.tag_id, type_info))
 
 
-def type_of(stream: StreamEnds) -> TypeInformation | None:
+def type_of(stream: StreamEnds[Any]) -> TypeInformation | None:
     """Return the declared type of a stream's records, if they have one."""
     return _common(stream._environment.graph, stream._inputs)
 

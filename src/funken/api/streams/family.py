@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from funken.api.streams.joins import CoGroupedStreams, IntervalJoin, JoinedStreams
     from funken.api.streams.keyed import KeyedStream
     from funken.api.streams.stream import DataStream
+    from funken.api.streams.window_settings import Windows
     from funken.api.streams.windowed import AllWindowedStream
 
 _MODULES = {
@@ -31,7 +32,7 @@ _MODULES = {
     "IntervalJoin": "funken.api.streams.joins",
     "JoinedStreams": "funken.api.streams.joins",
     "KeyedStream": "funken.api.streams.keyed",
-    "count_windows": "funken.api.streams.windowed",
+    "count_windows": "funken.api.streams.window_settings",
 }
 """Where each of them is defined."""
 
@@ -55,7 +56,7 @@ def family(name: Literal["JoinedStreams"]) -> type[JoinedStreams]: ...
 @overload
 def family(name: Literal["KeyedStream"]) -> type[KeyedStream]: ...
 @overload
-def family(name: Literal["count_windows"]) -> Callable[..., Any]: ...
+def family(name: Literal["count_windows"]) -> Callable[[Windows, int, int], Windows]: ...
 
 
 def family(name: str) -> Any:

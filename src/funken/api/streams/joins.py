@@ -7,26 +7,39 @@ from __future__ import annotations
 
 import inspect
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from funken.api.functions.base import as_user_function
 from funken.api.functions.two_inputs import FlatJoinFunction
 from funken.api.streams.connected import join_two, two_inputs
 from funken.api.streams.declared_types import typed
-from funken.config import duration_ms
+from funken.api.streams.family import family
 from funken.errors import InvalidProgram
+from funken.io.durations import duration_ms
 from funken.operators.join.interval_join import IntervalJoinSpec
 from funken.operators.join.window_join import TAGGED_KEY, CoGroup, JoinPairs, WindowJoin
-from funken.operators.tags import OutputTag
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import CallStyle, Elements, WindowCall, WindowSpec
+from funken.types.generics import T1, T2, Generic, K, NAME_co, R, S, T1_co, T2_co, W
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from funken.api.functions.base import KeySelector
+    from funken.api.functions.two_inputs import CoGroupFunction, JoinFunction, ProcessJoinFunction
     from funken.api.streams.keyed import KeyedStream
     from funken.api.streams.stream import DataStream
+    from funken.io.durations import DurationLike
+    from funken.operators.join.interval_join import JoinContext
+    from funken.operators.join.window_join import TaggedUnion
+    from funken.operators.tags import OutputTag, SideOutput
+    from funken.types.info import TypeInformation
+    from funken.windowing.assigners import WindowAssigner
+    from funken.windowing.evictors import Evictor
+    from funken.windowing.firing import Trigger
 
 
-class CoGroupedStreams:
+class CoGroupedStreams(Generic[T1_co, T2_co]):
     """Two streams that are to be grouped together, by key and window; see ``DataStream.co_group``.
 
     Every key of a window counts, also one that occurs in one stream only.
@@ -47,23 +60,17 @@ class CoGroupedStreams:
     [([], [('ann', 12)]), ([('ann', 1)], [('ann', 4)]), ([('bob', 2)], [])]
     """
 
-    _name = "co_group"
+    def __init__(self, first: DataStream[T1_co], second: DataStream[T2_co]) -> None:
+        self._streams = _Streams("co_group", first, second)
 
-    def __init__(self, first: DataStream, second: DataStream) -> None:
-        two_inputs(first, second)
-        # A keyed stream is keyed anew: its first shuffle would be for nothing.
-        self._first: DataStream = getattr(first, "_origin", first)
-        self._second: DataStream = getattr(second, "_origin", second)
-
-    def where(self, key_selector: Any, key_type: Any = None) -> Where:
+    def where(
+        self, key_selector: Callable[[T1_co], S] | KeySelector[T1_co, S], key_type: TypeInformation | None = None
+    ) -> Where[T1_co, T2_co, S, Literal["co_group"]]:
         """Take the key of a record of the first stream from ``key_selector(record)`` or a ``KeySelector``."""
-        return Where(self, as_user_function(key_selector, "get_key", "where()"))
-
-    def _function(self, function: Any) -> WindowCall:
-        return _window_function(CoGroup(as_user_function(function, "co_group", "apply()")))
+        return Where(self._streams, as_user_function(key_selector, "get_key", "where()"))
 
 
-class JoinedStreams(CoGroupedStreams):
+class JoinedStreams(Generic[T1_co, T2_co]):
     """Two streams that are to be joined, by key and window; see ``DataStream.join``.
 
     Only pairs of one key and window count; what has no partner there is left out.
@@ -79,43 +86,65 @@ class JoinedStreams(CoGroupedStreams):
     [(('ann', 1), ('ann', 4)), (('ann', 11), ('ann', 12))]
     """
 
-    _name = "join"
+    def __init__(self, first: DataStream[T1_co], second: DataStream[T2_co]) -> None:
+        self._streams = _Streams("join", first, second)
 
-    def _function(self, function: Any) -> WindowCall:
-        yields = inspect.isgeneratorfunction(getattr(function, "join", function))
-        flat = yields or isinstance(function, FlatJoinFunction)
-        return _window_function(JoinPairs(as_user_function(function, "join", "apply()"), flat))
-
-
-def _window_function(function: CoGroup) -> WindowCall:
-    return WindowCall(UserFunction(function, "apply", rich=True), CallStyle.APPLY)
+    def where(
+        self, key_selector: Callable[[T1_co], S] | KeySelector[T1_co, S], key_type: TypeInformation | None = None
+    ) -> Where[T1_co, T2_co, S, Literal["join"]]:
+        """Take the key of a record of the first stream from ``key_selector(record)`` or a ``KeySelector``."""
+        return Where(self._streams, as_user_function(key_selector, "get_key", "where()"))
 
 
-class Where:
+class _Streams:
+    """Two streams, and the operator that is to put them together."""
+
+    def __init__(self, name: Literal["join", "co_group"], first: DataStream[Any], second: DataStream[Any]) -> None:
+        two_inputs(first, second)
+        self.name = name
+        # A keyed stream is keyed anew: its first shuffle would be for nothing.
+        self.first: DataStream[Any] = getattr(first, "_origin", first)
+        self.second: DataStream[Any] = getattr(second, "_origin", second)
+
+    def window_function(self, function: object) -> WindowCall:
+        """Return the function of the windows that calls the user's function."""
+        call: CoGroup
+        if self.name == "co_group":
+            call = CoGroup(as_user_function(function, "co_group", "apply()"))
+        else:
+            yields = inspect.isgeneratorfunction(getattr(function, "join", function))
+            flat = yields or isinstance(function, FlatJoinFunction)
+            call = JoinPairs(as_user_function(function, "join", "apply()"), flat)
+        return WindowCall(UserFunction(call, "apply", rich=True), CallStyle.APPLY)
+
+
+class Where(Generic[T1_co, T2_co, K, NAME_co]):
     """Two streams, the first with its key; ``CoGroupedStreams`` and ``JoinedStreams`` show all clauses together."""
 
-    def __init__(self, streams: CoGroupedStreams, key1: UserFunction) -> None:
+    def __init__(self, streams: _Streams, key1: UserFunction) -> None:
         self._streams = streams
         self._key1 = key1
 
-    def equal_to(self, key_selector: Any, key_type: Any = None) -> EqualTo:
+    def equal_to(
+        self, key_selector: Callable[[T2_co], K] | KeySelector[T2_co, K], key_type: TypeInformation | None = None
+    ) -> EqualTo[T1_co, T2_co, NAME_co]:
         """Take the key of a record of the second stream from ``key_selector(record)`` or a ``KeySelector``."""
         return EqualTo(self._streams, self._key1, as_user_function(key_selector, "get_key", "equal_to()"))
 
 
-class EqualTo:
+class EqualTo(Generic[T1_co, T2_co, NAME_co]):
     """Two streams with their keys."""
 
-    def __init__(self, streams: CoGroupedStreams, key1: UserFunction, key2: UserFunction) -> None:
+    def __init__(self, streams: _Streams, key1: UserFunction, key2: UserFunction) -> None:
         self._streams = streams
         self._keys = key1, key2
 
-    def window(self, window_assigner: Any) -> WithWindow:
+    def window(self, window_assigner: WindowAssigner[TaggedUnion, W]) -> WithWindow[T1_co, T2_co, W, NAME_co]:
         """Group the records of both streams into windows; only those of one window meet."""
         return WithWindow(self._streams, *self._keys, window_assigner)
 
 
-class WithWindow:
+class WithWindow(Generic[T1_co, T2_co, W, NAME_co]):
     """Two streams with their keys and windows.
 
     Assigners, triggers and evictors of your own see each record as a ``TaggedUnion``.
@@ -129,28 +158,34 @@ class WithWindow:
     [(6, 60)]
     """
 
-    def __init__(self, streams: CoGroupedStreams, key1: UserFunction, key2: UserFunction, assigner: Any) -> None:
+    def __init__(
+        self,
+        streams: _Streams,
+        key1: UserFunction,
+        key2: UserFunction,
+        assigner: WindowAssigner[TaggedUnion, W],
+    ) -> None:
         self._streams = streams
         self._keys = key1, key2
         self._assigner = assigner
-        self._trigger: Any = None
-        self._evictor: Any = None
+        self._trigger: Trigger[TaggedUnion, W] | None = None
+        self._evictor: Evictor | None = None
         self._lateness = 0
 
-    def _with(self, **fields: Any) -> WithWindow:
+    def _with(self, **fields: Any) -> Self:
         changed = copy(self)
         changed.__dict__.update(fields)
         return changed
 
-    def trigger(self, trigger: Any) -> WithWindow:
+    def trigger(self, trigger: Trigger[TaggedUnion, W]) -> Self:
         """Compute windows when ``trigger`` says so, instead of the assigner's own trigger."""
         return self._with(_trigger=trigger)
 
-    def evictor(self, evictor: Any) -> WithWindow:
+    def evictor(self, evictor: Evictor) -> Self:
         """Drop elements before or after the function runs."""
         return self._with(_evictor=evictor)
 
-    def allowed_lateness(self, time_ms: Any) -> WithWindow:
+    def allowed_lateness(self, time_ms: DurationLike) -> Self:
         """Keep windows this much longer (ms or ``timedelta``), and compute them again for each late record.
 
         Raises ``InvalidProgram`` for a negative time.
@@ -160,7 +195,25 @@ class WithWindow:
             raise InvalidProgram(f"allowed lateness must not be negative, but is {lateness} ms")
         return self._with(_lateness=lateness)
 
-    def apply(self, function: Any, output_type: Any = None) -> DataStream:
+    @overload
+    def apply(
+        self: WithWindow[T1, T2, W, Literal["join"]],
+        function: Callable[[T1, T2], Iterator[R]] | FlatJoinFunction[T1, T2, R],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]: ...
+    @overload
+    def apply(
+        self: WithWindow[T1, T2, W, Literal["join"]],
+        function: Callable[[T1, T2], R] | JoinFunction[T1, T2, R],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]: ...
+    @overload
+    def apply(
+        self: WithWindow[T1, T2, W, Literal["co_group"]],
+        function: Callable[[list[T1], list[T2]], Iterable[R] | None] | CoGroupFunction[T1, T2, R],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]: ...
+    def apply(self, function: object, output_type: TypeInformation | None = None) -> DataStream[Any]:
         """Call a function for each window of each key.
 
         For a join it is ``function(left, right)``, which returns one record for a pair, or a ``JoinFunction``, or a
@@ -176,14 +229,17 @@ class WithWindow:
             evictor=self._evictor,
             allowed_lateness_ms=self._lateness,
             contents=Elements(),
-            function=streams._function(function),
+            function=streams.window_function(function),
         )
-        first, second = (s.key_by(key) for s, key in zip((streams._first, streams._second), self._keys, strict=True))
-        joined = join_two(first, second, streams._name, WindowJoin(*self._keys, window), keyed=True)
+        KeyedStream = family("KeyedStream")
+        first, second = (
+            KeyedStream(s, key) for s, key in zip((streams.first, streams.second), self._keys, strict=True)
+        )
+        joined = join_two(first, second, streams.name, WindowJoin(*self._keys, window), keyed=True)
         return typed(joined, output_type)
 
 
-class IntervalJoin:
+class IntervalJoin(Generic[T1_co, T2_co]):
     """Two keyed streams that are to be joined by the distance of timestamps; see ``KeyedStream.interval_join``.
 
     >>> from datetime import timedelta
@@ -197,13 +253,13 @@ class IntervalJoin:
     [500]
     """
 
-    def __init__(self, left: KeyedStream, right: Any) -> None:
+    def __init__(self, left: KeyedStream[T1_co, Any], right: KeyedStream[T2_co, Any]) -> None:
         if getattr(right, "key", None) is None:
             raise TypeError(f"interval_join() needs two keyed streams, but got {right!r}: call key_by() on both.")
         two_inputs(left, right)
-        self._streams: tuple[KeyedStream, KeyedStream] = left, right
+        self._streams = left, right
 
-    def between(self, lower_bound: Any, upper_bound: Any) -> IntervalJoined:
+    def between(self, lower_bound: DurationLike, upper_bound: DurationLike) -> IntervalJoined[T1_co, T2_co]:
         """Join a left record with the right ones from ``lower_bound`` to ``upper_bound`` after it, both included.
 
         Bounds are durations (ms or ``timedelta``); a negative one is before the left record. Raises ``InvalidProgram`` if
@@ -215,7 +271,7 @@ class IntervalJoin:
         return IntervalJoined(*self._streams, lower, upper)
 
 
-class IntervalJoined:
+class IntervalJoined(Generic[T1_co, T2_co]):
     """Two keyed streams with the interval of an interval join.
 
     >>> from funken import WatermarkStrategy
@@ -246,35 +302,40 @@ class IntervalJoined:
     [2, 2]
     """
 
-    def __init__(self, left: KeyedStream, right: KeyedStream, lower: int, upper: int) -> None:
+    def __init__(self, left: KeyedStream[T1_co, Any], right: KeyedStream[T2_co, Any], lower: int, upper: int) -> None:
         self._streams = left, right
         self._lower = lower
         self._upper = upper
         self._exclusive = False, False
         self._late: tuple[str | None, str | None] = None, None
 
-    def _with(self, **fields: Any) -> IntervalJoined:
+    def _with(self, **fields: Any) -> Self:
         changed = copy(self)
         changed.__dict__.update(fields)
         return changed
 
-    def lower_bound_exclusive(self) -> IntervalJoined:
+    def lower_bound_exclusive(self) -> Self:
         """Leave out pairs that are exactly the lower bound apart."""
         return self._with(_exclusive=(True, self._exclusive[1]))
 
-    def upper_bound_exclusive(self) -> IntervalJoined:
+    def upper_bound_exclusive(self) -> Self:
         """Leave out pairs that are exactly the upper bound apart."""
         return self._with(_exclusive=(self._exclusive[0], True))
 
-    def side_output_left_late_data(self, output_tag: OutputTag) -> IntervalJoined:
+    def side_output_left_late_data(self, output_tag: OutputTag[T1_co]) -> Self:
         """Send left records behind the watermark to a side output, instead of dropping them."""
         return self._with(_late=(output_tag.tag_id, self._late[1]))
 
-    def side_output_right_late_data(self, output_tag: OutputTag) -> IntervalJoined:
+    def side_output_right_late_data(self, output_tag: OutputTag[T2_co]) -> Self:
         """Send right records behind the watermark to a side output, instead of dropping them."""
         return self._with(_late=(self._late[0], output_tag.tag_id))
 
-    def process(self, process_join_function: Any, output_type: Any = None) -> DataStream:
+    def process(
+        self,
+        process_join_function: Callable[[T1_co, T2_co, JoinContext], Iterable[R | SideOutput] | None]
+        | ProcessJoinFunction[T1_co, T2_co, R],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
         """Call ``function(left, right, ctx)``, or a ``ProcessJoinFunction``, for each pair.
 
         It returns an iterable or ``None``. Results carry the larger one of the two timestamps.

@@ -10,20 +10,38 @@ from funken.api.functions.base import as_user_function
 from funken.api.streams.declared_types import type_of, typed
 from funken.api.streams.family import family
 from funken.api.streams.stream import DataStream
-from funken.api.streams.windowed import WindowedStream, count_windows
+from funken.api.streams.window_settings import count_windows
+from funken.api.streams.windowed import WindowedStream
 from funken.operators.converting import converted_reduce
 from funken.operators.process.keyed_map import KeyedMap, ResultKind
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.rolling import RollingReduce
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Hash, NodeInput
+from funken.types.generics import Generic, K_co, R, S, T_co, W
 from funken.windowing.assigners import GlobalWindows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from funken.api.functions.base import (
+        FilterFunction,
+        FlatMapFunction,
+        KeyedProcessFunction,
+        KeySelector,
+        MapFunction,
+        ReduceFunction,
+    )
     from funken.api.streams.joins import IntervalJoin
+    from funken.operators.process.contexts import KeyedContext
+    from funken.operators.tags import SideOutput
+    from funken.plan.nodes import Partitioning
+    from funken.types.info import TypeInformation
+    from funken.windowing.assigners import WindowAssigner
+    from funken.windowing.windows import GlobalWindow
 
 
-class KeyedStream(DataStream):
+class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
     """A stream partitioned by key: what follows has its state, timers and windows per key.
 
     >>> from funken.testing import local
@@ -39,13 +57,15 @@ class KeyedStream(DataStream):
     (('tea', 4, 'mon'), ('tea', 4, 'wed'))
     """
 
-    def __init__(self, origin: DataStream, key: UserFunction) -> None:
+    def __init__(self, origin: DataStream[T_co], key: UserFunction) -> None:
         spread = tuple(replace(i, partitioning=Hash(key)) for i in origin._inputs)
         super().__init__(origin._environment, spread)
         self._origin = origin
         self.key = key
 
-    def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
+    def key_by(
+        self, key_selector: Callable[[T_co], S] | KeySelector[T_co, S], key_type: TypeInformation | None = None
+    ) -> KeyedStream[T_co, S]:
         """Key the original records anew: the former key is forgotten.
 
         >>> from funken.testing import local
@@ -54,15 +74,17 @@ class KeyedStream(DataStream):
         """
         return self._origin.key_by(key_selector, key_type)
 
-    def _keyed(self, name: str, spec: Any) -> DataStream:
+    def _keyed(self, name: str, spec: Any) -> DataStream[Any]:
         return DataStream(self._environment, (NodeInput(self._apply(name, spec, keyed=True).id),))
 
-    def _calls(self, func: Any, shape: ResultKind) -> DataStream | None:
+    def _calls(self, func: object, shape: ResultKind) -> DataStream[Any] | None:
         """Return the operator for a function that may have state; ``None``: for one that cannot."""
         call = as_user_function(func, shape.value, f"{shape.value}()")
         return self._keyed(shape.value, KeyedMap(call, self.key, shape)) if call.rich else None
 
-    def map(self, func: Any, output_type: Any = None) -> DataStream:
+    def map(
+        self, func: Callable[[T_co], R] | MapFunction[T_co, R], output_type: TypeInformation | None = None
+    ) -> DataStream[R]:
         """Turn each record into one; a ``MapFunction`` may use keyed state.
 
         >>> from funken import MapFunction, ValueStateDescriptor
@@ -79,7 +101,11 @@ class KeyedStream(DataStream):
         keyed = self._calls(func, ResultKind.MAP)
         return super().map(func, output_type) if keyed is None else typed(keyed, output_type)
 
-    def flat_map(self, func: Any, output_type: Any = None) -> DataStream:
+    def flat_map(
+        self,
+        func: Callable[[T_co], Iterable[R] | None] | FlatMapFunction[T_co, R],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
         """Turn each record into any number; a ``FlatMapFunction`` may use keyed state.
 
         >>> from funken import FlatMapFunction, ListStateDescriptor
@@ -98,7 +124,7 @@ class KeyedStream(DataStream):
         keyed = self._calls(func, ResultKind.FLAT_MAP)
         return super().flat_map(func, output_type) if keyed is None else typed(keyed, output_type)
 
-    def filter(self, func: Any) -> DataStream:
+    def filter(self, func: Callable[[T_co], object] | FilterFunction[T_co]) -> DataStream[T_co]:
         """Keep some records; a ``FilterFunction`` may use keyed state. The result has no key.
 
         >>> from funken import FilterFunction, ValueStateDescriptor
@@ -116,7 +142,7 @@ class KeyedStream(DataStream):
         """
         return self._calls(func, ResultKind.FILTER) or super().filter(func)
 
-    def reduce(self, func: Any) -> DataStream:
+    def reduce(self, func: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co]) -> DataStream[T_co]:
         """Join the records of a key, ``func(so_far, record)``; emits the result so far for each record.
 
         Under ``RuntimeExecutionMode.BATCH`` it emits one result per key, at the end.
@@ -128,27 +154,27 @@ class KeyedStream(DataStream):
         function = converted_reduce(as_user_function(func, "reduce", "reduce()"), type_of(self))
         return self._keyed("reduce", RollingReduce(self.key, function))
 
-    def _rolling(self, name: str, function: Any) -> DataStream:
+    def _rolling(self, name: str, function: SumField | ExtremeField | ExtremeRecord) -> DataStream[T_co]:
         check_position(function.position)
         return self._keyed(name, RollingReduce(self.key, converted_reduce(UserFunction(function), type_of(self))))
 
-    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+    def sum(self, position_to_sum: int | str = 0) -> DataStream[T_co]:
         """Add up a field (by position or name); the others are those of the key's first record."""
         return self._rolling("sum", SumField(position_to_sum))
 
-    def min(self, position_to_min: int | str = 0) -> DataStream:
+    def min(self, position_to_min: int | str = 0) -> DataStream[T_co]:
         """Keep the smallest value of a field; the other fields are those of the key's first record."""
         return self._rolling("min", ExtremeField(position_to_min, largest=False))
 
-    def max(self, position_to_max: int | str = 0) -> DataStream:
+    def max(self, position_to_max: int | str = 0) -> DataStream[T_co]:
         """Keep the largest value of a field; the other fields are those of the key's first record."""
         return self._rolling("max", ExtremeField(position_to_max, largest=True))
 
-    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream[T_co]:
         """Keep the whole record with the smallest value of a field, the first one on ties."""
         return self._rolling("min_by", ExtremeRecord(position_to_min_by, largest=False))
 
-    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream[T_co]:
         """Keep the whole record with the largest value of a field, the first one on ties.
 
         >>> from funken.testing import local
@@ -158,7 +184,12 @@ class KeyedStream(DataStream):
         """
         return self._rolling("max_by", ExtremeRecord(position_to_max_by, largest=True))
 
-    def process(self, func: Any, output_type: Any = None) -> DataStream:
+    def process(  # type: ignore[override]  # a keyed stream takes another function
+        self,
+        func: Callable[[T_co, KeyedContext[K_co]], Iterable[R | SideOutput] | None]
+        | KeyedProcessFunction[K_co, T_co, R],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
         """Handle each record with keyed state and timers: a ``KeyedProcessFunction``.
 
         >>> from funken import KeyedProcessFunction, ValueStateDescriptor
@@ -178,7 +209,7 @@ class KeyedStream(DataStream):
         function = as_user_function(func, "process_element", "process()")
         return typed(self._keyed("process", KeyedProcess(function, self.key)), output_type)
 
-    def window(self, window_assigner: Any) -> WindowedStream:
+    def window(self, window_assigner: WindowAssigner[T_co, W]) -> WindowedStream[T_co, K_co, W]:
         """Group the records of each key into windows.
 
         >>> from datetime import timedelta
@@ -192,7 +223,7 @@ class KeyedStream(DataStream):
         """
         return WindowedStream(self, window_assigner)
 
-    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream[T_co, K_co, GlobalWindow]:
         """Group the records of each key ``size`` at a time; a short last group is dropped.
 
         With a ``slide``: every ``slide`` records, the last ``size`` of them at most (Flink's Java API; PyFlink's differs).
@@ -202,10 +233,9 @@ class KeyedStream(DataStream):
         >>> pairs.execute_and_collect(limit=2)
         [3, 7]
         """
-        counted: WindowedStream = count_windows(self.window(GlobalWindows.create()), size, slide)
-        return counted
+        return count_windows(self.window(GlobalWindows.create()), size, slide)
 
-    def interval_join(self, other: KeyedStream) -> IntervalJoin:
+    def interval_join(self, other: KeyedStream[S, K_co]) -> IntervalJoin[T_co, S]:
         """Join with another keyed stream by distance in time: ``.between(lower, upper).process(function)``.
 
         Raises ``TypeError`` if the other stream has no key.
@@ -226,7 +256,7 @@ class KeyedStream(DataStream):
     def _refuse(self, what: str) -> NoReturn:
         raise TypeError(f"{what} has no meaning on a KeyedStream; call it before key_by(), or after the next operator.")
 
-    def _spread(self, partitioning: Any) -> NoReturn:
+    def _spread(self, partitioning: Partitioning) -> NoReturn:
         self._refuse(f"{type(partitioning).__name__.lower()}()")
 
     def _node(self, what: str) -> NoReturn:

@@ -10,8 +10,11 @@ from funken.api.streams.settings import OperatorSettings
 from funken.connectors.base import Sink
 from funken.operators.sink import CollectSink, ForEach, PrintSink, WriterSink
 from funken.plan.nodes import Node, NodeInput
+from funken.types.generics import Generic, T_co
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from funken.api.environment import StreamExecutionEnvironment
     from funken.api.jobs.iterator import CloseableIterator
 
@@ -34,7 +37,7 @@ class DataStreamSink(OperatorSettings):
         return self._sink
 
 
-class StreamEnds:
+class StreamEnds(Generic[T_co]):
     """The part of ``DataStream`` with which a stream ends."""
 
     _environment: StreamExecutionEnvironment
@@ -56,7 +59,7 @@ class StreamEnds:
         """
         return self._sink("print", PrintSink(sink_identifier, type_of(self)))
 
-    def sink_to(self, sink: Sink) -> DataStreamSink:
+    def sink_to(self, sink: Sink[T_co]) -> DataStreamSink:
         """Write records with a connector, such as ``FileSink``; raises ``TypeError`` for what is none.
 
         >>> import tempfile
@@ -76,7 +79,7 @@ class StreamEnds:
 
     add_sink = sink_to
 
-    def for_each(self, func: Any) -> DataStreamSink:
+    def for_each(self, func: Callable[[T_co], object]) -> DataStreamSink:
         """Call ``func(record)`` in the workers, for its effect; at least once per record if the job restarts.
 
         >>> from funken.testing import local
@@ -94,17 +97,17 @@ class StreamEnds:
     @overload
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: None = None
-    ) -> CloseableIterator[Any]: ...
+    ) -> CloseableIterator[T_co]: ...
 
     @overload
-    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[T_co]: ...
 
     @overload
-    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[T_co]: ...
 
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
-    ) -> CloseableIterator[Any] | list[Any]:
+    ) -> CloseableIterator[T_co] | list[T_co]:
         """Run the program and return this stream's records: an iterator to be closed, or a list of ``limit`` records.
 
         What one subtask emitted keeps its order. Raises ``ValueError`` for a limit below 1, and what makes the job fail.
@@ -118,11 +121,11 @@ class StreamEnds:
             raise ValueError(f"limit must be more than 0, but is {limit}")
         sink = f"collect-{len(self._environment.graph)}"
         self._apply("collect", CollectSink(sink), **self._width())
-        iterator = self._environment._collect(sink, job_execution_name)
+        iterator: CloseableIterator[T_co] = self._environment._collect(sink, job_execution_name)
         if limit is None:
             return iterator
         with iterator:
-            records = []
+            records: list[T_co] = []
             for record in iterator:
                 records.append(record)
                 if len(records) == limit:

@@ -1,50 +1,57 @@
 """``DataStream``: what a program is written with. Every method adds a node to the program; nothing runs.
 
-A stream is a list of upstream outputs (more than one after ``union``), each with the way its records are spread. What may be
-said of the operator before it is in ``settings.py``, how it ends in ``sinks.py``.
+A stream is a list of upstream outputs (more than one after ``union``), each with the way its records are spread. The
+settings of the operator before it are in ``settings.py``, partitioning is in ``partitioning.py``, the ends in ``sinks.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from funken.api.functions.base import as_user_function
 from funken.api.streams.declared_types import type_of, typed, typed_side
 from funken.api.streams.family import family
+from funken.api.streams.partitioning import StreamPartitioning
 from funken.api.streams.settings import StreamSettings
 from funken.api.streams.sinks import StreamEnds
 from funken.errors import InvalidProgram
 from funken.operators.process.one_input import Process
 from funken.operators.stateless import Filter, FlatMap, Map, MapBlock
-from funken.operators.tags import OutputTag
 from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import (
-    Broadcast,
-    Custom,
-    Forward,
-    Global,
     Node,
     NodeInput,
     Partitioning,
-    Rebalance,
-    Rescale,
-    Shuffle,
 )
 from funken.timing.watermarks import WatermarkStrategy
+from funken.types.generics import Generic, R, S, T_co, W
 from funken.types.info import TupleTypeInfo, TypeInformation, Types
 from funken.windowing.assigners import GlobalWindows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from funken.api.environment import StreamExecutionEnvironment
+    from funken.api.functions.base import (
+        FilterFunction,
+        FlatMapFunction,
+        KeySelector,
+        MapFunction,
+        ProcessFunction,
+    )
+    from funken.api.streams.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
     from funken.api.streams.joins import CoGroupedStreams, JoinedStreams
     from funken.api.streams.keyed import KeyedStream
     from funken.api.streams.windowed import AllWindowedStream
+    from funken.operators.process.contexts import ProcessContext
+    from funken.operators.tags import OutputTag, SideOutput
+    from funken.windowing.assigners import WindowAssigner
+    from funken.windowing.windows import GlobalWindow
 
 
-class DataStream(StreamSettings, StreamEnds):
+class DataStream(StreamSettings, StreamPartitioning[T_co], StreamEnds[T_co], Generic[T_co]):
     """A stream of records.
 
     >>> from funken import StreamExecutionEnvironment
@@ -58,32 +65,6 @@ class DataStream(StreamSettings, StreamEnds):
     >>> upper = env.from_collection(["to be"]).map(str.upper).name("capitals")
     >>> upper.get_name(), upper.execute_and_collect(limit=1)
     ('capitals', ['TO BE'])
-
-    Between two operators it may be said which subtasks of the second get the records of the first:
-
-    >>> from funken import MapFunction, NumberSequenceSource
-    >>> from funken.testing import local
-    >>> class Place(MapFunction):
-    ...     def open(self, runtime_context):
-    ...         self.subtask = runtime_context.get_index_of_this_subtask()
-    ...     def map(self, value):
-    ...         return self.subtask, value
-    >>> def placed(stream):
-    ...     return sorted(stream.map(Place()).set_parallelism(2).execute_and_collect(limit=4))
-    >>> placed(local([1, 2, 3, 4]).rebalance())
-    [(0, 1), (0, 3), (1, 2), (1, 4)]
-    >>> placed(local([1, 2, 3, 4]).global_())
-    [(0, 1), (0, 2), (0, 3), (0, 4)]
-    >>> placed(local([1, 2]).broadcast())
-    [(0, 1), (0, 2), (1, 1), (1, 2)]
-    >>> placed(local([1, 2, 3, 4]).partition_custom(lambda key, subtasks: key * subtasks // 5, lambda number: number))
-    [(0, 1), (0, 2), (1, 3), (1, 4)]
-    >>> [number for subtask, number in sorted(placed(local([1, 2]).shuffle()), key=lambda place: place[1])]
-    [1, 2]
-    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
-    >>> halves = env.from_source(NumberSequenceSource(1, 4))  # subtask 0 has 1 and 2, subtask 1 has 3 and 4
-    >>> sorted(halves.rescale().map(Place()).set_parallelism(4).execute_and_collect(limit=4))
-    [(0, 1), (1, 2), (2, 3), (3, 4)]
     """
 
     def __init__(self, environment: StreamExecutionEnvironment, inputs: tuple[NodeInput, ...]) -> None:
@@ -96,10 +77,10 @@ class DataStream(StreamSettings, StreamEnds):
         """Add a node that reads this stream."""
         return self._environment.graph.add(name=name, kind=name, spec=spec, inputs=self._inputs, keyed=keyed, **fields)
 
-    def _then(self, name: str, spec: Any, keyed: bool = False) -> DataStream:
+    def _then(self, name: str, spec: Any, keyed: bool = False) -> DataStream[Any]:
         return DataStream(self._environment, (NodeInput(self._apply(name, spec, keyed).id),))
 
-    def _spread(self, partitioning: Partitioning) -> DataStream:
+    def _spread(self, partitioning: Partitioning) -> DataStream[T_co]:
         return DataStream(self._environment, tuple(replace(i, partitioning=partitioning) for i in self._inputs))
 
     def _node(self, what: str) -> Node:
@@ -112,7 +93,9 @@ class DataStream(StreamSettings, StreamEnds):
 
     # ---- transformations
 
-    def map(self, func: Any, output_type: Any = None) -> DataStream:
+    def map(
+        self, func: Callable[[T_co], R] | MapFunction[T_co, R], output_type: TypeInformation | None = None
+    ) -> DataStream[R]:
         """Turn each record into one: ``func(record)``, or a ``MapFunction``.
 
         >>> from funken.testing import local
@@ -121,7 +104,11 @@ class DataStream(StreamSettings, StreamEnds):
         """
         return typed(self._then("map", Map(as_user_function(func, "map", "map()"))), output_type)
 
-    def flat_map(self, func: Any, output_type: Any = None) -> DataStream:
+    def flat_map(
+        self,
+        func: Callable[[T_co], Iterable[R] | None] | FlatMapFunction[T_co, R],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
         """Turn each record into any number: ``func(record)`` returns an iterable or ``None``, or a ``FlatMapFunction``.
 
         >>> from funken.testing import local
@@ -130,7 +117,7 @@ class DataStream(StreamSettings, StreamEnds):
         """
         return typed(self._then("flat_map", FlatMap(as_user_function(func, "flat_map", "flat_map()"))), output_type)
 
-    def filter(self, func: Any) -> DataStream:
+    def filter(self, func: Callable[[T_co], object] | FilterFunction[T_co]) -> DataStream[T_co]:
         """Keep the records for which ``func(record)`` is true, or a ``FilterFunction`` says so.
 
         >>> from funken.testing import local
@@ -139,7 +126,7 @@ class DataStream(StreamSettings, StreamEnds):
         """
         return self._then("filter", Filter(as_user_function(func, "filter", "filter()")))
 
-    def map_block(self, func: Callable[[list[Any]], list[Any]]) -> DataStream:
+    def map_block(self, func: Callable[[list[T_co]], list[R]]) -> DataStream[R]:
         """Turn a list of records into a list of records: for code that works on many at once (NumPy, a model).
 
         How many records come together depends on the load; a list of the same length keeps the timestamps.
@@ -150,7 +137,11 @@ class DataStream(StreamSettings, StreamEnds):
         """
         return self._then("map_block", MapBlock(as_user_function(func, "map_block", "map_block()")))
 
-    def process(self, func: Any, output_type: Any = None) -> DataStream:
+    def process(
+        self,
+        func: Callable[[T_co, ProcessContext], Iterable[R | SideOutput] | None] | ProcessFunction[T_co, R],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
         """Handle each record with its context: a ``ProcessFunction``, or ``func(record, ctx)``.
 
         >>> from funken import ProcessFunction
@@ -166,7 +157,7 @@ class DataStream(StreamSettings, StreamEnds):
             self._then("process", Process(as_user_function(func, "process_element", "process()"))), output_type
         )
 
-    def project(self, *field_indexes: int) -> DataStream:
+    def project(self, *field_indexes: int) -> DataStream[tuple[Any, ...]]:
         """Keep some fields of tuples, in the order given.
 
         >>> from funken.testing import local
@@ -181,7 +172,9 @@ class DataStream(StreamSettings, StreamEnds):
             else projected
         )
 
-    def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
+    def key_by(
+        self, key_selector: Callable[[T_co], S] | KeySelector[T_co, S], key_type: TypeInformation | None = None
+    ) -> KeyedStream[T_co, S]:
         """Partition by ``key_selector(record)`` (or a ``KeySelector``): equal keys meet in one subtask, with one state.
 
         A key is a str, number, tuple, enum, frozen dataclass, or has a method ``__stable_hash__``.
@@ -194,7 +187,7 @@ class DataStream(StreamSettings, StreamEnds):
         KeyedStream = family("KeyedStream")
         return KeyedStream(self, as_user_function(key_selector, "get_key", "key_by()"))
 
-    def union(self, *streams: DataStream) -> DataStream:
+    def union(self, *streams: DataStream[S]) -> DataStream[T_co | S]:
         """Put streams of one environment together; records of the inputs interleave in no fixed order.
 
         >>> from funken.testing import local
@@ -210,7 +203,13 @@ class DataStream(StreamSettings, StreamEnds):
             inputs += tuple(replace(i, index=0) for i in stream._inputs)
         return DataStream(self._environment, inputs)
 
-    def connect(self, ds: Any) -> Any:
+    @overload
+    def connect(self, ds: DataStream[S]) -> ConnectedStreams[T_co, S]: ...
+    @overload
+    def connect(self, ds: BroadcastStream[S]) -> BroadcastConnectedStream[T_co, S]: ...
+    def connect(
+        self, ds: DataStream[S] | BroadcastStream[S]
+    ) -> ConnectedStreams[T_co, S] | BroadcastConnectedStream[T_co, S]:
         """Connect two streams of different types, to handle both with shared state; see ``ConnectedStreams``.
 
         A ``BroadcastStream`` gives a ``BroadcastConnectedStream``. Raises ``InvalidProgram`` for another environment's.
@@ -227,13 +226,12 @@ class DataStream(StreamSettings, StreamEnds):
         ['number 1', 'number 2', 'word to']
         """
         BroadcastConnectedStream = family("BroadcastConnectedStream")
-        BroadcastStream = family("BroadcastStream")
         ConnectedStreams = family("ConnectedStreams")
-        if isinstance(ds, BroadcastStream):
-            return BroadcastConnectedStream(self, ds)
-        return ConnectedStreams(self, ds)
+        if isinstance(ds, DataStream):
+            return ConnectedStreams(self, ds)
+        return BroadcastConnectedStream(self, ds)
 
-    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+    def get_side_output(self, output_tag: OutputTag[S]) -> DataStream[S]:
         """Return what the operator before emitted as ``(output_tag, record)``.
 
         >>> from funken import OutputTag
@@ -247,7 +245,7 @@ class DataStream(StreamSettings, StreamEnds):
         typed_side(self, output_tag)
         return DataStream(self._environment, (NodeInput(node.id, side=output_tag.tag_id),))
 
-    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy[T_co]) -> DataStream[T_co]:
         """Give records timestamps (ms) and the stream watermarks; overrides what came before.
 
         >>> from funken import WatermarkStrategy
@@ -259,7 +257,7 @@ class DataStream(StreamSettings, StreamEnds):
         """
         return self._then("timestamps", TimestampsAndWatermarks(watermark_strategy))
 
-    def window_all(self, window_assigner: Any) -> AllWindowedStream:
+    def window_all(self, window_assigner: WindowAssigner[T_co, W]) -> AllWindowedStream[T_co, W]:
         """Window the whole stream, in one subtask.
 
         >>> from funken import TumblingEventTimeWindows, WatermarkStrategy
@@ -273,7 +271,7 @@ class DataStream(StreamSettings, StreamEnds):
         AllWindowedStream = family("AllWindowedStream")
         return AllWindowedStream(self, window_assigner)
 
-    def join(self, other: DataStream) -> JoinedStreams:
+    def join(self, other: DataStream[S]) -> JoinedStreams[T_co, S]:
         """Join by key and window: ``.where(key).equal_to(key).window(assigner).apply(function)``.
 
         >>> from funken import StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
@@ -289,7 +287,7 @@ class DataStream(StreamSettings, StreamEnds):
         JoinedStreams = family("JoinedStreams")
         return JoinedStreams(self, other)
 
-    def co_group(self, other: DataStream) -> CoGroupedStreams:
+    def co_group(self, other: DataStream[S]) -> CoGroupedStreams[T_co, S]:
         """Group together by key and window: ``.where(key).equal_to(key).window(assigner).apply(function)``.
 
         >>> from funken import StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
@@ -305,7 +303,7 @@ class DataStream(StreamSettings, StreamEnds):
         CoGroupedStreams = family("CoGroupedStreams")
         return CoGroupedStreams(self, other)
 
-    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
+    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream[T_co, GlobalWindow]:
         """Window the whole stream by count, in one subtask; ``slide`` as for ``KeyedStream.count_window``.
 
         >>> from funken.testing import local
@@ -313,47 +311,10 @@ class DataStream(StreamSettings, StreamEnds):
         [6]
         """
         count_windows = family("count_windows")
-        counted: AllWindowedStream = count_windows(self.window_all(GlobalWindows.create()), size, slide)
+        counted: AllWindowedStream[T_co, GlobalWindow] = count_windows(
+            self.window_all(GlobalWindows.create()), size, slide
+        )
         return counted
-
-    # ---- partitioning
-
-    def rebalance(self) -> DataStream:
-        """Deal records round robin to all subtasks of the next operator, so that each has as much to do."""
-        return self._spread(Rebalance())
-
-    def rescale(self) -> DataStream:
-        """Deal records round robin to a share of the next operator's subtasks: fewer connections than ``rebalance`` makes."""
-        return self._spread(Rescale())
-
-    def shuffle(self) -> DataStream:
-        """Send each record to a random subtask of the next operator."""
-        return self._spread(Shuffle())
-
-    def forward(self) -> DataStream:
-        """Send records to the subtask of the same index; raises ``InvalidProgram`` (at ``execute``) if parallelisms differ.
-
-        >>> from funken.testing import local
-        >>> stream = local([1]).map(abs).forward().map(str).rebalance().map(len)
-        >>> [vertex.name for vertex in stream.get_execution_environment().compile().vertices]
-        ['collection -> map -> map', 'map']
-        """
-        return self._spread(Forward())
-
-    def global_(self) -> DataStream:
-        """Send all records to the first subtask of the next operator."""
-        return self._spread(Global())
-
-    def broadcast(self, *map_state_descriptors: Any) -> Any:
-        """Send every record to every subtask of the next operator; with descriptors: fill broadcast state with them."""
-        BroadcastStream = family("BroadcastStream")
-        spread = self._spread(Broadcast())
-        return BroadcastStream(spread, map_state_descriptors) if map_state_descriptors else spread
-
-    def partition_custom(self, partitioner: Any, key_selector: Any) -> DataStream:
-        """Send each record to subtask ``partitioner(key_selector(record), parallelism of the next operator)``."""
-        partition = as_user_function(partitioner, "partition", "partition_custom()")
-        return self._spread(Custom(partition, as_user_function(key_selector, "get_key", "partition_custom()")))
 
     # ---- what is known of it
 

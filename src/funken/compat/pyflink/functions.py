@@ -40,7 +40,7 @@ class Subscriptable:
         return cls
 
 
-def context(native_context: type) -> type:
+def context(native_context: type) -> Any:
     """Return a class to be named in signatures; instances are of the native class."""
     return type(native_context.__name__, (Subscriptable, native_context), {"__slots__": (), "__module__": __name__})
 

@@ -7,20 +7,19 @@ from typing import Any
 from funken.compat.pyflink.functions import Subscriptable, context
 from funken.operators.process.broadcast import ReadOnlyBroadcastState as NativeReadOnlyBroadcastState
 from funken.operators.tags import OutputTag
-from funken.state import descriptors, handles, maps
+from funken.state import descriptors, handles, maps, ttl_config
 from funken.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     StateDescriptor,
-    StateTtlConfigBuilder,
     ValueStateDescriptor,
 )
 
 
-class StateTtlConfig(descriptors.StateTtlConfig):
+class StateTtlConfig(ttl_config.StateTtlConfig):
     """How long the values of a state live."""
 
-    Builder = StateTtlConfigBuilder
+    Builder = ttl_config.StateTtlConfigBuilder
 
 
 class ReducingStateDescriptor(descriptors.ReducingStateDescriptor):

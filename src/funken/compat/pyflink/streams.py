@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from funken.api.functions.base import as_user_function
-from funken.api.streams import async_io, connected, joins, keyed, sinks, stream, windowed
+from funken.api.streams import async_io, connected, joins, keyed, sinks, stream, window_settings, windowed
 from funken.api.streams.declared_types import type_of, typed
 from funken.compat.pyflink.adoption import adopt, adopting
 from funken.compat.pyflink.settings import ExecutionConfig
@@ -208,7 +208,7 @@ class KeyedStream(keyed.KeyedStream, DataStream):
         self._refuse("cache()")
 
 
-class _ChangedInPlace:
+class _ChangedInPlace(window_settings.WindowSettings):
     """Makes ``trigger`` and its like change the windowed stream itself."""
 
     def _with(self, **fields: Any) -> Any:
@@ -217,12 +217,11 @@ class _ChangedInPlace:
 
     def get_execution_environment(self) -> Any:
         """Return the environment."""
-        return self._stream._environment  # type: ignore[attr-defined]
+        return self._stream._environment
 
     def get_input_type(self) -> TypeInformation:
         """Return the declared type of the records."""
-        of: TypeInformation = self._stream.get_type()  # type: ignore[attr-defined]
-        return of
+        return self._stream.get_type()
 
 
 @adopting(windowed.WindowedStream)
@@ -233,9 +232,6 @@ class WindowedStream(_ChangedInPlace, windowed.WindowedStream):
 @adopting(windowed.AllWindowedStream)
 class AllWindowedStream(_ChangedInPlace, windowed.AllWindowedStream):
     """The windows of a stream that has no key."""
-
-    reduce, aggregate = WindowedStream.reduce, WindowedStream.aggregate
-    apply, process = WindowedStream.apply, WindowedStream.process
 
 
 @adopting(connected.ConnectedStreams)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from funken.compat.pyflink.refusals import refuse
-from funken.config import duration_ms
+from funken.io.durations import duration_ms
 from funken.timing import watermarks as native
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, TimestampAssigner
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from funken.errors import InvalidConfiguration
 from funken.ids import Millis
-from funken.timing.durations import DurationLike, millis
+from funken.io.durations import DurationLike, duration_ms
 from funken.types.info import TypeInformation
 from funken.types.text import written
 
@@ -114,7 +114,7 @@ class RollingPolicy:
         inactivity_interval: DurationLike = 60_000,
     ) -> RollingPolicy:
         """Close a file that has ``part_size`` bytes, is this old (ms), or was not written to for so long (ms)."""
-        return RollingPolicy(part_size, millis(rollover_interval), millis(inactivity_interval))
+        return RollingPolicy(part_size, duration_ms(rollover_interval), duration_ms(inactivity_interval))
 
     @staticmethod
     def on_checkpoint_rolling_policy() -> RollingPolicy:

@@ -23,8 +23,8 @@ from funken.connectors.files.buckets import BucketAssigner, BucketContext, DateT
 from funken.connectors.files.part_files import Encoder, OutputFileConfig, RollingPolicy
 from funken.errors import InvalidProgram, SinkNotWritable
 from funken.ids import Millis
+from funken.io.durations import DurationLike, duration_ms
 from funken.io.filesystem import absolute, locate
-from funken.timing.durations import DurationLike, millis
 from funken.types.info import TypeInformation
 
 __all__ = ["BucketAssigner", "Encoder", "FileSink", "OutputFileConfig", "RollingPolicy", "RowFormatBuilder"]
@@ -174,7 +174,7 @@ class RowFormatBuilder:
 
     def with_bucket_check_interval(self, interval: DurationLike) -> RowFormatBuilder:
         """Decide how often the age of files is looked at; by default every minute."""
-        return RowFormatBuilder(replace(self.sink, bucket_check_interval=millis(interval)))
+        return RowFormatBuilder(replace(self.sink, bucket_check_interval=duration_ms(interval)))
 
     def build(self) -> FileSink:
         """Return the sink."""

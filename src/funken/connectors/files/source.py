@@ -34,8 +34,8 @@ from funken.connectors.files.lines import BadBytes, Charset, Lines, RangeLines, 
 from funken.connectors.queued_reader import QueuedReader
 from funken.errors import InvalidConfiguration, InvalidProgram, SourceNotReadable
 from funken.ids import Millis
+from funken.io.durations import DurationLike, duration_ms
 from funken.io.filesystem import FileStatus, absolute, locate
-from funken.timing.durations import DurationLike, millis
 
 SPLIT_BYTES = 16 << 20
 LEAST_SPLIT_BYTES = 1 << 20
@@ -186,7 +186,7 @@ class FileSourceBuilder:
 
     def monitor_continuously(self, discovery_interval: DurationLike) -> FileSourceBuilder:
         """Look for new files this often, without end."""
-        interval = millis(discovery_interval)
+        interval = duration_ms(discovery_interval)
         if interval <= 0:
             raise InvalidConfiguration(f"files cannot be looked for every {interval} ms; pass a positive interval.")
         return FileSourceBuilder(replace(self.source, discovery_interval=interval))

@@ -24,6 +24,7 @@ from funken.operators.tags import OutputTag
 from funken.operators.user_functions import UserFunction
 from funken.state.descriptors import MapStateDescriptor
 from funken.state.keyed import NO_KEY
+from funken.types.generics import S
 
 _BUFFERS = (MapStateDescriptor("_interval_join.left"), MapStateDescriptor("_interval_join.right"))
 _FLUSH = 4096
@@ -78,7 +79,7 @@ class JoinContext:
 
     timestamp = get_timestamp
 
-    def output(self, output_tag: OutputTag, value: Any) -> None:
+    def output(self, output_tag: OutputTag[S], value: S) -> None:
         """Send a value to a side output, as ``yield output_tag, value`` does."""
         self._results.side((output_tag, value), self.at)
 

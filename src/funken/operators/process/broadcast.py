@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from funken.errors import StateError
 from funken.ids import MAX_WATERMARK
@@ -28,9 +28,10 @@ from funken.state.backend import Table
 from funken.state.descriptors import MapStateDescriptor
 from funken.state.isolation import SHARED
 from funken.state.maps import MapState
+from funken.types.generics import Generic, K, K_co, V
 
 
-class ReadOnlyBroadcastState:
+class ReadOnlyBroadcastState(Generic[K, V]):
     """The reading half of a ``MapState``: what the main side sees of broadcast state.
 
     >>> from funken import BroadcastProcessFunction
@@ -55,14 +56,14 @@ class ReadOnlyBroadcastState:
 
     __slots__ = ("_state",)
 
-    def __init__(self, state: MapState) -> None:
+    def __init__(self, state: MapState[K, V]) -> None:
         self._state = state
 
-    def get(self, key: Any) -> Any:
+    def get(self, key: K) -> V | None:
         """Return the value of a key of the map, or ``None``."""
         return self._state.get(key)
 
-    def contains(self, key: Any) -> bool:
+    def contains(self, key: object) -> bool:
         """Return whether the map has a key."""
         return self._state.contains(key)
 
@@ -70,25 +71,25 @@ class ReadOnlyBroadcastState:
         """Return whether the map has no entries."""
         return self._state.is_empty()
 
-    def keys(self) -> Iterator[Any]:
+    def keys(self) -> Iterator[K]:
         """Iterate over the keys."""
         yield from self._state.keys()
 
-    def values(self) -> Iterator[Any]:
+    def values(self) -> Iterator[V]:
         """Iterate over the values."""
         yield from self._state.values()
 
-    def items(self) -> Iterator[tuple[Any, Any]]:
+    def items(self) -> Iterator[tuple[K, V]]:
         """Iterate over pairs of key and value."""
         yield from self._state.items()
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: K) -> V | None:
         return self._state.get(key)
 
-    def __contains__(self, key: Any) -> bool:
+    def __contains__(self, key: object) -> bool:
         return self._state.contains(key)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[K]:
         return self.keys()
 
 
@@ -104,7 +105,7 @@ class BroadcastStates:
         for state in self._states.values():  # read for every record of the main side, which only reads
             state.plain = SHARED
 
-    def writable(self, descriptor: MapStateDescriptor) -> MapState:
+    def writable(self, descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
         """Return a state for the broadcast side."""
         state = self._states.get(descriptor.name)
         if state is None:
@@ -115,7 +116,7 @@ class BroadcastStates:
             )
         return state
 
-    def readable(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState:
+    def readable(self, descriptor: MapStateDescriptor[K, V]) -> ReadOnlyBroadcastState[K, V]:
         """Return a state for the main side."""
         return ReadOnlyBroadcastState(self.writable(descriptor))
 
@@ -142,7 +143,7 @@ class _ReadOnlyView(_BroadcastView):
 
     __slots__ = ()
 
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState:
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> ReadOnlyBroadcastState[K, V]:
         """Return a broadcast state, to read only."""
         return self._states.readable(state_descriptor)
 
@@ -156,7 +157,7 @@ class BroadcastContext(_BroadcastView, ProcessContext):
 
     __slots__ = ("_states",)
 
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> MapState:
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
         """Return a broadcast state, to read and write."""
         return self._states.writable(state_descriptor)
 
@@ -167,13 +168,13 @@ class ReadOnlyContext(_ReadOnlyView, ProcessContext):
     __slots__ = ("_states",)
 
 
-class KeyedReadOnlyContext(_ReadOnlyView, KeyedContext):
+class KeyedReadOnlyContext(_ReadOnlyView, KeyedContext[K_co]):
     """The context of ``process_element`` of a ``KeyedBroadcastProcessFunction``."""
 
     __slots__ = ("_states",)
 
 
-class ReadOnlyOnTimerContext(_ReadOnlyView, OnTimerContext):
+class ReadOnlyOnTimerContext(_ReadOnlyView, OnTimerContext[K_co]):
     """The context of ``on_timer`` of a ``KeyedBroadcastProcessFunction``."""
 
     __slots__ = ("_states",)

@@ -7,13 +7,14 @@ before each call. So a context is valid during the call only; a function must no
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from funken.errors import StateNotKeyed
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator
 from funken.operators.results import Results
 from funken.operators.tags import OutputTag
+from funken.types.generics import Generic, K_co, S
 
 
 class TimeDomain(Enum):
@@ -184,12 +185,12 @@ class ProcessContext:
         """Return the access to time and timers."""
         return self._timer_service
 
-    def output(self, output_tag: OutputTag, value: Any) -> None:
+    def output(self, output_tag: OutputTag[S], value: S) -> None:
         """Send a value to a side output, as ``yield output_tag, value`` does."""
         self._results.side((output_tag, value), self.at)
 
 
-class KeyedContext(ProcessContext):
+class KeyedContext(ProcessContext, Generic[K_co]):
     """The same on a keyed stream, where there is a current key.
 
     >>> from funken import KeyedProcessFunction
@@ -208,12 +209,13 @@ class KeyedContext(ProcessContext):
         assert operator.context.keyed is not None
         self._store = operator.context.keyed
 
-    def get_current_key(self) -> Any:
+    def get_current_key(self) -> K_co:
         """Return the key of the record or timer."""
-        return self._store.current_key
+        key: K_co = self._store.current_key
+        return key
 
 
-class OnTimerContext(KeyedContext):
+class OnTimerContext(KeyedContext[K_co]):
     """The context of ``on_timer``: as for a record, with the timer's timestamp and key.
 
     >>> from funken import KeyedProcessFunction
@@ -241,6 +243,6 @@ class OnTimerContext(KeyedContext):
         """Return whether event time or processing time has come."""
         return self.domain
 
-    def output(self, output_tag: OutputTag, value: Any) -> None:
+    def output(self, output_tag: OutputTag[S], value: S) -> None:
         """Send a value to a side output, as ``yield output_tag, value`` does."""
         self._results.side((output_tag, value), self.at if self.domain is TimeDomain.EVENT_TIME else MIN_TIMESTAMP)

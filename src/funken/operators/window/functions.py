@@ -19,8 +19,18 @@ from funken.operators.results import Results
 from funken.operators.tags import OutputTag
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.contents import ContentsLogic, Pane
-from funken.state.descriptors import StateDescriptor
+from funken.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from funken.state.handles import AggregatingState, ListState, ReducingState, ValueState
 from funken.state.keyed import KeyedStateStore
+from funken.state.maps import MapState
+from funken.types.generics import Generic, K, R, S, V, W_co
 
 
 class CallStyle(enum.Enum):
@@ -72,28 +82,33 @@ class WindowState:
     def __init__(self, find: Callable[[StateDescriptor], Any]) -> None:
         self._find = find
 
-    def get_state(self, state_descriptor: StateDescriptor) -> Any:
+    def get_state(self, state_descriptor: ValueStateDescriptor[S]) -> ValueState[S]:
         """Return the ``ValueState``."""
-        return self._find(state_descriptor)
+        state: ValueState[S] = self._find(state_descriptor)
+        return state
 
-    def get_list_state(self, state_descriptor: StateDescriptor) -> Any:
+    def get_list_state(self, state_descriptor: ListStateDescriptor[S]) -> ListState[S]:
         """Return the ``ListState``."""
-        return self._find(state_descriptor)
+        state: ListState[S] = self._find(state_descriptor)
+        return state
 
-    def get_map_state(self, state_descriptor: StateDescriptor) -> Any:
+    def get_map_state(self, state_descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
         """Return the ``MapState``."""
-        return self._find(state_descriptor)
+        state: MapState[K, V] = self._find(state_descriptor)
+        return state
 
-    def get_reducing_state(self, state_descriptor: StateDescriptor) -> Any:
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor[S]) -> ReducingState[S]:
         """Return the ``ReducingState``."""
-        return self._find(state_descriptor)
+        state: ReducingState[S] = self._find(state_descriptor)
+        return state
 
-    def get_aggregating_state(self, state_descriptor: StateDescriptor) -> Any:
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor[S, Any, R]) -> AggregatingState[S, R]:
         """Return the ``AggregatingState``."""
-        return self._find(state_descriptor)
+        state: AggregatingState[S, R] = self._find(state_descriptor)
+        return state
 
 
-class ProcessWindowContext:
+class ProcessWindowContext(Generic[W_co]):
     """The context of a ``ProcessWindowFunction``, for the current window.
 
     >>> from funken import ProcessWindowFunction, TumblingEventTimeWindows, ValueStateDescriptor, WatermarkStrategy
@@ -119,9 +134,10 @@ class ProcessWindowContext:
         self._window_state = WindowState(self._of_window)
         self._global_state = WindowState(self._of_key)
 
-    def window(self) -> Any:
+    def window(self) -> W_co:
         """Return the window."""
-        return self.current
+        window: W_co = self.current
+        return window
 
     def current_processing_time(self) -> int:
         """Return the processing time in milliseconds."""
@@ -139,7 +155,7 @@ class ProcessWindowContext:
         """Return the state of this key, shared by its windows."""
         return self._global_state
 
-    def output(self, output_tag: OutputTag, value: Any) -> None:
+    def output(self, output_tag: OutputTag[S], value: S) -> None:
         """Emit a value to a side output."""
         self._firing.results.side((output_tag, value), self.current.max_timestamp())
 

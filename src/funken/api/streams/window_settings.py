@@ -1,0 +1,161 @@
+"""The clauses of windows: trigger, evictor, lateness; and the operator that windows become.
+
+``WindowedStream`` and ``AllWindowedStream`` derive from ``WindowSettings``, and say what functions they take.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from funken.api.functions.base import as_user_function
+from funken.api.streams.declared_types import type_of
+from funken.api.streams.family import family
+from funken.errors import InvalidProgram
+from funken.io.durations import duration_ms
+from funken.operators.converting import converted_reduce
+from funken.operators.user_functions import UserFunction
+from funken.operators.window.contents import Aggregated, Contents, Elements, Reduced
+from funken.operators.window.functions import CallStyle, WindowCall
+from funken.operators.window.spec import WindowSpec
+from funken.plan.nodes import NodeInput
+from funken.types.generics import Generic, T_co, W
+from funken.windowing.evictors import CountEvictor
+from funken.windowing.triggers import CountTrigger, PurgingTrigger
+
+if TYPE_CHECKING:
+    from funken.api.streams.stream import DataStream
+    from funken.io.durations import DurationLike
+    from funken.operators.tags import OutputTag
+    from funken.windowing.assigners import WindowAssigner
+    from funken.windowing.evictors import Evictor
+    from funken.windowing.firing import Trigger
+
+
+Windows = TypeVar("Windows", bound="WindowSettings[Any, Any]")
+
+
+class WindowSettings(Generic[T_co, W]):
+    """What windows of keyed streams and of whole streams have in common: the clauses, and the operator.
+
+    A window that has fired can wait for late records, and those that are later still are not lost:
+
+    >>> from funken import OutputTag, TumblingEventTimeWindows, WatermarkGenerator, WatermarkStrategy
+    >>> from funken.testing import local
+    >>> class AtOnce(WatermarkGenerator):  # event time is where the newest record is
+    ...     def on_event(self, event, event_timestamp, output):
+    ...         output.emit_watermark(event_timestamp)
+    >>> strategy = WatermarkStrategy.for_generator(AtOnce).with_timestamp_assigner(lambda e, _: e[1])
+    >>> late = OutputTag("late")
+    >>> events = local([("a", 1), ("a", 12), ("a", 2), ("a", 30), ("a", 3)]).assign_timestamps_and_watermarks(strategy)
+    >>> windows = events.key_by(lambda e: e[0]).window(TumblingEventTimeWindows.of(10))
+    >>> waiting = windows.allowed_lateness(5)
+    >>> counts = waiting.side_output_late_data(late).apply(lambda key, window, events: [(window.start, len(events))])
+    >>> too_late = counts.get_side_output(late).map(lambda event: f"too late: {event}")
+    >>> sorted(counts.union(too_late).execute_and_collect(limit=5), key=str)
+    [(0, 1), (0, 2), (10, 1), (30, 1), "too late: ('a', 3)"]
+    """
+
+    _all = False
+
+    def __init__(self, stream: DataStream[T_co], key: UserFunction, assigner: WindowAssigner[T_co, W]) -> None:
+        self._stream = stream
+        self._key = key
+        self._assigner = assigner
+        self._trigger: Trigger[T_co, W] | None = None
+        self._evictor: Evictor | None = None
+        self._lateness = 0
+        self._late_tag: str | None = None
+
+    def _with(self, **fields: Any) -> Self:
+        changed = copy(self)
+        changed.__dict__.update(fields)
+        return changed
+
+    def trigger(self, trigger: Trigger[T_co, W]) -> Self:
+        """Compute windows when ``trigger`` says so, instead of the assigner's own trigger.
+
+        >>> from funken import CountTrigger, GlobalWindows
+        >>> from funken.testing import local
+        >>> everything = local([1, 2, 3, 4]).key_by(lambda _: "all").window(GlobalWindows.create())
+        >>> everything.trigger(CountTrigger.of(2)).reduce(lambda x, y: x + y).execute_and_collect(limit=2)
+        [3, 10]
+        """
+        return self._with(_trigger=trigger)
+
+    def evictor(self, evictor: Evictor) -> Self:
+        """Drop elements before or after the function runs; every element is kept until then.
+
+        >>> from funken import CountEvictor, CountTrigger, GlobalWindows
+        >>> from funken.testing import local
+        >>> everything = local([1, 2, 3, 4]).key_by(lambda _: "all").window(GlobalWindows.create())
+        >>> last_three = everything.trigger(CountTrigger.of(2)).evictor(CountEvictor.of(3))
+        >>> last_three.apply(lambda key, window, numbers: [list(numbers)]).execute_and_collect(limit=2)
+        [[1, 2], [2, 3, 4]]
+        """
+        return self._with(_evictor=evictor)
+
+    def allowed_lateness(self, time_ms: DurationLike) -> Self:
+        """Keep windows this much longer (ms or ``timedelta``), and compute them again for each late record.
+
+        What comes later still is dropped, or goes to the side output of ``side_output_late_data``; the class's example
+        shows both. Raises ``InvalidProgram`` for a negative time.
+        """
+        lateness = duration_ms(time_ms)
+        if lateness < 0:
+            raise InvalidProgram(f"allowed lateness must not be negative, but is {lateness} ms")
+        return self._with(_lateness=lateness)
+
+    def side_output_late_data(self, output_tag: OutputTag[T_co]) -> Self:
+        """Send records that are too late to a side output, instead of dropping them."""
+        return self._with(_late_tag=output_tag.tag_id)
+
+    def _reduce(self, function: object, window_function: object) -> DataStream[Any]:
+        reduce = converted_reduce(as_user_function(function, "reduce", "reduce()"), type_of(self._stream))
+        return self._add("window reduce", Reduced(reduce), window_function)
+
+    def _aggregate(self, function: object, window_function: object) -> DataStream[Any]:
+        methods = ("create_accumulator", "add", "get_result")
+        if isinstance(function, type) or not all(hasattr(function, name) for name in methods):
+            raise TypeError(f"aggregate() needs an AggregateFunction object, but got {function!r}")
+        rich = hasattr(function, "open") and hasattr(function, "close")
+        return self._add("window aggregate", Aggregated(UserFunction(function, None, rich)), window_function)
+
+    def _process(self, function: object) -> DataStream[Any]:
+        if not hasattr(function, "process"):
+            raise TypeError(f"process() needs a ProcessWindowFunction, but got {function!r}")
+        return self._add("window process", Elements(), function)
+
+    def _shaped(self, function: object) -> WindowCall | None:
+        if function is None:
+            return None
+        process, apply = (
+            (CallStyle.PROCESS_ALL, CallStyle.APPLY_ALL) if self._all else (CallStyle.PROCESS, CallStyle.APPLY)
+        )
+        if hasattr(function, "process") and not hasattr(function, "apply"):
+            return WindowCall(as_user_function(function, "process", "the window function"), process)
+        return WindowCall(as_user_function(function, "apply", "the window function"), apply)
+
+    def _add(self, name: str, contents: Contents, function: object) -> DataStream[Any]:
+        spec = WindowSpec(
+            key=self._key,
+            assigner=self._assigner,
+            trigger=self._trigger,
+            evictor=self._evictor,
+            allowed_lateness_ms=self._lateness,
+            late_tag=self._late_tag,
+            contents=contents,
+            function=self._shaped(function),
+        )
+        node = self._stream._apply(name, spec, keyed=True, **({"parallelism": 1} if self._all else {}))
+        DataStream = family("DataStream")
+        return DataStream(self._stream._environment, (NodeInput(node.id),))
+
+
+def count_windows(windowed: Windows, size: int, slide: int) -> Windows:
+    """Return count windows as Flink's Java API has them: every ``slide`` records the last ``size``; 0 means tumbling."""
+    if size < 1 or slide < 0:
+        raise InvalidProgram(f"a count window needs a size from 1 on and a slide from 0 on, not {size} and {slide}")
+    if slide:
+        return windowed.trigger(CountTrigger.of(slide)).evictor(CountEvictor.of(size))
+    return windowed.trigger(PurgingTrigger.of(CountTrigger.of(size)))

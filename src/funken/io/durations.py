@@ -1,0 +1,71 @@
+"""Durations: whatever a user calls a length of time, as whole milliseconds. The only parser of them.
+
+Windows, lifetimes of state, watermark strategies, connectors and options all take the same spellings. Time in Funken
+counts milliseconds, as in Flink; what is finer is cut off.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from math import inf
+from typing import Any, Protocol, TypeAlias
+
+from funken.errors import InvalidProgram
+from funken.ids import Millis
+
+_MILLISECOND = timedelta(milliseconds=1)
+_TEXT = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([a-z]*)\s*")
+_UNITS = {
+    **dict.fromkeys(("", "ms", "milli", "millis", "millisecond", "milliseconds"), 1),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1000),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+}
+
+
+class _Time(Protocol):
+    """PyFlink's ``Time``."""
+
+    def to_milliseconds(self) -> int: ...
+
+
+class _Duration(Protocol):
+    """PyFlink's ``Duration``."""
+
+    def to_millis(self) -> int: ...
+
+
+DurationLike: TypeAlias = timedelta | str | int | float | _Time | _Duration
+"""What every parameter that takes a duration accepts; a number is in milliseconds."""
+
+
+def duration_ms(duration: DurationLike) -> Millis:
+    """Return a duration in ms: of a ``timedelta``, ``"5 s"``, PyFlink's ``Time`` or ``Duration``, or a number of ms.
+
+    Raises ``InvalidProgram`` for anything else.
+
+    >>> duration_ms(timedelta(minutes=1)), duration_ms("1.5 s"), duration_ms("-1"), duration_ms(20)
+    (60000, 1500, -1, 20)
+    >>> duration_ms("5 parsecs")
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidProgram: '5 parsecs' is no duration; write e.g. '10 ms', '5 s', timedelta(seconds=5), or ...
+    """
+    given: Any = duration
+    if isinstance(given, timedelta):
+        return Millis(given // _MILLISECOND)
+    if isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < inf:
+        return Millis(int(given))
+    if isinstance(given, str):
+        found = _TEXT.fullmatch(given.lower())
+        if found and found[2] in _UNITS:
+            return Millis(int(float(found[1]) * _UNITS[found[2]]))
+    for method in ("to_milliseconds", "to_millis"):
+        if hasattr(given, method):
+            return Millis(int(getattr(given, method)()))
+    reason = "; it is a point in time" if isinstance(given, datetime) else ""
+    raise InvalidProgram(
+        f"{given!r} is no duration{reason}; write e.g. '10 ms', '5 s', timedelta(seconds=5), or a number of ms"
+    )

@@ -1,0 +1,79 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from funken import (
+    ContinuousEventTimeTrigger,
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    StateTtlConfig,
+    TimeEvictor,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+    cached,
+)
+from funken.connectors.files.part_files import RollingPolicy
+from funken.errors import InvalidProgram
+from funken.io.durations import duration_ms
+from funken.testing import local
+
+
+class Time:
+    """PyFlink's, as far as it matters."""
+
+    def to_milliseconds(self):
+        return 5000
+
+
+class Duration:
+    def to_millis(self):
+        return 7
+
+
+@pytest.mark.parametrize(
+    ("duration", "expected"),
+    [
+        (timedelta(minutes=1), 60_000),
+        (timedelta(microseconds=1999), 1),
+        (12, 12),
+        (1.5, 1),
+        ("5 s", 5000),
+        (Time(), 5000),
+        (Duration(), 7),
+    ],
+)
+def test_every_kind_of_duration_becomes_milliseconds(duration, expected):
+    assert duration_ms(duration) == expected
+
+
+@pytest.mark.parametrize("wrong", ["five", float("inf"), None, True, [5], datetime(2026, 1, 1, tzinfo=UTC)])
+def test_what_is_no_duration_is_refused(wrong):
+    with pytest.raises(InvalidProgram, match="is no duration.*'5 s', timedelta"):
+        duration_ms(wrong)
+
+
+async def ask(value):
+    return [value]
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda of: TumblingEventTimeWindows.of(of).size,
+        lambda of: TumblingEventTimeWindows.of(60_000, of).offset,
+        lambda of: SlidingEventTimeWindows.of(60_000, of).slide,
+        lambda of: EventTimeSessionWindows.with_gap(of).gap,
+        lambda of: EventTimeSessionWindows.with_dynamic_gap(lambda _: of).gap_of("record"),
+        lambda of: ContinuousEventTimeTrigger.of(of).interval,
+        lambda of: TimeEvictor.of(of).window_size,
+        lambda of: StateTtlConfig.new_builder(of).build().ttl_millis,
+        lambda of: WatermarkStrategy.for_monotonous_timestamps().with_idleness(of).idleness,
+        lambda of: cached(ask, of).cache.ttl_ms,
+        lambda of: RollingPolicy.default_rolling_policy(rollover_interval=of).rollover_interval,
+        lambda of: local([1]).key_by(str).window(TumblingEventTimeWindows.of(9)).allowed_lateness(of)._lateness,
+    ],
+)
+def test_all_that_take_a_duration_take_the_same_spellings(take):
+    assert take("5 s") == take(timedelta(seconds=5)) == take(5000) == take(Time()) == 5000
+    with pytest.raises(InvalidProgram, match="is no duration"):
+        take("soon")
