@@ -9,13 +9,12 @@ counts as a constant if it is a number, a bool or a str; ``Traced.holds`` checks
 from __future__ import annotations
 
 import builtins
-import dis
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import CodeType, FunctionType
 from typing import Any
 
+from funken.columnar.bytecode import Operation, UnknownBytecode, is_plain, operations
 from funken.columnar.expressions import (
     HIGHEST,
     LOWEST,
@@ -36,15 +35,13 @@ from funken.columnar.expressions import (
     is_text,
 )
 
-_VERSIONS = {(3, 11), (3, 12), (3, 13)}
 _BINARY = {"+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>"}
 _COMPARISONS = {"<", "<=", "==", "!=", ">", ">="}
 _METHODS = {"startswith": 1, "endswith": 1}
 _BUILTINS = {"abs": (1,), "len": (1,), "min": (2,), "max": (2,), "str": (1,), "float": (1,), "bool": (1,)}
 _UNARY = {"UNARY_NEGATIVE": "-", "UNARY_NOT": "not", "UNARY_INVERT": "~", "TO_BOOL": "bool"}
-_REFUSED_FLAGS = 0x04 | 0x08 | 0x20 | 0x80 | 0x100 | 0x200
-"""Variable arguments, generators, coroutines."""
-_IGNORED = {"RESUME", "NOP", "PRECALL", "COPY_FREE_VARS", "CACHE"}
+_AS_TEXT = {(0, False), (1, False)}
+"""Formats that are ``str``."""
 _MOST_STEPS = 2000
 
 
@@ -120,8 +117,6 @@ def trace(target: Any, method: str | None, arguments: int) -> Traced:
         ...
     funken.columnar.expressions.NotVectorizable: calls print()
     """
-    if sys.version_info[:2] not in _VERSIONS:
-        raise NotVectorizable(f"the bytecode of Python {sys.version_info[0]}.{sys.version_info[1]} is not known")
     if method is None:
         return _Tracer(_plain(target), arguments, bound=False).run()
     traced = _Tracer(_method(target, method), arguments, bound=True).run()
@@ -164,14 +159,16 @@ class _Tracer:
     def __init__(self, function: FunctionType, arguments: int, bound: bool) -> None:
         code = function.__code__
         names = code.co_varnames[: code.co_argcount]
-        if code.co_flags & _REFUSED_FLAGS or code.co_kwonlyargcount or code.co_exceptiontable:
+        if not is_plain(code):
             raise NotVectorizable("is a generator, has variable arguments, or handles exceptions")
         if len(names) != arguments + bound:
             raise NotVectorizable(f"takes {len(names) - bound} arguments, not {arguments}")
         self._function = function
         self._dependencies: dict[tuple[str, str], Dependency] = {}
-        self._instructions = list(dis.get_instructions(code))
-        self._at = {instruction.offset: number for number, instruction in enumerate(self._instructions)}
+        try:
+            self._operations = operations(code)
+        except UnknownBytecode as unknown:
+            raise NotVectorizable(str(unknown)) from None
         self._start: dict[str, Any] = {name: Argument(number - bound) for number, name in enumerate(names)}
         if bound:
             self._start[names[0]] = _Marker("self", names[0])
@@ -190,33 +187,26 @@ class _Tracer:
             self._steps += 1
             if self._steps > _MOST_STEPS:
                 raise NotVectorizable("branches too often")
-            instruction = self._instructions[number]
-            name, argument = instruction.opname, instruction.argval
+            operation = self._operations[number]
+            name, argument = operation.name, operation.argument
             number += 1
-            if name in _IGNORED:
-                continue
-            if name in ("RETURN_VALUE", "RETURN_CONST"):
-                value = _expression(stack.pop() if name == "RETURN_VALUE" else self._loaded(argument))
+            if name == "RETURN_VALUE":
+                value = _expression(stack.pop())
                 return Sequence(dropped, value) if dropped else value
-            if name in ("JUMP_FORWARD",):
-                number = self._at[argument]
+            if name == "JUMP":
+                number = argument
             elif name.startswith(("POP_JUMP", "JUMP_IF")):
-                return self._branch(name, number, self._at[argument], stack, variables, dropped)
+                return self._branch(name, number, argument, stack, variables, dropped)
             elif name == "POP_TOP":
                 dropped = _dropping(dropped, stack.pop())
-            elif name.startswith("STORE_FAST"):
-                for variable in argument if isinstance(argument, tuple) else (argument,):
-                    if name == "STORE_FAST_LOAD_FAST" and variable is argument[1]:
-                        stack.append(self._load(variables, variable))
-                        continue
-                    value = stack.pop()
-                    dropped = _dropping(dropped, value)
-                    variables[variable] = value
-            elif name in ("LOAD_FAST", "LOAD_FAST_LOAD_FAST"):
-                for variable in argument if isinstance(argument, tuple) else (argument,):
-                    stack.append(self._load(variables, variable))
+            elif name == "STORE_FAST":
+                value = stack.pop()
+                dropped = _dropping(dropped, value)
+                variables[argument] = value
+            elif name == "LOAD_FAST":
+                stack.append(self._load(variables, argument))
             else:
-                self._step(name, instruction, stack)
+                self._step(operation, stack)
 
     def _loaded(self, value: Any) -> Any:
         return _NONE if value is None else self._constant(value)
@@ -241,40 +231,40 @@ class _Tracer:
         stayed = self._follow(here, stack, variables, dropped)
         return Choose(condition, jumped, stayed) if "TRUE" in name else Choose(condition, stayed, jumped)
 
-    def _step(self, name: str, instruction: Any, stack: list[Any]) -> None:
-        argument, value = instruction.arg, instruction.argval
+    def _step(self, operation: Operation, stack: list[Any]) -> None:
+        name, argument = operation.name, operation.argument
         if name in _STACK:
             _STACK[name](stack, argument)
         elif name in _UNARY:
             stack.append(Unary(_UNARY[name], _expression(stack.pop())))
         elif name in ("BINARY_OP", "COMPARE_OP"):
             right, left = _expression(stack.pop()), _expression(stack.pop())
-            op = instruction.argrepr.removesuffix("=") if name == "BINARY_OP" else value
+            op = argument.removesuffix("=") if name == "BINARY_OP" else argument
             if op not in (_BINARY if name == "BINARY_OP" else _COMPARISONS):
                 raise NotVectorizable(f"uses the operator {op}")
             stack.append(Binary(op, left, right) if name == "BINARY_OP" else Compare(op, left, right))
         elif name == "LOAD_CONST":
-            stack.append(self._loaded(value))
+            stack.append(self._loaded(argument))
         elif name in ("LOAD_METHOD", "LOAD_ATTR"):
-            self._attribute(name, argument, value, stack)
+            self._attribute(argument, name == "LOAD_METHOD", stack)
         elif name == "CALL":
             self._call(argument, stack)
         elif name == "LOAD_GLOBAL":
-            self._global(value, bool(argument & 1), stack)
+            stack.append(self._global(argument, operation.calls))
         elif name == "LOAD_DEREF":
-            stack.append(self._depend("closure", value, _cell(self._function, value)))
-        elif name in ("FORMAT_VALUE", "CONVERT_VALUE") and argument not in (0, 1):
-            raise NotVectorizable("formats a value")
-        elif name in ("FORMAT_VALUE", "FORMAT_SIMPLE", "CONVERT_VALUE"):
+            stack.append(self._depend("closure", argument, _cell(self._function, argument)))
+        elif (name == "FORMAT" and argument in _AS_TEXT) or (name == "CONVERT_VALUE" and argument == 1):
             stack.append(Text((_expression(stack.pop()),)))
+        elif name in ("FORMAT", "CONVERT_VALUE"):
+            raise NotVectorizable("formats a value")
         else:
-            raise NotVectorizable(_reason(name, value))
+            raise NotVectorizable(_reason(name, argument))
 
-    def _attribute(self, name: str, argument: int, attribute: str, stack: list[Any]) -> None:
+    def _attribute(self, attribute: str, called: bool, stack: list[Any]) -> None:
         owner = stack.pop()
         if isinstance(owner, _Marker):
             raise NotVectorizable(f"uses {owner.name}.{attribute}")
-        if attribute not in _METHODS or (name == "LOAD_ATTR" and (sys.version_info < (3, 12) or not argument & 1)):
+        if attribute not in _METHODS or not called:
             raise NotVectorizable(f"uses the attribute {attribute!r}")
         stack += [_Marker("method", attribute), owner]
 
@@ -293,18 +283,14 @@ class _Tracer:
             raise NotVectorizable(f"calls {called.name}() with {count} arguments")
         stack.append(Invoke(called.name, tuple(arguments)))
 
-    def _global(self, name: str, null: bool, stack: list[Any]) -> None:
+    def _global(self, name: str, calls: bool) -> Any:
         space = self._function.__globals__
         if name in space:
-            found: Any = self._depend("global", name, space[name])
-        elif name in _BUILTINS and _is_builtin(self._function, name):
-            self._dependencies["builtin", name] = Dependency("builtin", name, None)
-            found = _Marker("builtin", name)
-        else:
-            raise NotVectorizable(f"calls {name}()" if null else f"uses the global {name!r}")
-        # 3.11 and 3.12 have the null below what is called, 3.13 above.
-        pushed = [found, _NULL] if sys.version_info >= (3, 13) else [_NULL, found]
-        stack += pushed if null else [found]
+            return self._depend("global", name, space[name])
+        if name not in _BUILTINS or not _is_builtin(self._function, name):
+            raise NotVectorizable(f"calls {name}()" if calls else f"uses the global {name!r}")
+        self._dependencies["builtin", name] = Dependency("builtin", name, None)
+        return _Marker("builtin", name)
 
     def _depend(self, kind: str, name: str, value: Any) -> Expression:
         if type(value) not in (int, float, bool, str):
@@ -396,7 +382,6 @@ _REASONS = {
     "BUILD_MAP": "makes a dict",
     "BUILD_CONST_KEY_MAP": "makes a dict",
     "BUILD_SET": "makes a set",
-    "FORMAT_WITH_SPEC": "formats a value",
     "IS_OP": "compares identities",
     "KW_NAMES": "calls a function with keywords",
     "CALL_KW": "calls a function with keywords",

@@ -1,4 +1,4 @@
-"""Reads a user's function back as an expression, so that a generated loop can hold its body instead of calling it.
+"""Turns a user's function into an expression, so that a generated loop can hold its body instead of calling it.
 
 ``expression_of`` succeeds only for functions whose bytecode is one straight line from the arguments to the result:
 arithmetic, comparisons, subscripts, attributes, calls of methods and of built-in functions, displays of tuples, lists,
@@ -11,21 +11,16 @@ from __future__ import annotations
 
 import ast
 import builtins
-import dis
-import inspect
 import math
 import sys
 from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
+from funken.columnar.bytecode import UnknownBytecode, is_plain, operations
+
 _LONGEST = 60
 """Instructions of a function that is worth reading: of a longer one, the call is a small part."""
-
-_REFUSED_FLAGS = (
-    inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
-    | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
-)  # fmt: skip
 
 _BINARY: dict[str, type[ast.operator]] = {
     "+": ast.Add, "-": ast.Sub, "*": ast.Mult, "/": ast.Div, "//": ast.FloorDiv, "%": ast.Mod, "**": ast.Pow,
@@ -37,8 +32,7 @@ _COMPARE: dict[str, type[ast.cmpop]] = {
 _UNARY: dict[str, type[ast.unaryop]] = {
     "UNARY_NEGATIVE": ast.USub, "UNARY_INVERT": ast.Invert, "UNARY_NOT": ast.Not,
 }  # fmt: skip
-_IGNORED = {"RESUME", "NOP", "CACHE", "PRECALL"}
-_CONVERSIONS = {None: -1, str: ord("s"), repr: ord("r"), ascii: ord("a")}
+_CONVERSIONS = (-1, ord("s"), ord("r"), ord("a"))
 
 
 class _Unreadable(Exception):
@@ -76,19 +70,21 @@ def expression_of(function: Callable[..., Any], arguments: Sequence[str]) -> str
         return None
     code = function.__code__
     if (
-        code.co_flags & _REFUSED_FLAGS
+        not is_plain(code)
         or code.co_argcount != len(arguments)
-        or code.co_kwonlyargcount
         or code.co_freevars
         or code.co_cellvars
-        or code.co_exceptiontable
         or len(code.co_code) > 2 * 4 * _LONGEST
     ):
         return None
     names = dict(zip(code.co_varnames, arguments, strict=False))
     try:
         return ast.unparse(_Reader(function, names).read())
-    except (_Unreadable, ValueError):  # a ValueError of unparse: strings that cannot be nested in one another
+    except (
+        _Unreadable,
+        UnknownBytecode,
+        ValueError,
+    ):  # a ValueError of unparse: strings that cannot be nested in one another
         return None
 
 
@@ -102,15 +98,11 @@ class _Reader:
 
     def read(self) -> ast.expr:
         """Return what the function returns."""
-        for instruction in dis.get_instructions(self._function):
-            name = instruction.opname
-            if name == "RETURN_VALUE":
+        for operation in operations(self._function.__code__):
+            if operation.name == "RETURN_VALUE":
                 return self._pop()
-            if name == "RETURN_CONST":
-                return _constant(instruction.argval)
-            if name in _IGNORED or any(read(name, instruction) for read in (self._load, self._operate, self._build)):
-                continue
-            break
+            if not any(read(operation.name, operation.argument) for read in (self._load, self._operate, self._build)):
+                break
         raise _Unreadable
 
     def _pop(self) -> ast.expr:
@@ -128,88 +120,78 @@ class _Reader:
             raise _Unreadable
         return ast.Name(self._names[name])
 
-    def _load(self, name: str, at: dis.Instruction) -> bool:
+    def _load(self, name: str, argument: Any) -> bool:
         push = self._stack.append
         match name:
-            case "LOAD_FAST" | "LOAD_FAST_CHECK":
-                push(self._variable(at.argval))
-            case "LOAD_FAST_LOAD_FAST":
-                self._stack += [self._variable(each) for each in at.argval]
+            case "LOAD_FAST":
+                push(self._variable(argument))
             case "LOAD_CONST":
-                push(_constant(at.argval))
+                push(_constant(argument))
             case "LOAD_GLOBAL":
-                if (at.arg or 0) & 1:
-                    push(_NULL)
-                push(self._builtin(at.argval))
+                push(self._builtin(argument))
             case "PUSH_NULL":
                 push(_NULL)
             case "LOAD_METHOD":
-                self._method(at.argval)
+                owner = self._pop()
+                self._stack += [_NULL, ast.Attribute(owner, argument)]
             case "LOAD_ATTR":
-                if sys.version_info >= (3, 12) and (at.arg or 0) & 1:
-                    self._method(at.argval)
-                else:
-                    push(ast.Attribute(self._pop(), at.argval))
+                push(ast.Attribute(self._pop(), argument))
             case _:
                 return False
         return True
 
-    def _operate(self, name: str, at: dis.Instruction) -> bool:
+    def _operate(self, name: str, argument: Any) -> bool:
         match name:
             case "CALL":
-                self._call(at.argval)
+                self._call(argument)
             case "BINARY_OP":
-                if at.argrepr not in _BINARY:  # ``+=`` and its like may change an object
+                if argument not in _BINARY:  # ``+=`` and its like may change an object
                     return False
                 left, right = self._pop_many(2)
-                self._stack.append(ast.BinOp(left, _BINARY[at.argrepr](), right))
+                self._stack.append(ast.BinOp(left, _BINARY[argument](), right))
             case "BINARY_SUBSCR":
                 whole, item = self._pop_many(2)
                 self._stack.append(ast.Subscript(_not_constant(whole), item))
             case "UNARY_NEGATIVE" | "UNARY_INVERT" | "UNARY_NOT":
                 self._stack.append(ast.UnaryOp(_UNARY[name](), self._pop()))
             case "COMPARE_OP":
-                if at.argrepr not in _COMPARE:
+                if argument not in _COMPARE:
                     return False
-                self._compare(_COMPARE[at.argrepr]())
+                self._compare(_COMPARE[argument]())
             case "CONTAINS_OP":
-                self._compare(ast.NotIn() if at.arg else ast.In())
+                self._compare(ast.NotIn() if argument else ast.In())
             case "IS_OP":
                 if any(isinstance(side, ast.Constant) and side.value is not None for side in self._stack[-2:]):
                     return False  # the compiler would warn
-                self._compare(ast.IsNot() if at.arg else ast.Is())
+                self._compare(ast.IsNot() if argument else ast.Is())
             case _:
                 return name == "TO_BOOL"  # before ``not``, which does the same; nowhere else in a straight line
         return True
 
-    def _build(self, name: str, at: dis.Instruction) -> bool:
+    def _build(self, name: str, argument: Any) -> bool:
         push = self._stack.append
         match name:
             case "BUILD_TUPLE":
-                push(ast.Tuple(self._pop_many(at.argval)))
+                push(ast.Tuple(self._pop_many(argument)))
             case "BUILD_LIST":
-                push(ast.List(self._pop_many(at.argval)))
-            case "BUILD_SET" if at.argval:
-                push(ast.Set(self._pop_many(at.argval)))
+                push(ast.List(self._pop_many(argument)))
+            case "BUILD_SET" if argument:
+                push(ast.Set(self._pop_many(argument)))
             case "BUILD_MAP":
-                items = self._pop_many(2 * at.argval)
+                items = self._pop_many(2 * argument)
                 push(ast.Dict(list(items[::2]), items[1::2]))
             case "BUILD_CONST_KEY_MAP":
                 keys = self._pop()
                 assert isinstance(keys, ast.Tuple)
-                push(ast.Dict(list(keys.elts), self._pop_many(at.argval)))
+                push(ast.Dict(list(keys.elts), self._pop_many(argument)))
             case "BUILD_STRING":
-                push(ast.JoinedStr([_part(part) for part in self._pop_many(at.argval)]))
-            case "FORMAT_VALUE":
-                convert, has_spec = at.argval
+                push(ast.JoinedStr([_part(part) for part in self._pop_many(argument)]))
+            case "FORMAT":
+                conversion, has_spec = argument
                 spec = self._pop() if has_spec else None
-                self._format(_CONVERSIONS[convert], spec)
+                self._format(_CONVERSIONS[conversion], spec)
             case "CONVERT_VALUE":
-                push(ast.FormattedValue(self._pop(), (-1, ord("s"), ord("r"), ord("a"))[at.arg or 0]))
-            case "FORMAT_SIMPLE":
-                self._format(-1, None)
-            case "FORMAT_WITH_SPEC":
-                self._format(-1, self._pop())
+                push(ast.FormattedValue(self._pop(), _CONVERSIONS[argument]))
             case _:
                 return False
         return True
@@ -225,10 +207,6 @@ class _Reader:
         if name in ("locals", "globals", "vars", "dir", "eval", "exec", "super", "__import__", "breakpoint"):
             raise _Unreadable  # these look at the frame they are called from
         return ast.Name(name)
-
-    def _method(self, name: str) -> None:
-        owner = self._pop()
-        self._stack += [_NULL, ast.Attribute(owner, name)]
 
     def _call(self, count: int) -> None:
         arguments = self._pop_many(count)

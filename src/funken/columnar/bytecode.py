@@ -1,0 +1,109 @@
+"""The bytecode of a function as one small instruction set, the same for every version of Python that is known.
+
+The only module that knows versions: it refuses one that is not in ``VERSIONS``, leaves out what only concerns the
+interpreter, and takes apart instructions that do several things at once. What reads functions (``tracing.py``, and
+``operators/codegen/inlining.py`` for generated loops) interprets these operations, and refuses those it does not know.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import sys
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+VERSIONS = {(3, 11), (3, 12), (3, 13)}
+
+_REFUSED_FLAGS = (
+    inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
+    | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+)  # fmt: skip
+_IGNORED = {"RESUME", "NOP", "CACHE", "PRECALL", "COPY_FREE_VARS"}
+_PAIRS = {
+    "LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"),
+    "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
+    "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
+}
+_FORMATS = {"FORMAT_SIMPLE": (0, False), "FORMAT_WITH_SPEC": (0, True)}
+_BY_NUMBER = {"CONTAINS_OP", "IS_OP", "COPY", "SWAP", "CONVERT_VALUE", "CALL"}
+
+
+class UnknownBytecode(Exception):
+    """The version of Python is not known; the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation on the stack.
+
+    The arguments that are not those of ``dis``:
+
+    ``LOAD_CONST value``, ``LOAD_FAST name``, ``LOAD_GLOBAL name``, ``LOAD_METHOD name``, ``LOAD_ATTR name``, ``BINARY_OP
+    symbol``, ``COMPARE_OP symbol``, ``CALL count``, ``FORMAT (conversion, has a format spec)``, and jumps, whose argument
+    is the number of the operation. ``calls`` of a ``LOAD_GLOBAL``: what it loads is called; a ``PUSH_NULL`` precedes it.
+    """
+
+    name: str
+    argument: Any = None
+    calls: bool = False
+
+
+def is_plain(code: CodeType) -> bool:
+    """Return whether a function has positional arguments only, handles no exceptions, and is no generator or coroutine."""
+    return not (code.co_flags & _REFUSED_FLAGS or code.co_kwonlyargcount or code.co_exceptiontable)
+
+
+def operations(code: CodeType) -> list[Operation]:
+    """Return the operations of a function; raise ``UnknownBytecode`` if this Python is not known.
+
+    >>> def half(n):
+    ...     return n / 2
+    >>> [(each.name, each.argument) for each in operations(half.__code__)]
+    [('LOAD_FAST', 'n'), ('LOAD_CONST', 2), ('BINARY_OP', '/'), ('RETURN_VALUE', None)]
+    """
+    if sys.version_info[:2] not in VERSIONS:
+        raise UnknownBytecode(f"the bytecode of Python {sys.version_info[0]}.{sys.version_info[1]} is not known")
+    found: list[Operation] = []
+    number_at: dict[int, int] = {}
+    jumps: list[int] = []
+    for instruction in dis.get_instructions(code):
+        number_at[instruction.offset] = len(found)
+        if instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs:
+            jumps.append(len(found))
+        found += _parts(instruction)
+    for number in jumps:
+        jump = found[number]
+        name = jump.name.replace("_FORWARD", "") if jump.name != "JUMP_FORWARD" else "JUMP"
+        found[number] = Operation(name, number_at[jump.argument])
+    return found
+
+
+def _parts(at: dis.Instruction) -> list[Operation]:
+    """Return what an instruction does, as operations."""
+    name, flag = at.opname, bool((at.arg or 0) & 1)
+    if name in _IGNORED:
+        return []
+    if name in _PAIRS:
+        return [Operation(part, variable) for part, variable in zip(_PAIRS[name], at.argval, strict=True)]
+    if name in _FORMATS:
+        return [Operation("FORMAT", _FORMATS[name])]
+    match name:
+        case "RETURN_CONST":
+            return [Operation("LOAD_CONST", at.argval), Operation("RETURN_VALUE")]
+        case "LOAD_FAST_CHECK":
+            return [Operation("LOAD_FAST", at.argval)]
+        case "LOAD_GLOBAL":
+            load = Operation(name, at.argval, calls=flag)
+            return [Operation("PUSH_NULL"), load] if flag else [load]
+        case "LOAD_ATTR" if sys.version_info >= (3, 12) and flag:
+            return [Operation("LOAD_METHOD", at.argval)]
+        case "BINARY_OP":
+            return [Operation(name, at.argrepr)]
+        case "FORMAT_VALUE":
+            return [Operation("FORMAT", ((at.arg or 0) & 3, bool((at.arg or 0) & 4)))]
+    return [Operation(name, at.arg if name in _BY_NUMBER else at.argval)]
+
+
+__all__ = ["VERSIONS", "Operation", "UnknownBytecode", "is_plain", "operations"]
