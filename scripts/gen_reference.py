@@ -3,12 +3,17 @@
 A test fails while a page differs from what this writes.
 """
 
+import ast
+import builtins
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from funken import config
+from funken import config, errors
 from funken.config import flink
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+SOURCE = Path(__file__).parents[1] / "src" / "funken"
 
 HEADER = """\
 # Options
@@ -47,7 +52,71 @@ def options_page() -> str:
     return HEADER + "".join(rows) + FLINK + "".join(groups)
 
 
-PAGES = {"options.md": options_page}
+ERRORS = """\
+# Errors
+
+Every error that Funken raises on its own account is a `FunkenError`; a message names the operator, the fact and the
+remedy, in this order. The classes are in `funken.errors`, unless another module is named. What a user's function raises is
+the `__cause__` of an `OperatorFailed`, with its own traceback. *Internal* ones do not reach a program: they are how Funken
+says to itself that something runs in another way.
+
+This page is written by `scripts/gen_reference.py`.
+
+| error | also a | meaning |
+|---|---|---|
+"""
+
+INTERNAL = {"NotVectorizable", "FallBackToRows"}
+
+
+@dataclass(frozen=True)
+class ErrorClass:
+    """An exception class of the package, as its source says."""
+
+    name: str
+    bases: tuple[str, ...]
+    module: str
+    meaning: str
+
+
+def exception_classes() -> dict[str, ErrorClass]:
+    """Return all classes of the package whose bases lead to an exception of Python, by name."""
+    classes = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        module = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                meaning = (ast.get_docstring(node) or "").split("\n")[0]
+                bases = tuple(ast.unparse(base).rpartition(".")[2] for base in node.bases)
+                classes.setdefault(node.name, ErrorClass(node.name, bases, module, meaning))
+
+    def raised(name: str) -> bool:
+        if name in classes:
+            return any(raised(base) for base in classes[name].bases if base != name)
+        return issubclass(vars(builtins).get(name, object), BaseException)
+
+    return {name: found for name, found in classes.items() if raised(name)}
+
+
+def errors_page() -> str:
+    """Return ``docs/reference/errors.md``."""
+    classes = exception_classes()
+    order = {name: number for number, name in enumerate(vars(errors))}
+
+    def rows(name: str, depth: int) -> Iterator[str]:
+        found = classes[name]
+        also = ", ".join(f"`{base}`" for base in found.bases if base not in classes and base != "Exception")
+        place = "" if found.module == "funken.errors" else f" (`{found.module}`)"
+        internal = "*Internal.* " if name in INTERNAL else ""
+        yield f"| {'&nbsp;' * 4 * depth}`{name}`{place} | {also} | {internal}{found.meaning} |\n"
+        below = (each for each in classes.values() if each.bases[0] == name and not each.name.startswith("_"))
+        for each in sorted(below, key=lambda each: (order.get(each.name, len(order)), each.name)):
+            yield from rows(each.name, depth + 1)
+
+    return ERRORS + "".join(rows("FunkenError", 0))
+
+
+PAGES = {"options.md": options_page, "errors.md": errors_page}
 
 if __name__ == "__main__":
     REFERENCE.mkdir(parents=True, exist_ok=True)

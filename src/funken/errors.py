@@ -1,42 +1,8 @@
-"""Every error Funken raises on its own account, as one tree.
+"""Every error Funken raises on its own account, as one tree below ``FunkenError``.
 
-::
-
-    FunkenError
-      InvalidProgram            the program cannot be planned (also a ValueError)
-        InvalidConfiguration    an option is unknown or its value does not fit
-        KeyNotHashable          a key whose hash would differ between processes (also a TypeError)
-        ValueDoesNotFit         a record or state is not of the type that was declared (also a TypeError)
-        MalformedPattern        the parts of a pattern (``funken.cep``) contradict each other
-      EnvironmentNotReady       the machine, not the program, is at fault
-        JavaNotFound
-        TooFewTaskSlots
-        SessionNotSuitable      a given SparkSession lacks a static setting
-        SessionStopped          a given SparkSession was stopped, or its JVM has ended
-        SparkNotStarted         Spark did not start
-      JobExecutionError         the job ran and failed; ``operator``, ``subtask`` and ``traceback_text`` say where
-        OperatorFailed          user code raised; its own traceback is kept
-        RecordNotPicklable      a record cannot travel to another task
-        SourceNotReadable       a path or address that cannot be read
-        SinkNotWritable
-        TaskLost                a worker process ended without a word, or is silent
-        MessageTooLarge         a report or an order has more bytes than the control connection carries
-        SessionLost             the Spark session ended under the job
-        TransferCorrupted       what arrived from another task is not what it sent
-      RecordNotCopied           a record cannot be copied for a second consumer in the same process
-      SuppressRestarts          raised by user code: the job fails for good, whatever the restart strategy says
-      JobCancelled              the result of a job that was cancelled was asked for
-      StateError                state was used where, or as, it may not be
-        StateNotKeyed           keyed state without a key
-        StateTooLarge           too little memory is left for it
-        DiskFull                too little space is left on the disk of a state backend
-      CheckpointError           a checkpoint or savepoint cannot be written, found, read or used
-        CheckpointNotFound      there is none where one was looked for
-        CheckpointCorrupted     it is truncated, or not what was written
-        CheckpointIncompatible  it is whole, but does not fit this program, or this version of Funken
-        StorageFailed           the storage refused: full, read-only, not reachable
-
-A message names the operator, the fact and the remedy, in this order.
+The page ``docs/reference/errors.md`` shows the tree; it is written from the classes, and a test compares the two. Errors of
+one room only are defined there (``funken.cep``, the compatibility layer). A message names the operator, the fact and the
+remedy, in this order.
 """
 
 from __future__ import annotations

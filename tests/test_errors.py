@@ -1,0 +1,62 @@
+"""One tree of errors: what the package raises is in it, and the page shows all of it."""
+
+import importlib
+import re
+import runpy
+from pathlib import Path
+
+from funken import errors
+
+ROOT = Path(__file__).parents[1]
+FOUND = runpy.run_path(str(ROOT / "scripts" / "gen_reference.py"))["exception_classes"]()
+PAGE = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
+
+# Exceptions that are no FunkenError: each is caught where it belongs, or belongs to tests. This may only shrink.
+OUTSIDE = {
+    "BadBytes",  # becomes SourceNotReadable, with the file
+    "DriverDied",  # the simulation's
+    "Interrupted",  # stops user code that runs in this process
+    "HungUp",  # becomes TaskLost
+    "Malformed",  # becomes CheckpointCorrupted, with the path
+    "NotNow",  # the simulation's
+    "Replaced",  # the simulation's
+    "UnknownBytecode",  # becomes NotVectorizable, or a call
+    "Violation",  # the simulation's
+}
+
+
+def parents(found):
+    for base in found.bases:
+        yield base
+        if base in FOUND:
+            yield from parents(FOUND[base])
+
+
+def test_every_error_of_the_package_is_in_the_tree():
+    outside = {name for name, found in FOUND.items() if name != "FunkenError" and "FunkenError" not in parents(found)}
+
+    assert {name for name in outside if not name.startswith("_")} == OUTSIDE
+
+
+def test_the_page_shows_each_error_of_the_tree_once_below_its_parent():
+    rows = re.findall(r"^\| ((?:&nbsp;)*)`(\w+)`", PAGE, re.MULTILINE)
+    way, shown = [], {}
+    for indent, name in rows:
+        depth = len(indent) // len("&nbsp;" * 4)
+        assert name not in shown
+        shown[name] = way[depth - 1] if depth else ""
+        way[depth:] = [name]
+
+    tree = {
+        name: getattr(importlib.import_module(found.module), name)
+        for name, found in FOUND.items()
+        if name == "FunkenError" or ("FunkenError" in parents(found) and not name.startswith("_"))
+    }
+    assert shown == {
+        name: "" if kind is errors.FunkenError else kind.__bases__[0].__name__ for name, kind in tree.items()
+    }
+    assert all(issubclass(kind, errors.FunkenError) for kind in tree.values())
+
+
+def test_every_error_has_a_meaning():
+    assert [name for name, found in FOUND.items() if not found.meaning and not name.startswith("_")] == []
