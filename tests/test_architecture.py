@@ -88,12 +88,12 @@ EXCEPTIONS: set[str] = set(
 LONG_MODULE = 400
 LONG = {
     "funken.api.jobs.client": 428,
-    "funken.checkpoint.machine": 504,
-    "funken.columnar.tracing": 418,
+    "funken.checkpoint.machine": 488,
+    "funken.columnar.tracing": 403,
     "funken.config.options": 480,
     "funken.runtime.driver.checkpoints": 441,
     "funken.runtime.task.loop": 437,
-    "funken.spark.worker": 414,
+    "funken.spark.worker": 412,
     "funken.state.keyed": 411,
     "funken.state.rocksdb.tables": 411,
     "funken.testing.fuzzing": 429,

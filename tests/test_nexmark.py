@@ -286,15 +286,15 @@ def test_of_a_closed_auction_and_of_bids_that_cannot_count_nothing_is_kept():
         UserFunction(Winners(), None, rich=True), UserFunction(lambda a: a.id), UserFunction(lambda b: b.auction)
     )
     harness = OperatorHarness(spec, keyed=True)
-    nothing = harness.snapshot()["keyed"]["groups"]
+    nothing = harness.snapshot()["keyed"].groups
     harness.feed_second(bid(7, at=3), 3)
-    assert harness.snapshot()["keyed"]["groups"] != nothing
+    assert harness.snapshot()["keyed"].groups != nothing
     harness.watermark(3)
-    assert harness.snapshot()["keyed"]["groups"] == nothing
+    assert harness.snapshot()["keyed"].groups == nothing
     harness.feed(auction(7, 4, 9), 4)
     harness.feed_second(bid(7, at=9), 9)
     harness.watermark(9)
     harness.feed_second(bid(7, at=10), 10)
     harness.watermark(10)
     assert harness.output == [(auction(7, 4, 9), bid(7, at=9))]
-    assert harness.snapshot()["keyed"]["groups"] == nothing
+    assert harness.snapshot()["keyed"].groups == nothing

@@ -77,7 +77,7 @@ def feed(harness: OperatorHarness, events: str) -> OperatorHarness:
 def kept(harness: OperatorHarness) -> list[str]:
     """Return the names of the states that hold something, and of the clocks that have timers."""
     snapshot = harness.snapshot()
-    groups = [*snapshot["keyed"]["groups"].values(), *snapshot["timers"]["groups"].values()]
+    groups = [*snapshot["keyed"].groups.values(), *snapshot["timers"].groups.values()]
     return sorted(name for group in groups for name, rows in group.items() if rows)
 
 

@@ -39,6 +39,7 @@ from funken.checkpoint.store.completed import CompletedCheckpointStore
 from funken.checkpoint.store.handles import StopHandles, SubtaskHandle
 from funken.checkpoint.store.manifest import Manifest, SnapshotKind
 from funken.errors import CheckpointCorrupted, StorageFailed
+from funken.state.snapshot_writer import KeyedSnapshot, OperatorStates
 from funken.testing.memory_storage import Fault, MemoryStorage, planned, random_faults
 
 GROUPS, WIDTH = 4, 2
@@ -56,9 +57,9 @@ class Worker:
         self.lineage = IncrementalSnapshots("count", subtask, world.options)
         if restore is not None:
             for piece in read_state(world.storage, restore):
-                self.files += piece.operator_state.get("split/files", [])
+                self.files += piece.operator_state.split.get("files", [])
                 if piece.keyed is not None:
-                    for tables in piece.keyed["groups"].values():
+                    for tables in piece.keyed.groups.values():
                         self.values |= {key: stored for key, _, stored in tables["n"]}
             self.lineage.resume(origins(world.storage, restore), restore.exact)
 
@@ -84,15 +85,11 @@ class Worker:
         self.uncommitted.append((checkpoint, file))
         whole = self.lineage.wants_complete or self.world.chance.random() < 0.2
         keys = self.values if whole else self.changed & self.values.keys()
-        keyed = {
-            "max_parallelism": GROUPS,
-            "states": {},
-            "groups": {k: {"n": [(k, None, self.values[k])]} for k in keys},
-        }
-        if not whole:
-            keyed["deleted"] = {key: {"n": [(key, None)]} for key in self.changed - self.values.keys()}
+        gone = {key: {"n": [(key, None)]} for key in self.changed - self.values.keys()}
+        rows = {key: {"n": [(key, None, self.values[key])]} for key in keys}
+        keyed = KeyedSnapshot(GROUPS, rows, None if whole else gone)
         self.changed = set()
-        state = SubtaskState(keyed, operator_state={"split/files": list(self.files)})
+        state = SubtaskState(keyed, operator_state=OperatorStates({"files": list(self.files)}))
         return self.lineage.snapshot(state, checkpoint, [file for _, file in self.uncommitted], final)
 
     def take(self, message):
@@ -402,8 +399,9 @@ def test_without_failures_many_checkpoints_complete():
         while world.work:
             world.work.popleft()()
     assert world.attempt == 1
-    assert world.coordinator.machine.notified > 15
-    assert "complete" in world.coordinator.story(world.coordinator.machine.notified)
+    newest = world.coordinator.machine.completed[-1]
+    assert newest > 15
+    assert "complete" in world.coordinator.story(newest)
 
 
 def test_a_savepoint_that_failed_leaves_nothing():

@@ -13,6 +13,7 @@ from funken.checkpoint.store.blobs import SubtaskState
 from funken.checkpoint.store.handles import SubtaskHandle
 from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind
 from funken.errors import CheckpointIncompatible
+from funken.state.snapshot_writer import KeyedSnapshot, OperatorStates
 from funken.testing.memory_storage import MemoryStorage
 
 
@@ -58,27 +59,27 @@ def test_splits_are_dealt_out_evenly_and_none_is_lost(former, parallelism):
 
 @given(lists, st.integers(1, 5))
 def test_of_a_union_everybody_gets_all(former, parallelism):
-    states = [SubtaskState(operator_state={"union/all": part}) for part in former]
+    states = [SubtaskState(operator_state=OperatorStates(union={"all": part})) for part in former]
     for piece in own(MemoryStorage(), states, parallelism):
-        assert piece.operator_state.get("union/all", []) == [*chain(*former)]
+        assert piece.operator_state.union.get("all", []) == [*chain(*former)]
 
 
 def test_the_watermark_is_a_subtask_s_own_unless_it_is_rescaled():
-    states = [SubtaskState(operator_state={"union/(watermark)": [watermark]}) for watermark in (70, 63)]
+    states = [SubtaskState(operator_state=OperatorStates(union={"(watermark)": [watermark]})) for watermark in (70, 63)]
 
     same, fewer = (own(MemoryStorage(), states, parallelism) for parallelism in (2, 1))
 
-    assert [piece.operator_state["union/(watermark)"] for piece in same] == [[70], [63]]
-    assert [piece.operator_state["union/(watermark)"] for piece in fewer] == [[70, 63]]
+    assert [piece.operator_state.union["(watermark)"] for piece in same] == [[70], [63]]
+    assert [piece.operator_state.union["(watermark)"] for piece in fewer] == [[70, 63]]
 
 
 @given(lists, st.integers(1, 5))
 def test_of_a_union_those_who_have_ended_keep_their_own(former, parallelism):
     storage = MemoryStorage()
-    entry = saved(storage, [SubtaskState(operator_state={"union/all": part}) for part in former])
+    entry = saved(storage, [SubtaskState(operator_state=OperatorStates(union={"all": part})) for part in former])
     ended = replace(entry, subtasks=tuple(replace(handle, finished=True) for handle in entry.subtasks))
 
-    kept = [first.operator_state.get("union/all", []) for first, *_ in pieces(storage, ended, parallelism)]
+    kept = [first.operator_state.union.get("all", []) for first, *_ in pieces(storage, ended, parallelism)]
 
     assert sorted(chain(*kept)) == sorted(chain(*former))
     if len(former) == parallelism:
@@ -87,9 +88,9 @@ def test_of_a_union_those_who_have_ended_keep_their_own(former, parallelism):
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3, 5])
 def test_of_broadcast_state_everybody_gets_one_copy(parallelism):
-    states = [SubtaskState(operator_state={"broadcast/rules": {"a": 1}}) for _ in range(2)]
+    states = [SubtaskState(operator_state=OperatorStates(broadcast={"rules": {"a": 1}})) for _ in range(2)]
     assert [piece.operator_state for piece in own(MemoryStorage(), states, parallelism)] == [
-        {"broadcast/rules": {"a": 1}}
+        OperatorStates(broadcast={"rules": {"a": 1}})
     ] * parallelism
 
 
@@ -106,11 +107,8 @@ def test_records_in_flight_go_to_who_may_take_them():
 
 
 def test_what_belongs_to_one_subtask_alone_is_given_back_to_it():
-    states = [SubtaskState(operator="mine"), SubtaskState(operator={"a": 1}, operator_state={"other": 5})]
-    assert [(p.operator, p.operator_state) for p in own(MemoryStorage(), states, 2)] == [
-        ("mine", {}),
-        ({"a": 1}, {"other": 5}),
-    ]
+    states = [SubtaskState(operator="mine"), SubtaskState(operator={"a": 1})]
+    assert [p.operator for p in own(MemoryStorage(), states, 2)] == ["mine", {"a": 1}]
     with pytest.raises(
         CheckpointIncompatible, match=r"'operator' cannot be dealt out to 3 subtasks, there were 2\. Call"
     ):
@@ -118,8 +116,8 @@ def test_what_belongs_to_one_subtask_alone_is_given_back_to_it():
 
 
 def keyed(groups, max_parallelism=128):
-    header = {"max_parallelism": max_parallelism, "states": {"n": {"kind": "value", "ttl": None}}}
-    return SubtaskState(keyed=header | {"groups": {group: {"n": [(f"k{group}", None, group)]} for group in groups}})
+    rows = {group: {"n": [(f"k{group}", None, group)]} for group in groups}
+    return SubtaskState(keyed=KeyedSnapshot(max_parallelism, rows, states={"n": {"kind": "value", "ttl": None}}))
 
 
 def test_a_subtask_reads_only_its_key_groups():
@@ -133,7 +131,7 @@ def test_a_subtask_reads_only_its_key_groups():
     storage = Watched()
     entry = saved(storage, [keyed(range(64)), keyed(range(64, 128))])
     plan = plan_restore(manifest(entry), "memory", [RestoreTarget("op", "op", 4, 128)])
-    groups = [[*piece.keyed["groups"]] for piece in list(read_state(storage, plan.subtasks["op", 3]))[1:]]
+    groups = [[*piece.keyed.groups] for piece in list(read_state(storage, plan.subtasks["op", 3]))[1:]]
     assert groups == [[group] for group in range(96, 128)]
     assert [name for name, _ in read] == [entry.subtasks[1].parts[0].name]  # one read, of neighbours
     assert read[0][1] < entry.subtasks[1].parts[0].length / 1.5
@@ -177,7 +175,7 @@ def test_an_operator_without_state_may_come_and_go():
 
 
 def test_what_the_engine_keeps_for_itself_is_not_missed():
-    entry = saved(MemoryStorage(), [SubtaskState(operator_state={"union/(watermark)": [5]})], uid=False)
+    entry = saved(MemoryStorage(), [SubtaskState(operator_state=OperatorStates(union={"(watermark)": [5]}))], uid=False)
     restoration = plan_restore(manifest(entry), "memory", [RestoreTarget("new", "new", 2, 128)])
     assert restoration.warnings == ()
 

@@ -1,4 +1,6 @@
 import os
+import sys
+from types import ModuleType
 
 import pytest
 from pyarrow import fs
@@ -9,6 +11,7 @@ from funken.connectors.files.sink import Encoder, FileSink
 from funken.connectors.files.source import FileSource, StreamFormat
 from funken.errors import SinkNotWritable, SourceNotReadable
 from funken.io.filesystem import ArrowFiles, Files, locate
+from funken.io.storage import ArrowStorage, open_storage
 
 
 @pytest.fixture(params=[Files, lambda: ArrowFiles(fs.LocalFileSystem())], ids=["os", "arrow"])
@@ -127,3 +130,28 @@ def test_arrow_is_asked_for_other_schemes():
 
     assert isinstance(files, ArrowFiles)
     assert path == "some/folder"
+
+
+def test_connectors_and_checkpoints_open_what_fsspec_knows(monkeypatch):
+    pytest.importorskip("pyarrow.fs")
+    opened = []
+
+    def url_to_fs(root):
+        opened.append(root)
+        return object(), "bucket/folder/"
+
+    fsspec = ModuleType("fsspec.core")
+    monkeypatch.setattr(fsspec, "url_to_fs", url_to_fs, raising=False)
+    monkeypatch.setitem(sys.modules, "fsspec.core", fsspec)
+    root = "elsewhere://bucket/folder/"
+
+    files, path = locate(root)
+    storage = open_storage(root)
+
+    assert (type(files), path, type(storage), storage.uri) == (
+        ArrowFiles,
+        "bucket/folder",
+        ArrowStorage,
+        root.rstrip("/"),
+    )
+    assert opened == [root]  # a file system is opened once per process

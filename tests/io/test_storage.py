@@ -9,7 +9,7 @@ import resource
 import pytest
 
 from funken.errors import CheckpointNotFound, StorageFailed
-from funken.io.storage import ArrowStorage, LocalStorage, check_writable, open_storage
+from funken.io.storage import ArrowStorage, LocalStorage, open_storage
 from funken.testing.memory_storage import Fault, MemoryStorage, planned, random_faults
 
 
@@ -86,10 +86,10 @@ def test_a_write_that_fails_leaves_nothing(storage):
 @pytest.mark.parametrize("make", [lambda path: path, lambda path: f"file://{path}"])
 def test_paths_and_file_uris_are_local(tmp_path, make):
     storage = open_storage(make(f"{tmp_path}/with space"))
-    check_writable(storage)
+    storage.write("data", b"x")
     assert isinstance(storage, LocalStorage)
     assert storage.uri == f"{tmp_path}/with space"
-    assert storage.sizes() == {}
+    assert (tmp_path / "with space" / "data").read_bytes() == b"x"
 
 
 def test_other_uris_are_arrows(monkeypatch):
@@ -189,10 +189,10 @@ def test_a_folder_that_goes_while_a_file_is_written_to_it_is_made_again(tmp_path
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_folder_is_noticed_before_anything_runs(tmp_path):
+def test_a_read_only_folder_is_noticed(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(StorageFailed, match="Permission denied"):
-        check_writable(LocalStorage(str(tmp_path)))
+        LocalStorage(str(tmp_path)).write("data", b"x")
 
 
 def test_a_limit_on_the_size_of_files_is_noticed_and_leaves_nothing(tmp_path):
@@ -211,7 +211,7 @@ def test_a_limit_on_the_size_of_files_is_noticed_and_leaves_nothing(tmp_path):
 def test_a_file_in_place_of_a_folder_is_noticed(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageFailed, match="a part of the path is a file"):
-        check_writable(LocalStorage(str(tmp_path / "file" / "checkpoints")))
+        LocalStorage(str(tmp_path / "file" / "checkpoints")).write("data", b"x")
 
 
 def test_without_links_a_new_file_is_still_new(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ from funken.state.descriptors import (
 )
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_group_of, key_groups_of, subtask_of
+from funken.state.snapshot_writer import KeyedSnapshot
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -44,11 +45,11 @@ def test_a_snapshot_groups_rows_by_key_group():
     value.update(1)
     windows.namespace = (0, 5)
     windows.add("x")
-    assert store.snapshot() == {
-        "max_parallelism": 16,
-        "states": {"value": {"kind": "value", "ttl": None}, "windows": {"kind": "list", "ttl": None}},
-        "groups": {key_group_of("a", 16): {"value": [("a", None, 1)], "windows": [("a", (0, 5), ["x"])]}},
-    }
+    assert store.snapshot() == KeyedSnapshot(
+        max_parallelism=16,
+        states={"value": {"kind": "value", "ttl": None}, "windows": {"kind": "list", "ttl": None}},
+        groups={key_group_of("a", 16): {"value": [("a", None, 1)], "windows": [("a", (0, 5), ["x"])]}},
+    )
 
 
 def test_a_snapshot_is_not_reached_by_later_changes():
@@ -206,7 +207,7 @@ def contents(stores):
     return {
         (name, key, namespace): stored
         for store in stores
-        for rows in store.snapshot()["groups"].values()
+        for rows in store.snapshot().groups.values()
         for name, triples in rows.items()
         for key, namespace, stored in triples
     }

@@ -185,7 +185,7 @@ def test_a_full_snapshot_leaves_expired_entries_out(clocked):
     clocked.now = 5
     entries.put("b", 2)
     clocked.now = 12
-    (rows,) = clocked.store.snapshot()["groups"].values()
+    (rows,) = clocked.store.snapshot().groups.values()
     assert rows == {"map": [("key", None, {"b": (2, 5)})]}
 
 

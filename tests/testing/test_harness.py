@@ -56,11 +56,11 @@ def test_the_life_of_an_operator():
 
 def test_state_is_restored_before_the_operator_is_opened():
     before = OperatorHarness(Probe())
-    before.context.operator_state["list"] = [1]
+    before.context.operator_state.union["list"] = [1]
     after = OperatorHarness.restored(Probe(), before.snapshot(), before.snapshot())
     assert after.operator.calls == ["setup", ("restored", 2), ("restored", 2), "open"]
-    after.context.operator_state["list"].append(2)
-    assert before.context.operator_state == {"list": [1]}
+    after.context.operator_state.union["list"].append(2)
+    assert before.context.operator_state.union == {"list": [1]}
 
 
 def test_what_is_emitted_can_be_looked_at_with_and_without_timestamps():

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from funken.errors import StateError
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.state.keygroups import key_group_of, key_groups_of
+from funken.state.snapshot_writer import GroupedSnapshot
 from funken.timing.timers import InternalTimerService
 
 
@@ -198,10 +199,10 @@ def test_s20_timers_registered_while_draining_are_ignored_with_a_warning(timers,
 def test_a_snapshot_groups_timers_by_key_group(timers):
     timers.register_event_time_timer("a", None, 10)
     timers.register_processing_time_timer("a", (0, 5), 20)
-    assert timers.snapshot() == {
-        "max_parallelism": 128,
-        "groups": {key_group_of("a", 128): {"event": [(10, "a", None)], "processing": [(20, "a", (0, 5))]}},
-    }
+    assert timers.snapshot() == GroupedSnapshot(
+        max_parallelism=128,
+        groups={key_group_of("a", 128): {"event": [(10, "a", None)], "processing": [(20, "a", (0, 5))]}},
+    )
 
 
 def test_the_maximum_parallelism_cannot_change(timers):
@@ -282,7 +283,7 @@ def test_snapshots_of_changes_add_up_to_what_there_is(steps):
                 (timers.advance_watermark if domain == "event" else timers.advance_processing_time)(at, timers.fire)
             case "save":
                 changes = timers.snapshot_changes()
-                for gone, groups in ((True, changes["deleted"]), (False, changes["groups"])):
+                for gone, groups in ((True, changes.deleted), (False, changes.groups)):
                     found = {(d, timer) for group in groups.values() for d, all_of in group.items() for timer in all_of}
                     saved = saved - found if gone else saved | found
     assert saved == {("event", timer) for timer in timers._event} | {

@@ -68,7 +68,7 @@ class CoordinatorContext(Protocol):
         """Commit what the sinks prepared, in the background; what was committed before may be in it again."""
 
     def perform(self, command: Command) -> None:
-        """Do what concerns tasks or the job: ``Notify...``, ``FailJob``, ``MayRestart``, ``JobOver``, ``Wake``.
+        """Do what concerns tasks or the job: ``Notify...``, ``FailJob``, ``MayRestart``, ``JobOver``.
 
         ``MayRestart`` comes from the background, the others from the caller of ``handle``. It does not come while the
         storage fails; every ``Tick`` then has it tried again.

@@ -273,10 +273,3 @@ class JobOver(Command):
 
     savepoint: CheckpointId | None = None
     failure: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Wake(Command):
-    """Send a ``Tick`` at this time, unless another event comes first."""
-
-    at: Millis

@@ -67,7 +67,6 @@ from funken.checkpoint.events import (
     Tick,
     TriggerRequested,
     TriggerSources,
-    Wake,
 )
 from funken.checkpoint.steps import PHASES, CheckpointStep, History, Pending, Phase, Policy
 from funken.checkpoint.store.manifest import SnapshotKind
@@ -81,8 +80,8 @@ class CheckpointMachine:
 
     >>> machine = CheckpointMachine(Policy(interval=Millis(100)))
     >>> machine.handle(AttemptStarted(1, ("a", "b"), ("a",)), now=Millis(0))
-    [Wake(at=100)]
-    >>> trigger, wake = machine.handle(Tick(), now=Millis(100))
+    []
+    >>> (trigger,) = machine.handle(Tick(), now=Millis(100))
     >>> trigger.checkpoint, trigger.tasks
     (1, ('a',))
     """
@@ -113,7 +112,6 @@ class CheckpointMachine:
         #: complete checkpoints whose commit is awaited, oldest first
         self.committing: list[CheckpointId] = []
         #: of whose completion the tasks were told last; never goes back
-        self.notified = self.completed[-1] if self.completed else CheckpointId(0)
         #: how many checkpoints have failed since one was complete; at most ``tolerable_failures`` while live
         self.failures = 0
         #: when the next one is to begin, if nothing holds it up; ``None``: only if asked for
@@ -130,7 +128,6 @@ class CheckpointMachine:
         self._settling = False
         self._orphans: list[Handles] = []
         self._outcome: Outcome | None = None
-        self._woken: Millis | None = None
         self._commands: list[Command] = []
         self._stories = History()
 
@@ -176,7 +173,6 @@ class CheckpointMachine:
         self._begin_last()
         self._store_next()
         self._settle()
-        self._wake()
         return commands
 
     def _start(self, event: AttemptStarted) -> None:
@@ -308,7 +304,6 @@ class CheckpointMachine:
         self._note(checkpoint, failure or "committed")
         self._uncommitted = bool(failure)
         if not failure and self._running():
-            self.notified = checkpoint
             self._commands.append(NotifyComplete(checkpoint, self.attempt, self._running()))
         if self._ending is not None and self._ending.id == checkpoint:
             self._answer(self._ending.requests, None if failure else checkpoint, failure)
@@ -432,15 +427,6 @@ class CheckpointMachine:
         self.finished = {}
         self.due = None
         self._alive = False
-
-    def _wake(self) -> None:
-        times = [Millis(p.started + self.policy.timeout) for p in self.pending.values() if p.missing]
-        if self.phase is Phase.RUNNING and len(self.pending) < self.policy.concurrent:
-            at = self._next_begin()
-            times += [] if at is None else [at]
-        if times and min(times) != self._woken:
-            self._woken = min(times)
-            self._commands.append(Wake(self._woken))
 
     def _running(self) -> tuple[TaskKey, ...]:
         return tuple(task for task in self.tasks if task not in self.finished) if self._alive else ()

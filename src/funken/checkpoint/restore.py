@@ -25,6 +25,7 @@ from funken.checkpoint.store.manifest import Manifest, OperatorEntry
 from funken.errors import CheckpointIncompatible
 from funken.io.storage import Storage
 from funken.state.keygroups import key_groups_of
+from funken.state.snapshot_writer import KeyedSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,8 +291,8 @@ def _read_database(storage: Storage, restore: SubtaskRestore, origin: GroupSourc
             tables: dict[str, list[Any]] = {}
             for _, state, row in of_group:
                 tables.setdefault(state, []).append(row)
-            header = {"max_parallelism": restore.max_parallelism, "states": dict(restore.states)}
-            yield SubtaskState(keyed={**header, "groups": {group: tables}})
+            states = {name: dict(about) for name, about in restore.states.items()}
+            yield SubtaskState(keyed=KeyedSnapshot(restore.max_parallelism, {group: tables}, states=states))
 
 
 def origins(storage: Storage, restore: SubtaskRestore) -> list[Origin]:

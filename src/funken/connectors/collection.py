@@ -12,8 +12,6 @@ from collections.abc import Iterable
 from dataclasses import InitVar, dataclass, field
 from typing import Any, ClassVar
 
-import cloudpickle
-
 from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
@@ -26,6 +24,7 @@ from funken.connectors.base import (
 )
 from funken.connectors.queued_reader import QueuedReader
 from funken.errors import RecordNotPicklable
+from funken.io.pickling import dumps_by_value, first_unpicklable
 from funken.types.copying import distinct
 from funken.types.generics import T_co
 
@@ -58,10 +57,7 @@ class CollectionSource(Source[T_co]):
     def __post_init__(self, values: Iterable[T_co]) -> None:
         """Pickle the elements."""
         elements = list(values)
-        try:
-            payload = cloudpickle.dumps(distinct(elements))
-        except Exception as error:  # whatever an element's __reduce__ raises
-            raise _not_picklable(elements, error) from error
+        payload = dumps_by_value(distinct(elements), _not_picklable, elements)
         object.__setattr__(self, "payload", payload)
         object.__setattr__(self, "size", len(elements))
 
@@ -98,15 +94,12 @@ class CollectionReader(QueuedReader):
         return NEED_SPLITS
 
 
-def _not_picklable(elements: list[Any], whole: Exception) -> RecordNotPicklable:
+def _not_picklable(cause: Exception, elements: list[Any]) -> RecordNotPicklable:
     """Return the error for the first element that cannot be pickled."""
-    where, cause = "a collection", whole
-    for index, element in enumerate(elements):
-        try:
-            cloudpickle.dumps(element)
-        except Exception as error:  # noqa: BLE001 - it becomes the message
-            where, cause = f"element {index} of a collection, {_short(element)},", error
-            break
+    where, found = "a collection", first_unpicklable(elements)
+    if found is not None:
+        index, element, cause = found
+        where = f"element {index} of a collection, {_short(element)},"
     return RecordNotPicklable(
         f"{where} cannot be pickled ({type(cause).__name__}: {cause}), so it cannot travel to a task. "
         f"Pass plain data, and create connections, locks and files in the open() of the function that uses them."

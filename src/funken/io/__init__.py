@@ -1,1 +1,4 @@
-"""File systems and the storage of checkpoints on them. May import ``config`` and ``errors`` only."""
+"""What the rest asks of the outside: file systems and the storage of checkpoints on them, pickling, durations.
+
+May import ``ids`` and ``errors`` only.
+"""

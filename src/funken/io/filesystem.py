@@ -209,15 +209,35 @@ def absolute(root: str | os.PathLike[str]) -> str:
 
 
 @lru_cache
-def locate(root: str) -> tuple[Files, str]:
-    """Return the file system of an ``absolute`` root, and the path of the root within it."""
+def open_uri(root: str) -> tuple[Any, str] | None:
+    """Return the ``pyarrow.fs`` file system of an ``absolute`` root and the path within it; ``None`` for a local path.
+
+    Schemes that Arrow does not know are those of ``fsspec``, if it is installed. Connectors and the storage of checkpoints
+    both open what users name with this; raises ``OSError`` for a scheme that nothing supports.
+    """
     if _SCHEME.match(root) is None:
-        return Files(), root
+        return None
+    arrow = importlib.import_module("pyarrow.fs")
     try:
-        arrow, path = importlib.import_module("pyarrow.fs").FileSystem.from_uri(root)
-    except ValueError as error:  # Arrow's way to say that it does not know the scheme
-        raise OSError(errno.EINVAL, str(error), root) from error
-    return ArrowFiles(arrow), path.rstrip("/")
+        system, path = arrow.FileSystem.from_uri(root)
+    except ValueError as unknown:  # Arrow's way to say that it does not know the scheme
+        try:
+            by_fsspec, path = importlib.import_module("fsspec.core").url_to_fs(root)
+        except (ImportError, ValueError) as error:
+            raise OSError(
+                errno.EINVAL,
+                f"{unknown}. Install fsspec and its package for this scheme, or use a path or a URI that pyarrow knows "
+                "(file, s3, gs, abfs, hdfs)",
+                root,
+            ) from error
+        system = arrow.PyFileSystem(arrow.FSSpecHandler(by_fsspec))
+    return system, path.rstrip("/")
+
+
+def locate(root: str) -> tuple[Files, str]:
+    """Return the file system of an ``absolute`` root for a connector, and the path of the root within it."""
+    found = open_uri(root)
+    return (Files(), root) if found is None else (ArrowFiles(found[0]), found[1])
 
 
 def _raise(error: OSError) -> None:

@@ -20,7 +20,7 @@ from typing import IO, Any, Protocol, TypeAlias
 from uuid import uuid4
 
 from funken.errors import CheckpointNotFound, StorageFailed
-from funken.io.filesystem import absolute, sync_folder
+from funken.io.filesystem import absolute, open_uri, sync_folder
 
 Chunks: TypeAlias = bytes | Iterable[bytes]
 """What a file is made of: all of it, or piece by piece."""
@@ -75,7 +75,9 @@ def open_storage(uri: str) -> Storage:
         root = absolute(uri)
     except ValueError as error:
         raise StorageFailed(str(error)) from None
-    return ArrowStorage.open(root) if "://" in root else LocalStorage(root)
+    with _explained("open", root):
+        found = open_uri(root)
+    return LocalStorage(root) if found is None else ArrowStorage(*found, root.rstrip("/"))
 
 
 @contextlib.contextmanager
@@ -86,13 +88,6 @@ def mounted(uri: str, storage: Storage) -> Iterator[None]:
         yield
     finally:
         del _MOUNTED[uri]
-
-
-def check_writable(storage: Storage) -> None:
-    """Write a small file and delete it, so that a job does not begin that cannot save anything."""
-    name = f"{_TEMPORARY}{uuid4().hex}"
-    storage.write(name, b"can this be written?")
-    storage.delete(name)
 
 
 class LocalStorage:
@@ -224,28 +219,6 @@ class ArrowStorage:
         self._system = system
         self._path = path.rstrip("/")
         self.uri = uri
-
-    @classmethod
-    def open(cls, uri: str) -> ArrowStorage:
-        """Find the file system of a URI: Arrow's own, else that of ``fsspec``."""
-        arrow = importlib.import_module("pyarrow.fs")
-        with _explained("open", uri):
-            try:
-                system, path = arrow.FileSystem.from_uri(uri)
-            except ValueError as error:  # Arrow's way to say that it does not know the scheme
-                system, path = cls._by_fsspec(arrow, uri, error)
-        return cls(system, path, uri.rstrip("/"))
-
-    @staticmethod
-    def _by_fsspec(arrow: Any, uri: str, cause: ValueError) -> tuple[Any, str]:
-        try:
-            system, path = importlib.import_module("fsspec.core").url_to_fs(uri)
-        except ImportError as error:
-            raise StorageFailed(
-                f"checkpoint storage {uri!r} cannot be opened: {cause}. Install fsspec and its package for this scheme, "
-                "or use a path or a URI that pyarrow knows (file, s3, gs, abfs, hdfs)."
-            ) from error
-        return arrow.PyFileSystem(arrow.FSSpecHandler(system)), path
 
     def at(self, folder: str) -> ArrowStorage:
         """Return a folder within."""

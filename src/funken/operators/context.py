@@ -22,6 +22,7 @@ from funken.state.descriptors import (
 from funken.state.handles import AggregatingState, ListState, ReducingState, ValueState
 from funken.state.keyed import KeyedStateStore
 from funken.state.maps import MapState
+from funken.state.snapshot_writer import OperatorStates
 from funken.timing.timers import InternalTimerService
 from funken.types.generics import K, R, S, V
 
@@ -52,7 +53,7 @@ class OperatorContext:
     metrics: MetricGroup = field(default_factory=MetricGroup)
     keyed: KeyedStateStore | None = None
     timers: InternalTimerService | None = None
-    operator_state: dict[str, Any] = field(default_factory=dict)
+    operator_state: OperatorStates = field(default_factory=OperatorStates)
     restored: bool = False
     checkpointing: bool = False
     before_snapshot: list[Callable[[], None]] = field(default_factory=list)

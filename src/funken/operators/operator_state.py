@@ -13,7 +13,10 @@ from typing import Any, Protocol, runtime_checkable
 from funken.errors import StateError
 from funken.operators.context import OperatorContext
 from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor
+from funken.state.snapshot_writer import OperatorStates
 from funken.types.generics import Generic, K, S, T, V
+
+_MODES = ("split", "union", "broadcast")
 
 
 class OperatorListState(Generic[T]):
@@ -94,23 +97,23 @@ class OperatorStateStore:
     def __init__(self, context: OperatorContext) -> None:
         self._context = context
 
-    def _find(self, prefix: str, name: str, make: Any) -> Any:
+    def _find(self, mode: str, name: str, make: Any) -> Any:
         states = self._context.operator_state
-        other = next((p for p in ("split/", "union/", "broadcast/") if p != prefix and p + name in states), None)
+        other = next((each for each in _MODES if each != mode and name in getattr(states, each)), None)
         if other is not None:
             raise StateError(
-                f"operator {self._context.operator!r} uses the operator state {name!r} as {prefix[:-1]} and as "
-                f"{other[:-1]} state; give one of them another name."
+                f"operator {self._context.operator!r} uses the operator state {name!r} as {mode} and as {other} state; "
+                "give one of them another name."
             )
-        return states.setdefault(prefix + name, make())
+        return getattr(states, mode).setdefault(name, make())
 
     def get_list_state(self, descriptor: ListStateDescriptor[S]) -> OperatorListState[S]:
         """Return a list that is dealt out round robin when the parallelism changes."""
-        return OperatorListState(self._find("split/", descriptor.name, list))
+        return OperatorListState(self._find("split", descriptor.name, list))
 
     def get_union_list_state(self, descriptor: ListStateDescriptor[S]) -> OperatorListState[S]:
         """Return a list that every subtask gets in full after a restore."""
-        return OperatorListState(self._find("union/", descriptor.name, list))
+        return OperatorListState(self._find("union", descriptor.name, list))
 
     def get_broadcast_state(self, descriptor: MapStateDescriptor[K, V]) -> dict[K, V]:
         """Return a dict that the function keeps equal in all subtasks.
@@ -127,7 +130,7 @@ class OperatorStateStore:
         >>> local(["pt", "?"]).map(Countries()).execute_and_collect(limit=2)
         ['Portugal', 'elsewhere']
         """
-        found: dict[K, V] = self._find("broadcast/", descriptor.name, dict)
+        found: dict[K, V] = self._find("broadcast", descriptor.name, dict)
         return found
 
 
@@ -184,21 +187,22 @@ class SnapshotsState(Protocol):
         """Put what is to survive into state; runs before each snapshot."""
 
 
-def merged_operator_state(snapshots: Iterable[dict[str, Any]], subtask: int, parallelism: int) -> dict[str, Any]:
+def merged_operator_state(snapshots: Iterable[OperatorStates], subtask: int, parallelism: int) -> OperatorStates:
     """Return a subtask's operator state from that of all old subtasks: its share of lists, all of union lists, any dict.
 
-    >>> old = [{"split/n": [1, 2, 3], "union/u": [1]}, {"split/n": [4, 5], "union/u": [2]}]
-    >>> merged_operator_state(old, 0, 2)
-    {'split/n': [1, 3, 5], 'union/u': [1, 2]}
+    >>> old = [OperatorStates({"n": [1, 2, 3]}, {"u": [1]}), OperatorStates({"n": [4, 5]}, {"u": [2]})]
+    >>> merged = merged_operator_state(old, 0, 2)
+    >>> merged.split, merged.union
+    ({'n': [1, 3, 5]}, {'u': [1, 2]})
     """
-    merged: dict[str, Any] = {}
+    merged = OperatorStates()
     for snapshot in snapshots:
-        for name, value in snapshot.items():
-            if name.startswith(("split/", "union/")):
-                merged.setdefault(name, []).extend(value)
-            else:
-                merged[name] = value
-    return {name: value[subtask::parallelism] if name.startswith("split/") else value for name, value in merged.items()}
+        for joined, lists in ((merged.split, snapshot.split), (merged.union, snapshot.union)):
+            for name, elements in lists.items():
+                joined.setdefault(name, []).extend(elements)
+        merged.broadcast.update(snapshot.broadcast)
+    merged.split = {name: elements[subtask::parallelism] for name, elements in merged.split.items()}
+    return merged
 
 
 def prepare(function: Any, context: OperatorContext) -> None:

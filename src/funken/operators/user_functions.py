@@ -8,21 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from funken.operators.context import OperatorContext, RuntimeContext
 from funken.operators.operator_state import prepare
-
-
-@runtime_checkable
-class RichFunction(Protocol):
-    """A function object with a life cycle: ``open`` before the first record, ``close`` after the last."""
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        """Prepare; runs once per subtask, in the worker."""
-
-    def close(self) -> None:
-        """Release what ``open`` took; runs also after a failure."""
 
 
 @dataclass(frozen=True)

@@ -13,20 +13,21 @@ from typing import Any
 import cloudpickle
 
 from funken.errors import InvalidProgram
+from funken.io.pickling import dumps_by_value
 
 
 def portable(thing: Any, place: str = "its plan") -> bytes:
     """Pickle a plan or a part of it; an error names the place and what cannot travel."""
-    try:
-        return bytes(cloudpickle.dumps(thing))
-    except InvalidProgram:
-        raise
-    except Exception as error:
-        raise InvalidProgram(
-            f"the program cannot be sent to the workers: {place}: {type(error).__name__}: {error}. A function refers to "
-            "something that cannot be pickled (a lock, an open file, a SparkSession?); create it in open() of a function "
-            "object."
-        ) from error
+    return dumps_by_value(thing, _not_portable, place)
+
+
+def _not_portable(error: Exception, place: str) -> InvalidProgram:
+    if isinstance(error, InvalidProgram):
+        return error  # of a part that is pickled by itself
+    return InvalidProgram(
+        f"the program cannot be sent to the workers: {place}: {type(error).__name__}: {error}. A function refers to "
+        "something that cannot be pickled (a lock, an open file, a SparkSession?); create it in open() of a function object."
+    )
 
 
 def by_itself(

@@ -31,6 +31,7 @@ from pyspark import TaskContext
 
 from funken import config
 from funken.errors import JobExecutionError, TaskLost
+from funken.io.pickling import first_unpicklable
 from funken.io.storage import open_storage
 from funken.plan.serialization import portable
 from funken.runtime.chain.failures import failure_event
@@ -95,11 +96,8 @@ def program_bytes(plan: Any) -> bytes:
     main = vars(sys.modules["__main__"])
     classes = {}
     for name, value in main.items():
-        if isinstance(value, type) and value.__module__ == "__main__":
-            try:
-                cloudpickle.dumps(value)
-            except Exception:  # noqa: BLE001 - a class that cannot travel is not needed there
-                continue
+        of_main = isinstance(value, type) and value.__module__ == "__main__"
+        if of_main and first_unpicklable([value]) is None:  # a class that cannot travel is not needed there
             classes[name] = value
     return portable((plan, classes))
 

@@ -5,7 +5,7 @@ access raises ``StateNotKeyed``. A snapshot is plain data grouped by key group, 
 together again for another parallelism; a state restored but not declared (yet) is kept and goes into later snapshots.
 
 ``snapshot`` gives everything, ``snapshot_changes`` what changed since the last of either, or since the restore: the rows
-of slots that were written, and in ``"deleted"`` the slots that hold nothing any more. Each call takes the changes away,
+of slots that were written, and in ``deleted`` the slots that hold nothing any more. Each call takes the changes away,
 so the caller has to keep them until they are written (``checkpoint/snapshot/incremental.py`` does).
 
 Both may be materialized in steps: ``begin_snapshot`` fixes what belongs to the snapshot, and writes it while the state changes.
@@ -16,7 +16,7 @@ An operator that keeps state in dicts of its own, as windows do, has them saved 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from typing import Any, cast
@@ -39,7 +39,7 @@ from funken.state.handles import AggregatingState, ListState, ReducingState, Sta
 from funken.state.isolation import SHARED, isolated, may_change
 from funken.state.keygroups import check_max_parallelism, owned_groups
 from funken.state.maps import MapState
-from funken.state.snapshot_writer import CHUNK, SnapshotWriter, snapshot_at_once
+from funken.state.snapshot_writer import CHUNK, KeyedSnapshot, SnapshotWriter, snapshot_at_once
 from funken.state.ttl import (
     TtlAggregatingState,
     TtlListState,
@@ -223,24 +223,24 @@ class KeyedStateStore:
             for namespaced in (False, True):
                 self._table(name, declared, namespaced)
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> KeyedSnapshot:
         """Return all state as plain data: a header, and rows ``(key, namespace, stored)`` by key group and state.
 
         Lists and maps are copied, what the user stored in them is not: pickle the snapshot before the next record.
         """
         for name, declared in self._states.items():
             self._find_tables(name, declared)
-        return self.header() | {"groups": snapshot_at_once(self, complete=True).groups}
+        return replace(self.empty_snapshot(complete=True), groups=snapshot_at_once(self, complete=True).groups)
 
-    def snapshot_changes(self) -> dict[str, Any]:
-        """Return what changed as ``snapshot`` would, with the slots that are gone in ``"deleted"``.
+    def snapshot_changes(self) -> KeyedSnapshot:
+        """Return what changed as ``snapshot`` would, with the slots that are gone in ``deleted``.
 
-        If a table of the backend does not track changes, that is everything, without ``"deleted"``.
+        If a table of the backend does not track changes, that is a complete snapshot.
         """
         if not self.tracked:
             return self.snapshot()
         changes = snapshot_at_once(self, complete=False)
-        return self.header() | {"groups": changes.groups, "deleted": changes.deleted}
+        return replace(self.empty_snapshot(complete=False), groups=changes.groups, deleted=changes.deleted)
 
     @property
     def tracked(self) -> bool:
@@ -279,15 +279,15 @@ class KeyedStateStore:
             writer.add(owned_group, name, some, ())
             yield
 
-    def snapshot_files(self) -> tuple[dict[str, Any], Any] | None:
+    def snapshot_files(self) -> tuple[KeyedSnapshot, Any] | None:
         """Return a snapshot of no changes, and all state as files of the backend; ``None`` if it has no files.
 
         That is fast whatever there is, and always complete.
         """
         if not isinstance(self._backend, FileSnapshotBackend):
             return None
-        header = self.header()
-        return header | {"groups": {}, "deleted": {}}, self._backend.snapshot(header["states"], self._clock())
+        nothing = self.empty_snapshot(complete=False)
+        return nothing, self._backend.snapshot(nothing.states, self._clock())
 
     @property
     def tables(self) -> Iterator[Table]:
@@ -299,10 +299,10 @@ class KeyedStateStore:
         """The backend that stores the state."""
         return self._backend
 
-    def header(self) -> dict[str, Any]:
-        """Return what a snapshot has besides rows."""
+    def empty_snapshot(self, complete: bool) -> KeyedSnapshot:
+        """Return a snapshot without rows, complete or of no changes."""
         states = {name: {"kind": s.kind.value, "ttl": s.ttl} for name, s in self._states.items()}
-        return {"max_parallelism": self.max_parallelism, "states": states}
+        return KeyedSnapshot(self.max_parallelism, {}, None if complete else {}, states)
 
     @property
     def own_entries(self) -> int:
@@ -322,18 +322,18 @@ class KeyedStateStore:
             if isinstance(table, ChangeTracking):
                 table.take_changed()
 
-    def restore(self, snapshots: Iterable[dict[str, Any]]) -> None:
+    def restore(self, snapshots: Iterable[KeyedSnapshot]) -> None:
         """Take from snapshots, of any parallelism, what belongs to this subtask's key groups."""
         for snapshot in snapshots:
-            check_max_parallelism(snapshot["max_parallelism"], self.max_parallelism)
-            for name, header in snapshot["states"].items():
+            check_max_parallelism(snapshot.max_parallelism, self.max_parallelism)
+            for name, header in snapshot.states.items():
                 declared = self._states.setdefault(name, _Declared(StateKind(header["kind"]), header["ttl"]))
                 if declared.kind.value != header["kind"]:
                     raise StateError(
                         f"state {name!r} is {declared.kind.value} state, but {header['kind']} state in the snapshot."
                     )
             for group in self.key_groups:
-                for name, rows in snapshot["groups"].get(group, {}).items():
+                for name, rows in snapshot.groups.get(group, {}).items():
                     self._load(name, rows)
         self._forget_changes()
 

@@ -50,6 +50,52 @@ def is_immutable(value: Any) -> bool:
     return type(value) in _PLAIN or (type(value) is tuple and all(type(part) in _PLAIN for part in value))
 
 
+@dataclass(frozen=True, slots=True)
+class GroupedSnapshot:
+    """A snapshot of what is kept by key: rows by key group and table; of changes, also the slots that hold nothing any more.
+
+    ``deleted`` is ``None`` in a complete snapshot: what it does not mention is not there.
+
+    >>> GroupedSnapshot(128, {7: {"n": [("a", None, 1)]}}).complete, GroupedSnapshot(128, {}, {}).complete
+    (True, False)
+    """
+
+    max_parallelism: int
+    groups: ByGroup = field(default_factory=dict)
+    deleted: ByGroup | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether these are not only changes."""
+        return self.deleted is None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedSnapshot(GroupedSnapshot):
+    """A snapshot of keyed state: rows ``(key, namespace, stored)``, and the kind and lifetime of each state."""
+
+    states: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class OperatorStates:
+    """The operator state of one subtask, by name: what is dealt out after a rescale in one of three ways.
+
+    Lists in ``split`` are dealt out round robin, of those in ``union`` every subtask gets all elements, and ``broadcast``
+    state is equal in all subtasks. At work it is the state, and in a snapshot what is restored.
+    """
+
+    split: dict[str, list[Any]] = field(default_factory=dict)
+    union: dict[str, list[Any]] = field(default_factory=dict)
+    broadcast: dict[str, dict[Any, Any]] = field(default_factory=dict)
+
+    def update(self, other: OperatorStates) -> None:
+        """Take over what another has."""
+        self.split.update(other.split)
+        self.union.update(other.union)
+        self.broadcast.update(other.broadcast)
+
+
 @dataclass(slots=True)
 class SnapshotWriter:
     """Buffers rows of a snapshot, and removed slots, until they are taken.

@@ -34,6 +34,7 @@ from funken.spark.channel import Channel, HungUp
 from funken.state.descriptors import MapStateDescriptor, ValueStateDescriptor
 from funken.state.keyed import KeyedStateStore
 from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases
+from funken.state.snapshot_writer import GroupedSnapshot, OperatorStates
 from funken.testing.memory_storage import MemoryStorage
 from funken.timing.clock import SystemClock
 
@@ -378,16 +379,17 @@ def _job(shared: TaskDatabases | None, inline: int) -> Files:
         files = store.snapshot_files()
         state = SubtaskState(
             keyed=store.snapshot() if files is None else files[0],
-            timers={"max_parallelism": _GROUPS, "groups": {3: {"event": [(1000, "key 1", None)]}}},
-            operator_state={"split/own": list(range(checkpoint)), "union/all": ["u"], "broadcast/rules": {"a": 1}},
+            timers=GroupedSnapshot(_GROUPS, {3: {"event": [(1000, "key 1", None)]}}),
+            operator_state=OperatorStates({"own": list(range(checkpoint))}, {"all": ["u"]}, {"rules": {"a": 1}}),
             database=None if files is None else files[1],
         )
         in_flight = _in_flight(checkpoint).to_state()
         state.inflight, state.inflight_keyed = in_flight.inflight, in_flight.inflight_keyed
         handle = incremental.write(incremental.snapshot(state, checkpoint, [("file", checkpoint)]), job)
         entry = OperatorEntry("count", "count", 1, _GROUPS, True, (handle,))
-        splits = {"source": b"splits" * 10}
-        catalog.store(Manifest("job", "Job", checkpoint, Purpose.CHECKPOINT, Millis(5), (entry,), splits))
+        catalog.store(
+            Manifest("job", "Job", checkpoint, Purpose.CHECKPOINT, Millis(5), (entry,), {"source": b"splits" * 10})
+        )
     if backend is not None:
         backend.close()
     return dict(storage.files)
@@ -401,25 +403,23 @@ def _in_flight(checkpoint: int) -> ChannelState:
 
 def _read_checkpoint(files: Files) -> Any:
     """Read what a driver that starts, and its tasks, would read."""
-    job = MemoryStorage(files=dict(files)).at("job")
-    catalog = CompletedCheckpointStore(job)
+    catalog = CompletedCheckpointStore(MemoryStorage(files=dict(files)).at("job"))
     catalog.scan()
     manifest = catalog.latest()
-    return manifest and _read(manifest, job)
+    return manifest and _read(manifest, catalog)
 
 
 def _all_read(files: Files) -> list[Any]:
-    job = MemoryStorage(files=dict(files)).at("job")
-    catalog = CompletedCheckpointStore(job)
+    catalog = CompletedCheckpointStore(MemoryStorage(files=dict(files)).at("job"))
     catalog.scan(check_contents=True)
-    return [_read(manifest, job) for manifest in catalog.complete.values()]
+    return [_read(manifest, catalog) for manifest in catalog.complete.values()]
 
 
-def _read(manifest: Manifest, storage: MemoryStorage) -> Any:
-    plan = plan_restore(manifest, storage.uri, [RestoreTarget("count", "count", 1, _GROUPS)], own=True)
+def _read(manifest: Manifest, catalog: CompletedCheckpointStore) -> Any:
+    plan = plan_restore(manifest, catalog.storage.uri, [RestoreTarget("count", "count", 1, _GROUPS)], own=True)
     found: list[Any] = [manifest.checkpoint, dict(plan.enumerators), dict(plan.committables)]
     for restore in plan.subtasks.values():
-        for piece in read_state(storage, restore):
+        for piece in read_state(catalog.storage, restore):
             ChannelState().add(piece)
             found.append((piece.keyed, piece.timers, piece.operator_state, piece.inflight, piece.inflight_keyed))
     return found

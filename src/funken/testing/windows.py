@@ -140,7 +140,7 @@ class WindowContext:
         return self._waiting("processing")
 
     def _waiting(self, domain: str) -> list[int]:
-        groups = self._timers.snapshot()["groups"].values()
+        groups = self._timers.snapshot().groups.values()
         return sorted(at for timers in groups for at, _, window in timers.get(domain, ()) if window == self.window)
 
     # ---- what the rule asks

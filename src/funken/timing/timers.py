@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from funken.ids import DEFAULT_MAX_PARALLELISM, MAX_WATERMARK, MIN_TIMESTAMP
 from funken.state.keygroups import KeyRouter, check_max_parallelism
-from funken.state.snapshot_writer import CHUNK, SnapshotWriter, snapshot_at_once
+from funken.state.snapshot_writer import CHUNK, GroupedSnapshot, SnapshotWriter, snapshot_at_once
 
 logger = logging.getLogger(__name__)
 
@@ -276,30 +276,30 @@ class InternalTimerService:
         """Return how many timers there are."""
         return len(self._event) + len(self._processing)
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> GroupedSnapshot:
         """Return all timers as plain data, by key group and domain."""
         groups: dict[int, dict[str, list[Timer]]] = {}
         self._forget_changes()
         for domain, queue in self._domains():
             for timer in queue:
                 groups.setdefault(self._group_of[timer[1]], {}).setdefault(domain, []).append(timer)
-        return self.header() | {"groups": groups}
+        return GroupedSnapshot(self.max_parallelism, groups)
 
-    def snapshot_changes(self) -> dict[str, Any]:
-        """Return the timers that are new, and in ``"deleted"`` those that are gone; all, if that is not tracked."""
+    def snapshot_changes(self) -> GroupedSnapshot:
+        """Return the timers that are new, and in ``deleted`` those that are gone; all, if that is not tracked."""
         if not self.tracked:
             return self.snapshot()
         changes = snapshot_at_once(self, complete=False)
-        return self.header() | {"groups": changes.groups, "deleted": changes.deleted}
+        return GroupedSnapshot(self.max_parallelism, changes.groups, changes.deleted)
 
     @property
     def tracked(self) -> bool:
         """Whether changes are tracked."""
         return isinstance(self._event, TrackedTimerQueue)
 
-    def header(self) -> dict[str, Any]:
-        """Return what a snapshot has besides timers."""
-        return {"max_parallelism": self.max_parallelism}
+    def empty_snapshot(self, complete: bool) -> GroupedSnapshot:
+        """Return a snapshot without timers, complete or of no changes."""
+        return GroupedSnapshot(self.max_parallelism, {}, None if complete else {})
 
     def begin_snapshot(self, writer: SnapshotWriter, complete: bool, chunk: int = CHUNK) -> Iterator[None]:
         """Fix what changed, or all there is; each step of what is returned adds about ``chunk`` timers to ``writer``."""
@@ -336,12 +336,12 @@ class InternalTimerService:
             if isinstance(queue, TrackedTimerQueue):
                 queue.forget_changes()
 
-    def restore(self, snapshots: Iterable[dict[str, Any]]) -> None:
+    def restore(self, snapshots: Iterable[GroupedSnapshot]) -> None:
         """Take from snapshots, of any parallelism, the timers of this subtask's key groups."""
         for snapshot in snapshots:
-            check_max_parallelism(snapshot["max_parallelism"], self.max_parallelism)
+            check_max_parallelism(snapshot.max_parallelism, self.max_parallelism)
             for group in self.key_groups:
-                timers = snapshot["groups"].get(group, {})
+                timers = snapshot.groups.get(group, {})
                 for timestamp, key, namespace in timers.get("event", ()):
                     self._event.add(key, namespace, timestamp)
                 for timestamp, key, namespace in timers.get("processing", ()):

@@ -3,7 +3,7 @@
 Nothing needs a type. A declared one narrows values, makes tuples into rows, refuses what does not fit, and decides how
 a record is written as text.
 
-May import ``errors`` only.
+``generics.py`` has the type parameters of the public classes, for type checkers. May import ``errors`` only.
 """
 
 from funken.types.info import TypeInformation, Types

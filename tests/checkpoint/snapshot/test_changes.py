@@ -91,7 +91,7 @@ class Subtask:
         for section, name, part in (("state/", "keyed", self.store), ("timers/", "timers", self.timers)):
             writer = SnapshotWriter(dumps)
             state.held[section] = PendingSection(writer, part.begin_snapshot(writer, complete, chunk=1))
-            setattr(state, name, part.header() | {"groups": {}} | ({} if complete else {"deleted": {}}))
+            setattr(state, name, part.empty_snapshot(complete))
         snapshot = self.lineage.snapshot(state, checkpoint)
         self.open = snapshot.rest
         return snapshot
@@ -242,22 +242,22 @@ def test_changes_after_changes_come_to_the_complete_snapshot(phases):
             subtask.do(step)
             copied.do(step)
         state, whole = subtask.state(complete=False), copied.state(complete=True)
-        for group, tables in state.keyed["groups"].items():
+        for group, tables in state.keyed.groups.items():
             rows |= {(group, name, *row[:2]): row[2] for name, found in tables.items() for row in found}
-        for group, tables in state.keyed["deleted"].items():
+        for group, tables in state.keyed.deleted.items():
             for name, slots in tables.items():
                 for slot in slots:
                     rows.pop((group, name, *slot), None)
-        for found, change in (("groups", timers.add), ("deleted", timers.discard)):
-            for domains in state.timers[found].values():
+        for found, change in ((state.timers.groups, timers.add), (state.timers.deleted, timers.discard)):
+            for domains in found.values():
                 for domain, each in domains.items():
                     for timer in each:
                         change((domain, *timer))
-        groups = whole.keyed["groups"].items()
+        groups = whole.keyed.groups.items()
         assert rows == {
             (g, name, *r[:2]): r[2] for g, tables in groups for name, found in tables.items() for r in found
         }
-        domains = [pair for found in whole.timers["groups"].values() for pair in found.items()]
+        domains = [pair for found in whole.timers.groups.values() for pair in found.items()]
         assert timers == {(domain, *timer) for domain, each in domains for timer in each}
 
 
@@ -270,11 +270,11 @@ def test_only_what_changed_is_in_a_snapshot_of_changes():
     subtask.do(("timer", "b", None, 5))
     subtask.do(("delete", "b", None, 5))
     state = subtask.state(complete=False)
-    assert state.keyed["groups"] == {key_group_of(7, GROUPS): {"_rolling.aggregate": [(7, None, (7, 2))]}}
-    assert state.keyed["deleted"] == {}
-    assert state.timers["deleted"] == {key_group_of("b", GROUPS): {"event": [(5, "b", None)]}}
+    assert state.keyed.groups == {key_group_of(7, GROUPS): {"_rolling.aggregate": [(7, None, (7, 2))]}}
+    assert state.keyed.deleted == {}
+    assert state.timers.deleted == {key_group_of("b", GROUPS): {"event": [(5, "b", None)]}}
     nothing = subtask.state(complete=False)
-    assert not any((nothing.keyed["groups"], nothing.timers["groups"], nothing.timers["deleted"]))
+    assert not any((nothing.keyed.groups, nothing.timers.groups, nothing.timers.deleted))
 
 
 def test_what_was_restored_is_no_change():
@@ -285,8 +285,8 @@ def test_what_was_restored_is_no_change():
     again.store.restore([state.keyed])
     again.timers.restore([state.timers])
     nothing = again.state(complete=False)
-    assert not nothing.keyed["groups"]
-    assert not nothing.timers["groups"]
+    assert not nothing.keyed.groups
+    assert not nothing.timers.groups
 
 
 def test_what_expired_is_deleted_by_the_next_change():
@@ -299,8 +299,8 @@ def test_what_expired_is_deleted_by_the_next_change():
     state.update(1)
     subtask.now = 10
     changes = subtask.store.snapshot_changes()
-    assert changes["groups"] == {}
-    assert changes["deleted"] == {key_group_of("a", GROUPS): {"value": [("a", None)]}}
+    assert changes.groups == {}
+    assert changes.deleted == {key_group_of("a", GROUPS): {"value": [("a", None)]}}
 
 
 @pytest.mark.parametrize("part", ["store", "timers"])
@@ -312,5 +312,5 @@ def test_what_is_not_tracked_is_given_completely(part):
     timers.register_event_time_timer("a", None, 1)
     for _ in range(2):
         snapshot = (store if part == "store" else timers).snapshot_changes()
-        assert "deleted" not in snapshot
-        assert snapshot["groups"]
+        assert snapshot.complete
+        assert snapshot.groups

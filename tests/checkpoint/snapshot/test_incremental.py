@@ -20,6 +20,7 @@ from funken.errors import CheckpointCorrupted, CheckpointIncompatible, StateErro
 from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_group_of, key_groups_of
+from funken.state.snapshot_writer import GroupedSnapshot, KeyedSnapshot, OperatorStates
 from funken.testing.memory_storage import Fault, MemoryStorage, planned
 from funken.timing.timers import InternalTimerService
 
@@ -58,25 +59,24 @@ class Model:
         """The state, or what changed, as a snapshot."""
         slots = [slot for slot in self.values if whole or slot in self.touched]
         timers = [timer for timer in self.timers if whole or timer in self.moved]
-        keyed = {"max_parallelism": GROUPS, "states": HEADER, "groups": {}}
+        keyed = KeyedSnapshot(GROUPS, {}, None if whole else {}, HEADER)
         for name, key, namespace in slots:
-            rows = keyed["groups"].setdefault(key_group_of(key, GROUPS), {}).setdefault(name, [])
+            rows = keyed.groups.setdefault(key_group_of(key, GROUPS), {}).setdefault(name, [])
             rows.append((key, namespace, copy.deepcopy(self.values[name, key, namespace])))
-        service = {"max_parallelism": GROUPS, "groups": {}}
+        service = GroupedSnapshot(GROUPS, {}, None if whole else {})
         for timer in timers:
-            service["groups"].setdefault(key_group_of(timer[1], GROUPS), {}).setdefault("event", []).append(timer)
+            service.groups.setdefault(key_group_of(timer[1], GROUPS), {}).setdefault("event", []).append(timer)
         if not whole:
-            keyed["deleted"], service["deleted"] = {}, {}
             for name, key, namespace in self.touched - self.values.keys():
-                gone = keyed["deleted"].setdefault(key_group_of(key, GROUPS), {}).setdefault(name, [])
+                gone = keyed.deleted.setdefault(key_group_of(key, GROUPS), {}).setdefault(name, [])
                 gone.append((key, namespace))
             for timer in self.moved - self.timers:
-                service["deleted"].setdefault(key_group_of(timer[1], GROUPS), {}).setdefault("event", []).append(timer)
+                service.deleted.setdefault(key_group_of(timer[1], GROUPS), {}).setdefault("event", []).append(timer)
         self.touched, self.moved = set(), set()
         operator = {}
         for key, row in self.rows.items():
             operator.setdefault(key_group_of(key, GROUPS), []).append((key, row))
-        return SubtaskState(keyed, service, operator, {"split/list": list(self.elements)})
+        return SubtaskState(keyed, service, operator, OperatorStates({"list": list(self.elements)}))
 
     def content(self):
         return copy.deepcopy((self.values, self.timers, self.rows, sorted(self.elements)))
@@ -86,14 +86,14 @@ class Model:
         model = cls(subtask, parallelism)
         for piece in read_state(storage, restore):
             if piece.keyed is not None:
-                for tables in piece.keyed["groups"].values():
+                for tables in piece.keyed.groups.values():
                     for name, rows in tables.items():
                         model.values |= {(name, key, namespace): stored for key, namespace, stored in rows}
-                for domains in piece.timers["groups"].values():
+                for domains in piece.timers.groups.values():
                     model.timers |= set(domains["event"])
             for rows in (piece.operator or {}).values():
                 model.rows |= dict(rows)
-            model.elements += piece.operator_state.get("split/list", [])
+            model.elements += piece.operator_state.split.get("list", [])
         return model
 
 
@@ -272,9 +272,7 @@ def test_a_cut_is_not_reached_by_later_changes():
 
 
 def test_state_that_cannot_be_pickled_is_named():
-    state = SubtaskState(
-        keyed={"max_parallelism": 8, "states": {}, "groups": {1: {"lock": [("a", None, threading.Lock())]}}}
-    )
+    state = SubtaskState(keyed=KeyedSnapshot(8, {1: {"lock": [("a", None, threading.Lock())]}}))
     with pytest.raises(StateError, match=r"operator 'op' \(subtask 2\): 'lock' cannot be saved in a checkpoint"):
         IncrementalSnapshots("op", 2).snapshot(state, 1)
 
@@ -330,7 +328,7 @@ def test_if_parts_are_broken_the_next_snapshot_is_complete():
 
 def test_state_of_a_class_that_is_gone_is_explained():
     storage, incremental = MemoryStorage(), IncrementalSnapshots("op", 0, options())
-    state = SubtaskState(operator_state={"split/list": [1]})
+    state = SubtaskState(operator_state=OperatorStates({"list": [1]}))
     handle = incremental.write(incremental.snapshot(state, 1), storage)
     broken = blobs.write_blob(
         storage, "broken", (), [blobs.ItemData("state/split/list", RedistributeMode.SPLIT, 1, b"cgone\nClass\n.")]
@@ -444,9 +442,9 @@ def test_the_stores_of_the_runtime_take_what_they_gave(first, second):
     def content(stores):
         rows, timers = [], []
         for keyed, service in stores:
-            for tables in keyed.snapshot()["groups"].values():
+            for tables in keyed.snapshot().groups.values():
                 rows += [(name, repr(row)) for name, found in tables.items() for row in found]
-            for domains in service.snapshot()["groups"].values():
+            for domains in service.snapshot().groups.values():
                 timers += [repr(timer) for timer in domains["event"]]
         return sorted(rows), sorted(timers)
 

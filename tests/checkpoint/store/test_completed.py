@@ -9,12 +9,12 @@ from funken.checkpoint.store.completed import (
     OWNER,
     CompletedCheckpointStore,
     copied,
-    latest,
     open_checkpoint,
 )
 from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind
 from funken.errors import CheckpointCorrupted, CheckpointIncompatible, CheckpointNotFound, StorageFailed
 from funken.io.storage import LocalStorage
+from funken.state.snapshot_writer import KeyedSnapshot, OperatorStates
 from funken.testing.memory_storage import Fault, MemoryStorage, planned
 
 
@@ -28,12 +28,9 @@ class Job:
         self.handles = {}
 
     def snapshot(self, checkpoint, savepoint=None, **keys):
-        keyed = {"max_parallelism": 128, "states": {}, "groups": {}}
-        for key, value in keys.items():
-            keyed["groups"][ord(key) % 128] = {"n": [(key, None, value)]}
-        if not self.lineage.wants_complete:
-            keyed["deleted"] = {}
-        state = SubtaskState(keyed, operator_state={"split/own": [checkpoint]})
+        rows = {ord(key) % 128: {"n": [(key, None, value)]} for key, value in keys.items()}
+        keyed = KeyedSnapshot(128, rows, None if self.lineage.wants_complete else {})
+        state = SubtaskState(keyed, operator_state=OperatorStates({"own": [checkpoint]}))
         self.handles[checkpoint] = self.lineage.write(self.lineage.snapshot(state, checkpoint), self.storage, savepoint)
         return self.handles[checkpoint]
 
@@ -77,7 +74,6 @@ def test_a_driver_that_starts_finds_the_newest(job):
 
 def test_in_an_empty_folder_there_is_none(tmp_path):
     assert again(LocalStorage(str(tmp_path / "nothing"))).latest() is None
-    assert latest(str(tmp_path), "job") == (None, {})
 
 
 @pytest.mark.parametrize("broken", ["manifest truncated", "manifest changed", "blob missing", "blob truncated"])
@@ -447,8 +443,6 @@ def test_a_checkpoint_is_opened_with_the_folder_of_its_job(tmp_path):
     job.complete(1, a=1)
     found = open_checkpoint(f"file://{tmp_path}/job/chk-1", check_contents=True)
     assert (found.manifest, found.root.uri) == (job.manifest(1), f"{tmp_path}/job")
-    found, refused = latest(str(tmp_path), "job")
-    assert (found.manifest, found.root.uri, refused) == (job.manifest(1), f"{tmp_path}/job", {})
 
 
 def test_a_wrong_path_says_what_is_there(tmp_path):

@@ -170,11 +170,11 @@ class Job:
         rows = [
             (group, name, encode_key(key), namespace, sorted(stored.items()) if isinstance(stored, dict) else stored)
             for subtask in self.subtasks
-            for group, states in subtask.store.snapshot()["groups"].items()
+            for group, states in subtask.store.snapshot().groups.items()
             for name, triples in states.items()
             for key, namespace, stored in triples
         ]
-        timers = [subtask.timers.snapshot()["groups"] for subtask in self.subtasks]
+        timers = [subtask.timers.snapshot().groups for subtask in self.subtasks]
         flat = [
             (group, at, encode_key(key), namespace)
             for groups in timers

@@ -12,6 +12,7 @@ from funken.operators.async_io.cache import CacheSpec, ResultCache
 from funken.operators.async_io.operator import AsyncWait
 from funken.operators.async_io.retry import AsyncRetryStrategy, RetryPredicate
 from funken.runtime.chain.failures import attribute_failure
+from funken.state.snapshot_writer import OperatorStates
 from funken.testing import OperatorHarness
 from funken.timing.clock import ManualClock
 
@@ -742,7 +743,7 @@ def test_a_snapshot_has_the_records_in_flight_and_a_restore_asks_again(start, se
 @pytest.mark.parametrize("what", ["feed", "watermark", "idle", "end"])
 def test_restored_records_come_before_all_else(start, what):
     log = []
-    op = start(Counting(), ordered=True, snapshots=[{"operator": [("old", 1)], "operator_state": {}}])
+    op = start(Counting(), ordered=True, snapshots=[{"operator": [("old", 1)], "operator_state": OperatorStates()}])
     op.operator.output.emit = lambda values, timestamps: log.extend(values)
     op.operator.output.watermark = op.operator.output.idle = log.append
     if what == "feed":
@@ -757,7 +758,7 @@ def test_restored_records_come_before_all_else(start, what):
 
 def test_more_restored_records_than_capacity_wait_for_room(start):
     function = Counting()
-    snapshot = {"operator": [(n, n) for n in range(5)], "operator_state": {}}
+    snapshot = {"operator": [(n, n) for n in range(5)], "operator_state": OperatorStates()}
     op = start(function, capacity=2, snapshots=[snapshot, snapshot])
     op.end_input()
     assert sorted(op.output) == sorted([*range(5), *range(5)])

@@ -3,6 +3,7 @@
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -82,10 +83,11 @@ def sorted_state(snapshot: dict[str, Any]) -> Any:
     """Return a snapshot in an order that does not depend on the path."""
     keyed = snapshot["keyed"]
     if keyed is not None:
-        keyed["groups"] = {
+        groups = {
             group: {name: sorted(map(repr, kept)) for name, kept in states.items()}
-            for group, states in sorted(keyed["groups"].items())
+            for group, states in sorted(keyed.groups.items())
         }
+        keyed = replace(keyed, groups=groups)
     operator = snapshot["operator"]
     if isinstance(operator, dict):
         operator = {group: sorted(map(repr, entries)) for group, entries in sorted(operator.items())}
@@ -158,7 +160,7 @@ def test_a_snapshot_of_columns_can_be_rescaled_to_the_record_path(width: int) ->
     kept = []
     for subtask in range(width):
         part = ColumnsHarness(plain, snapshots=[columns.snapshot()], subtask=subtask, parallelism=width)
-        kept += [row for states in part.snapshot()["keyed"]["groups"].values() for row in states["_rolling.aggregate"]]
+        kept += [row for states in part.snapshot()["keyed"].groups.values() for row in states["_rolling.aggregate"]]
     assert sorted((key, value) for key, _, value in kept) == [(record[0], record) for record in records]
 
 
@@ -357,7 +359,7 @@ def test_a_cut_of_windows_stays_as_it_was_while_blocks_come(program: str, phases
 
     for before, meanwhile in phases:
         deque(fed(before), maxlen=0)
-        expected = rows_of(oracle.snapshot()["keyed"]["groups"])
+        expected = rows_of(oracle.snapshot()["keyed"].groups)
         held.cut(harness, lambda steps=meanwhile: fed(steps))
         assert sorted(map(repr, held.rows.items())) == sorted(map(repr, expected.items()))
 
@@ -375,6 +377,6 @@ def test_a_cut_of_aggregates_stays_as_it_was_while_blocks_come(program: str, pha
 
     for before, meanwhile in phases:
         deque(fed(before), maxlen=0)
-        expected = rows_of(oracle.snapshot()["keyed"]["groups"])
+        expected = rows_of(oracle.snapshot()["keyed"].groups)
         held.cut(harness, lambda steps=meanwhile: fed(steps))
         assert sorted(map(repr, held.rows.items())) == sorted(map(repr, expected.items()))

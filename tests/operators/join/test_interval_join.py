@@ -28,7 +28,7 @@ def harness(lower, upper, function=pair, late=None, **options):
 
 def kept(op):
     """How many records the state holds."""
-    rows = [row for group in op.snapshot()["keyed"]["groups"].values() for state in group.values() for row in state]
+    rows = [row for group in op.snapshot()["keyed"].groups.values() for state in group.values() for row in state]
     return sum(len(bucket) for _, _, buckets in rows for bucket in buckets.values())
 
 
@@ -167,7 +167,7 @@ def test_state_is_dropped_when_no_partner_can_come_any_more(lower, upper, left_g
         assert kept(op) == 1
         op.watermark(gone)
         assert kept(op) == 0
-        assert op.snapshot()["timers"]["groups"] == {}
+        assert op.snapshot()["timers"].groups == {}
 
 
 def test_late_records_are_counted_and_join_nothing():

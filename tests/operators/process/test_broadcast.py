@@ -5,6 +5,7 @@ from funken.operators.process.broadcast import BroadcastProcess, KeyedBroadcastP
 from funken.operators.tags import OutputTag
 from funken.operators.user_functions import UserFunction
 from funken.state.descriptors import MapStateDescriptor, ValueStateDescriptor
+from funken.state.snapshot_writer import OperatorStates
 from funken.testing import OperatorHarness
 
 RULES = MapStateDescriptor("rules")
@@ -97,7 +98,7 @@ def test_broadcast_state_is_in_the_operator_state_of_every_subtask():
     before = rules()
     before.feed_second(("a", 1))
     snapshot = before.snapshot()
-    assert snapshot["operator_state"] == {"broadcast/rules": {"a": 1}}
+    assert snapshot["operator_state"] == OperatorStates(broadcast={"rules": {"a": 1}})
     for subtask in range(2):
         after = OperatorHarness.restored(
             BroadcastProcess(UserFunction(Rules()), (RULES,)), snapshot, subtask=subtask, parallelism=2

@@ -64,7 +64,7 @@ def test_s47_full_count_windows_are_freed(general):
         harness(**TWO, general=general),
     ):
         h.feed_block([1, 2])
-        stored = [pair for states in h.snapshot()["keyed"]["groups"].values() for pair in states.items()]
+        stored = [pair for states in h.snapshot()["keyed"].groups.values() for pair in states.items()]
         assert [name for name, _ in stored if "count" not in name] == []
         held = [saved for name, rows in stored if name == "_windows.counts" for *_, saved in rows]
         assert [contents for _, contents in held if contents] == []
@@ -120,7 +120,7 @@ def test_s50_reduce_and_aggregate_see_what_the_evictor_leaves():
         h.feed_block([1, 2, 4], [1, 2, 3])
         h.end_input()
         assert h.output == [6]
-        assert h.context.keyed.snapshot()["groups"] == {}
+        assert h.context.keyed.snapshot().groups == {}
     h = harness(TEN, SUM, evictor=CountEvictor.of(0))
     h.feed(1, 1)
     h.end_input()

@@ -55,7 +55,7 @@ def test_s40_functions_have_state_per_window_and_per_key(general):
         ("window", 1, 10, 1, [3]),
         ("all", 1, 10, 2, [3]),
     ]
-    groups = h.context.keyed.snapshot()["groups"]
+    groups = h.context.keyed.snapshot().groups
     assert {name for states in groups.values() for name in states} == {"all"}, "clear() freed the windows' state"
 
 

@@ -77,11 +77,11 @@ def test_s38_on_merge_the_trigger_is_told_first_and_only_the_merged_window_keeps
     h = harness(EventTimeSessionWindows.with_gap(5), SUM, trigger=Told(), allowed_lateness_ms=3)
     h.feed_block([1, 2, 4], [0, 8, 4])
     assert told == [("merge", TimeWindow(0, 13)), ("clear", TimeWindow(0, 5)), ("clear", TimeWindow(8, 13))]
-    timers = [timer for group in h.context.timers.snapshot()["groups"].values() for timer in group["event"]]
+    timers = [timer for group in h.context.timers.snapshot().groups.values() for timer in group["event"]]
     assert sorted(timers) == [(12, "key", TimeWindow(0, 13)), (15, "key", TimeWindow(0, 13))]
     h.end_input()
     assert h.output_with_timestamps == [(7, 12)]
-    assert h.context.keyed.snapshot()["groups"] == {}
+    assert h.context.keyed.snapshot().groups == {}
 
 
 class Shrinking(MergingWindowAssigner):
@@ -122,8 +122,8 @@ def test_s38_a_window_that_swallows_others_keeps_its_own_timers_and_trigger_stat
         h.feed_block([1, 2, 4], [30, 10, 20])
         h.watermark(79)
         assert h.output_with_timestamps == [(7, 79)]
-        assert h.context.keyed.snapshot()["groups"] == {}
-        assert h.context.timers.snapshot()["groups"] == {}
+        assert h.context.keyed.snapshot().groups == {}
+        assert h.context.timers.snapshot().groups == {}
 
 
 def test_s41_a_trigger_that_cannot_merge_is_refused_for_sessions():
@@ -166,4 +166,4 @@ def test_processing_time_sessions_merge_too():
     assert h.output == []
     h.processing_time(18)
     assert h.output_with_timestamps == [(3, 17)]
-    assert h.context.timers.snapshot()["groups"] == {}
+    assert h.context.timers.snapshot().groups == {}

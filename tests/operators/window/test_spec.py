@@ -81,7 +81,7 @@ def test_an_assigner_and_a_trigger_that_a_user_wrote():
     h.end_input()
     assert h.output[2:] == [(TimeWindow(0, 20), [30])]
     assert h.context.metrics.snapshot()["full"] == 1
-    assert h.context.keyed.snapshot()["groups"] == {}
+    assert h.context.keyed.snapshot().groups == {}
 
 
 def test_a_faster_logic_is_chosen_only_where_nothing_can_tell():

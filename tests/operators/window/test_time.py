@@ -214,7 +214,7 @@ def test_s33_fire_keeps_the_contents_and_purge_drops_only_them():
     h.watermark(9)
     assert h.output == [[1], [1, 1], [4, 3]], "the window is empty"
     assert cleared == [TimeWindow(0, 10), ("function", TimeWindow(0, 10))]
-    assert h.context.keyed.snapshot()["groups"] == {}
+    assert h.context.keyed.snapshot().groups == {}
 
 
 def test_s34_a_window_is_cleaned_up_when_the_lateness_is_over():
@@ -227,8 +227,8 @@ def test_s34_a_window_is_cleaned_up_when_the_lateness_is_over():
     h.end_input()
     assert h.output == [(TimeWindow(0, 10), [1]), (TimeWindow(0, 10), [1, 2])]
     assert late_dropped(h) == 1
-    assert h.context.keyed.snapshot()["groups"] == {}
-    assert h.context.timers.snapshot()["groups"] == {}
+    assert h.context.keyed.snapshot().groups == {}
+    assert h.context.timers.snapshot().groups == {}
 
 
 @both

@@ -228,7 +228,7 @@ class Bench:
         counts = Counter()
         for task in self.tasks:
             for subtask in task.subtasks.values():
-                for states in subtask.chain.head.context.keyed.snapshot()["groups"].values():
+                for states in subtask.chain.head.context.keyed.snapshot().groups.values():
                     for key, _, count in states.get("count", ()):
                         counts[key] += count
         return counts

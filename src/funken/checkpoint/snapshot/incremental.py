@@ -52,6 +52,7 @@ from funken.errors import CheckpointError, StorageFailed
 from funken.ids import CheckpointId
 from funken.io.storage import Storage
 from funken.state.rocksdb.backend import DatabaseSnapshot
+from funken.state.snapshot_writer import GroupedSnapshot
 
 T = TypeVar("T")
 Dumps = Callable[[object, str], bytes]
@@ -106,12 +107,14 @@ class Origin(NamedTuple):
 class IncrementalSnapshots:
     """The snapshots of one subtask of one operator.
 
+    >>> from funken.state.snapshot_writer import KeyedSnapshot
     >>> from funken.testing.memory_storage import MemoryStorage
     >>> lineage, storage = IncrementalSnapshots("count", 0), MemoryStorage()
-    >>> header = {"max_parallelism": 128, "states": {"n": {"kind": "value", "ttl": None}}}
-    >>> first = SubtaskState(keyed=header | {"groups": {7: {"n": [("a", None, 1), ("b", None, 1)]}}})
+    >>> states = {"n": {"kind": "value", "ttl": None}}
+    >>> rows = {7: {"n": [("a", None, 1), ("b", None, 1)]}}
+    >>> first = SubtaskState(keyed=KeyedSnapshot(128, rows, states=states))
     >>> handle = lineage.write(lineage.snapshot(first, CheckpointId(1)), storage)
-    >>> changes = SubtaskState(keyed=header | {"groups": {7: {"n": [("a", None, 2)]}}, "deleted": {}})
+    >>> changes = SubtaskState(keyed=KeyedSnapshot(128, {7: {"n": [("a", None, 2)]}}, deleted={}, states=states))
     >>> handle = lineage.write(lineage.snapshot(changes, CheckpointId(2)), storage)
     >>> [blob.length for blob in handle.parts]
     [54, 44]
@@ -183,7 +186,7 @@ class IncrementalSnapshots:
             data = self._snapshot_group(group, changes.get(group, {}), whole, dumps)
             if data:
                 groups[group] = [data]
-        states = {} if state.keyed is None else state.keyed["states"]
+        states = {} if state.keyed is None else state.keyed.states
         prepared = dumps(list(committables), "committables") if committables else b""
         self._snapshots += 1
         if self.options.incremental:
@@ -321,22 +324,21 @@ class IncrementalSnapshots:
 
 def is_complete(state: SubtaskState, changes: dict[int, dict[str, Change]]) -> bool:
     """Return whether a state is complete, and not only what changed."""
-    pending = (
-        part for section, part in zip(SECTIONS, (state.keyed, state.timers), strict=False) if section in state.held
-    )
+    parts: tuple[GroupedSnapshot | None, ...] = (state.keyed, state.timers)
+    pending = (part for section, part in zip(SECTIONS, parts, strict=False) if section in state.held)
     return all(change.whole for tables in changes.values() for change in tables.values()) and not any(
-        part is not None and "deleted" in part for part in pending
+        part is not None and not part.complete for part in pending
     )
 
 
 def whole_sections(state: SubtaskState) -> tuple[str, ...]:
     """Return the sections of tables that a state gives completely, so that what it does not mention is not there."""
-    given: tuple[dict[str, object] | None, ...] = (state.keyed, state.timers, None if state.keyed is None else {})
-    return tuple(
-        section
-        for section, snapshot in zip(SECTIONS, given, strict=True)
-        if snapshot is not None and "deleted" not in snapshot
+    given = (
+        state.keyed is not None and state.keyed.complete,
+        state.timers is not None and state.timers.complete,
+        state.keyed is not None,
     )
+    return tuple(section for section, whole in zip(SECTIONS, given, strict=True) if whole)
 
 
 def _joined(segments: Segments) -> Iterator[tuple[int, bytes]]:

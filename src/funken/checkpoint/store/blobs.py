@@ -10,8 +10,8 @@ replace those of the same slot, and the slots in ``gone`` are removed. So comple
 applying segments in order gives the state. A frame has few rows, so that pickling in the background never holds the
 interpreter's lock for long.
 
-Snapshots that are *changes* have one more entry than complete ones: ``"deleted"``, shaped as ``"groups"``, but with slots
-(``(key, namespace)``, or the timers) in place of rows.
+Snapshots that are *changes* have ``deleted``, shaped as ``groups``, but with slots (``(key, namespace)``, or the timers) in
+place of rows.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import cloudpickle
-
 from funken.checkpoint.store.handles import Blob, GroupSegment, RedistributeMode, StateItem
 from funken.errors import CheckpointCorrupted, CheckpointIncompatible, CheckpointNotFound, StateError
+from funken.io.pickling import dumps
 from funken.io.storage import Storage
 from funken.state.rocksdb.backend import DatabaseSnapshot
-from funken.state.snapshot_writer import PendingSection
+from funken.state.snapshot_writer import GroupedSnapshot, KeyedSnapshot, OperatorStates, PendingSection
 
 MAGIC = b"FNKS\x01"
 _FRAME_ROWS = 1000
@@ -43,7 +42,8 @@ SECTIONS = _STATE, _TIMERS, _OPERATOR = "state/", "timers/", "operator"
 ALL = "*"
 """In front of such a beginning: every table with it; such a frame only ever empties them."""
 
-_SPREADS = {"broadcast/": RedistributeMode.COPY, "union/": RedistributeMode.UNION, "split/": RedistributeMode.SPLIT}
+_MODES = {"split": RedistributeMode.SPLIT, "union": RedistributeMode.UNION, "broadcast": RedistributeMode.COPY}
+"""The parts of ``OperatorStates``: an item of one is called ``state/<part>/<name>``."""
 _INFLIGHT = {"inflight": RedistributeMode.SPLIT, "inflight_keyed": RedistributeMode.KEYED}
 
 
@@ -53,17 +53,16 @@ class SubtaskState:
 
     ``keyed`` and ``timers`` are what ``KeyedStateStore`` and ``InternalTimerService`` give and take; ``operator`` is what
     ``Operator.snapshot`` returns: of a keyed operator a dict of lists by key group, else a list that may be split anywhere,
-    or something that cannot be rescaled. The prefix of a name in ``operator_state`` is its redistribute mode:
-    ``broadcast/`` (all have the same), ``union/`` and ``split/`` (lists); without one it cannot be rescaled. ``inflight``
-    are records that a barrier overtook; those that only the owner of their key may take are in ``inflight_keyed``.
+    or something that cannot be rescaled. ``inflight`` are records that a barrier overtook; those that only the owner of
+    their key may take are in ``inflight_keyed``.
     ``database`` has all keyed state if the backend keeps it in files; ``keyed`` says that nothing changed then. ``pending`` is
     what is not in ``keyed`` and ``timers`` yet, by section (``"state/"``, ``"timers/"``).
     """
 
-    keyed: dict[str, Any] | None = None
-    timers: dict[str, Any] | None = None
+    keyed: KeyedSnapshot | None = None
+    timers: GroupedSnapshot | None = None
     operator: Any = None
-    operator_state: dict[str, Any] = field(default_factory=dict)
+    operator_state: OperatorStates = field(default_factory=OperatorStates)
     inflight: list[Any] = field(default_factory=list)
     inflight_keyed: list[Any] = field(default_factory=list)
     database: DatabaseSnapshot | None = None
@@ -93,15 +92,15 @@ class ItemData(NamedTuple):
 def changes_of(state: SubtaskState) -> dict[int, dict[str, Change]]:
     """Return what is keyed, by group and table."""
     groups: dict[int, dict[str, Change]] = {}
-    for prefix, snapshot in ((_STATE, state.keyed), (_TIMERS, state.timers)):
+    sections: tuple[tuple[str, GroupedSnapshot | None], ...] = ((_STATE, state.keyed), (_TIMERS, state.timers))
+    for prefix, snapshot in sections:
         if snapshot is None:
             continue
-        whole = "deleted" not in snapshot
-        deleted = snapshot.get("deleted", {})
-        for group in sorted(snapshot["groups"].keys() | deleted.keys()):
-            put, gone = snapshot["groups"].get(group, {}), deleted.get(group, {})
+        deleted = snapshot.deleted or {}
+        for group in sorted(snapshot.groups.keys() | deleted.keys()):
+            put, gone = snapshot.groups.get(group, {}), deleted.get(group, {})
             for name in put.keys() | gone.keys():
-                change = Change(whole, put.get(name, ()), gone.get(name, ()))
+                change = Change(snapshot.complete, put.get(name, ()), gone.get(name, ()))
                 groups.setdefault(group, {})[prefix + name] = change
     if state.keyed is not None and is_grouped(state.operator):
         for group, rows in state.operator.items():
@@ -122,9 +121,9 @@ def items_of(state: SubtaskState, dumps: Callable[[Any, str], bytes]) -> list[It
     if state.operator is not None and not (state.keyed is not None and is_grouped(state.operator)):
         redistribute = RedistributeMode.SPLIT if isinstance(state.operator, list) else RedistributeMode.OWN
         items.append((_OPERATOR, redistribute, state.operator))
-    for name, value in state.operator_state.items():
-        redistribute = next((s for prefix, s in _SPREADS.items() if name.startswith(prefix)), RedistributeMode.OWN)
-        items.append((_STATE + name, redistribute, value))
+    for part, redistribute in _MODES.items():
+        states = getattr(state.operator_state, part).items()
+        items += [(f"{_STATE}{part}/{name}", redistribute, value) for name, value in states]
     items += [(name, redistribute, getattr(state, name)) for name, redistribute in _INFLIGHT.items()]
     return [
         ItemData(name, redistribute, len(value) if hasattr(value, "__len__") else 1, dumps(value, name))
@@ -144,22 +143,15 @@ def encode_frames(table: str, change: Change, dumps: Callable[[Any, str], bytes]
 
 
 def state_pickler(operator: str, subtask: int) -> Callable[[Any, str], bytes]:
-    """Return a function that pickles a table or an item; plain pickle where it can, cloudpickle for local classes."""
+    """Return a function that pickles a table or an item."""
+    return lambda value, table: dumps(value, _not_saved, table, operator, subtask)
 
-    def dumps(value: Any, table: str) -> bytes:
-        try:
-            return pickle.dumps(value, _PROTOCOL)
-        except Exception:  # noqa: BLE001 - whatever a user's __reduce__ raises; the retry reports it
-            try:
-                return bytes(cloudpickle.dumps(value, _PROTOCOL))
-            except Exception as error:
-                raise StateError(
-                    f"operator {operator!r} (subtask {subtask}): {table.removeprefix(_STATE)!r} cannot be saved in a "
-                    f"checkpoint: {type(error).__name__}: {error}. Keep plain data in state, and open files, locks and "
-                    "connections in open()."
-                ) from error
 
-    return dumps
+def _not_saved(error: Exception, table: str, operator: str, subtask: int) -> StateError:
+    return StateError(
+        f"operator {operator!r} (subtask {subtask}): {table.removeprefix(_STATE)!r} cannot be saved in a checkpoint: "
+        f"{type(error).__name__}: {error}. Keep plain data in state, and open files, locks and connections in open()."
+    )
 
 
 def write_blob(
@@ -313,8 +305,8 @@ def keyed_part(group: int, tables: dict[str, Folded], max_parallelism: int, stat
         return {group: named} if named else {}
 
     return SubtaskState(
-        keyed={"max_parallelism": max_parallelism, "states": dict(states), "groups": those(_STATE)},
-        timers={"max_parallelism": max_parallelism, "groups": those(_TIMERS)},
+        keyed=KeyedSnapshot(max_parallelism, those(_STATE), states=dict(states)),
+        timers=GroupedSnapshot(max_parallelism, those(_TIMERS)),
         operator={group: rows[_OPERATOR]} if rows.get(_OPERATOR) else None,
     )
 
@@ -324,7 +316,12 @@ def own_part(items: Iterable[tuple[str, Any]]) -> SubtaskState:
     part = SubtaskState()
     for name, value in items:
         if name.startswith(_STATE):
-            part.operator_state[name.removeprefix(_STATE)] = value
+            mode, _, state = name.removeprefix(_STATE).partition("/")
+            if mode not in _MODES:
+                raise CheckpointIncompatible(
+                    f"the operator state {name!r} is of a kind that this version does not know."
+                )
+            getattr(part.operator_state, mode)[state] = value
         else:
             setattr(part, name, value)
     return part

@@ -373,11 +373,3 @@ def open_checkpoint(uri: str, check_contents: bool = False) -> RestorePoint:
     sizes = {name: size for each in folders for name, size in root.sizes(each).items()}
     verify(manifest, root, sizes, check_contents)
     return RestorePoint(manifest, root)
-
-
-def latest(directory: str, job_id: str) -> tuple[RestorePoint | None, dict[CheckpointId, str]]:
-    """Return the newest checkpoint of a job that is complete and whole, and why newer ones are refused."""
-    store = CompletedCheckpointStore(open_storage(directory).at(job_id))
-    store.scan()
-    manifest = store.latest()
-    return (None if manifest is None else RestorePoint(manifest, store.storage)), store.rejected

@@ -1,7 +1,7 @@
 """Broadcast process functions: a main input beside one that every subtask gets in full, and state made of the latter.
 
 The first input is the main one, the second the broadcast one. Broadcast state is a map that only the broadcast side may
-write; it lives in ``context.operator_state`` as one dict per descriptor, under ``"broadcast/<name>"``. In ``BATCH`` the
+write; it lives in ``context.operator_state.broadcast`` as one dict per descriptor, by its name. In ``BATCH`` the
 main input is held back until the broadcast input has ended; otherwise nothing is said about their order.
 """
 
@@ -100,8 +100,8 @@ class BroadcastStates:
 
     def __init__(self, operator: Operator, descriptors: Iterable[MapStateDescriptor]) -> None:
         self._operator = operator.context.operator
-        table = cast(Table, operator.context.operator_state)
-        self._states = {d.name: MapState(d, table, _always(f"broadcast/{d.name}")) for d in descriptors}
+        table = cast(Table, operator.context.operator_state.broadcast)
+        self._states = {d.name: MapState(d, table, _always(d.name)) for d in descriptors}
         for state in self._states.values():  # read for every record of the main side, which only reads
             state.plain = SHARED
 

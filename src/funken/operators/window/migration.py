@@ -77,7 +77,7 @@ def migrate(windows: MigrationTarget, saved: SavedRows) -> None:
         strategy = replace(windows.spec, general=False).strategy.value
         _ADOPT[strategy](windows, saved.found)
         saved.found = []
-    windows.context.operator_state.pop(FIRED, None)
+    windows.context.operator_state.union.pop(FIRED, None)
 
 
 def _aligned(windows: MigrationTarget, rows: Rows) -> None:
@@ -90,7 +90,7 @@ def _slices(windows: MigrationTarget, rows: Rows) -> None:
     """Put every window together of the slices that have come and that has not fired for the key."""
     assigner, merge, table = _assigner(windows), windows.contents.merge, windows.table
     size, slide, offset = assigner.size, assigner.slide, assigner.offset
-    limit, told = windows.store.max_parallelism, windows.context.operator_state.get(FIRED, ())
+    limit, told = windows.store.max_parallelism, windows.context.operator_state.union.get(FIRED, ())
     for key, at, stored in sorted(rows, key=lambda row: row[1]):
         group = key_group_of(key, limit)
         fired = max((latest for start, stop, latest in told if start <= group < stop), default=MIN_TIMESTAMP)

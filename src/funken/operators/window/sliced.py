@@ -25,7 +25,7 @@ from funken.state.keygroups import key_group_of
 if TYPE_CHECKING:
     from funken.operators.window.spec import WindowSpec
 
-FIRED = "union/(windows fired)"
+FIRED = "(windows fired)"
 """Operator state: ``(first key group, the one after the last, start of the last window that is over)``."""
 
 
@@ -52,14 +52,14 @@ class SlicedWindows(AlignedWindows):
             self._fired = max(self._fired, self._open_from - self._slide)
         self._ahead = [(part, fired) for part, fired in self._ahead if fired > self._fired]
         parts = [(groups, self._fired), *self._ahead]  # of several about one group the greatest counts
-        self.context.operator_state[FIRED] = [(part.start, part.stop, fired) for part, fired in parts]
+        self.context.operator_state.union[FIRED] = [(part.start, part.stop, fired) for part, fired in parts]
 
     def _resume(self) -> None:
         """Find out which windows the slices wait for that were restored."""
         groups = self.store.key_groups
         parts = [
             (range(max(start, groups.start), min(stop, groups.stop)), fired)
-            for start, stop, fired in self.context.operator_state.get(FIRED, ())
+            for start, stop, fired in self.context.operator_state.union.get(FIRED, ())
             if start < groups.stop and stop > groups.start
         ]
         latest = [max((fired for part, fired in parts if group in part), default=MIN_TIMESTAMP) for group in groups]

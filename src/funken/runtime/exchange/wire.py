@@ -16,9 +16,8 @@ import zlib
 from array import array
 from typing import Any, NamedTuple
 
-import cloudpickle
-
 from funken.errors import RecordNotPicklable, TransferCorrupted
+from funken.io.pickling import dumps, first_unpicklable
 from funken.runtime.exchange.named_tuples import fields_of, named_tuples_of
 
 ChannelId = tuple[int, int]
@@ -108,22 +107,12 @@ def encode_records(values: list[Any], timestamps: list[int] | None, operator: st
     stamps = None if timestamps is None else array("q", timestamps).tobytes()
     columns = fields_of(values)
     content = (values, stamps) if columns is None else (type(values[0]), columns, stamps)
-    return _pickled(content, values, operator, subtask)
+    return dumps(content, _unpicklable, values, operator, subtask)
 
 
 def encode_collected(values: list[Any], operator: str, subtask: int) -> bytes:
     """Pickle records for the program itself."""
-    return _pickled(values, values, operator, subtask)
-
-
-def _pickled(content: Any, values: list[Any], operator: str, subtask: int) -> bytes:
-    try:
-        return pickle.dumps(content, _PROTOCOL)
-    except Exception:  # noqa: BLE001 - whatever a user's __reduce__ raises; the retry names the culprit
-        try:
-            return bytes(cloudpickle.dumps(content, _PROTOCOL))
-        except Exception as error:
-            raise _unpicklable(values, operator, subtask, error) from error
+    return dumps(values, _unpicklable, values, operator, subtask)
 
 
 def record_repr(record: Any) -> str:
@@ -135,14 +124,9 @@ def record_repr(record: Any) -> str:
     return text if len(text) <= 200 else text[:197] + "..."
 
 
-def _unpicklable(values: list[Any], operator: str, subtask: int, error: Exception) -> RecordNotPicklable:
-    culprit: Any = None
-    for value in values:
-        try:
-            cloudpickle.dumps(value)
-        except Exception:  # noqa: BLE001 - the same
-            culprit = value
-            break
+def _unpicklable(error: Exception, values: list[Any], operator: str, subtask: int) -> RecordNotPicklable:
+    found = first_unpicklable(values)
+    culprit = found[1] if found else None
     return RecordNotPicklable(
         f"operator {operator!r} (subtask {subtask}) emitted a record of type {type(culprit).__qualname__!r} that cannot "
         f"be sent to another task: {type(error).__name__}: {error}. The record: {record_repr(culprit)}. Emit plain data, and "

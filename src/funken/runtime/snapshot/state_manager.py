@@ -35,7 +35,7 @@ from funken.state.rocksdb.backend import RocksDBBackend
 from funken.state.snapshot_writer import CHUNK, Dumps, PendingSection, SnapshotWriter
 from funken.timing.timers import InternalTimerService
 
-_WATERMARK = "union/(watermark)"
+_WATERMARK = "(watermark)"
 
 
 class TaskStateManager:
@@ -201,21 +201,23 @@ def _state_of(
     files = None if context.keyed is None else context.keyed.snapshot_files()
     held: dict[str, PendingSection] = {}
 
-    def part(section: str, of: KeyedStateStore | InternalTimerService | None) -> dict[str, Any] | None:
+    def part(section: str, of: KeyedStateStore | InternalTimerService | None) -> Any:
         if of is None:
             return None
         if not of.tracked:
             return of.snapshot() if complete else of.snapshot_changes()
         saving = SnapshotWriter(lambda value, state: dumps(value, section + state))
         held[section] = PendingSection(saving, of.begin_snapshot(saving, complete, chunk))
-        return of.header() | {"groups": {}} | ({} if complete else {"deleted": {}})
+        return of.empty_snapshot(complete)
 
     return SubtaskState(
         keyed=part(SECTIONS[0], context.keyed) if files is None else files[0],
         timers=part(SECTIONS[1], context.timers),
         database=None if files is None else files[1],
         operator=own(),
-        operator_state={**context.operator_state, _WATERMARK: [operator.current_watermark]},
+        operator_state=replace(
+            context.operator_state, union={**context.operator_state.union, _WATERMARK: [operator.current_watermark]}
+        ),
         held=held,
     )
 
@@ -229,7 +231,7 @@ def _restore(operator: Operator, state: SubtaskState) -> None:
         context.timers.restore([state.timers])
     if state.operator is not None:
         operator.restore(state.operator)
-    watermarks = state.operator_state.pop(_WATERMARK, None)
+    watermarks = state.operator_state.union.pop(_WATERMARK, None)
     if watermarks and min(watermarks) < MAX_WATERMARK:  # a job that was drained has input again
         operator.current_watermark = min(watermarks)
         if context.timers is not None:

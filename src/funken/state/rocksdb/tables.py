@@ -16,9 +16,8 @@ import pickle
 from collections.abc import Callable, ItemsView, Iterable, Iterator, MutableMapping
 from typing import Any
 
-import cloudpickle
-
 from funken.errors import StateError
+from funken.io.pickling import dumps_by_value
 from funken.state.backend import Slot
 from funken.state.rocksdb.database import Database
 from funken.state.rocksdb.keys import decode_key, decodes_exactly, encode_key, successor
@@ -87,14 +86,15 @@ def pack_row(parts: Parts, stored: Any, name: str) -> bytes:
     content, mark = (stored, b"\0") if all(map(decodes_exactly, parts)) else ((parts, stored), b"\1")
     try:
         return mark + pickle.dumps(content, 5)
-    except Exception:  # noqa: BLE001 - whatever a user's __reduce__ raises; the retry reports it
-        try:
-            return mark + bytes(cloudpickle.dumps(content, 5))
-        except Exception as error:
-            raise StateError(
-                f"state {name!r} of key {parts[0]!r} cannot be kept in RocksDB: {type(error).__name__}: {error}. Keep plain "
-                "data in state, and open files, locks and connections in open()."
-            ) from error
+    except Exception:  # noqa: BLE001 - what ``pickling.dumps`` does, without a call for each row
+        return mark + dumps_by_value(content, _not_kept, parts[0], name)
+
+
+def _not_kept(error: Exception, key: Any, name: str) -> StateError:
+    return StateError(
+        f"state {name!r} of key {key!r} cannot be kept in RocksDB: {type(error).__name__}: {error}. Keep plain data in "
+        "state, and open files, locks and connections in open()."
+    )
 
 
 def unpack_row(value: bytes, name: str) -> Any:

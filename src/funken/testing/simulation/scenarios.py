@@ -8,7 +8,7 @@ makes a run without faults the oracle of one with faults. Each program takes an 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -23,6 +23,7 @@ from funken import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
+from funken.state.snapshot_writer import OperatorStates
 from funken.testing.simulation.ledgers import LEDGERS
 from funken.testing.simulation.scenario_functions import (
     HELD,
@@ -207,9 +208,9 @@ def build(env: StreamExecutionEnvironment, program: str, records: int, ledger: s
         stream.sink_to(LEDGERS[ledger].sink(ledger, tag)).set_parallelism(wide())
 
 
-def left_over(operator_state: Mapping[str, list[Any]]) -> Counter[Any]:
+def left_over(states: OperatorStates) -> Counter[Any]:
     """Return what an operator holds at the end that belongs to the results, as ``held`` has it."""
-    held, seen = operator_state.get(f"split/{HELD}", ()), operator_state.get(f"union/{SEEN}", ())
+    held, seen = states.split.get(HELD, ()), states.union.get(SEEN, ())
     return Counter((0, value) for value in held) + Counter({SEEN: sum(count for _, count in seen)})
 
 

@@ -1,0 +1,69 @@
+"""One place pickles what belongs to users, and every caller names the operator and the record."""
+
+import ast
+import pickle
+import threading
+from pathlib import Path
+
+import pytest
+
+from funken import InvalidProgram
+from funken.errors import StateError
+from funken.io.pickling import dumps, dumps_by_value, first_unpicklable
+from funken.plan.serialization import portable
+
+SOURCE = Path(__file__).parents[2] / "src" / "funken"
+
+
+class Refusing:
+    def __reduce__(self):
+        raise RuntimeError("not this one")
+
+
+def failure(error, *details):
+    return StateError(f"{details}: {error}")
+
+
+def test_data_is_pickled_by_pickle_where_it_can_be():
+    assert dumps(("a", 1), failure) == pickle.dumps(("a", 1), 5)
+
+
+def test_instances_of_local_classes_travel():
+    class Local:
+        pass
+
+    assert type(pickle.loads(dumps(Local(), failure))).__name__ == "Local"
+
+
+@pytest.mark.parametrize("pickled", [dumps, dumps_by_value])
+def test_the_error_is_the_callers_and_what_the_object_raised_its_cause(pickled):
+    with pytest.raises(StateError, match=r"\('the state', 3\): not this one") as raised:
+        pickled(Refusing(), failure, "the state", 3)
+
+    assert isinstance(raised.value.__cause__, RuntimeError)
+
+
+def test_the_first_that_cannot_be_pickled_is_found():
+    number, _, error = first_unpicklable([1, "two", threading.Lock(), Refusing()])
+
+    assert (number, type(error)) == (2, TypeError)
+    assert first_unpicklable([1, "two"]) is None
+
+
+def test_an_error_of_a_part_of_the_program_is_raised_as_it_is():
+    class Part:
+        def __reduce__(self):
+            raise InvalidProgram("operator 'map' is at fault")
+
+    with pytest.raises(InvalidProgram, match="^operator 'map' is at fault$"):
+        portable(Part())
+
+
+def test_cloudpickle_pickles_in_one_module_only():
+    found = set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and ast.unparse(node) == "cloudpickle.dumps":
+                found.add(path.relative_to(SOURCE).as_posix())
+
+    assert found == {"io/pickling.py"}
