@@ -3,7 +3,7 @@
 An assigner is a declaration: it travels in the plan and holds no data. What it needs to know about the moment
 (processing time, and the key's state for those that count) comes through its context. Users may subclass
 ``WindowAssigner`` and ``MergingWindowAssigner``; sessions are in ``sessions.py``. Sizes, slides and offsets are in
-milliseconds, or any duration (``timing/durations.py``); windows are aligned to the epoch as Flink's are.
+milliseconds, or any duration (``io/durations.py``); windows are aligned to the epoch as Flink's are.
 """
 
 from __future__ import annotations
