@@ -94,7 +94,7 @@ def test_a_rule_that_is_withdrawn_leaves_nothing():
     harness = feed(rule(harness_of(), ("one", 1, "ab")), "a1")
     feed(rule(harness, ("one", 2, None)), "b1", first=1)
     assert harness.output == []
-    assert not [rows for group in harness.snapshot()["keyed"]["groups"].values() for rows in group.values() if rows]
+    assert not [rows for group in harness.snapshot()["keyed"].groups.values() for rows in group.values() if rows]
     feed(rule(harness, ("one", 1, "b")), "b1", first=2)
     assert harness.output == [], "an older version does not come back"
     feed(rule(harness, ("one", 3, "b")), "b1", first=3)
