@@ -29,6 +29,7 @@ LAYERS = (
     {"runtime.snapshot"},
     {"runtime.chain"},
     {"runtime.exchange"},
+    {"runtime.job"},
     {"runtime"},
     {"checkpoint"},
     {"checkpoint.snapshot"},
@@ -88,7 +89,6 @@ EXCEPTIONS: set[str] = set(
 LONG_MODULE = 400
 LONG = {
     "funken.api.environment": 402,
-    "funken.api.jobs.client": 428,
     "funken.checkpoint.machine": 504,
     "funken.columnar.tracing": 418,
     "funken.config.options": 480,

@@ -41,7 +41,7 @@ from funken.api.functions.windows import (
 )
 from funken.api.jobs.client import JobClient
 from funken.api.jobs.iterator import CloseableIterator
-from funken.api.jobs.results import JobExecutionResult, JobStatus
+from funken.api.jobs.results import JobExecutionResult
 from funken.api.jobs.targets import RuntimeExecutionMode
 from funken.api.options import CheckpointConfig, CheckpointingMode, ExecutionConfig, ExternalizedCheckpointRetention
 from funken.api.streams.async_io import AsyncDataStream, AsyncFunction, blocking, cached
@@ -69,6 +69,7 @@ from funken.operators.join.window_join import TaggedUnion
 from funken.operators.operator_state import FunctionSnapshotContext, OperatorListState, OperatorStateStore
 from funken.operators.process.contexts import TimeDomain
 from funken.operators.tags import OutputTag
+from funken.runtime.job.states import JobStatus
 from funken.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
