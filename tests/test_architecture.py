@@ -93,7 +93,7 @@ LONG = {
     "funken.columnar.tracing": 418,
     "funken.config.options": 480,
     "funken.runtime.driver.checkpoints": 441,
-    "funken.runtime.task.loop": 437,
+    "funken.runtime.task.loop": 431,
     "funken.spark.worker": 414,
     "funken.state.keyed": 411,
     "funken.state.rocksdb.tables": 411,

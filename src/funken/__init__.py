@@ -63,12 +63,14 @@ from funken.connectors.files.source import FileSource, StreamFormat
 from funken.connectors.sockets import SocketSource
 from funken.errors import FunkenError, InvalidProgram, JobCancelled, JobExecutionError, SuppressRestarts
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.metrics.reporter import MetricPoint, MetricReporter
 from funken.operators.async_io.retry import AsyncRetryPredicate, AsyncRetryStrategy
 from funken.operators.context import RuntimeContext
 from funken.operators.join.window_join import TaggedUnion
 from funken.operators.operator_state import FunctionSnapshotContext, OperatorListState, OperatorStateStore
 from funken.operators.process.contexts import TimeDomain
 from funken.operators.tags import OutputTag
+from funken.runtime.job.snapshot import JobSnapshot
 from funken.runtime.job.states import JobStatus
 from funken.state.descriptors import (
     AggregatingStateDescriptor,
@@ -181,6 +183,7 @@ __all__ = [
     "JobClient",
     "JobExecutionError",
     "JobExecutionResult",
+    "JobSnapshot",
     "JobStatus",
     "JoinFunction",
     "JoinedStreams",
@@ -193,6 +196,8 @@ __all__ = [
     "MapFunction",
     "MapStateDescriptor",
     "MergingWindowAssigner",
+    "MetricPoint",
+    "MetricReporter",
     "NeverTrigger",
     "NumberSequenceSource",
     "OperatorListState",

@@ -213,6 +213,15 @@ def test_a_job_is_stopped_while_it_runs(suspend, status):
     assert life.machine.failure_count == 0
 
 
+def test_a_task_that_fails_because_it_is_stopped_is_cancelled():
+    life = Timeline().running()
+    life.tell(CancelRequested())
+    life.move(READER, "FAILED", error=FAILURE)
+
+    assert life.states() == ["CANCELED", "CANCELING"]
+    assert life.machine.executions[READER].error is None
+
+
 def test_a_job_is_cancelled_before_it_begins():
     life = Timeline()
     life.tell(JobSubmitted())

@@ -13,6 +13,7 @@ from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
+from funken.api.jobs.reporting import reporting
 from funken.api.jobs.results import CompletableFuture, JobExecutionResult
 from funken.checkpoint.events import Stop
 from funken.errors import InvalidProgram, JobExecutionError
@@ -21,6 +22,8 @@ from funken.runtime.driver.collecting import Collector
 from funken.runtime.driver.execution import JobExecution
 from funken.runtime.driver.job import Job, Runner
 from funken.runtime.job.events import JobClosed, JobSubmitted
+from funken.runtime.job.points import points_of
+from funken.runtime.job.snapshot import JobSnapshot
 from funken.runtime.job.states import JobStatus
 from funken.timing.clock import SystemClock
 from funken.timing.waiting import came
@@ -115,6 +118,7 @@ class JobClient:
         self._job.handle(JobSubmitted())
         try:
             with ExitStack() as watching:
+                watching.enter_context(reporting(self._job.configuration, lambda: points_of(self._job.snapshot())))
                 for watch in tuple(_watchers):
                     watching.enter_context(watch(self))
                 execution.run(self._begun.set)
@@ -305,6 +309,22 @@ class JobClient:
         """Return where the records of a collecting sink arrive."""
         self._wanted.add(sink)
         return self._job.master.collectors[sink]
+
+    def snapshot(self) -> JobSnapshot:
+        """Return a picture of the job: graph, states, metrics, checkpoints, failures, configuration; the job is not stopped.
+
+        >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> _ = env.from_source(DataGeneratorSource(str, None, 1000), None, "numbers").for_each(len)
+        >>> client = env.execute_async("count for ever")
+        >>> job = client.snapshot()
+        >>> job.name, job.state.name, [vertex.name for vertex in job.vertices]
+        ('count for ever', 'RUNNING', ['numbers -> for_each'])
+        >>> client.cancel().result(timeout=30)
+        >>> client.snapshot().metrics()["numRestarts"]
+        0
+        """
+        return self._job.snapshot()
 
     def metrics(self) -> dict[Any, Any]:
         """Return the newest metrics of each task: counts and the watermark per vertex; tasks report twice a second."""

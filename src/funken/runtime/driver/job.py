@@ -20,6 +20,7 @@ from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.checkpoints import JobCheckpoints
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.interruption import Interruption
+from funken.runtime.job.checkpoint_history import CheckpointsSnapshot
 from funken.runtime.job.events import (
     CancelRequested,
     ExecutionMoved,
@@ -29,9 +30,12 @@ from funken.runtime.job.events import (
     SourcesChecked,
     StopAttempt,
 )
+from funken.runtime.job.graph import job_graph
 from funken.runtime.job.machine import JobMachine
+from funken.runtime.job.snapshot import JobSnapshot, masked, vertices_of
 from funken.runtime.job.states import ExecutionState
-from funken.runtime.messages import TaskEnded, TaskEvent, TaskFailed, TaskOpening, TaskStarted
+from funken.runtime.job.vertex_metrics import MetricsHistory
+from funken.runtime.messages import MetricsReport, TaskEnded, TaskEvent, TaskFailed, TaskOpening, TaskStarted
 from funken.runtime.settings import TaskSettings
 from funken.timing.clock import SystemClock
 
@@ -62,6 +66,9 @@ class Job:
         self.machine = JobMachine(restart_strategy(self.configuration), failures)
         self._clock = SystemClock()
         self._lock = threading.Lock()
+        self._graph = job_graph(self.plan)
+        self._metrics = MetricsHistory(self.plan)
+        self._masked = masked(self.configuration.to_dict())
 
     def handle(self, event: JobEvent) -> JobCommand | None:
         """Pass an event to the machine, from any thread; return the command for the thread that runs the job."""
@@ -73,6 +80,29 @@ class Job:
                 self.cancelled.set()
                 self.master.cancel()
         return next((command for command in commands if not isinstance(command, StopAttempt)), None)
+
+    def snapshot(self) -> JobSnapshot:
+        """Return a picture of the job as it is, from any thread; nothing is stopped or waited for."""
+        metrics = self._metrics.current()
+        checkpoints = CheckpointsSnapshot() if self.checkpoints is None else self.checkpoints.history.snapshot()
+        with self._lock:
+            machine = self.machine
+            return JobSnapshot(
+                self.settings.job_id,
+                self.plan.name,
+                machine.status,
+                Millis(self._clock.now()),
+                dict(machine.timestamps),
+                machine.attempt,
+                machine.restarts,
+                self._graph,
+                vertices_of(self._graph, machine, metrics),
+                checkpoints,
+                machine.failure_count,
+                tuple(reversed(machine.failures)),
+                tuple(reversed(machine.restart_history)),
+                self._masked,
+            )
 
     @property
     def restartable(self) -> bool:
@@ -91,6 +121,7 @@ class Job:
             self.master = JobMaster(self.plan)
             self.master.collectors = collectors
         self.master.observe = partial(self._observe, self.master, attempt)
+        self._metrics.clear()
         self.handle(ExecutionsCreated(attempt, tuple(self.master.tasks)))
         if self.checkpoints is not None:
             self.checkpoints.claim()
@@ -103,6 +134,8 @@ class Job:
     def _observe(self, master: JobMaster, attempt: int, event: TaskEvent) -> None:
         """Pass on to the machine what a task's event says about its execution."""
         match event:
+            case MetricsReport():
+                self._metrics.take(event)
             case TaskOpening(task=task, pid=pid, host=host):
                 self.handle(ExecutionMoved(attempt, task, ExecutionState.INITIALIZING, pid, host))
             case TaskStarted(task=task, pid=pid, host=host):

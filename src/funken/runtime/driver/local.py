@@ -83,7 +83,7 @@ class LocalLoop:
             storage = open_storage(settings.checkpoints.folder)
 
             def deliver(snapshot: TaskStateSnapshot) -> None:
-                self._reports.append(acknowledgement_of(task, settings.attempt, snapshot, storage))
+                self._reports.append(acknowledgement_of(task, settings.attempt, snapshot, storage, self._clock))
 
         return Task(cloudpickle.loads(blob), task, settings, self._clock, self._reports.append, deliver=deliver)
 
@@ -163,7 +163,10 @@ class LocalLoop:
                     task.step()
                 self._route(task)
                 wait = 0
-            if task.has_sources and self._room():
+            if task.has_sources and not self._room():
+                task.meter.hold()
+            elif task.has_sources:
+                task.meter.release()
                 found = task.poll()
                 wait = min(wait, found) if found is not None else wait
                 self._route(task)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import traceback
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 from funken.errors import JobExecutionError
 from funken.ids import Millis
@@ -74,10 +73,6 @@ class FailureRecord:
     host: str | None = None
     traceback: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 @dataclass(frozen=True, slots=True)
 class RestartRecord:
@@ -87,10 +82,6 @@ class RestartRecord:
     attempt: int
     delay: Millis
     reason: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def headline(error: BaseException) -> str:

@@ -298,6 +298,8 @@ class JobMachine:
         if event.pid:
             execution.pid, execution.host = event.pid, event.host
         match event.state:
+            case ExecutionState.FAILED if execution.state is ExecutionState.CANCELING:
+                execution.move(ExecutionState.CANCELED, self._wall)  # it was stopped, and that is how it ended
             case ExecutionState.FAILED:
                 if execution.move(ExecutionState.FAILED, self._wall):
                     execution.error = event.error

@@ -96,7 +96,7 @@ EXECUTION_MOVES: dict[ExecutionState, frozenset[ExecutionState]] = {
     _E.DEPLOYING: _STOPPED | {_E.INITIALIZING},
     _E.INITIALIZING: _STOPPED | {_E.RUNNING},
     _E.RUNNING: _STOPPED | {_E.FINISHED},
-    _E.CANCELING: frozenset({_E.CANCELED, _E.FAILED, _E.FINISHED}),
+    _E.CANCELING: frozenset({_E.CANCELED, _E.FINISHED}),
     _E.FINISHED: frozenset(),
     _E.CANCELED: frozenset(),
     _E.FAILED: frozenset(),
