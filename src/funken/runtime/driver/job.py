@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import threading
+from collections import deque
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -65,16 +66,27 @@ class Job:
         failures = self.configuration.get(config.EXCEPTION_HISTORY_SIZE)
         self.machine = JobMachine(restart_strategy(self.configuration), failures)
         self._clock = SystemClock()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._events: deque[JobEvent] = deque()
+        self._busy = False
         self._graph = job_graph(self.plan)
         self._metrics = MetricsHistory(self.plan)
         self._masked = masked(self.configuration.to_dict())
 
     def handle(self, event: JobEvent) -> JobCommand | None:
         """Pass an event to the machine, from any thread; return the command for the thread that runs the job."""
+        commands: list[JobCommand] = []
         with self._lock:
-            now, wall = Millis(int(self._clock.monotonic() * 1000)), Millis(self._clock.now())
-            commands = self.machine.handle(event, now, wall)
+            self._events.append(event)
+            if self._busy:  # a signal handler, within the lines below: its event waits its turn
+                return None
+            self._busy = True
+            try:
+                while self._events:
+                    now, wall = Millis(int(self._clock.monotonic() * 1000)), Millis(self._clock.now())
+                    commands += self.machine.handle(self._events.popleft(), now, wall)
+            finally:
+                self._busy = False
         for command in commands:
             if isinstance(command, StopAttempt):
                 self.cancelled.set()
