@@ -30,9 +30,11 @@ class Counts(MapFunction):
         group = runtime_context.get_metrics_group().add_group("orders")
         self.seen = group.counter("seen")
         self.sizes = group.distribution("sizes")
+        self.read = group.add_group("topic", "a.b").counter("read")
 
     def map(self, value):
         self.seen.inc()
+        self.read.inc()
         self.sizes.update(value)
         return value
 
@@ -98,6 +100,8 @@ def test_a_reporter_is_given_its_options_and_the_last_metrics_of_the_job():
     assert found["numbers", "numRecordsIn"].value == found["end", "numRecordsIn"].value == 100
     assert found["counts", "orders.seen"].value == 100
     assert found["counts", "orders.sizes.max"].value == 99
+    assert found["counts", "orders.topic.read"].value == 100
+    assert found["counts", "orders.topic.read"].scope["topic"] == "a.b"
     scope = found["counts", "orders.seen"].scope
     assert (scope["job_name"], scope["operator_name"], scope["subtask_index"]) == ("numbers", "counts", "0")
     assert scope["task_name"] == "numbers -> counts" and scope["host"]

@@ -99,11 +99,15 @@ class MetricsReport(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class OperatorMetrics:
-    """What the functions of one subtask of an operator measure, by dotted name; ``operator`` is the operator's name."""
+    """What the functions of one subtask of an operator measure, by dotted name; ``operator`` is the operator's name.
+
+    ``labels`` has the names without the values of groups that are a key and a value, and these by key.
+    """
 
     operator: str
     subtask: int
     values: dict[str, Any]
+    labels: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -65,7 +65,9 @@ class PrometheusReporter:
             name, labels = self.family(metric), tuple(key for key in metric.scope if key != "kind")
             found = families.get((name, labels))
             if found is None:
-                found = families[name, labels] = GaugeMetricFamily(name, metric.name, labels=labels)
+                found = families[name, labels] = GaugeMetricFamily(
+                    name, metric.name, labels=[_NOT_ALLOWED.sub("_", label) for label in labels]
+                )
             found.add_metric([metric.scope[label] for label in labels], float(metric.value))
         return families.values()
 

@@ -22,7 +22,11 @@ def points_of(job: JobSnapshot) -> list[MetricPoint]:
             found += [MetricPoint(name, value, own) for name, value in subtask.metrics.named(job.taken).items()]
             for operator, metrics in subtask.metrics.user.items():
                 place = task | {"operator_id": operator, "operator_name": names.get(operator, operator), "kind": "user"}
-                found += [MetricPoint(name, value, place) for name, value in _numbers(metrics)]
+                labels = subtask.metrics.labels.get(operator, {})
+                for name, value in metrics.items():
+                    short, keys = labels.get(name, (name, {}))
+                    at = place | {key if key not in place else f"user_{key}": each for key, each in keys.items()}
+                    found += [MetricPoint(part, number, at) for part, number in _numbers({short: value})]
     return found
 
 

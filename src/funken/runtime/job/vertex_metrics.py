@@ -20,7 +20,8 @@ _SPAN_SECONDS = 5.0
 class SubtaskMetrics:
     """The metrics of one subtask of a vertex; rates are about the last five seconds.
 
-    ``user`` has the metrics of its operators' functions, by the operator's stable id; watermarks are ``None`` before the first.
+    ``user`` has the metrics of its operators' functions, by the operator's stable id, and ``labels`` those that are below a key
+    and a value, as ``MetricGroup.labels`` returns them; watermarks are ``None`` before the first.
     Busy, back-pressured and idle time are ms per second, and their sum is 1000.
     """
 
@@ -42,6 +43,7 @@ class SubtaskMetrics:
     latency_p50: float | None = None
     latency_p99: float | None = None
     user: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    labels: Mapping[str, Mapping[str, tuple[str, dict[str, str]]]] = field(default_factory=dict)
 
     def lag(self, now: int) -> int | None:
         """Return how far (ms) the watermark is behind ``now``; ``None`` before the first, and after the end of time."""
@@ -143,4 +145,5 @@ class MetricsHistory:
             percentile(latency, 0.5),
             percentile(latency, 0.99),
             {operator: found.values for operator, found in now.user.items()},
+            {operator: found.labels for operator, found in now.user.items() if found.labels},
         )

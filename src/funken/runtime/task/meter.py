@@ -66,8 +66,9 @@ class TaskMeter:
                 metrics.records_in = source.records
                 metrics.back_pressured += held
             for node in subtask.vertex.nodes:
-                user = contexts.metrics[node.id].snapshot()
-                if user:
-                    metrics.user[plan.stable_ids[node.id]] = OperatorMetrics(node.name, self._task.subtask, user)
+                group = contexts.metrics[node.id]
+                if user := group.snapshot():
+                    found = OperatorMetrics(node.name, self._task.subtask, user, group.labels())
+                    metrics.user[plan.stable_ids[node.id]] = found
         vertices = {number: subtask.metrics.copy() for number, subtask in self._subtasks.items()}
         return MetricsReport(self._task, vertices=vertices, at=now)
