@@ -73,8 +73,8 @@ class JobExecution:
         return result
 
     def close(self, abandoned: bool = False) -> None:
-        """Nothing more is done for the job."""
-        self._job.handle(JobClosed(abandoned))
+        """Nothing more is done for the job; if it is not decided how it ends, ``end`` was interrupted, and it is abandoned."""
+        self._job.handle(JobClosed(abandoned or self._job.machine.outcome is None))
 
     def cancellation(self) -> JobCancelled:
         """Return what the result of a cancelled job raises."""
