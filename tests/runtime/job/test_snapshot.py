@@ -103,7 +103,7 @@ class Broken(MapFunction):
         return value
 
 
-def running(tmp_path, interval="10 ms"):
+def running(tmp_path, interval="10 ms", function=None):
     env = StreamExecutionEnvironment.get_execution_environment(Configuration({
         "execution.target": "local", "parallelism.default": 1, "execution.checkpointing.interval": interval,
         "execution.checkpointing.dir": str(tmp_path), "restart-strategy.type": "fixed-delay",
@@ -112,7 +112,7 @@ def running(tmp_path, interval="10 ms"):
     numbers = env.from_source(
         DataGeneratorSource(lambda i: i, None, 1000), WatermarkStrategy.no_watermarks(), "numbers"
     )
-    numbers.map(Broken()).key_by(lambda n: n % 2).sum().for_each(lambda n: None)
+    numbers.map(function or abs).key_by(lambda n: n % 2).sum().for_each(lambda n: None)
     return env.execute_async("numbers")
 
 
@@ -125,7 +125,7 @@ def wait_for(client, condition):
 
 
 def test_checkpoints_restarts_and_what_was_restored_are_in_it(tmp_path):
-    client = running(tmp_path)
+    client = running(tmp_path, function=Broken())
     try:
         job = wait_for(
             client, lambda job: job.restarts and job.checkpoints.completed > 2 and job.checkpoints.latest_completed
@@ -150,7 +150,9 @@ def test_checkpoints_restarts_and_what_was_restored_are_in_it(tmp_path):
 def test_it_is_json_and_does_not_change_when_the_job_goes_on(tmp_path):
     client = running(tmp_path)
     try:
-        job = wait_for(client, lambda job: job.checkpoints.completed)
+        job = wait_for(
+            client, lambda job: job.checkpoints.completed and job.vertices[0].state is ExecutionState.RUNNING
+        )
         before = job.to_json()
         wait_for(client, lambda later: later.checkpoints.completed > job.checkpoints.completed)
     finally:
