@@ -43,7 +43,7 @@ def options_page() -> str:
     """Return ``docs/reference/options.md``."""
     rows = []
     for option in config.options():
-        default = f"`{option.default}`" if option.default not in ("", {}) else ""
+        default = f"`{option.default}`" if option.default not in ("", {}, ()) else ""
         rows.append(f"| `{option.key}` | {default} | {option.doc.replace('|', '/')} |\n")
     groups = [
         f"\n**{reason[:1].upper()}{reason[1:]}:**\n\n" + "\n".join(f"`{key}`" for key in keys) + "\n"

@@ -29,6 +29,7 @@ LAYERS = (
     {"runtime.snapshot"},
     {"runtime.chain"},
     {"runtime.exchange"},
+    {"runtime.job"},
     {"runtime"},
     {"checkpoint"},
     {"checkpoint.snapshot"},
@@ -87,12 +88,11 @@ EXCEPTIONS: set[str] = set(
 # Modules and folders that are larger than they should be, and how large; these numbers may only shrink.
 LONG_MODULE = 400
 LONG = {
-    "funken.api.jobs.client": 428,
     "funken.checkpoint.machine": 488,
     "funken.columnar.tracing": 403,
     "funken.config.options": 480,
     "funken.runtime.driver.checkpoints": 441,
-    "funken.runtime.task.loop": 437,
+    "funken.runtime.task.loop": 431,
     "funken.spark.worker": 412,
     "funken.state.keyed": 411,
     "funken.state.rocksdb.tables": 411,

@@ -41,7 +41,7 @@ from funken.api.functions.windows import (
 )
 from funken.api.jobs.client import JobClient
 from funken.api.jobs.iterator import CloseableIterator
-from funken.api.jobs.results import JobExecutionResult, JobStatus
+from funken.api.jobs.results import JobExecutionResult
 from funken.api.jobs.targets import RuntimeExecutionMode
 from funken.api.options import CheckpointConfig, CheckpointingMode, ExecutionConfig, ExternalizedCheckpointRetention
 from funken.api.streams.async_io import AsyncDataStream, AsyncFunction, blocking, cached
@@ -63,12 +63,15 @@ from funken.connectors.files.source import FileSource, StreamFormat
 from funken.connectors.sockets import SocketSource
 from funken.errors import FunkenError, InvalidProgram, JobCancelled, JobExecutionError, SuppressRestarts
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.metrics.reporter import MetricPoint, MetricReporter
 from funken.operators.async_io.retry import AsyncRetryPredicate, AsyncRetryStrategy
 from funken.operators.context import RuntimeContext
 from funken.operators.join.window_join import TaggedUnion
 from funken.operators.operator_state import FunctionSnapshotContext, OperatorListState, OperatorStateStore
 from funken.operators.process.contexts import TimeDomain
 from funken.operators.tags import OutputTag
+from funken.runtime.job.snapshot import JobSnapshot
+from funken.runtime.job.states import JobStatus
 from funken.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -182,6 +185,7 @@ __all__ = [
     "JobClient",
     "JobExecutionError",
     "JobExecutionResult",
+    "JobSnapshot",
     "JobStatus",
     "JoinFunction",
     "JoinedStreams",
@@ -194,6 +198,8 @@ __all__ = [
     "MapFunction",
     "MapStateDescriptor",
     "MergingWindowAssigner",
+    "MetricPoint",
+    "MetricReporter",
     "NeverTrigger",
     "NumberSequenceSource",
     "OperatorListState",

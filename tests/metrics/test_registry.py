@@ -73,6 +73,20 @@ def test_groups_give_dotted_names():
     assert root.snapshot() == {"records": 1, "orders.late": 2, "topic.a.read": 3}
 
 
+def test_a_key_and_a_value_are_a_label_of_what_is_below_them():
+    root = MetricGroup()
+    root.counter("records")
+    shop = root.add_group("shop", "north").add_group("kafka").add_group("topic", "a")
+    shop.counter("read")
+    root.add_group("shop", "south").counter("read")
+
+    assert root.labels() == {
+        "shop.north.kafka.topic.a.read": ("shop.kafka.topic.read", {"shop": "north", "topic": "a"}),
+        "shop.south.read": ("shop.read", {"shop": "south"}),
+    }
+    assert set(root.snapshot()) == {"records", *root.labels()}
+
+
 def test_asking_again_gives_the_same_metric():
     root = MetricGroup()
     assert root.add_group("g") is root.add_group("g")

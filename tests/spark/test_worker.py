@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -116,3 +117,17 @@ def test_an_input_that_does_not_end_is_told(monkeypatch):
             shell()._read_on(reader)
     finally:
         ended.set()
+
+
+def test_a_task_is_back_pressured_until_spark_asks_for_more(monkeypatch):
+    times = iter([10.0, 12.5])
+    monkeypatch.setattr(worker, "time", SimpleNamespace(perf_counter=lambda: next(times)))
+    monkeypatch.setattr(worker, "to_batch", list)
+    task = SimpleNamespace(outbox=["row"], meter=SimpleNamespace(blocked=1.0))
+
+    sent = shell()._emit(task, ["row"])
+    assert next(sent) == ["row"] and task.meter.blocked == 1.0
+    assert list(sent) == []
+
+    assert task.meter.blocked == 3.5 and task.outbox == []
+    assert list(shell()._emit(task, [])) == []

@@ -113,6 +113,8 @@ class Coordinator:
         self._targets: dict[CheckpointId, str] = {}
         #: what is complete, and not to be taken for something to discard
         self._saved: set[CheckpointId] = set()
+        #: called with each event, and the commands that follow; it must not take long
+        self.observer: Callable[[Event, list[Command]], None] = lambda event, commands: None
         #: what is to be performed once the storage can be settled; the next tick tries it again
         self._unsettled: MayRestart | None = None
         #: whether the job is over, and what it left has not been deleted
@@ -146,7 +148,9 @@ class Coordinator:
             event = replace(event, target=f"{event.target.rstrip('/')}/{name}")
         elif isinstance(event, Stored):
             self._saved.add(event.checkpoint)
-        for command in self.machine.handle(event, self._around.now()):
+        commands = self.machine.handle(event, self._around.now())
+        self.observer(event, commands)
+        for command in commands:
             self._do(command)
         if isinstance(event, Tick):
             self._settle_again()

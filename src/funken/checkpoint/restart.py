@@ -10,11 +10,13 @@ and draws no random number; both are arguments (``jitter`` from -1 to 1). One fa
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from funken import config
 from funken.checkpoint.events import Outcome
+from funken.checkpoint.store.manifest import folder_of
 from funken.config import Configuration
 from funken.errors import (
     CheckpointError,
@@ -29,7 +31,7 @@ from funken.errors import (
     StateError,
     SuppressRestarts,
 )
-from funken.ids import Millis
+from funken.ids import CheckpointId, Millis
 
 _ENVIRONMENT = (OSError, MemoryError, EnvironmentNotReady, CheckpointError)
 _PERMANENT = (
@@ -92,6 +94,20 @@ def outcome_of(error: BaseException, *, cancelled: bool, suspended: bool) -> Out
     if cancelled:
         return Outcome.CANCELLED
     return Outcome.LOST if Fault.ENVIRONMENT in fault_of(error) else Outcome.FAILED
+
+
+def resume_hint(job_id: str, kept: Sequence[int], root: str) -> str | None:
+    """Say from where a job that has ended can go on; ``None`` if there is nothing to say.
+
+    >>> resume_hint("orders", [], "/checkpoints")
+    "no checkpoint was complete, so a start with execution.job-id 'orders' begins anew"
+    """
+    if kept:
+        name = f"checkpoint {kept[-1]} ({root}/{folder_of(CheckpointId(kept[-1]))})"
+        if job_id:
+            return f"a start with {config.JOB_ID.key} {job_id!r} resumes from {name}"
+        return f"{name} stays; start from it with {config.RESTORE_PATH.key}, or delete it"
+    return f"no checkpoint was complete, so a start with {config.JOB_ID.key} {job_id!r} begins anew" if job_id else None
 
 
 class RestartStrategy(Protocol):

@@ -8,5 +8,6 @@ May import ``errors`` only.
 """
 
 from funken.config.configuration import *
+from funken.config.observing import *
 from funken.config.options import *
 from funken.config.values import *

@@ -44,7 +44,7 @@ def no_effect(name: str) -> str | None:
 
     >>> no_effect("jobmanager.memory.heap.size")
     'Spark, not a JobManager and TaskManagers, starts and places the tasks; its own options say how'
-    >>> no_effect("metrics.reporter.mine.port") is None, no_effect("jobmanager.memory.heap.sise") is None
+    >>> no_effect("events.reporter.mine.port") is None, no_effect("jobmanager.memory.heap.sise") is None
     (False, True)
     """
     keys, beginnings = _reasons()

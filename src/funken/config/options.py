@@ -16,6 +16,7 @@ from funken.config.parsing import one_of as _one_of
 from funken.config.parsing import same as _same
 from funken.config.parsing import string_map as _string_map
 from funken.config.parsing import text as _text
+from funken.config.templates import of_any_reporter as _of_any_reporter
 from funken.config.values import boolean as _boolean
 from funken.config.values import duration_ms, memory_bytes
 
@@ -56,10 +57,7 @@ PARALLELISM = _option(
 )
 NAME = _option("pipeline.name", _text, "Flink Streaming Job", "The job's name, if execute() gives none.")
 MAX_PARALLELISM = _option(
-    "pipeline.max-parallelism",
-    _at_least(1, or_else=-1),
-    -1,
-    "Number of key groups, the limit of rescaling. -1: 128 or more.",
+    "pipeline.max-parallelism", _at_least(1, or_else=-1), -1, "Key groups: the limit of rescaling. -1: 128 or more."
 )
 AUTO_WATERMARK_INTERVAL = _option(
     "pipeline.auto-watermark-interval",
@@ -436,7 +434,7 @@ def declared(name: str) -> Option[Any] | None:
     >>> declared("state.checkpoints.dir").key, declared("paralelism.default")
     ('execution.checkpointing.dir', None)
     """
-    return _OPTIONS.get(name) or _OLDER.get(name)
+    return _OPTIONS.get(name) or _OLDER.get(name) or _OPTIONS.get(_of_any_reporter(name, _OPTIONS))
 
 
 def all_names() -> list[str]:

@@ -170,17 +170,42 @@ class MetricGroup:
     {'size': 7, 'orders.late': 2}
     """
 
-    __slots__ = ("_clock", "_groups", "_metrics")
+    __slots__ = ("_clock", "_groups", "_keyed", "_metrics")
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
         self._clock = clock
         self._groups: dict[str, MetricGroup] = {}
+        self._keyed: set[str] = set()
+        """The names of groups below that are values of this one's name."""
         self._metrics: dict[str, Counter | Gauge | Meter | Distribution] = {}
 
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
         """Return the group of a name; with ``extra``, a key and a value, the group of the value below the key's."""
         group = self._groups.setdefault(name, MetricGroup(self._clock))
-        return group if extra is None else group.add_group(extra)
+        if extra is None:
+            return group
+        group._keyed.add(extra)
+        return group.add_group(extra)
+
+    def labels(self) -> dict[str, tuple[str, dict[str, str]]]:
+        """Return, for each metric below a key and a value, its name without the values, and these by key.
+
+        >>> root = MetricGroup()
+        >>> root.add_group("topic", "orders").counter("read").inc()
+        >>> root.labels()
+        {'topic.orders.read': ('topic.read', {'topic': 'orders'})}
+        """
+        return {name: (short, labels) for name, short, labels in self._labelled("", "", {}) if labels}
+
+    def _labelled(self, own: str, full: str, labels: dict[str, str]) -> list[tuple[str, str, dict[str, str]]]:
+        key = own.rstrip(".").rpartition(".")[2]
+        found = [(full + name, own + name, labels) for name in self._metrics]
+        for name, group in self._groups.items():
+            if name in self._keyed:
+                found += group._labelled(own, f"{full}{name}.", labels | {key: name})
+            else:
+                found += group._labelled(f"{own}{name}.", f"{full}{name}.", labels)
+        return found
 
     def counter(self, name: str) -> Counter:
         """Return the counter of a name."""

@@ -93,29 +93,39 @@ class MetricsReport(TaskEvent):
     """Metrics of a task since it started: per vertex counts, watermark, latency."""
 
     vertices: dict[int, VertexMetrics] = field(default_factory=dict)
+    at: float = 0.0
+    """When it was made, by a clock of the task's that never steps back (s)."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorMetrics:
-    """What the functions of one subtask of an operator measure, by dotted name; ``operator`` is the operator's name."""
+    """What the functions of one subtask of an operator measure, by dotted name; ``operator`` is the operator's name.
+
+    ``labels`` has the names without the values of groups that are a key and a value, and these by key.
+    """
 
     operator: str
     subtask: int
     values: dict[str, Any]
+    labels: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class VertexMetrics:
-    """Counts of one subtask of a vertex; ``latency`` maps a bucket (see ``metrics.latency``) to a count of blocks.
+    """Counts of one subtask of a vertex; ``latency`` maps a bucket (see ``metrics.histogram``) to a count of blocks.
 
-    ``records_in`` of a source is what it read. ``user`` has the metrics of functions by the operator's stable id: its uid,
-    or one made of its place in the program.
+    ``records_in`` of a source is what it read, ``watermark`` what it emitted. ``busy`` and ``back_pressured`` are
+    seconds. ``user`` has the metrics of functions by the operator's stable id: its uid, or one made of its place in the program.
     """
 
     records_in: int = 0
     records_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
     watermark: int = -(2**63)
+    watermark_out: int = -(2**63)
     busy: float = 0.0
+    back_pressured: float = 0.0
     latency: dict[int, int] = field(default_factory=dict)
     user: dict[str, OperatorMetrics] = field(default_factory=dict)
 
@@ -141,13 +151,27 @@ class WatermarkReport(TaskEvent):
     drift: int = 0
 
 
+class SubtaskCheckpoint(NamedTuple):
+    """How one subtask of a vertex took its part in a checkpoint: its barrier came at ``begin`` (wall clock, ms).
+
+    Then, in ms: until all barriers had come, until its snapshot was taken, and until that was written.
+    """
+
+    begin: int
+    alignment: float
+    sync: float
+    written: float = 0.0
+    unaligned: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class CheckpointAcknowledged(TaskEvent):
-    """The task has written its part of a checkpoint, to ``handles``."""
+    """The task has written its part of a checkpoint, to ``handles``; ``subtasks`` has the times of each, by vertex."""
 
     attempt: int = 0
     checkpoint: int = 0
     handles: TaskHandles | StopHandles = field(default_factory=dict)
+    subtasks: dict[int, SubtaskCheckpoint] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

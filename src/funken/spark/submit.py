@@ -28,6 +28,7 @@ from funken.errors import JobExecutionError, TaskLost, TooFewTaskSlots
 from funken.runtime.driver.discovery import beside
 from funken.runtime.driver.job import Job
 from funken.runtime.driver.master import JobMaster
+from funken.runtime.job.events import ExecutionsDeployed
 from funken.spark import jvm
 from funken.spark.control import ControlServer
 from funken.spark.session import (
@@ -128,6 +129,8 @@ class SparkRunner:
         server = ControlServer(job.master, *control_host(spark), heartbeat=job.settings.heartbeat)
         job.master.send = server.send
         job.master.discovery.run = beside
+        if self.continuous:  # else a stage is deployed when the one before it has ended
+            job.handle(ExecutionsDeployed())
         try:
             deployment = Deployment(
                 program,
@@ -212,8 +215,7 @@ def _stop_running() -> None:
     """Stop what still runs when the program ends, so that it leaves nothing behind."""
     left = dict(_RUNNING)
     for job in left.values():
-        job.suspended = True
-        job.cancel()
+        job.cancel(suspend=True)
     wait(left, _AT_EXIT_SECONDS)
 
 

@@ -196,7 +196,7 @@ class TaskShell:
             while (snapshot := snapshots.get()) is not None:
                 event: TaskEvent
                 try:
-                    event = acknowledgement_of(self._id, settings.attempt, snapshot, storage)
+                    event = acknowledgement_of(self._id, settings.attempt, snapshot, storage, SystemClock())
                 except Exception as error:  # noqa: BLE001 - reported to the driver, which would wait for the event
                     event = failure_event(self._id, error)
                 with contextlib.suppress(OSError):
@@ -288,8 +288,7 @@ class TaskShell:
             wait = self._work(task, due, timeout)
             if task.outbox:
                 hasten = self._continuous and task.take_urgent_flush()
-                yield to_batch((self._fillers.flushed if hasten else self._fillers.sent)(task.outbox))
-                task.outbox.clear()
+                yield from self._emit(task, (self._fillers.flushed if hasten else self._fillers.sent)(task.outbox))
             self._turned = now = clock()
             if self._continuous and timeout >= 0:
                 # A task without a source has been given blocks by a flush upstream: it passes them on when idle.
@@ -297,14 +296,10 @@ class TaskShell:
                 if idle or now - flushed >= max(timeout, task.throttle.min_flush_delay()):
                     flushed = now
                     task.flush()
-                    rows = self._fillers.flushed(task.outbox)
-                    if rows:
-                        yield to_batch(rows)
-                        task.outbox.clear()
+                    yield from self._emit(task, self._fillers.flushed(task.outbox))
             if self._continuous and now - told >= every:
                 told = now
-                late = task.throttle.take_excess()
-                if late is not None:
+                if (late := task.throttle.take_excess()) is not None:
                     control.send(late)
             if now - measured >= _MEASURE_SECONDS:
                 measured = now
@@ -312,12 +307,17 @@ class TaskShell:
             if task.finished:
                 if not self._continuous:
                     return
-                rows = self._fillers.flushed(task.outbox)
-                if rows:
-                    yield to_batch(rows)
-                    task.outbox.clear()
+                yield from self._emit(task, self._fillers.flushed(task.outbox))
             if wait > 0:
                 self._wait(task, wait)
+
+    def _emit(self, task: Task, rows: list[Any]) -> Iterator[pa.RecordBatch]:
+        """Yield what is to be sent; until Spark asks for more, the task is back-pressured."""
+        if rows:
+            batch, begin = to_batch(rows), time.perf_counter()
+            yield batch
+            task.outbox.clear()
+            task.meter.blocked += time.perf_counter() - begin
 
     def _work(self, task: Task, due: int | None, timeout: float) -> float:
         """Do a little; return how long to wait for mail after it (s)."""

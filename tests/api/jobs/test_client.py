@@ -21,6 +21,7 @@ from funken import (
 from funken.api.jobs import client as job
 from funken.api.jobs.client import JobClient, watch_jobs
 from funken.errors import JobCancelled, JobExecutionError, OperatorFailed, SourceNotReadable
+from funken.runtime.driver.execution import JobExecution
 from funken.runtime.driver.local import LocalRunner
 from funken.testing import local
 from tests.support.blocking import LET_GO, REACHED, reach, wait_outside_of_python
@@ -47,7 +48,7 @@ def test_a_job_whose_end_is_interrupted_has_a_result_all_the_same(monkeypatch, a
     def stopped(outcome):
         raise again
 
-    monkeypatch.setattr(client, "_stopped", stopped)
+    monkeypatch.setattr(JobExecution, "_stopped", lambda self, outcome: stopped(outcome))
 
     with pytest.raises((KeyboardInterrupt, JobExecutionError)) as raised:
         client.run()
@@ -56,8 +57,15 @@ def test_a_job_whose_end_is_interrupted_has_a_result_all_the_same(monkeypatch, a
     assert isinstance(raised.value, KeyboardInterrupt) or "no disk" in raised.value.__notes__[0]
 
 
+class Waiting:
+    """Runs until the job is cancelled."""
+
+    def run(self, job):
+        assert job.cancelled.wait(BOUND)
+
+
 def test_an_interrupted_start_leaves_no_job_behind(monkeypatch):
-    client = client_of(LocalRunner())
+    client = client_of(Waiting())
 
     class Interrupted:
         def set(self):
@@ -71,7 +79,9 @@ def test_an_interrupted_start_leaves_no_job_behind(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         client.start()
 
-    assert client._job.cancelled.is_set()
+    with pytest.raises(JobCancelled):
+        client.get_job_execution_result().result(timeout=BOUND)
+    assert client.get_job_status().result() is JobStatus.SUSPENDED
 
 
 def test_a_watcher_that_does_not_return_ends_the_start(monkeypatch):

@@ -72,7 +72,7 @@ def test_ctrl_c_closes_the_operators(env, clients, tmp_path):
         env.execute()
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2"]
-    assert clients[0].get_job_status().result() is JobStatus.CANCELED
+    assert clients[0].get_job_status().result() is JobStatus.SUSPENDED
 
 
 def test_a_failure_closes_the_operators(env, clients, tmp_path):

@@ -6,9 +6,6 @@ Whoever wants to see every job of the process, whatever starts it, registers wit
 
 from __future__ import annotations
 
-import itertools
-import logging
-import random
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -16,19 +13,20 @@ from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
-from funken.api.jobs.results import CompletableFuture, JobExecutionResult, JobStatus
-from funken.checkpoint.events import Outcome, Stop
-from funken.checkpoint.restart import is_retried, outcome_of, restart_strategy
-from funken.errors import InvalidProgram, JobCancelled, JobExecutionError, RestoreFailed
-from funken.ids import Millis
+from funken.api.jobs.reporting import reporting
+from funken.api.jobs.results import CompletableFuture, JobExecutionResult
+from funken.checkpoint.events import Stop
+from funken.errors import InvalidProgram, JobExecutionError
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.collecting import Collector
+from funken.runtime.driver.execution import JobExecution
 from funken.runtime.driver.job import Job, Runner
-from funken.runtime.interruption import Interrupted
+from funken.runtime.job.events import JobClosed, JobSubmitted
+from funken.runtime.job.points import points_of
+from funken.runtime.job.snapshot import JobSnapshot
+from funken.runtime.job.states import JobStatus
 from funken.timing.clock import SystemClock
 from funken.timing.waiting import came
-
-logger = logging.getLogger(__name__)
 
 _BEGIN_SECONDS = 60.0
 _INTERRUPT_SECONDS = 5.0
@@ -64,14 +62,12 @@ class JobClient:
     def __init__(self, job: Job, runner: Runner) -> None:
         self._job = job
         self._runner = runner
-        self._status = JobStatus.CREATED
         self._result: Future[JobExecutionResult] = Future()
         self._result.set_running_or_notify_cancel()  # a reader that gives up must not cancel the result itself
         self._wanted: set[str] = set()
         self._thread: threading.Thread | None = None
         self._begun = threading.Event()
         self._ending: threading.Thread | None = None
-        self._restarts = 0
         self._settling = threading.RLock()  # a callback of the result may ask for what needs it
 
     def start(self) -> None:
@@ -98,8 +94,7 @@ class JobClient:
                     "it (watch_jobs) has not returned. A watcher must not wait for the job that it is shown."
                 )
         except BaseException:
-            self._job.suspended = True
-            self._job.cancel()  # nobody will have this client to do it
+            self._job.cancel(suspend=True)  # nobody will have this client to do it
             raise
 
     def _run_quietly(self) -> None:
@@ -115,114 +110,44 @@ class JobClient:
         """
         clock = SystemClock()
         begin = clock.monotonic()
-        self._status = JobStatus.RUNNING
+        execution = JobExecution(self._job, self._runner)
         master = self._job.master
         for name, collector in master.collectors.items():
             if name not in self._wanted:
                 collector.close()  # nobody will read it
+        self._job.handle(JobSubmitted())
         try:
             with ExitStack() as watching:
+                watching.enter_context(reporting(self._job.configuration, lambda: points_of(self._job.snapshot())))
                 for watch in tuple(_watchers):
                     watching.enter_context(watch(self))
-                self._begun.set()
-                self._run_attempts()
-                self._job.master.succeed()
-            self._stopped(Outcome.FINISHED)
+                execution.run(self._begun.set)
+            execution.end()
         except BaseException as error:  # noqa: BLE001 - kept in the future, and raised from there
             outcome = error
             try:
-                outcome = self._failed(error)
-                self._stopped(self._outcome(error))
-            except Exception as also:  # noqa: BLE001 - the first error is the one to tell
-                outcome.add_note(f"Ending its checkpoints failed as well: {type(also).__name__}: {also}")
+                outcome = execution.end(error) or error
             finally:
+                execution.close()
                 self._settle(outcome)  # whoever waits hears of it, also if Ctrl-C came once more
             raise outcome from (error.__cause__ if outcome is error else error)
         finally:
             self._begun.set()
             master.end_collecting()
         result = JobExecutionResult(self._job.settings.job_id, int((clock.monotonic() - begin) * 1000))
+        execution.close()
         self._settle(result)
         return result
 
     def _settle(self, result: JobExecutionResult | BaseException) -> None:
-        """Say how the job ended; only the first time counts."""
+        """Set the result; only the first time counts."""
         with self._settling:
             if self._result.done():
                 return
             if isinstance(result, JobExecutionResult):
-                self._status = JobStatus.FINISHED
                 self._result.set_result(result)
             else:
                 self._result.set_exception(result)
-
-    def _run_attempts(self) -> None:
-        """Run the job; after a failure again, as long as the restart strategy allows it."""
-        job = self._job
-        strategy = restart_strategy(job.configuration)
-        clock = SystemClock()
-        for attempt in itertools.count():
-            try:
-                job.begin_attempt(attempt)
-                self._runner.run(job)
-                if job.cancelled.is_set():
-                    raise self._cancellation()
-                if job.master.error is not None:
-                    raise job.master.error
-            except Exception as error:
-                job.ran = job.ran or job.master.all_started.is_set()
-                if job.checkpoints is not None and job.checkpoints.done and not job.cancelled.is_set():
-                    return
-                if isinstance(error, RestoreFailed) and not job.cancelled.is_set() and self._starts_before(error):
-                    continue
-                if not job.restartable or not is_retried(error, checked=job.checked, ran=job.ran):
-                    raise
-                delay = strategy.failed(Millis(int(clock.monotonic() * 1000)), random.random())
-                if delay is None or job.cancelled.is_set():
-                    raise
-                reason = (
-                    str(error.args[0]) if isinstance(error, JobExecutionError) else f"{type(error).__name__}: {error}"
-                )
-                self._restarts += 1
-                logger.warning("job %r failed and is restarted in %d ms: %s", job.plan.name, delay, reason)
-                job.master.abandon()
-                if job.checkpoints is not None and not job.checkpoints.failed(reason):
-                    return
-                came(job.cancelled, delay / 1000)
-            else:
-                return
-
-    def _starts_before(self, error: RestoreFailed) -> bool:
-        """Whether there may be an older checkpoint than the one that is broken; that is no failure of the program."""
-        job = self._job
-        job.master.abandon()
-        return job.checkpoints is not None and job.checkpoints.failed(str(error)) and job.checkpoints.reject(str(error))
-
-    def _stopped(self, outcome: Outcome) -> None:
-        if self._job.checkpoints is not None:
-            self._job.checkpoints.stopped(outcome)
-
-    def _outcome(self, error: BaseException) -> Outcome:
-        job = self._job
-        cancelled = job.cancelled.is_set()
-        if isinstance(error, Interrupted):  # by cancel(): what it interrupted is no failure
-            error = self._cancellation()
-        return outcome_of(error, cancelled=cancelled, suspended=job.suspended)
-
-    def _cancellation(self) -> JobCancelled:
-        return JobCancelled(f"job {self._job.plan.name!r} was cancelled")
-
-    def _failed(self, error: BaseException) -> BaseException:
-        """Drop what is not committed; return what the job's result is to raise."""
-        stopped = self._job.cancelled.is_set() or not isinstance(error, Exception)
-        self._status = JobStatus.CANCELED if stopped else JobStatus.FAILED
-        try:
-            self._job.master.abandon()
-        except Exception as also:  # noqa: BLE001 - the first error is the one to tell
-            error.add_note(f"Dropping what was not committed failed as well: {type(also).__name__}: {also}")
-        if stopped and isinstance(error, Exception | Interrupted) and not isinstance(error, JobCancelled):
-            return self._cancellation()  # something broke while it was being stopped
-        return error
 
     @property
     def plan(self) -> PhysicalPlan:
@@ -235,7 +160,7 @@ class JobClient:
 
     def get_job_status(self) -> CompletableFuture[JobStatus]:
         """Return the job's status now."""
-        return CompletableFuture.of(self._status)
+        return CompletableFuture.of(self._job.machine.status)
 
     @property
     def restarts(self) -> int:
@@ -250,7 +175,7 @@ class JobClient:
         >>> client.restarts
         0
         """
-        return self._restarts
+        return self._job.machine.restarts
 
     def cancel(self) -> CompletableFuture[None]:
         """Stop the job; the future is done when nothing of it is left. A job that is over stays as it is.
@@ -258,8 +183,11 @@ class JobClient:
         User code of a job that runs in this process is interrupted when ``task.cancellation.timeout`` is over. If that does
         not help, the future raises ``JobExecutionError``: it says which function blocks the job's thread, which is left.
         """
+        return self._cancel(suspend=False)
+
+    def _cancel(self, suspend: bool) -> CompletableFuture[None]:
         if not self._result.done():
-            self._job.cancel()
+            self._job.cancel(suspend)
             with self._settling:
                 if self._ending is None:
                     self._ending = threading.Thread(target=self._end_user_code, name="funken-cancel", daemon=True)
@@ -278,8 +206,7 @@ class JobClient:
 
     def _suspend(self) -> CompletableFuture[None]:
         """Stop the job because its program ends: one with an id of its own keeps its checkpoints, to be resumed."""
-        self._job.suspended = True
-        return self.cancel()
+        return self._cancel(suspend=True)
 
     def _end_user_code(self) -> None:
         """Interrupt user code that does not come back; in the end give it up."""
@@ -294,7 +221,7 @@ class JobClient:
         blocked = self._job.interruption.where()
         if blocked is not None:
             function, trace = blocked
-            self._status = JobStatus.CANCELED
+            self._job.handle(JobClosed(abandoned=True))
             self._settle(
                 _Blocked(
                     f"job {self._job.plan.name!r} was cancelled, but its thread is still blocked in {function}, and does not "
@@ -343,7 +270,7 @@ class JobClient:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = client.stop_with_savepoint(False, folder).result(timeout=30)
         ...     path.startswith(folder), client.get_job_status().result()
-        (True, <JobStatus.FINISHED: 4>)
+        (True, <JobStatus.FINISHED: 6>)
         """
         stop = Stop.DRAIN if advance_to_end_of_event_time else Stop.SUSPEND
         made = self._savepoint(savepoint_directory, stop)
@@ -382,6 +309,22 @@ class JobClient:
         """Return where the records of a collecting sink arrive."""
         self._wanted.add(sink)
         return self._job.master.collectors[sink]
+
+    def snapshot(self) -> JobSnapshot:
+        """Return a picture of the job: graph, states, metrics, checkpoints, failures, configuration; the job is not stopped.
+
+        >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> _ = env.from_source(DataGeneratorSource(str, None, 1000), None, "numbers").for_each(len)
+        >>> client = env.execute_async("count for ever")
+        >>> job = client.snapshot()
+        >>> job.name, job.state.name, [vertex.name for vertex in job.vertices]
+        ('count for ever', 'RUNNING', ['numbers -> for_each'])
+        >>> client.cancel().result(timeout=30)
+        >>> client.snapshot().metrics()["numRestarts"]
+        0
+        """
+        return self._job.snapshot()
 
     def metrics(self) -> dict[Any, Any]:
         """Return the newest metrics of each task: counts and the watermark per vertex; tasks report twice a second."""

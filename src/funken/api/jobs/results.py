@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 from funken.timing.waiting import result_of
 
 T = TypeVar("T")
-
-
-class JobStatus(enum.Enum):
-    """Where a job stands (Flink's names).
-
-    >>> [status.name for status in JobStatus if status.is_globally_terminal_state()]
-    ['FAILED', 'CANCELED', 'FINISHED']
-    """
-
-    CREATED = 0
-    RUNNING = 1
-    FAILED = 2
-    CANCELED = 3
-    FINISHED = 4
-
-    def is_globally_terminal_state(self) -> bool:
-        """Whether the job is over."""
-        return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
 
 
 class JobExecutionResult:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from concurrent.futures import Future
 from typing import Any
 
@@ -10,6 +9,7 @@ import funken as native
 from funken.api.jobs.iterator import CloseableIterator
 from funken.api.jobs.results import CompletableFuture
 from funken.compat.pyflink.adoption import adopt, adopting
+from funken.runtime.job.states import JobStatus
 
 
 class JobID:
@@ -29,35 +29,6 @@ class JobID:
 
     def __repr__(self) -> str:
         return f"JobID({self._job_id!r})"
-
-
-class JobStatus(enum.Enum):
-    """Where a job stands.
-
-    >>> [status.name for status in JobStatus if status.is_terminal_state()]
-    ['FAILED', 'CANCELED', 'FINISHED', 'SUSPENDED']
-    >>> [status.name for status in JobStatus if status.is_globally_terminal_state()]
-    ['FAILED', 'CANCELED', 'FINISHED']
-    """
-
-    CREATED = 0
-    RUNNING = 1
-    FAILING = 2
-    FAILED = 3
-    CANCELLING = 4
-    CANCELED = 5
-    FINISHED = 6
-    RESTARTING = 7
-    SUSPENDED = 8
-    RECONCILING = 9
-
-    def is_globally_terminal_state(self) -> bool:
-        """Whether the job is over."""
-        return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
-
-    def is_terminal_state(self) -> bool:
-        """Whether the job is over, here at least."""
-        return self is JobStatus.SUSPENDED or self.is_globally_terminal_state()
 
 
 @adopting(native.JobExecutionResult)
@@ -88,10 +59,6 @@ class JobClient(native.JobClient):
     def get_job_id(self) -> JobID:  # type: ignore[override]
         """Return the job's id."""
         return JobID(super().get_job_id())
-
-    def get_job_status(self) -> CompletableFuture[JobStatus]:  # type: ignore[override]
-        """Return the job's status now."""
-        return CompletableFuture.of(JobStatus[super().get_job_status().result().name])
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:  # type: ignore[override]
         """Return a future of the result; it raises what made the job fail."""

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from funken import config
@@ -42,7 +43,7 @@ from funken.checkpoint.events import (
     TriggerSources,
 )
 from funken.checkpoint.machine import CheckpointMachine
-from funken.checkpoint.restart import fault_of
+from funken.checkpoint.restart import fault_of, resume_hint
 from funken.checkpoint.restore import Restoration, plan_restore, uid_warnings
 from funken.checkpoint.settings import CheckpointSettings
 from funken.checkpoint.store.completed import CompletedCheckpointStore, open_checkpoint
@@ -55,6 +56,7 @@ from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.background import BackgroundWorker
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.driver.restore_targets import restore_targets
+from funken.runtime.job.checkpoint_history import CheckpointHistory
 from funken.runtime.messages import (
     CheckpointAborted,
     CheckpointAcknowledged,
@@ -94,6 +96,7 @@ class JobCheckpoints:
         self._by_id: dict[str, OperatorId] = {name: number for number, name in plan.stable_ids.items()}
         self._store = CompletedCheckpointStore(self._storage)
         self._facts = JobFacts(job_id, plan.name, self._targets)
+        self.history = CheckpointHistory(plan, self._storage.uri, clock.now)
         self._coordinator = self._new_coordinator()
         self._claimed = False
         self._worker = None if at_once else BackgroundWorker("funken-checkpoints")
@@ -115,7 +118,10 @@ class JobCheckpoints:
 
     def _new_coordinator(self) -> Coordinator:
         completed, next_id = sorted(self._store.complete), self._store.next_id
-        return Coordinator(CheckpointMachine(self._settings.policy, completed, next_id), self._store, self._facts, self)
+        machine = CheckpointMachine(self._settings.policy, completed, next_id)
+        made = Coordinator(machine, self._store, self._facts, self)
+        made.observer = partial(self.history.observe, machine)
+        return made
 
     def claim(self) -> None:
         """Take the job's checkpoints over from whoever ran it before, once; a job that does not begin takes none."""
@@ -168,10 +174,12 @@ class JobCheckpoints:
         ignoring = self._settings.allow_non_restored
         self._restored_from = None if newest is None else newest.checkpoint
         if newest is not None:
+            self.history.restored(newest, f"{self._storage.uri}/{folder_of(newest.checkpoint)}")
             return plan_restore(newest, self._storage.uri, self._targets, ignoring, own=True)
         if self._settings.restore_path:
             found = open_checkpoint(self._settings.restore_path)
             restoration = plan_restore(found.manifest, found.root.uri, self._targets, ignoring)
+            self.history.restored(found.manifest, found.root.uri)
             self._warn(restoration.warnings)
             return restoration
         return None
@@ -272,25 +280,13 @@ class JobCheckpoints:
         if self._folder is not None:
             self._folder.cleanup()
         elif self._claimed and outcome in self._settings.policy.kept_after and not self._pausing:
-            self._tell_what_stays(outcome)
+            hint = resume_hint(self._settings.job_id, self.completed, self._storage.uri)
+            if hint:
+                logger.warning("job %r has ended (%s): %s.", self._plan.name, outcome.value, hint)
 
     def _drop_requests(self) -> None:
         while self._asked:
             self.answer(self._asked.popleft().request, None, "the job has ended before it began")
-
-    def _tell_what_stays(self, outcome: Outcome) -> None:
-        """Log from where the job can go on."""
-        job_id = self._settings.job_id
-        if kept := self.completed:
-            name = f"checkpoint {kept[-1]} ({self._storage.uri}/{folder_of(CheckpointId(kept[-1]))})"
-            how = f"a start with {config.JOB_ID.key} {job_id!r} resumes from {name}"
-            if not job_id:
-                how = f"{name} stays; start from it with {config.RESTORE_PATH.key}, or delete it"
-        elif job_id:
-            how = f"no checkpoint was complete, so a start with {config.JOB_ID.key} {job_id!r} begins anew"
-        else:
-            return
-        logger.warning("job %r has ended (%s): %s.", self._plan.name, outcome.value, how)
 
     # ---- savepoints
 
@@ -355,6 +351,7 @@ class JobCheckpoints:
         """Handle a task's event about a checkpoint."""
         match event:
             case CheckpointAcknowledged(task=task, attempt=attempt, checkpoint=checkpoint, handles=handles):
+                self.history.timed(task, checkpoint, event.subtasks)
                 self.handle(Acknowledged(attempt, task, CheckpointId(checkpoint), handles))
             case CheckpointDeclined(task=task, attempt=attempt, checkpoint=checkpoint, reason=reason):
                 self.handle(Declined(attempt, task, CheckpointId(checkpoint), reason))

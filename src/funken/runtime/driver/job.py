@@ -8,20 +8,45 @@ from __future__ import annotations
 
 import importlib
 import threading
+from collections import deque
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
+from funken import config
+from funken.checkpoint.restart import restart_strategy
 from funken.config import Configuration
+from funken.ids import Millis
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.checkpoints import JobCheckpoints
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.interruption import Interruption
+from funken.runtime.job.checkpoint_history import CheckpointsSnapshot
+from funken.runtime.job.events import (
+    CancelRequested,
+    ExecutionMoved,
+    ExecutionsCreated,
+    JobCommand,
+    JobEvent,
+    SourcesChecked,
+    StopAttempt,
+)
+from funken.runtime.job.graph import job_graph
+from funken.runtime.job.machine import JobMachine
+from funken.runtime.job.snapshot import JobSnapshot, masked, vertices_of
+from funken.runtime.job.states import ExecutionState
+from funken.runtime.job.vertex_metrics import MetricsHistory
+from funken.runtime.messages import MetricsReport, TaskEnded, TaskEvent, TaskFailed, TaskOpening, TaskStarted
 from funken.runtime.settings import TaskSettings
+from funken.timing.clock import SystemClock
 
 
 @dataclass
 class Job:
-    """One submission: the plan, how it is to run, and the master that follows it. ``session`` is the runner's own."""
+    """One submission: the plan, how it is to run, its life, and the master that follows it.
+
+    ``machine`` decides about its life; it is changed by ``handle`` only. ``session`` is the runner's own.
+    """
 
     plan: PhysicalPlan
     settings: TaskSettings
@@ -32,13 +57,64 @@ class Job:
     frame: Any = None
     """The Spark DataFrame whose rows the program reads, if it reads one."""
     cancelled: threading.Event = field(default_factory=threading.Event)
-    suspended: bool = False
-    """Whether it was stopped because its program ends, and not because nobody wants it any more."""
-    checked: bool = False
-    """Whether an attempt has found all sources and sinks in order."""
-    ran: bool = False
-    """Whether all tasks of an attempt were open once."""
+    """What runners wait for: the machine has commanded to stop the attempt."""
     interruption: Interruption = field(default_factory=Interruption)
+    machine: JobMachine = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make its machine."""
+        failures = self.configuration.get(config.EXCEPTION_HISTORY_SIZE)
+        self.machine = JobMachine(restart_strategy(self.configuration), failures)
+        self._clock = SystemClock()
+        self._lock = threading.RLock()
+        self._events: deque[JobEvent] = deque()
+        self._busy = False
+        self._graph = job_graph(self.plan)
+        self._metrics = MetricsHistory(self.plan)
+        self._masked = masked(self.configuration.to_dict())
+
+    def handle(self, event: JobEvent) -> JobCommand | None:
+        """Pass an event to the machine, from any thread; return the command for the thread that runs the job."""
+        commands: list[JobCommand] = []
+        with self._lock:
+            self._events.append(event)
+            if self._busy:  # a signal handler, within the lines below: its event waits its turn
+                return None
+            self._busy = True
+            try:
+                while self._events:
+                    now, wall = Millis(int(self._clock.monotonic() * 1000)), Millis(self._clock.now())
+                    commands += self.machine.handle(self._events.popleft(), now, wall)
+            finally:
+                self._busy = False
+        for command in commands:
+            if isinstance(command, StopAttempt):
+                self.cancelled.set()
+                self.master.cancel()
+        return next((command for command in commands if not isinstance(command, StopAttempt)), None)
+
+    def snapshot(self) -> JobSnapshot:
+        """Return a picture of the job as it is, from any thread; nothing is stopped or waited for."""
+        metrics = self._metrics.current()
+        checkpoints = CheckpointsSnapshot() if self.checkpoints is None else self.checkpoints.history.snapshot()
+        with self._lock:
+            machine = self.machine
+            return JobSnapshot(
+                self.settings.job_id,
+                self.plan.name,
+                machine.status,
+                Millis(self._clock.now()),
+                dict(machine.timestamps),
+                machine.attempt,
+                machine.restarts,
+                self._graph,
+                vertices_of(self._graph, machine, metrics),
+                checkpoints,
+                machine.failure_count,
+                tuple(reversed(machine.failures)),
+                tuple(reversed(machine.restart_history)),
+                self._masked,
+            )
 
     @property
     def restartable(self) -> bool:
@@ -56,6 +132,9 @@ class Job:
             collectors = self.master.collectors
             self.master = JobMaster(self.plan)
             self.master.collectors = collectors
+        self.master.observe = partial(self._observe, self.master, attempt)
+        self._metrics.clear()
+        self.handle(ExecutionsCreated(attempt, tuple(self.master.tasks)))
         if self.checkpoints is not None:
             self.checkpoints.claim()
             restoration = self.checkpoints.restoration()
@@ -64,15 +143,29 @@ class Job:
         if self.cancelled.is_set():
             self.master.cancel()
 
+    def _observe(self, master: JobMaster, attempt: int, event: TaskEvent) -> None:
+        """Pass on to the machine what a task's event says about its execution."""
+        match event:
+            case MetricsReport():
+                self._metrics.take(event)
+            case TaskOpening(task=task, pid=pid, host=host):
+                self.handle(ExecutionMoved(attempt, task, ExecutionState.INITIALIZING, pid, host))
+            case TaskStarted(task=task, pid=pid, host=host):
+                self.handle(ExecutionMoved(attempt, task, ExecutionState.RUNNING, pid, host))
+            case TaskEnded(task=task):
+                self.handle(ExecutionMoved(attempt, task, ExecutionState.FINISHED))
+            case TaskFailed(task=task, error=error):
+                state, repeated = ExecutionState.FAILED, master.spark_retries
+                self.handle(ExecutionMoved(attempt, task, state, error=error, repeated=repeated))
+
     def check(self) -> None:
         """Look at every source and sink before the tasks of an attempt are made; raise what they raise."""
         self.master.check()
-        self.checked = True
+        self.handle(SourcesChecked())
 
-    def cancel(self) -> None:
-        """Request that the job stops."""
-        self.cancelled.set()
-        self.master.cancel()
+    def cancel(self, suspend: bool = False) -> None:
+        """Request that the job stops; ``suspend``: because its program ends, and not because nobody wants it any more."""
+        self.handle(CancelRequested(suspend))
 
 
 class Runner(Protocol):

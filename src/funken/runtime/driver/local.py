@@ -8,6 +8,7 @@ fixed order; how blocks of different channels interleave still depends on the cl
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections import deque
 from collections.abc import Callable
@@ -21,11 +22,13 @@ from funken.errors import JobExecutionError
 from funken.io.storage import open_storage
 from funken.plan.serialization import portable
 from funken.runtime.driver.job import Job
-from funken.runtime.messages import TaskCommand, TaskEvent, TaskId, TaskStarted
+from funken.runtime.job.events import ExecutionsDeployed
+from funken.runtime.messages import TaskCommand, TaskEvent, TaskId, TaskOpening, TaskStarted
 from funken.runtime.snapshot.task_state import TaskStateSnapshot, acknowledgement_of
 from funken.runtime.task.loop import Task
 from funken.timing.clock import Clock, SystemClock
 
+_HOST = socket.gethostname()
 _IN_FLIGHT = 16
 _MEASURE_SECONDS = 0.5
 
@@ -80,7 +83,7 @@ class LocalLoop:
             storage = open_storage(settings.checkpoints.folder)
 
             def deliver(snapshot: TaskStateSnapshot) -> None:
-                self._reports.append(acknowledgement_of(task, settings.attempt, snapshot, storage))
+                self._reports.append(acknowledgement_of(task, settings.attempt, snapshot, storage, self._clock))
 
         return Task(cloudpickle.loads(blob), task, settings, self._clock, self._reports.append, deliver=deliver)
 
@@ -91,10 +94,12 @@ class LocalLoop:
 
     def open(self) -> None:
         """Open every task."""
+        self._job.handle(ExecutionsDeployed())
         for task in self._tasks.values():
+            self._order(self._job.master.handle(TaskOpening(task.id, pid=os.getpid(), host=_HOST)))
             with self._user_code:
                 task.open()
-            self._reports.append(TaskStarted(task.id, pid=os.getpid()))
+            self._reports.append(TaskStarted(task.id, pid=os.getpid(), host=_HOST))
 
     def settle(self) -> int:
         """Work until nothing moves any more while the clock stands still; return ms until something may happen."""
@@ -158,7 +163,10 @@ class LocalLoop:
                     task.step()
                 self._route(task)
                 wait = 0
-            if task.has_sources and self._room():
+            if task.has_sources and not self._room():
+                task.meter.hold()
+            elif task.has_sources:
+                task.meter.release()
                 found = task.poll()
                 wait = min(wait, found) if found is not None else wait
                 self._route(task)

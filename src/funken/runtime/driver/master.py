@@ -86,6 +86,8 @@ class JobMaster:
         self.collectors: dict[str, Collector] = {}
         self.checkpoints: CheckpointObserver | None = None
         self.send: Callable[[TaskId, TaskCommand], None] = lambda task, command: None
+        self.observe: Callable[[TaskEvent], None] = lambda event: None
+        """Called with every event, before it is handled; without the lock."""
         self.buffers_output = hold
         self.spark_retries = False
         """Whether Spark retries failed tasks; then a failure ends the job only when Spark stops retrying."""
@@ -190,6 +192,7 @@ class JobMaster:
 
     def handle(self, event: TaskEvent) -> Commands:
         """Handle an event; return the commands to send."""
+        self.observe(event)
         match event:
             case Collected() | Printed() | CommittablesPrepared() if self.buffers_output:
                 with self._lock:

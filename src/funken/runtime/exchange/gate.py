@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, Protocol
 
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Timestamps, Values
+from funken.operators.base import Timestamps, Values, record_count
 from funken.runtime.exchange.valve import InputChannel, StatusWatermarkValve
 from funken.runtime.exchange.wire import ChannelId as Key
 
@@ -85,6 +85,10 @@ class InputGate:
             i: StatusWatermarkValve(c for c in self.channels.values() if c.input == i) for i in self._inputs
         }
         self.combined: int = MIN_TIMESTAMP
+        self.records = 0
+        """How many records were passed on."""
+        self.on_alignment: Callable[[int], None] = lambda checkpoint: None
+        """Called when the alignment of a checkpoint begins."""
         self._idle = False
         self.finished = False
         self._pauses = False
@@ -97,6 +101,7 @@ class InputGate:
         channel = self.channels[key]
         if channel.idle:
             self._advance(channel.input, self._valves[channel.input].status(channel, False))
+        self.records += record_count(values)
         self._receiver.process(channel.input, values, timestamps)
 
     def watermark(self, key: Key, watermark: int) -> None:
@@ -207,6 +212,7 @@ class InputGate:
         self._aborted = {later for later in self._aborted if later > checkpoint}
         self._aligning = self._newest = checkpoint
         self._since = self._now()
+        self.on_alignment(checkpoint)
         return True
 
     def _forget(self) -> None:

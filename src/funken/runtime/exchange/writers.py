@@ -49,6 +49,8 @@ class EdgeWriter:
         self._stamped = False
         self.records = 0
         """How many records were sent."""
+        self.bytes = 0
+        """How many bytes of records were sent."""
         self._sequence = [0] * self.targets
         self._values: list[Values] = [[] for _ in range(self.targets)]
         self._stamps: list[list[int]] = [[] for _ in range(self.targets)]
@@ -102,6 +104,7 @@ class EdgeWriter:
             BlockKind.DATA, self.edge.id, self._subtask, target, self._sequence[target], 0, ingested_at, payload
         )
         self._sequence[target] += 1
+        self.bytes += len(block)
         self._send(target, block)
 
     def flush(self) -> None:

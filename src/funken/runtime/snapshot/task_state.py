@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from funken.checkpoint.snapshot.incremental import IncrementalSnapshots, OperatorSnapshot
 from funken.checkpoint.store.handles import StopHandles, SubtaskHandle, TaskHandles
@@ -14,19 +14,22 @@ from funken.runtime.messages import (
     CheckpointAcknowledged,
     CheckpointDeclined,
     Savepoint,
+    SubtaskCheckpoint,
     TaskEnded,
     TaskEvent,
     TaskFailed,
     TaskId,
 )
 from funken.runtime.settings import OperatorSubtaskId
+from funken.timing.clock import Clock
 
 
 @dataclass(frozen=True)
 class TaskStateSnapshot:
     """What a task has snapshotted for a checkpoint or savepoint; ``final``: it has ended, and this is its last one.
 
-    ``finished`` are those whose subtask had ended before its barrier could arrive: they do not run again.
+    ``finished`` are those whose subtask had ended before its barrier could arrive: they do not run again. ``times`` are those of
+    the subtasks, by vertex, and ``taken`` is when (monotonic, s) the last of them was snapshotted.
     """
 
     checkpoint: CheckpointId
@@ -34,6 +37,8 @@ class TaskStateSnapshot:
     final: bool = False
     savepoint: Savepoint | None = None
     finished: frozenset[OperatorSubtaskId] = frozenset()
+    times: Mapping[int, SubtaskCheckpoint] = field(default_factory=dict)
+    taken: float = 0.0
 
     @property
     def materialized(self) -> bool:
@@ -62,7 +67,9 @@ def write_snapshot(
     return StopHandles(marked((at, handle) for at, handle, _ in both), marked((at, handle) for at, _, handle in both))
 
 
-def acknowledgement_of(task: TaskId, attempt: int, snapshot: TaskStateSnapshot, storage: Storage) -> TaskEvent:
+def acknowledgement_of(
+    task: TaskId, attempt: int, snapshot: TaskStateSnapshot, storage: Storage, clock: Clock | None = None
+) -> TaskEvent:
     """Write a snapshot and return its acknowledgement; the coordinator counts attempts from 1."""
     attempt += 1
     try:
@@ -73,4 +80,8 @@ def acknowledgement_of(task: TaskId, attempt: int, snapshot: TaskStateSnapshot, 
         return CheckpointDeclined(task, attempt=attempt, checkpoint=snapshot.checkpoint, reason=str(error))
     if snapshot.final and not isinstance(handles, StopHandles):
         return TaskEnded(task, attempt=attempt, handles=handles)
-    return CheckpointAcknowledged(task, attempt=attempt, checkpoint=snapshot.checkpoint, handles=handles)
+    written = 0.0 if clock is None else (clock.monotonic() - snapshot.taken) * 1000
+    times = {vertex: found._replace(written=written) for vertex, found in snapshot.times.items()}
+    return CheckpointAcknowledged(
+        task, attempt=attempt, checkpoint=snapshot.checkpoint, handles=handles, subtasks=times
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping
 
-from funken.operators.base import OperatorSpec, Timestamps, Values
+from funken.operators.base import OperatorSpec, Timestamps, Values, record_count
 from funken.operators.context import OperatorContext
 from funken.operators.process.sorted_input import with_sorted_input
 from funken.operators.source import SourceOperator
@@ -42,13 +42,42 @@ COLUMNS_FACTOR = 8
 MakeContext = Callable[[Vertex, Node], OperatorContext]
 
 
+class LocalEdge:
+    """An edge within the task: a call of the gate behind it."""
+
+    def __init__(self, gate: Callable[[], InputGate], channel: ChannelId) -> None:
+        self._gate = gate
+        self._channel = channel
+        self.records = 0
+
+    def emit(self, values: Values, timestamps: Timestamps) -> None:
+        """Pass a block on."""
+        self.records += record_count(values)
+        self._gate().data(self._channel, values, timestamps)
+
+
 class Subtask:
     """One subtask of a vertex; ``gate`` is ``None`` if the vertex begins with a source."""
 
-    __slots__ = ("chain", "factor", "gate", "metrics", "outputs", "source", "state_writer", "vertex", "writers")
+    __slots__ = (
+        "chain",
+        "factor",
+        "gate",
+        "local",
+        "metrics",
+        "outputs",
+        "source",
+        "state_writer",
+        "vertex",
+        "writers",
+    )
 
-    def __init__(self, vertex: Vertex, chain: OperatorChain, ends: list[EdgeOutput], writers: list[EdgeWriter]) -> None:
+    def __init__(
+        self, vertex: Vertex, chain: OperatorChain, ends: list[EdgeOutput], writers: list[EdgeWriter],
+        local: list[LocalEdge],
+    ) -> None:  # fmt: skip
         self.vertex = vertex
+        self.local = local
         self.outputs = ends
         self.writers = writers
         #: writes the channel state of the newest unaligned barrier
@@ -105,8 +134,9 @@ class TaskBuilder:
 
     def _build_subtask(self, vertex: Vertex, make_context: MakeContext) -> Subtask:
         writers: list[EdgeWriter] = []
+        local: list[LocalEdge] = []
         ends = [
-            self._local_output(edge) if edge.local else self._exchange_output(edge, vertex, writers)
+            self._local_output(edge, local) if edge.local else self._exchange_output(edge, vertex, writers)
             for edge in self._plan.edges
             if edge.source == vertex.id
         ]
@@ -115,7 +145,7 @@ class TaskBuilder:
             operators = {node.id: with_sorted_input(node.spec, operators[node.id], node.keyed) for node in vertex.nodes}
         contexts = {node.id: make_context(vertex, node) for node in vertex.nodes}
         kind = FinishedOperatorChain if self._had_finished(vertex) else OperatorChain
-        return Subtask(vertex, kind(vertex, contexts, operators, ends), ends, writers)
+        return Subtask(vertex, kind(vertex, contexts, operators, ends), ends, writers, local)
 
     def _had_finished(self, vertex: Vertex) -> bool:
         """Whether a vertex had ended when the checkpoint was made that it starts from."""
@@ -182,7 +212,7 @@ class TaskBuilder:
 
         return send
 
-    def _local_output(self, edge: Edge) -> EdgeOutput:
+    def _local_output(self, edge: Edge, local: list[LocalEdge]) -> EdgeOutput:
         channel = (edge.id, self._task.subtask)
 
         def gate() -> InputGate:
@@ -190,9 +220,10 @@ class TaskBuilder:
             assert found is not None
             return found
 
+        local.append(LocalEdge(gate, channel))
         return EdgeOutput(
             edge,
-            emit=lambda values, timestamps: gate().data(channel, values, timestamps),
+            emit=local[-1].emit,
             watermark=lambda watermark: gate().watermark(channel, watermark),
             idle=lambda idle: gate().idle(channel, idle),
             barrier=lambda checkpoint: gate().barrier(

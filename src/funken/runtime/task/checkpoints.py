@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from functools import partial
 
 from funken.checkpoint.events import Stop
@@ -20,7 +21,7 @@ from funken.ids import MAX_WATERMARK, CheckpointId
 from funken.operators.base import Timestamps, Values
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.exchange.wire import BlockHeader, ChannelId
-from funken.runtime.messages import Savepoint
+from funken.runtime.messages import Savepoint, SubtaskCheckpoint
 from funken.runtime.settings import CheckpointPlan
 from funken.runtime.snapshot.channel_state import UNALIGNED, ChannelStateWriter
 from funken.runtime.snapshot.materializer import Materializer
@@ -60,8 +61,15 @@ class TaskCheckpoints:
         """Subtasks whose channel state is being written."""
         self.stopped: dict[int, int] = {}
         """Subtasks that process nothing any more, by the checkpoint: the savepoint that the job is stopped with."""
+        self._now, self._monotonic = now, monotonic
+        #: when (wall clock, ms; monotonic, s) the first barrier of its newest alignment came to a subtask
+        self._aligning: dict[int, tuple[int, float]] = {}
+        #: the times of the subtasks that have taken their snapshot, by checkpoint
+        self._times: dict[int, dict[int, SubtaskCheckpoint]] = {}
         for hosted in self._subtasks.values():
             if self._state_manager is not None:
+                if hosted.gate is not None:
+                    hosted.gate.on_alignment = partial(self._begin_alignment, hosted.vertex.id)
                 hosted.chain.snapshot = partial(self._snapshot, self._state_manager, hosted)
             if self.unaligned_after is not None and hosted.gate is not None:
                 aligned_only, overtake = builder.aligned_only(hosted.vertex), partial(self._begin_unaligned, hosted)
@@ -159,12 +167,23 @@ class TaskCheckpoints:
             if savepoint.stop is Stop.DRAIN:
                 subtask.chain.drain(subtask.gate.inputs if subtask.gate else 0)
             self.stopped[subtask.vertex.id] = checkpoint
+        begin = self._monotonic()
+        came, aligning = self._aligning.pop(subtask.vertex.id, (self._now(), begin))
         snapshots.snapshot(subtask.chain, CheckpointId(checkpoint))
+        self._times.setdefault(checkpoint, {})[subtask.vertex.id] = SubtaskCheckpoint(
+            came,
+            (begin - aligning) * 1000,
+            (self._monotonic() - begin) * 1000,
+            unaligned=subtask.state_writer is not None and subtask.state_writer.checkpoint == checkpoint,
+        )
         if (
             subtask.state_writer is None or subtask.state_writer.checkpoint != checkpoint
         ):  # else its channel state is not complete
             self.snapshotted.setdefault(checkpoint, set()).add(subtask.vertex.id)
             self.deliver_if_complete()
+
+    def _begin_alignment(self, vertex: int, checkpoint: int) -> None:
+        self._aligning[vertex] = self._now(), self._monotonic()
 
     def deliver_if_complete(self) -> None:
         """Deliver the checkpoints of which every subtask has its snapshot; one that has ended is snapshotted now."""
@@ -179,7 +198,10 @@ class TaskCheckpoints:
                 savepoint = self._savepoints.get(checkpoint)
                 for older in [number for number in self._savepoints if number < checkpoint]:
                     del self._savepoints[older]  # this one is still needed: its barrier has not been emitted
-                self.materializer.deliver(self._state_manager.take(CheckpointId(checkpoint), savepoint))
+                times = self._times.pop(checkpoint, {})
+                self._times = {later: found for later, found in self._times.items() if later > checkpoint}
+                taken = self._state_manager.take(CheckpointId(checkpoint), savepoint)
+                self.materializer.deliver(replace(taken, times=times, taken=self._monotonic()))
 
     def materialize(self, worked: bool) -> None:
         """Materialize one step; ``worked``: after records."""
@@ -195,6 +217,7 @@ class TaskCheckpoints:
     def abort(self, checkpoint: int) -> None:
         """A checkpoint is aborted: stop waiting for it, and let stopped subtasks continue."""
         self._savepoints.pop(checkpoint, None)
+        self._times.pop(checkpoint, None)
         self.stopped = {vertex: by for vertex, by in self.stopped.items() if by != checkpoint}
         self.recording = [
             each for each in self.recording if each.state_writer and each.state_writer.checkpoint != checkpoint

@@ -19,7 +19,7 @@ from typing import Any
 from funken.connectors.dataframe import RowsReader
 from funken.ids import MAX_WATERMARK
 from funken.metrics.histogram import bucket_of
-from funken.operators.base import Timestamps, Values, record_count
+from funken.operators.base import Timestamps, Values
 from funken.operators.source import SourceOperator
 from funken.operators.strides import TaskTime
 from funken.plan.physical import PhysicalPlan
@@ -35,7 +35,6 @@ from funken.runtime.messages import (
     CheckpointAborted,
     CheckpointComplete,
     MetricsReport,
-    OperatorMetrics,
     SplitsDiscovered,
     StartReading,
     TaskCommand,
@@ -49,6 +48,7 @@ from funken.runtime.settings import TaskSettings
 from funken.runtime.snapshot.task_state import TaskStateSnapshot
 from funken.runtime.task.builder import Subtask, TaskBuilder
 from funken.runtime.task.checkpoints import QueuedBlock, TaskCheckpoints
+from funken.runtime.task.meter import TaskMeter
 from funken.runtime.task.source_throttle import SourceThrottle
 from funken.timing.clock import Clock
 
@@ -86,6 +86,7 @@ class Task:
         self._contexts = OperatorContexts(task, settings, self._backends, clock, self._time, event, wake)
         builder = TaskBuilder(plan, task, settings, self.outbox, self._ingestion_time)
         self.subtasks = builder.build(self._contexts.make)
+        self.meter = TaskMeter(task, self.subtasks, clock.monotonic)
         self._live_sources = [subtask for subtask in self.subtasks.values() if subtask.source is not None]
         self._relays_expected = builder.relays()
         self._flushing = builder.flushing
@@ -183,6 +184,7 @@ class Task:
         if head.kind != BlockKind.DATA:
             self._take(subtask, head, [], None)
             return
+        subtask.metrics.bytes_in += len(data)
         values, timestamps = decode_records(data)
         size = self._piece * subtask.factor
         if len(values) <= size:
@@ -203,14 +205,13 @@ class Task:
         self._time.read()
         assert subtask.gate is not None
         gate, channel = subtask.gate, (head.edge, head.upstream)
+        begin = self._clock.monotonic()
         with self._attributing_failures():
             self._tick_if_due(subtask)
             match head.kind:
                 case BlockKind.DATA:
                     self._ingestion_time.at = head.ingested_at
-                    begin = self._clock.monotonic()
                     gate.data(channel, values, timestamps)
-                    subtask.metrics.records_in += record_count(values)
                     self._measure(subtask, len(values), begin)
                 case BlockKind.WATERMARK:
                     gate.watermark(channel, head.number)
@@ -221,6 +222,8 @@ class Task:
                     self._checkpoints.complete_recorded()
                 case BlockKind.END:
                     gate.end(channel, bool(head.number))
+            if head.kind != BlockKind.DATA:
+                subtask.metrics.busy += self._clock.monotonic() - begin
             self._checkpoints.materialize(worked=True)
         self._check_finished()
 
@@ -253,9 +256,11 @@ class Task:
             return _BEGIN_MILLIS
         pause = self.throttle.pause()
         if pause:
+            self.meter.hold()
             if self.throttle.limited:
                 self._send_all()
             return pause
+        self.meter.release()
         wait: int | None = None
         for subtask in list(self._live_sources):
             assert subtask.source is not None
@@ -321,7 +326,9 @@ class Task:
                 at = subtask.chain.next_tick()
                 if at is not None and at <= now:
                     if not self._has_finished(subtask):
+                        begin = self._clock.monotonic()
                         subtask.chain.tick(now)
+                        subtask.metrics.busy += self._clock.monotonic() - begin
                     at = subtask.chain.next_tick()
                 if at is not None and not self._has_finished(subtask):
                     due = at if due is None else min(due, at)
@@ -402,20 +409,7 @@ class Task:
 
     def measured(self) -> MetricsReport:
         """Return a copy of the current metrics."""
-        for subtask in self.subtasks.values():
-            head = subtask.chain.head
-            subtask.metrics.records_out = sum(writer.records for writer in subtask.writers)
-            subtask.metrics.watermark = subtask.gate.combined if subtask.gate else head.current_watermark
-            if subtask.source is not None:
-                subtask.metrics.records_in = subtask.source.records
-            for node in subtask.vertex.nodes:
-                user = self._contexts.metrics[node.id].snapshot()
-                if user:
-                    operator = self._plan.stable_ids[node.id]
-                    subtask.metrics.user[operator] = OperatorMetrics(node.name, self.id.subtask, user)
-        return MetricsReport(
-            self.id, vertices={number: subtask.metrics.copy() for number, subtask in self.subtasks.items()}
-        )
+        return self.meter.report(self._plan, self._contexts)
 
     def _check_finished(self) -> None:
         if self._checkpoints.snapshotted:

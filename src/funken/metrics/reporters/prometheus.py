@@ -1,0 +1,83 @@
+"""Metrics for Prometheus to scrape: an HTTP endpoint, on loopback unless another address is given.
+
+Names are Flink's: ``flink_jobmanager_job_numRestarts``, ``flink_taskmanager_job_task_numRecordsIn``, and for metrics of
+functions ``flink_taskmanager_job_task_operator_<name>``; the scope is in the labels. Needs the extra ``prometheus``.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from funken.metrics.reporter import MetricPoint
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+_NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_]")
+
+
+class PrometheusReporter:
+    """Serves the newest metrics at ``http://<host>:<port>/metrics``; ``port`` 9249 is Flink's, 0 takes a free one.
+
+    >>> PrometheusReporter.family(MetricPoint("orders.late", 1, {"subtask_index": "0", "operator_id": "a", "kind": "user"}))
+    'flink_taskmanager_job_task_operator_orders_late'
+    """
+
+    def __init__(self) -> None:
+        self._metrics: Sequence[MetricPoint] = ()
+        self._server: Any = None
+        self._thread: threading.Thread | None = None
+        self.port = 0
+
+    @staticmethod
+    def family(metric: MetricPoint) -> str:
+        """Return the name of a metric's family."""
+        scope = "jobmanager_job"
+        if "subtask_index" in metric.scope:
+            scope = "taskmanager_job_task" + ("_operator" if metric.scope.get("kind") == "user" else "")
+        return _NOT_ALLOWED.sub("_", f"flink_{scope}_{metric.name}")
+
+    def open(self, options: Mapping[str, Any]) -> None:
+        """Begin to serve."""
+        try:
+            from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415 - an extra
+        except ImportError as error:
+            raise ImportError("it needs prometheus-client: pip install 'funken[prometheus]'") from error
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(self)
+        host, port = str(options.get("host", "127.0.0.1")), int(options.get("port", 9249))
+        self._server, self._thread = start_http_server(port, host, registry)
+        self.port = self._server.server_port
+
+    def report(self, metrics: Sequence[MetricPoint]) -> None:
+        """Serve these from now on."""
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the newest metrics, as ``prometheus_client`` wants them."""
+        from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415 - an extra
+
+        families: dict[tuple[str, tuple[str, ...]], GaugeMetricFamily] = {}
+        for metric in self._metrics:
+            name, labels = self.family(metric), tuple(key for key in metric.scope if key != "kind")
+            found = families.get((name, labels))
+            if found is None:
+                found = families[name, labels] = GaugeMetricFamily(
+                    name, metric.name, labels=[_NOT_ALLOWED.sub("_", label) for label in labels]
+                )
+            found.add_metric([metric.scope[label] for label in labels], float(metric.value))
+        return families.values()
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing is known before the first report."""
+        return ()
+
+    def close(self) -> None:
+        """Stop serving."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join(5)  # type: ignore[union-attr]

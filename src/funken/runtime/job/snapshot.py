@@ -1,0 +1,244 @@
+"""A picture of a job: immutable, cheap to take, and JSON; what a REST server and a dashboard are made of.
+
+Nothing is waited for, and no task is asked: it is what the driver knows. Metrics are those of the newest report of each task,
+which comes twice a second.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from math import isfinite
+from typing import Any
+
+from funken.ids import Millis
+from funken.runtime.job.checkpoint_history import CheckpointsSnapshot
+from funken.runtime.job.graph import JobGraph
+from funken.runtime.job.history import Execution, FailureRecord, RestartRecord, headline
+from funken.runtime.job.machine import JobMachine
+from funken.runtime.job.states import ExecutionState, JobStatus
+from funken.runtime.job.vertex_metrics import SubtaskMetrics
+from funken.runtime.messages import TaskId
+
+MASK = "******"
+_SECRET = re.compile(
+    r"passw|secret|token|api-?key|access-?key|private|credential|auth|fs\.azure\.account\.key|sasl", re.I
+)
+_USERINFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskSnapshot:
+    """One subtask of a vertex: the execution of the task that hosts it, and its metrics."""
+
+    subtask: int
+    state: ExecutionState
+    attempt: int
+    timestamps: Mapping[ExecutionState, Millis]
+    host: str = ""
+    pid: int = 0
+    failure: str | None = None
+    metrics: SubtaskMetrics = field(default_factory=SubtaskMetrics)
+
+
+@dataclass(frozen=True, slots=True)
+class VertexSnapshot:
+    """A vertex: one state for all of its subtasks (as Flink aggregates them), and each of them."""
+
+    id: int
+    name: str
+    state: ExecutionState
+    subtasks: tuple[SubtaskSnapshot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobSnapshot:
+    """A job at one moment, as ``JobClient.snapshot()`` returns it; times are wall-clock ms.
+
+    >>> import json
+    >>> from funken.runtime.driver.local import LocalRunner
+    >>> from funken import JobClient, StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> _ = env.from_collection(["to", "be"]).map(str.upper).rebalance().print()
+    >>> client = JobClient(env.job("letters"), LocalRunner())
+    >>> _ = client.run()
+    TO
+    BE
+    >>> job = client.snapshot()
+    >>> job.state.name, [(vertex.name, vertex.state.name) for vertex in job.vertices]
+    ('FINISHED', [('collection -> map', 'FINISHED'), ('print', 'FINISHED')])
+    >>> [(edge.source, edge.target, edge.ship_strategy) for edge in job.graph.edges]
+    [(0, 1, 'REBALANCE')]
+    >>> job.vertices[1].subtasks[0].metrics.records_in
+    2
+    >>> json.loads(job.to_json())["state"], job.to_dict()["graph"]["edges"][0]["target"]
+    ('FINISHED', 1)
+    >>> job.duration == job.end_time - job.start_time, job.uptime, job.metrics()["numRestarts"]
+    (True, 0, 0)
+    """
+
+    id: str
+    name: str
+    state: JobStatus
+    taken: Millis
+    timestamps: Mapping[JobStatus, Millis]
+    attempt: int
+    restarts: int
+    graph: JobGraph
+    vertices: tuple[VertexSnapshot, ...]
+    checkpoints: CheckpointsSnapshot
+    failure_count: int
+    failures: tuple[FailureRecord, ...]
+    """The newest failures, newest first."""
+    restart_history: tuple[RestartRecord, ...]
+    """The newest restarts, newest first."""
+    configuration: Mapping[str, Any]
+    """What was set, with secrets masked."""
+
+    @property
+    def start_time(self) -> Millis:
+        """When it was submitted; 0 before."""
+        return self.timestamps.get(JobStatus.CREATED, Millis(0))
+
+    @property
+    def end_time(self) -> Millis | None:
+        """When it ended, if it has."""
+        return self.timestamps[self.state] if self.state.is_terminal_state() else None
+
+    @property
+    def duration(self) -> int:
+        """How long (ms) it has been there."""
+        return ((self.taken if self.end_time is None else self.end_time) - self.start_time) if self.start_time else 0
+
+    @property
+    def uptime(self) -> int:
+        """How long (ms) it has been running since its last restart; 0 if it does not run."""
+        return self.taken - self.timestamps[self.state] if self.state is JobStatus.RUNNING else 0
+
+    def metrics(self) -> dict[str, int | float]:
+        """Return the metrics of the job as a whole, by Flink's names."""
+        last = self.checkpoints.latest_completed
+        found: dict[str, int | float | None] = {
+            "numRestarts": self.restarts,
+            "uptime": self.uptime,
+            "runningTime": self.uptime,
+            "restartingTime": self._for(JobStatus.RESTARTING),
+            "cancellingTime": self._for(JobStatus.CANCELLING),
+            "failingTime": self._for(JobStatus.FAILING),
+            "numberOfCompletedCheckpoints": self.checkpoints.completed,
+            "numberOfFailedCheckpoints": self.checkpoints.failed,
+            "numberOfInProgressCheckpoints": self.checkpoints.in_progress,
+            "totalNumberOfCheckpoints": (
+                self.checkpoints.completed + self.checkpoints.failed + self.checkpoints.in_progress
+            ),
+            "lastCheckpointDuration": None if last is None else last.duration,
+            "lastCheckpointSize": None if last is None else last.size,
+            "lastCheckpointRestoreTimestamp": (
+                None if self.checkpoints.restored is None else self.checkpoints.restored.restored
+            ),
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _for(self, state: JobStatus) -> int:
+        return self.taken - self.timestamps[state] if self.state is state else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as dicts, lists, texts and numbers."""
+        found = plain(self)
+        assert isinstance(found, dict)
+        return found | {"start_time": self.start_time, "end_time": self.end_time, "duration": self.duration}
+
+    def to_json(self) -> str:
+        """Return it as JSON."""
+        import json  # noqa: PLC0415 - most snapshots are never encoded
+
+        return json.dumps(self.to_dict(), default=str)
+
+
+def plain(value: Any) -> Any:
+    """Return data classes, enums and tuples as what JSON has."""
+    if isinstance(value, enum.Enum):
+        return value.name
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {plain(key) if isinstance(key, enum.Enum) else str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, float) and not isfinite(value):  # JSON has no such numbers
+        return None
+    return value
+
+
+def masked(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration without its secrets.
+
+    >>> masked({"pipeline.name": "words", "s3.secret-key": "x", "source.url": "jdbc://me:pw@db/orders"})
+    {'pipeline.name': 'words', 's3.secret-key': '******', 'source.url': 'jdbc://******@db/orders'}
+    """
+
+    def mask(key: str, value: Any) -> Any:
+        if _SECRET.search(key):
+            return MASK
+        if isinstance(value, Mapping):
+            return {str(inner): mask(str(inner), each) for inner, each in value.items()}
+        if isinstance(value, str):
+            return _USERINFO.sub(MASK, value)
+        return value
+
+    return {key: mask(key, value) for key, value in values.items()}
+
+
+_ORDER = (
+    ExecutionState.FAILED,
+    ExecutionState.CANCELING,
+    ExecutionState.CANCELED,
+    ExecutionState.INITIALIZING,
+    ExecutionState.DEPLOYING,
+    ExecutionState.SCHEDULED,
+    ExecutionState.CREATED,
+    ExecutionState.RUNNING,
+    ExecutionState.FINISHED,
+)
+
+
+def aggregated(states: list[ExecutionState]) -> ExecutionState:
+    """Return one state for the subtasks of a vertex: that of the first in trouble, else of the one that is least far.
+
+    >>> aggregated([ExecutionState.RUNNING, ExecutionState.INITIALIZING, ExecutionState.FINISHED]).name
+    'INITIALIZING'
+    """
+    return min(states, key=_ORDER.index, default=ExecutionState.CREATED)
+
+
+def vertices_of(
+    graph: JobGraph, machine: JobMachine, metrics: Mapping[tuple[int, int], SubtaskMetrics]
+) -> tuple[VertexSnapshot, ...]:
+    """Return the vertices; the caller holds what guards the machine."""
+    found = []
+    none = SubtaskMetrics()
+    for vertex in graph.vertices:
+        subtasks = []
+        for number in range(vertex.parallelism):
+            execution = machine.executions.get(TaskId(vertex.stage, number))
+            subtasks.append(_subtask(number, execution, metrics.get((vertex.id, number), none)))
+        state = aggregated([subtask.state for subtask in subtasks])
+        found.append(VertexSnapshot(vertex.id, vertex.name, state, tuple(subtasks)))
+    return tuple(found)
+
+
+def _subtask(number: int, execution: Execution | None, metrics: SubtaskMetrics) -> SubtaskSnapshot:
+    if execution is None:
+        return SubtaskSnapshot(number, ExecutionState.CREATED, 0, {}, metrics=metrics)
+    return SubtaskSnapshot(
+        number,
+        execution.state,
+        execution.attempt + execution.number,
+        dict(execution.timestamps),
+        execution.host,
+        execution.pid,
+        None if execution.error is None else headline(execution.error),
+        metrics,
+    )

@@ -1,0 +1,149 @@
+"""What the tasks of a job report of their vertices, with rates: about the last few seconds, computed once per report."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.metrics.histogram import percentile
+from funken.plan.physical import PhysicalPlan
+from funken.runtime.messages import MetricsReport, TaskId, VertexMetrics
+
+_SPAN_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskMetrics:
+    """The metrics of one subtask of a vertex; rates are about the last five seconds.
+
+    ``user`` has the metrics of its operators' functions, by the operator's stable id, and ``labels`` those that are below a key
+    and a value, as ``MetricGroup.labels`` returns them; watermarks are ``None`` before the first.
+    Busy, back-pressured and idle time are ms per second, and their sum is 1000.
+    """
+
+    records_in: int = 0
+    records_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    records_in_per_second: float = 0.0
+    records_out_per_second: float = 0.0
+    bytes_in_per_second: float = 0.0
+    bytes_out_per_second: float = 0.0
+    busy_ms_per_second: float = 0.0
+    back_pressured_ms_per_second: float = 0.0
+    idle_ms_per_second: float = 1000.0
+    busy_ms: float = 0.0
+    back_pressured_ms: float = 0.0
+    input_watermark: int | None = None
+    output_watermark: int | None = None
+    latency_p50: float | None = None
+    latency_p99: float | None = None
+    user: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    labels: Mapping[str, Mapping[str, tuple[str, dict[str, str]]]] = field(default_factory=dict)
+
+    def lag(self, now: int) -> int | None:
+        """Return how far (ms) the watermark is behind ``now``; ``None`` before the first, and after the end of time."""
+        mark = self.output_watermark if self.input_watermark is None else self.input_watermark
+        return None if mark is None or mark >= MAX_WATERMARK else now - mark
+
+    def named(self, now: int) -> dict[str, int | float]:
+        """Return them by Flink's names.
+
+        >>> SubtaskMetrics(records_in=3, input_watermark=400).named(1000)["numRecordsIn"]
+        3
+        """
+        found: dict[str, int | float | None] = {
+            name: getattr(self, attribute) for name, attribute in _NAMES.items()
+        } | {"watermarkLag": self.lag(now)}  # fmt: skip
+        return {name: value for name, value in found.items() if value is not None}
+
+
+_NAMES = {
+    "numRecordsIn": "records_in",
+    "numRecordsInPerSecond": "records_in_per_second",
+    "numRecordsOut": "records_out",
+    "numRecordsOutPerSecond": "records_out_per_second",
+    "numBytesIn": "bytes_in",
+    "numBytesInPerSecond": "bytes_in_per_second",
+    "numBytesOut": "bytes_out",
+    "numBytesOutPerSecond": "bytes_out_per_second",
+    "busyTimeMsPerSecond": "busy_ms_per_second",
+    "backPressuredTimeMsPerSecond": "back_pressured_ms_per_second",
+    "idleTimeMsPerSecond": "idle_ms_per_second",
+    "accumulateBusyTimeMs": "busy_ms",
+    "accumulateBackPressuredTimeMs": "back_pressured_ms",
+    "currentInputWatermark": "input_watermark",
+    "currentOutputWatermark": "output_watermark",
+    "latencyP50": "latency_p50",
+    "latencyP99": "latency_p99",
+}
+
+
+class MetricsHistory:
+    """The newest metrics of every subtask of the attempt that runs; ``take`` a report, ``current`` for all."""
+
+    def __init__(self, plan: PhysicalPlan) -> None:
+        self._sources = {vertex.id for vertex in plan.vertices if vertex.source is not None}
+        self._lock = threading.Lock()
+        self._samples: dict[TaskId, deque[MetricsReport]] = {}
+        self._current: dict[tuple[int, int], SubtaskMetrics] = {}
+
+    def clear(self) -> None:
+        """Another attempt begins."""
+        with self._lock:
+            self._samples.clear()
+            self._current.clear()
+
+    def take(self, report: MetricsReport) -> None:
+        """Take a report; with the second of a task there are rates."""
+        with self._lock:
+            samples = self._samples.setdefault(report.task, deque())
+            if samples and report.at < samples[-1].at:  # Spark has started the task again
+                samples.clear()
+            samples.append(report)
+            while len(samples) > 2 and samples[1].at <= report.at - _SPAN_SECONDS:
+                samples.popleft()
+            oldest = samples[0]
+            for vertex, now in report.vertices.items():
+                then = oldest.vertices.get(vertex, now)
+                place = vertex, report.task.subtask
+                self._current[place] = self._metrics(vertex, now, then, report.at - oldest.at)
+
+    def current(self) -> dict[tuple[int, int], SubtaskMetrics]:
+        """Return the metrics of each subtask, by vertex and subtask."""
+        with self._lock:
+            return dict(self._current)
+
+    def _metrics(self, vertex: int, now: VertexMetrics, then: VertexMetrics, seconds: float) -> SubtaskMetrics:
+        def rate(value: float) -> float:
+            return round(value / seconds, 3) if seconds > 0 else 0.0
+
+        busy = min(1000.0, rate((now.busy - then.busy) * 1000))
+        pressed = min(1000.0 - busy, rate((now.back_pressured - then.back_pressured) * 1000))
+        recent = {bucket: count - then.latency.get(bucket, 0) for bucket, count in now.latency.items()}
+        latency = recent if any(recent.values()) else {}
+        return SubtaskMetrics(
+            now.records_in,
+            now.records_out,
+            now.bytes_in,
+            now.bytes_out,
+            rate(now.records_in - then.records_in),
+            rate(now.records_out - then.records_out),
+            rate(now.bytes_in - then.bytes_in),
+            rate(now.bytes_out - then.bytes_out),
+            busy,
+            pressed,
+            round(1000.0 - busy - pressed, 3),
+            round(now.busy * 1000, 3),
+            round(now.back_pressured * 1000, 3),
+            None if vertex in self._sources or now.watermark <= MIN_TIMESTAMP else now.watermark,
+            None if now.watermark_out <= MIN_TIMESTAMP else now.watermark_out,
+            percentile(latency, 0.5),
+            percentile(latency, 0.99),
+            {operator: found.values for operator, found in now.user.items()},
+            {operator: found.labels for operator, found in now.user.items() if found.labels},
+        )

@@ -1,0 +1,74 @@
+"""The metrics of a task: counted per block, timed per block or per turn of its loop, never per record.
+
+Three kinds of time, as in Flink. *Busy*: operators work on a block, a watermark, a barrier or a timer; work of a vertex that is
+joined by an edge within the task counts for the vertex before it. *Back-pressured*: the task's output waits until Spark takes
+it, or its sources pause because records queue behind them. *Idle* is the rest, which the driver computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from funken.plan.physical import PhysicalPlan
+from funken.runtime.chain.contexts import OperatorContexts
+from funken.runtime.messages import MetricsReport, OperatorMetrics, TaskId
+from funken.runtime.task.builder import Subtask
+
+
+class TaskMeter:
+    """Keeps the times of one task, and reports its metrics.
+
+    >>> seconds = iter([1.0, 3.5])
+    >>> meter = TaskMeter(TaskId(0, 0), {}, lambda: next(seconds))
+    >>> meter.hold(); meter.hold(); meter.release(); meter.release()
+    >>> meter.held
+    2.5
+    """
+
+    __slots__ = ("_clock", "_since", "_subtasks", "_task", "blocked", "held")
+
+    def __init__(self, task: TaskId, subtasks: Mapping[int, Subtask], clock: Callable[[], float]) -> None:
+        self._task = task
+        self._subtasks = subtasks
+        self._clock = clock
+        self._since: float | None = None
+        self.blocked = 0.0
+        """How long (s) the output has waited until it was taken."""
+        self.held = 0.0
+        """How long (s) the sources have paused because of what is behind them."""
+
+    def hold(self) -> None:
+        """The sources pause from now on, if they do not yet."""
+        if self._since is None:
+            self._since = self._clock()
+
+    def release(self) -> None:
+        """The sources read on."""
+        if self._since is not None:
+            self.held += self._clock() - self._since
+            self._since = None
+
+    def report(self, plan: PhysicalPlan, contexts: OperatorContexts) -> MetricsReport:
+        """Return a copy of the current metrics."""
+        now = self._clock()
+        held = self.held if self._since is None else self.held + now - self._since
+        for subtask in self._subtasks.values():
+            metrics, gate, source = subtask.metrics, subtask.gate, subtask.source
+            metrics.records_out = sum(writer.records for writer in subtask.writers)
+            metrics.records_out += sum(edge.records for edge in subtask.local)
+            metrics.bytes_out = sum(writer.bytes for writer in subtask.writers)
+            metrics.watermark_out = min(op.current_watermark for op in subtask.chain.operators.values())
+            metrics.watermark = gate.combined if gate is not None else metrics.watermark_out
+            metrics.back_pressured = self.blocked
+            if gate is not None:
+                metrics.records_in = gate.records
+            if source is not None:
+                metrics.records_in = source.records
+                metrics.back_pressured += held
+            for node in subtask.vertex.nodes:
+                group = contexts.metrics[node.id]
+                if user := group.snapshot():
+                    found = OperatorMetrics(node.name, self._task.subtask, user, group.labels())
+                    metrics.user[plan.stable_ids[node.id]] = found
+        vertices = {number: subtask.metrics.copy() for number, subtask in self._subtasks.items()}
+        return MetricsReport(self._task, vertices=vertices, at=now)

@@ -1,0 +1,48 @@
+"""A job's events from wherever they come."""
+
+import pytest
+
+from funken.api.jobs.client import JobClient
+from funken.runtime.driver.execution import JobExecution
+from funken.runtime.driver.local import LocalRunner
+from funken.runtime.job.events import CancelRequested, JobScheduled, JobSubmitted, RunAttempt
+from funken.runtime.job.states import JobStatus
+from funken.testing import local
+
+
+def test_an_event_within_an_event_waits_its_turn():
+    stream = local([1])
+    stream.for_each(len)
+    job = stream.get_execution_environment().job("interrupted")
+    handle, seen = job.machine.handle, []
+
+    def interrupted(event, now, wall):
+        """As if a signal handler cancelled the job while the machine works."""
+        if isinstance(event, JobScheduled):
+            assert job.handle(CancelRequested()) is None
+            seen.append(job.machine.status.name)
+        return handle(event, now, wall)
+
+    job.machine.handle = interrupted
+    job.handle(JobSubmitted())
+
+    assert job.handle(JobScheduled()) == RunAttempt(0)
+    assert seen == ["CREATED"] and job.machine.status.name == "CANCELLING" and job.cancelled.is_set()
+    job.machine.validate()
+
+
+def test_a_job_whose_end_is_interrupted_before_it_is_decided_ends_all_the_same(monkeypatch):
+    stream = local([1])
+    stream.for_each(len)
+    client = JobClient(stream.get_execution_environment().job("interrupted"), LocalRunner())
+
+    def interrupt(self, *_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(JobExecution, "run", interrupt)
+    monkeypatch.setattr(JobExecution, "end", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        client.run()
+
+    assert client.get_job_status().result() is JobStatus.CANCELED
+    assert client.get_job_execution_result().done()
