@@ -17,7 +17,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 
 # Highest first: a module imports from its own line or from a lower one.
 LAYERS = (
-    {"cli", "web", "lib", "cep", "testing", "compat", "__main__"},
+    {"cli", "web", "lib", "cep", "dataset", "testing", "compat", "__main__"},
     {"spark"},
     {"api"},
     {"runtime"},

@@ -247,6 +247,13 @@ HEARTBEAT_TIMEOUT = _option(
     "silent (ms).",
 )
 MASTER = _option("spark.master", _text, "", "Spark master for a session made by Funken. Empty: local, slots as needed.")
+MANAGED_MEMORY = _option(
+    "execution.memory.managed",
+    memory_bytes,
+    256 * 2**20,
+    "What the operators of one subtask of a DataSet program may keep in memory, in serialised bytes: sorts, hash tables, queues "
+    "and caches have equal parts. What is more goes to io.tmp.dirs. Python objects take several times as much of the process.",
+)
 SHUFFLE_MEMORY = _option(
     "execution.shuffle-memory", _at_least(1), 256 * 1024, "Bytes in flight per task and direction in continuous mode."
 )

@@ -1,0 +1,1 @@
+"""Where records come from and go to: collections, text, CSV, JSON lines, Parquet, and formats of one's own."""

@@ -1,0 +1,1 @@
+"""Managed memory: budgets counted in serialised bytes, and the structures that spill when theirs is used up."""

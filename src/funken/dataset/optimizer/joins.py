@@ -1,0 +1,151 @@
+"""The alternatives of operators with two inputs: which side travels how, which side is built, sorted or replicated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from funken.dataset.optimizer import costs
+from funken.dataset.optimizer.physical import Channel, PhysicalNode
+from funken.dataset.optimizer.properties import Global, LocalOrder, Spread, ascending
+from funken.dataset.optimizer.strategies import Driver, Ship, Temp
+from funken.dataset.plan import nodes
+from funken.dataset.plan.keys import Key
+from funken.dataset.plan.nodes import CrossHint, JoinHint, JoinKind
+
+if TYPE_CHECKING:
+    from funken.dataset.optimizer.operators import Context
+
+Pair = tuple[Channel, Channel]
+
+_FIRST_SURVIVES = {JoinKind.INNER, JoinKind.LEFT}
+_SECOND_SURVIVES = {JoinKind.INNER, JoinKind.RIGHT}
+
+
+def joins(context: Context, node: nodes.Join, inputs: Sequence[PhysicalNode]) -> Iterator[PhysicalNode]:
+    """Return the plans of a join; a hint leaves only those that follow it."""
+    hint, kind = node.hint, node.kind
+    for first, second in _partitioned(context, node.keys, inputs):
+        if hint in {JoinHint.OPTIMIZER_CHOOSES, JoinHint.REPARTITION_HASH_FIRST}:
+            yield _hashed(context, node, first, second, build=0)
+        if hint in {JoinHint.OPTIMIZER_CHOOSES, JoinHint.REPARTITION_HASH_SECOND}:
+            yield _hashed(context, node, first, second, build=1)
+        if hint in {JoinHint.OPTIMIZER_CHOOSES, JoinHint.REPARTITION_SORT_MERGE}:
+            ones, others = context.sorted(first, node.keys[0]), context.sorted(second, node.keys[1])
+            if not _same_order(context, node.keys, ones, others):
+                continue
+            order = LocalOrder()
+            if kind is JoinKind.INNER and node.keys[0].transparent:
+                order = LocalOrder(ascending(node.keys[0])).after(node.forwarded, 0)
+            spread = _spread(context, node, ones, others)
+            yield context.plan(Driver.MERGE, [ones, others], spread=spread, order=order)
+    for build, wanted, survivors in (
+        (0, JoinHint.BROADCAST_HASH_FIRST, _SECOND_SURVIVES),
+        (1, JoinHint.BROADCAST_HASH_SECOND, _FIRST_SURVIVES),
+    ):
+        chosen = hint is JoinHint.OPTIMIZER_CHOOSES and context.parallelism > 1
+        if (chosen or hint is wanted) and kind in survivors:
+            channels = [context.ship(source) for source in inputs]
+            if context.parallelism > 1:  # one task has everything anyway
+                channels[build] = Channel(inputs[build], Ship.BROADCAST)
+            yield _hashed(context, node, channels[0], channels[1], build=build)
+
+
+def _same_order(context: Context, keys: tuple[Key, Key], first: Channel, second: Channel) -> bool:
+    """Whether both sides are sorted by the same fields of the key in the same direction, not just grouped."""
+    for channel, key in zip((first, second), keys, strict=True):
+        order = context.order_of(channel)
+        if key.transparent and not order.sorted_by(key, ()):
+            return False
+        if not key.transparent and channel.sort_key != key:
+            return False
+    return True
+
+
+def _hashed(context: Context, node: nodes.Join, first: Channel, second: Channel, build: int) -> PhysicalNode:
+    sides = (first, second)
+    sizes = [channel.source.estimate.size for channel in sides]
+    static = context.weights.weight_of(node) > 1 and context.weights.weight_of(sides[build].source.node) == 1
+    weight = context.weights.weight if static else 1.0
+    work = costs.cached_hash(sizes[build], sizes[1 - build], weight)
+    plain = (Driver.HYBRIDHASH_BUILD_FIRST, Driver.HYBRIDHASH_BUILD_SECOND)
+    cached = (Driver.HYBRIDHASH_BUILD_FIRST_CACHED, Driver.HYBRIDHASH_BUILD_SECOND_CACHED)
+    spread = _spread(context, node, first, second)
+    return context.plan((cached if static else plain)[build], sides, work, spread=spread)
+
+
+def _spread(context: Context, node: nodes.Join | nodes.CoGroup, first: Channel, second: Channel) -> Global:
+    kind = node.kind if isinstance(node, nodes.Join) else JoinKind.FULL
+    for side, channel, survives in ((0, first, _FIRST_SURVIVES), (1, second, _SECOND_SURVIVES)):
+        if kind in survives or isinstance(node, nodes.CoGroup):
+            spread = context.spread_of(channel)
+            if spread.spread is not Spread.REPLICATED:
+                left = spread.after(node.forwarded, side)
+                if left.key is not None:
+                    return left
+    return Global()
+
+
+def _partitioned(context: Context, keys: tuple[Key, Key], inputs: Sequence[PhysicalNode]) -> list[Pair]:
+    """Return the ways to bring equal keys of both inputs to the same task: one side as it is, or both anew."""
+    first, second = inputs
+    if context.parallelism == 1:
+        return [(context.ship(first), context.ship(second))]
+    pairs: list[Pair] = []
+    for here, there, flipped in ((0, 1, False), (1, 0, True)):
+        source, other = inputs[here], inputs[there]
+        if source.parallelism != context.parallelism or source.spread.spread is not Spread.HASH:
+            continue
+        counterpart = _counterpart(source.spread.key, keys[here], keys[there])
+        if counterpart is None:
+            continue
+        stays = Channel(source, Ship.FORWARD)
+        same = other.parallelism == context.parallelism and other.spread == Global(Spread.HASH, counterpart)
+        comes = Channel(other, Ship.FORWARD) if same else Channel(other, Ship.PARTITION_HASH, counterpart)
+        pairs.append((comes, stays) if flipped else (stays, comes))
+    if not pairs or all(first.ship is not second.ship for first, second in pairs):
+        pairs.append((Channel(first, Ship.PARTITION_HASH, keys[0]), Channel(second, Ship.PARTITION_HASH, keys[1])))
+    return pairs
+
+
+def _counterpart(partitioned: Key | None, own: Key, other: Key) -> Key | None:
+    """Return the key of the other side that hashes as this side is partitioned; None if there is none."""
+    if partitioned is None:
+        return None
+    if partitioned == own:
+        return other
+    if not (partitioned.transparent and own.transparent and other.transparent):
+        return None
+    partners = dict(zip(own.paths, other.paths, strict=True))
+    if not set(partitioned.paths) <= set(partners):
+        return None
+    return Key(tuple(partners[path] for path in partitioned.paths))
+
+
+def co_groups(context: Context, node: nodes.CoGroup, inputs: Sequence[PhysicalNode]) -> Iterator[PhysicalNode]:
+    """Return the plans of a co-group: both sides are partitioned and sorted."""
+    for first, second in _partitioned(context, node.keys, inputs):
+        ones = context.sorted(first, node.keys[0], node.orderings[0])
+        others = context.sorted(second, node.keys[1], node.orderings[1])
+        if _same_order(context, node.keys, ones, others):
+            yield context.plan(Driver.CO_GROUP, [ones, others], spread=_spread(context, node, ones, others))
+
+
+def crosses(context: Context, node: nodes.Cross, inputs: Sequence[PhysicalNode]) -> Iterator[PhysicalNode]:
+    """Return the plans of a cross: one side is sent to all tasks, and read there once per block of the other."""
+    first, second = inputs
+    sides = [0, 1] if node.hint is CrossHint.OPTIMIZER_CHOOSES else [2 - node.hint.value]
+    for replicated in sides:
+        streamed = 1 - replicated
+        channels = [context.ship(source) for source in (first, second)]
+        if context.parallelism > 1:
+            channels[replicated] = Channel(inputs[replicated], Ship.BROADCAST)
+        driver = Driver.NESTEDLOOP_BLOCKED_OUTER_FIRST if replicated == 1 else Driver.NESTEDLOOP_BLOCKED_OUTER_SECOND
+        records = inputs[streamed].estimate.records
+        blocks = (1e6 if records is None else records) / 1024 + 1
+        work = costs.nested_loops(blocks, inputs[replicated].estimate.size)
+        static = context.weights.weight_of(node) > 1 and context.weights.weight_of(inputs[replicated].node) == 1
+        if static:
+            channels[replicated] = Channel(inputs[replicated], channels[replicated].ship, temp=Temp.CACHED)
+        spread = context.spread_of(channels[streamed]).after(node.forwarded, streamed)
+        yield context.plan(driver, channels, work, spread=spread)

@@ -1,0 +1,1 @@
+"""The program as data: keys, record types and logical operators. Nothing here runs or chooses."""
