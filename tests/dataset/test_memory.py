@@ -142,6 +142,32 @@ def test_a_build_side_that_stays_is_probed_again(build, probes, budget):
     assert manager.used == 0
 
 
+def test_a_build_side_that_stays_does_not_take_more_disk_with_each_probe():
+    manager = memory()
+    join = HybridHashJoin(manager.share("join"), first, first, reusable=True)
+    join.build([(n, f"{n:040}") for n in range(500)])
+    list(join.probe([]))  # writes what was gathered
+    written = join._share.file()._end
+
+    for _ in range(5):
+        assert len(flat(join.probe([[(n, 0) for n in range(500)]]))) == 500
+
+    assert join._share.file()._end == written > 0
+
+
+def test_the_file_of_a_queue_is_written_anew_when_it_was_read():
+    manager = memory()
+    queue = BlockQueue(manager.share("exchange"))
+    ends = set()
+    for _ in range(5):
+        for start in range(0, 1000, 100):
+            queue.put([f"{start + n:030}" for n in range(100)])
+        ends.add(queue._share.file()._end)
+        assert len(flat(queue.get() for _ in range(len(queue)))) == 1000
+
+    assert len(ends) == 1
+
+
 @given(st.lists(st.integers(0, 2)), st.sampled_from(BUDGETS))
 def test_a_queue_keeps_the_order_in_any_memory(actions, budget):
     manager = memory(budget)

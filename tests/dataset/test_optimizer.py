@@ -286,3 +286,18 @@ def test_explain_shows_chosen_and_rejected_plans_with_costs():
     (join,) = [node for node in nodes if node["pact"] == "join"]
     assert [each["ship_strategy"] for each in join["predecessors"]] == ["FORWARD", "BROADCAST"]
     assert join["driver_strategy"] == "HYBRIDHASH_BUILD_SECOND"
+
+
+def diamond(parallelism=2, depth=4):
+    data = environment(parallelism).from_collection([(n % 5, n) for n in range(20)])
+    for _ in range(depth):
+        totals = data.group_by(0).max(1)
+        data = data.join(totals).where(0).equal_to(0).project_first(0).project_second(1)
+    return data.distinct()
+
+
+@pytest.mark.parametrize("most", [1, 24])
+def test_a_plan_is_found_however_few_alternatives_are_followed(most, monkeypatch):
+    monkeypatch.setattr("funken.dataset.optimizer.enumerate.MOST_ALTERNATIVES", most)
+
+    assert sorted(diamond().collect()) == [(0, 15), (1, 16), (2, 17), (3, 18), (4, 19)]

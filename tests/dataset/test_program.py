@@ -117,6 +117,10 @@ def test_a_failure_names_operator_and_record(program, message, parallelism):
         (lambda d: d.map(lambda r: (1, None, 2)).group_by(0, 1).sum(2), "is None, or has None in it"),
         (lambda d: d.map(lambda r: r).group_by("f7").first(1), "has no field 7"),
         (lambda d: d.map(lambda r: r if r[0] == 1 else (2,)).set_parallelism(1).group_by(1).first(1), "has no field 1"),
+        (
+            lambda d: d.union(d).group_by(0).reduce(lambda a, b: (7, "x")),
+            "returned (7, 'x') for the group of the key 1, but the key of that is 7",
+        ),
         (lambda d: d.map_partition(lambda p: 5), "has to return or yield records, but returned 5"),
         (lambda d: d.partition_custom(lambda k, n: n, 0), "the partitioner returned 2 for the key 1"),
         (lambda d: d.map(lambda r: r[0] if r[0] == 1 else r).sort_partition("*").set_parallelism(1), "cannot sort by"),
@@ -280,6 +284,24 @@ def test_pending_sinks_are_executed_with_collect_and_only_once(tmp_path):
     assert (tmp_path / "out").read_text() == "1\n2\n"
     with pytest.raises(InvalidProgram, match="has no sink"):
         env.execute()
+
+
+def test_a_program_that_cannot_be_planned_is_not_part_of_the_next_one():
+    env = environment(1)
+    start = env.from_elements(1).iterate(2)
+    with pytest.raises(InvalidProgram, match="is read outside of its step"):
+        start.map(str).collect()
+
+    assert env.from_elements(2).collect() == [2]
+
+
+def test_a_sink_that_was_executed_is_not_changed(tmp_path):
+    env = environment(1)
+    sink = env.from_elements(1).write_as_text(tmp_path / "out")
+    env.execute()
+
+    with pytest.raises(InvalidProgram, match="the sink 'sink' was executed already"):
+        sink.name("late")
 
 
 def open_files():

@@ -8,9 +8,11 @@
 """
 
 from funken.dataset.api.aggregations import Aggregations
-from funken.dataset.api.dataset import AggregateDataSet, DataSet, DataSink, SortedDataSet
+from funken.dataset.api.dataset import AggregateDataSet, DataSet, SortedDataSet
 from funken.dataset.api.environment import DataSetResult, ExecutionEnvironment
 from funken.dataset.api.grouped import GroupedDataSet
+from funken.dataset.api.iterations import DeltaIteration, IterativeDataSet
+from funken.dataset.api.sink import DataSink
 from funken.dataset.api.two_inputs import CoGroupDataSet, CrossDataSet, JoinDataSet
 from funken.dataset.formats.inputs import InputFormat
 from funken.dataset.formats.outputs import DiscardingOutput, OutputFormat, WriteMode
@@ -32,12 +34,20 @@ from funken.dataset.runtime.accumulators import (
     MaxAccumulator,
     MinAccumulator,
 )
+from funken.dataset.runtime.aggregators import (
+    Aggregator,
+    DoubleSumAggregator,
+    LongSumAggregator,
+    MaxAggregator,
+    MinAggregator,
+)
 from funken.dataset.runtime.context import DataSetRuntimeContext
 
 __all__ = [
     "Accumulator",
     "AggregateDataSet",
     "Aggregations",
+    "Aggregator",
     "AverageAccumulator",
     "CoGroupDataSet",
     "CombineHint",
@@ -47,8 +57,10 @@ __all__ = [
     "DataSetResult",
     "DataSetRuntimeContext",
     "DataSink",
+    "DeltaIteration",
     "DiscardingOutput",
     "DoubleCounter",
+    "DoubleSumAggregator",
     "ExecutionEnvironment",
     "GroupCombineFunction",
     "GroupReduceFunction",
@@ -56,13 +68,17 @@ __all__ = [
     "Histogram",
     "InputFormat",
     "IntCounter",
+    "IterativeDataSet",
     "JoinDataSet",
     "JoinHint",
     "ListAccumulator",
     "LongCounter",
+    "LongSumAggregator",
     "MapPartitionFunction",
     "MaxAccumulator",
+    "MaxAggregator",
     "MinAccumulator",
+    "MinAggregator",
     "OutputFormat",
     "SortedDataSet",
     "WriteMode",

@@ -6,7 +6,6 @@ broadcast sets, hints) are set on what the method returned, before anything read
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +16,12 @@ from funken.dataset.api.functions import (
     Projection,
     UniqueIds,
     WithIndex,
+    group_functions,
     sampler,
     sampler_with_size,
 )
 from funken.dataset.api.operator import Operator
+from funken.dataset.api.sink import DataSink
 from funken.dataset.formats.outputs import (
     CollectOutput,
     CsvOutput,
@@ -39,8 +40,8 @@ from funken.dataset.plan.record_type import UNKNOWN, RecordType, tuple_of
 from funken.errors import InvalidProgram
 
 if TYPE_CHECKING:
-    from funken.dataset.api.environment import ExecutionEnvironment
     from funken.dataset.api.grouped import GroupedDataSet
+    from funken.dataset.api.iterations import DeltaIteration, IterativeDataSet
     from funken.dataset.api.two_inputs import CoGroupOperator, CrossDataSet, JoinOperator
 
 
@@ -52,6 +53,64 @@ class DataSet(Operator):
     >>> words = env.from_elements("to be or not to be").flat_map(lambda line: line.split())
     >>> sorted(words.map(lambda word: (word, 1)).group_by(0).sum(1).collect())
     [('be', 2), ('not', 1), ('or', 1), ('to', 2)]
+
+    All records together:
+
+    >>> numbers = env.from_elements(3, 1, 2)
+    >>> numbers.filter(lambda n: n > 1).count(), numbers.reduce(lambda a, b: a + b).collect(), len(numbers.first(2).collect())
+    (2, [6], 2)
+    >>> pairs = env.from_elements((1, 5), (2, 3))
+    >>> pairs.min(1).collect()[0][1], pairs.max(1).collect()[0][1], pairs.min_by(1).collect(), pairs.max_by(1).collect()
+    (3, 5, [(2, 3)], [(1, 5)])
+    >>> from funken.dataset import Aggregations
+    >>> pairs.aggregate(Aggregations.SUM, 0).and_(Aggregations.SUM, 1).collect()
+    [(3, 8)]
+    >>> sum(numbers.combine_group(lambda part: [sum(part)]).collect())
+    6
+
+    Two data sets:
+
+    >>> other = env.from_elements((2, "b"), (3, "c"))
+    >>> sorted(pairs.join(other).where(0).equal_to(0).collect())
+    [((2, 3), (2, 'b'))]
+    >>> pairs.join_with_tiny(other).where(0).equal_to(0).count(), pairs.join_with_huge(other).where(0).equal_to(0).count()
+    (1, 1)
+    >>> outer = [pairs.left_outer_join(other), pairs.right_outer_join(other), pairs.full_outer_join(other)]
+    >>> [join.where(0).equal_to(0).using(lambda a, b: (a, b)).count() for join in outer]
+    [2, 2, 3]
+    >>> grouped = pairs.co_group(other).where(0).equal_to(0)
+    >>> sorted(grouped.using(lambda ones, others: [(len(list(ones)), len(list(others)))]).collect())
+    [(0, 1), (1, 0), (1, 1)]
+    >>> pairs.cross(other).count(), pairs.cross_with_tiny(other).count(), pairs.cross_with_huge(other).count()
+    (4, 4, 4)
+
+    Partitions, numbers and samples:
+
+    >>> sorted(numbers.rebalance().partition_by_hash("*").partition_custom(lambda key, n: key % n, "*").collect())
+    [1, 2, 3]
+    >>> numbers.zip_with_index().collect(), sorted(numbers.count_elements_per_partition().collect())
+    ([(0, 3), (1, 1), (2, 2)], [(0, 1), (1, 2)])
+    >>> numbers.zip_with_unique_id().collect()
+    [(0, 3), (1, 1), (3, 2)]
+    >>> numbers.sample(False, 1.0).count(), numbers.sample_with_size(True, 5).count()
+    (3, 5)
+    >>> numbers.run_operation(lambda data_set: data_set.count())
+    3
+
+    Files; ``execute`` writes them:
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = pairs.write_as_csv(folder / "csv").set_parallelism(1)
+    >>> _ = pairs.write_as_text(folder / "text").set_parallelism(1)
+    >>> _ = pairs.write_as_formatted_text(folder / "formatted", lambda pair: f"{pair[0]}!").set_parallelism(1)
+    >>> _, _ = pairs.write_as_json(folder / "json"), pairs.write_as_parquet(folder / "parquet")
+    >>> result = env.execute()
+    >>> [(folder / name).read_text().split() for name in ("csv", "text", "formatted")]
+    [['1,5', '2,3'], ['(1,', '5)', '(2,', '3)'], ['1!', '2!']]
+    >>> sorted(path.name for path in (folder / "json").iterdir())
+    ['1', '2']
     """
 
     def _derive(self, make: Callable[..., nodes.Node], name: str, **fields: Any) -> DataSet:
@@ -385,11 +444,47 @@ class DataSet(Operator):
         create = getattr(operation, "create_result", operation)
         return create(self)
 
+    # ---- iterations
+
+    def iterate(self, max_iterations: int) -> IterativeDataSet:
+        """Begin a bulk iteration: what is built on the result, up to ``close_with``, is repeated.
+
+        >>> from funken.dataset import ExecutionEnvironment
+        >>> start = ExecutionEnvironment.get_execution_environment(parallelism=2).from_elements(1, 2).iterate(5)
+        >>> start.close_with(start.map(lambda n: n * 2)).collect()
+        [32, 64]
+        """
+        from funken.dataset.api.iterations import IterativeDataSet
+
+        return IterativeDataSet(self, max_iterations)
+
+    def iterate_delta(self, workset: DataSet, max_iterations: int, *key: Any) -> DeltaIteration:
+        """Begin a delta iteration with this data set as solution set, identified by a key.
+
+        >>> from funken.dataset import ExecutionEnvironment
+        >>> scores = ExecutionEnvironment.get_execution_environment(parallelism=2).from_elements(("a", 1), ("b", 7))
+        >>> iteration = scores.iterate_delta(scores, 10, 0)
+        >>> more = iteration.get_workset().map(lambda score: (score[0], score[1] + 3)).filter(lambda score: score[1] < 10)
+        >>> sorted(iteration.close_with(more, more).collect())
+        [('a', 7), ('b', 7)]
+        """
+        from funken.dataset.api.iterations import DeltaIteration
+
+        self._same_environment(workset, "iterate_delta")
+        return DeltaIteration(self, workset, max_iterations, make_key(key, self._current.type, "iterate_delta"))
+
     # ---- results
 
     def output(self, output_format: OutputFormat) -> DataSink:
-        """Write the records with an output format, when the program is executed."""
-        return DataSink(self._environment, self._node(nodes.Sink, "sink", format=output_format))
+        """Write the records with an output format, when the program is executed; ``OutputFormat`` shows one.
+
+        >>> from funken.dataset import DiscardingOutput, ExecutionEnvironment
+        >>> sink = ExecutionEnvironment.get_execution_environment().from_elements(1).output(DiscardingOutput())
+        """
+        node = nodes.Sink(
+            id=self._environment._next_id(), name="sink", inputs=(self._read("output"),), format=output_format
+        )
+        return DataSink(self._environment, node)
 
     def write_as_text(self, path: Any, write_mode: WriteMode = WriteMode.NO_OVERWRITE) -> DataSink:
         """Write ``str(record)`` lines: one file with a parallelism of 1, else a folder of files ``1`` to ``n``."""
@@ -472,7 +567,13 @@ class SortedDataSet(DataSet):
 
 
 class AggregateDataSet(DataSet):
-    """The result of ``aggregate``; ``and_`` aggregates a further field in the same pass."""
+    """The result of ``aggregate``; ``and_`` aggregates a further field in the same pass.
+
+    >>> from funken.dataset import Aggregations, ExecutionEnvironment
+    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> env.from_elements((1, 5), (2, 3)).max(0).and_(Aggregations.MIN, 1).collect()
+    [(2, 3)]
+    """
 
     def __init__(self, data_set: DataSet, key: Key | None, parts: tuple[tuple[Aggregations, int | str], ...]) -> None:
         self._input = data_set
@@ -497,42 +598,3 @@ class AggregateDataSet(DataSet):
         if self._read_by:
             self._change("and_")
         return AggregateDataSet(self._input, self._key, (*self._parts, (aggregation, field)))
-
-
-class DataSink:
-    """Where records go when the program is executed."""
-
-    def __init__(self, environment: ExecutionEnvironment, node: nodes.Node) -> None:
-        self._environment = environment
-        self._place = environment._add_sink(node)
-
-    def _change(self, **changes: Any) -> DataSink:
-        sinks = self._environment._sinks
-        sinks[self._place] = dataclasses.replace(sinks[self._place], **changes)
-        return self
-
-    def name(self, name: str) -> DataSink:
-        """Name the sink."""
-        return self._change(name=name)
-
-    def set_parallelism(self, parallelism: int) -> DataSink:
-        """Set the number of tasks, and so of files."""
-        return self._change(parallelism=parallelism)
-
-    def sort_local_output(self, field: Any, descending: bool = False) -> DataSink:
-        """Sort what each task writes; a further call adds a field of less weight."""
-        node = self._environment._sinks[self._place]
-        assert isinstance(node, nodes.Sink)
-        made = make_key((field,), node.inputs[0].type, "sort_local_output")
-        added = SortField(made.paths[0] if made.paths else (), descending, made.selector)
-        return self._change(ordering=(*node.ordering, added))
-
-
-def group_functions(function: Any, combine: Any) -> tuple[UserFunction, UserFunction | None]:
-    """Return the function of ``reduce_group`` and its combiner, if it has one."""
-    call = user_function(function, "reduce", "reduce_group")
-    if combine is not None:
-        return call, user_function(combine, "combine", "reduce_group")
-    if call.method and hasattr(function, "combine"):
-        return call, UserFunction(function, "combine", call.rich)
-    return call, None

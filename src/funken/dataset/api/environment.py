@@ -9,6 +9,7 @@ from typing import Any
 
 from funken import Configuration, JobExecutionResult, config
 from funken.dataset.api.dataset import DataSet
+from funken.dataset.api.sink import DataSink
 from funken.dataset.formats.inputs import (
     CollectionInput,
     CsvInput,
@@ -38,6 +39,8 @@ class DataSetResult(JobExecutionResult):
     >>> result = env.get_last_job_execution_result()
     >>> result.spilled_bytes, result.spill_files, result.peak_managed_memory < 1000
     (0, 0, True)
+    >>> result.get_all_accumulator_results(), result.iterations
+    ({}, [])
     """
 
     def __init__(self, job_id: str, net_runtime: int, outcome: local.Outcome) -> None:
@@ -46,6 +49,7 @@ class DataSetResult(JobExecutionResult):
         self.spilled_bytes = outcome.spilled
         self.spill_files = outcome.spill_files
         self.peak_managed_memory = outcome.peak
+        self.iterations = outcome.iterations
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
         """Return the values of all accumulators by name."""
@@ -58,13 +62,34 @@ class ExecutionEnvironment:
     >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
     >>> env.generate_sequence(1, 4).map(lambda n: n * n).collect()
     [1, 4, 9, 16]
+    >>> env.set_parallelism(1).get_parallelism(), env.get_configuration().get(config.PARALLELISM)
+    (1, 1)
+    >>> env.from_elements("a", "b").count(), env.from_collection(range(3)).count()
+    (2, 3)
+
+    Files:
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> pairs = env.from_elements((1, "a"), (2, "b"))
+    >>> _, _ = pairs.write_as_csv(f"{folder}/csv"), pairs.write_as_json(f"{folder}/json")
+    >>> _ = pairs.write_as_parquet(f"{folder}/parquet")
+    >>> "driver_strategy" in env.get_execution_plan()
+    True
+    >>> result = env.execute("write files")
+    >>> env.get_last_job_execution_result() is result
+    True
+    >>> env.read_text_file(f"{folder}/csv").collect(), env.read_csv_file(f"{folder}/csv", [int, str]).collect()
+    (['1,a', '2,b'], [(1, 'a'), (2, 'b')])
+    >>> env.read_json_file(f"{folder}/json").collect(), env.read_parquet_file(f"{folder}/parquet", ["f1"]).collect()
+    ([[1, 'a'], [2, 'b']], [('a',), ('b',)])
     """
 
     def __init__(self, configuration: Configuration | None = None, parallelism: int | None = None) -> None:
         self._configuration = configuration or Configuration()
         if parallelism is not None:
             self._configuration.set(config.PARALLELISM, parallelism)
-        self._sinks: list[nodes.Node] = []
+        self._sinks: list[DataSink] = []
         self._last_id = 0
         self._cached_files: dict[str, str] = {}
         self._last_result: DataSetResult | None = None
@@ -118,7 +143,12 @@ class ExecutionEnvironment:
     # ---- sources
 
     def create_input(self, input_format: InputFormat) -> DataSet:
-        """Read with an input format."""
+        """Read with an input format; ``InputFormat`` shows one of one's own.
+
+        >>> from funken.dataset.formats.inputs import SequenceInput
+        >>> ExecutionEnvironment.get_execution_environment(parallelism=1).create_input(SequenceInput(1, 3)).collect()
+        [1, 2, 3]
+        """
         return self._source(input_format, "source")
 
     def _source(self, input_format: InputFormat, name: str, parallelism: int | None = None) -> DataSet:
@@ -169,16 +199,12 @@ class ExecutionEnvironment:
 
     # ---- execution
 
-    def _add_sink(self, node: nodes.Node) -> int:
-        self._sinks.append(node)
-        return len(self._sinks) - 1
-
     def _plan(self) -> Plan:
         if not self._sinks:
             raise InvalidProgram(
                 "the program has no sink. Write or output a data set before execute(), or call collect(), count() or print()."
             )
-        return optimize(self._sinks, self.get_parallelism())
+        return optimize([sink._current for sink in self._sinks], self.get_parallelism())
 
     def explain(self) -> str:
         """Return the chosen plan of the sinks that were added, with costs, and what was rejected.
@@ -197,8 +223,12 @@ class ExecutionEnvironment:
 
     def execute(self, job_name: str = "") -> DataSetResult:
         """Run the program up to all sinks that were added since the last execution."""
-        plan = self._plan()
-        self._sinks = []
+        try:
+            plan = self._plan()
+        finally:  # a program that cannot be planned is not tried again with the next one
+            for sink in self._sinks:
+                sink._read()
+            self._sinks = []
         clock = SystemClock()
         began = clock.monotonic()
         directories = self._configuration.get(config.TEMPORARY_DIRECTORIES).split(",")

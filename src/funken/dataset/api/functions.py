@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from funken.dataset.memory.blocks import Block
-from funken.dataset.plan.functions import MapPartitionFunction
+from funken.dataset.plan.functions import MapPartitionFunction, UserFunction, user_function
 from funken.dataset.plan.keys import FieldColumn
 from funken.dataset.plan.record_type import Path
 from funken.errors import InvalidProgram
@@ -207,3 +207,13 @@ def sampler_with_size(with_replacement: bool, size: int, seed: int | None) -> tu
     if with_replacement:
         return _DrawEach(size, seed), _LargestOfEach(size)
     return _Draw(size, seed), _Largest(size)
+
+
+def group_functions(function: Any, combine: Any) -> tuple[UserFunction, UserFunction | None]:
+    """Return the function of ``reduce_group`` and its combiner, if it has one."""
+    call = user_function(function, "reduce", "reduce_group")
+    if combine is not None:
+        return call, user_function(combine, "combine", "reduce_group")
+    if call.method and hasattr(function, "combine"):
+        return call, UserFunction(function, "combine", call.rich)
+    return call, None

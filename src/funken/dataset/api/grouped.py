@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from funken.dataset.api.aggregations import Aggregations
-from funken.dataset.api.dataset import AggregateDataSet, DataSet, group_functions
-from funken.dataset.api.functions import FirstN
+from funken.dataset.api.dataset import AggregateDataSet, DataSet
+from funken.dataset.api.functions import FirstN, group_functions
 from funken.dataset.plan import nodes
 from funken.dataset.plan.functions import UserFunction, user_function
 from funken.dataset.plan.keys import Key, SortField, make_key
@@ -24,6 +24,16 @@ class GroupedDataSet:
     [(1, 2), (1, 3), (2, 2), (2, 9)]
     >>> sorted(pairs.group_by(0).min_by(1).collect()), sorted(pairs.group_by(0).max(1).collect())
     ([(1, 1), (2, 2)], [(1, 3), (2, 9)])
+    >>> sorted(pairs.group_by(0).max_by(1).collect()), sorted(pairs.group_by(0).min(1).collect())
+    ([(1, 3), (2, 9)], [(1, 1), (2, 2)])
+    >>> sorted(pairs.group_by(0).sum(1).collect()), sorted(pairs.group_by(0).aggregate(Aggregations.SUM, 1).collect())
+    ([(1, 6), (2, 11)], [(1, 6), (2, 11)])
+    >>> sorted(pairs.group_by(0).reduce(lambda a, b: (a[0], a[1] * b[1])).collect())
+    [(1, 6), (2, 18)]
+    >>> sorted(pairs.group_by(0).reduce_group(lambda group: [len(list(group))]).collect())
+    [2, 3]
+    >>> sum(pairs.group_by(0).combine_group(lambda group: [len(list(group))]).collect())
+    5
     """
 
     def __init__(self, data_set: DataSet, key: Key, ordering: tuple[SortField, ...] = ()) -> None:

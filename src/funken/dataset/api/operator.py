@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
 
 class Operator:
-    """An operator of the program; from the moment it is read by another, its properties are fixed."""
+    """An operator of the program; from the moment it is read by another, its properties are fixed.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=4)
+    >>> mapped = env.from_elements(3, 4).map(str).set_parallelism(1).with_statistics(records=2, size=20)
+    >>> mapped.get_execution_environment() is env, mapped.map_partition(list).collect()
+    (True, ['3', '4'])
+    """
 
     def __init__(self, environment: ExecutionEnvironment, node: nodes.Node) -> None:
         self._environment = environment

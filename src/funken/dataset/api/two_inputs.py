@@ -104,6 +104,10 @@ class JoinDataSet(DataSet):
     [((1, 'ann'), (10, 1)), ((1, 'ann'), (11, 1))]
     >>> sorted(users.join(orders).where(0).equal_to(1).project_first(1).project_second(0).collect())
     [('ann', 10), ('ann', 11)]
+    >>> named = users.join(orders).where(0).equal_to(1).using(lambda user, order: (user[1], order[0]))
+    >>> kept = named.with_forwarded_fields_first("f1->f0").with_forwarded_fields_second("f0->f1")
+    >>> kept.group_by(0).max(1).collect()
+    [('ann', 11)]
     """
 
     def __init__(self, join: JoinOperator, keys: tuple[Key, Key]) -> None:
@@ -211,7 +215,16 @@ class CoGroup:
 
 
 class CoGroupDataSet(DataSet):
-    """The result of a co-group."""
+    """The result of a co-group.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> one, other = env.from_elements((1, "a")), env.from_elements((1, "b"))
+    >>> both = one.co_group(other).where(0).equal_to(0).using(lambda a, b: [(1, len(list(a)) + len(list(b)))])
+    >>> kept = both.with_forwarded_fields_first("f0").with_forwarded_fields_second("f0")
+    >>> kept.group_by(0).sum(1).collect()  # without another shuffle
+    [(1, 2)]
+    """
 
     def with_forwarded_fields_first(self, *fields: str) -> DataSet:
         """Promise that the function copies these fields of the first records."""
@@ -229,6 +242,11 @@ class CrossDataSet(DataSet):
     >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
     >>> sorted(env.from_elements(1, 2).cross(env.from_elements("a", "b")).collect())
     [(1, 'a'), (1, 'b'), (2, 'a'), (2, 'b')]
+    >>> numbers, pairs = env.from_elements(3), env.from_elements(("a", 2))
+    >>> numbers.cross(pairs).using(lambda number, pair: number * pair[1]).collect()
+    [6]
+    >>> numbers.cross(pairs).project_second(0).project_first().collect()
+    [('a', 3)]
     """
 
     def __init__(self, first: DataSet, second: DataSet, hint: CrossHint) -> None:

@@ -28,6 +28,11 @@ class InputFormat:
     ...         return (n * n for n in split)
     >>> ExecutionEnvironment.get_execution_environment(parallelism=2).create_input(Squares()).collect()
     [0, 1, 4, 9, 16]
+
+    What is not overridden is not known:
+
+    >>> Squares().statistics().records, str(Squares().record_type()), list(Squares().blocks(range(2)))
+    (None, 'unknown', [[0, 1]])
     """
 
     def create_splits(self, parallelism: int) -> Sequence[Any]:

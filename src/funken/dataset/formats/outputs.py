@@ -35,6 +35,28 @@ class OutputFormat:
 
     The copy is opened, given blocks of records, and closed, in the task; ``begin``, ``commit`` and ``abort`` run once, where the
     program runs: before the first task, after the last one, and after a failure.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> class Total(OutputFormat):
+    ...     def begin(self, parallelism):
+    ...         print("begin with tasks:", parallelism)
+    ...     def open(self, task, parallelism):
+    ...         self.task, self.total = task, 0
+    ...     def write(self, block):
+    ...         self.total += sum(block)
+    ...     def close(self):
+    ...         print("task", self.task, "has", self.total)
+    ...     def commit(self):
+    ...         print("commit")
+    ...     def abort(self):
+    ...         print("abort")
+    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> _ = env.from_elements(1, 2, 3).output(Total())
+    >>> result = env.execute()
+    begin with tasks: 2
+    task 0 has 1
+    task 1 has 5
+    commit
     """
 
     travels = True
@@ -103,6 +125,7 @@ class DiscardingOutput(OutputFormat):
     >>> _ = env.from_elements(1).output(DiscardingOutput())
     >>> env.execute().get_all_accumulator_results()
     {}
+    >>> DiscardingOutput().write([1, 2])
     """
 
     def write(self, block: Block) -> None:

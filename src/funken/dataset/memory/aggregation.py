@@ -7,6 +7,7 @@ reaches the limit is the table measured again; so a few keys with many records c
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from itertools import islice
 from operator import length_hint
 from typing import Any
 
@@ -14,6 +15,7 @@ from funken.dataset.memory.blocks import Block, blocks_of, weighed, weight
 from funken.dataset.memory.manager import Share
 from funken.dataset.memory.order import Column
 from funken.dataset.memory.partitions import FAN_OUT, MAX_LEVEL, SpilledPartition, partition_of
+from funken.errors import InvalidProgram
 
 Reduce = Callable[[Any, Any], Any]
 
@@ -29,16 +31,18 @@ class ReduceFailed(Exception):
 class HashTable:
     """A table of accumulated records by key, within a share."""
 
-    def __init__(self, share: Share, reduce: Reduce) -> None:
+    def __init__(self, share: Share, keys: Column, reduce: Reduce) -> None:
         self._share = share
+        self._keys = keys
         self._reduce = reduce
         self.table: dict[Hashable, Any] = {}
 
-    def add(self, block: Block, keys: list[Hashable]) -> None:
+    def add(self, block: Block) -> None:
         """Add records to those of their keys."""
         # Hot: once per block; per record a lookup and the user's function.
         table, reduce = self.table, self._reduce
         get, absent = table.get, _ABSENT
+        keys = self._keys(block)
         records = iter(block)
         try:
             for key, record in zip(keys, records, strict=True):
@@ -57,6 +61,22 @@ class HashTable:
                 return False
         share.reserve(size)
         return True
+
+    def blocks(self) -> Iterator[Block]:
+        """Return the accumulated records; raise ``InvalidProgram`` if one has another key than its group."""
+        keys = iter(self.table)
+        for block in blocks_of(self.table.values()):
+            of_groups = list(islice(keys, len(block)))
+            found = self._keys(block)
+            if found != of_groups:
+                key, own, record = next(
+                    (key, own, record) for key, own, record in zip(of_groups, found, block, strict=True) if key != own
+                )
+                raise InvalidProgram(
+                    f"operator {self._share.operator!r}: the function returned {record!r} for the group of the key {key!r}, "
+                    f"but the key of that is {own!r}. Keep the key fields of the records that are reduced."
+                )
+            yield block
 
     def clear(self) -> None:
         """Drop everything."""
@@ -88,7 +108,7 @@ class HashAggregation:
         self._keys = keys
         self._reduce = reduce
         self._level = level
-        self._table = HashTable(share, reduce)
+        self._table = HashTable(share, keys, reduce)
         self._spilled: list[SpilledPartition] = []
 
     def add(self, block: Block) -> None:
@@ -100,7 +120,7 @@ class HashAggregation:
                 if self._level < MAX_LEVEL:
                     self._spill()
                 share.reserve(size)
-            self._table.add(part, self._keys(part))
+            self._table.add(part)
 
     def _spill(self) -> None:
         if not self._spilled:
@@ -117,7 +137,7 @@ class HashAggregation:
     def blocks(self) -> Iterator[Block]:
         """Return one record per key; takes no more records afterwards."""
         if not self._spilled:
-            yield from blocks_of(self._table.table.values())
+            yield from self._table.blocks()
             return
         self._spill()
         for partition in self._spilled:
@@ -140,13 +160,13 @@ class HashAggregation:
 
 def combined(blocks: Iterable[Block], share: Share, keys: Column, reduce: Reduce) -> Iterator[Block]:
     """Reduce records by key as far as memory goes: when the table is full, it is emitted and begun anew."""
-    table = HashTable(share, reduce)
+    table = HashTable(share, keys, reduce)
     for block in blocks:
         for part, size in weighed(block, share.grain) if block else ():
             if not table.has_space_for(size):
-                yield from blocks_of(table.table.values())
+                yield from table.blocks()
                 table.clear()
                 share.reserve(size)
-            table.add(part, keys(part))
-    yield from blocks_of(table.table.values())
+            table.add(part)
+    yield from table.blocks()
     table.clear()

@@ -28,6 +28,7 @@ class BlockQueue:
     def __init__(self, share: Share) -> None:
         self._share = share
         self._waiting: deque[tuple[Block, int] | Extent] = deque()
+        self._on_disk = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -38,6 +39,7 @@ class BlockQueue:
         for part, size in weighed(block, share.grain):
             if share.used + size > share.limit:
                 self._waiting.append(share.file().write(part))
+                self._on_disk += 1
             else:
                 share.reserve(size)
                 self._waiting.append((part, size))
@@ -46,7 +48,12 @@ class BlockQueue:
         """Remove and return the oldest block."""
         first = self._waiting.popleft()
         if isinstance(first, Extent):
-            return self._share.file().read(first)
+            file = self._share.file()
+            found = file.read(first)
+            self._on_disk -= 1
+            if not self._on_disk:
+                file.rewind()  # the file is never larger than what waited at a time
+            return found
         block, size = first
         self._share.release(size)
         return block

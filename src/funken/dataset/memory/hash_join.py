@@ -13,7 +13,7 @@ from typing import Any
 from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, weighed
 from funken.dataset.memory.manager import Share
 from funken.dataset.memory.order import Column
-from funken.dataset.memory.partitions import FAN_OUT, MAX_LEVEL, SpilledPartition, split
+from funken.dataset.memory.partitions import FAN_OUT, MAX_LEVEL, SpilledPartition, partition_of, split
 
 Pair = tuple[Any, Any]
 """A probe record and a build record; of outer joins one of them may be None."""
@@ -49,7 +49,7 @@ class HybridHashJoin:
     >>> sorted(pairs, key=str)
     [((10000, 'p'), None), ((10001, 'p'), None), ((9999, 'p'), (9999, 'b'))]
     >>> memory.space.files, memory.peak < 16384 * 1.2
-    (1, True)
+    (2, True)
     """
 
     def __init__(
@@ -115,9 +115,7 @@ class HybridHashJoin:
         self._partitions = [_Partition() for _ in range(FAN_OUT)]
         each = whole.size / max(1, sum(map(len, whole.table.values())))
         for key, records in whole.table.items():
-            ((partition, _),) = (
-                (self._partitions[at], keys) for at, (_, keys) in enumerate(split([None], [key], self._level)) if keys
-            )
+            partition = self._partitions[partition_of(key, self._level)]
             partition.table[key] = records
             partition.size += int(each * len(records))
         self._whole = _Partition()
@@ -145,8 +143,18 @@ class HybridHashJoin:
             if self._keep_build:
                 yield from _unmatched(self._whole.table, matched)
             return
+        # A file of their own: the build side may stay for many supersteps, the probe side is read once.
+        scratch = self._share.part(1)
+        try:
+            yield from self._probe_partitions(blocks, matched, scratch)
+        finally:
+            scratch.close()
+
+    def _probe_partitions(
+        self, blocks: Iterable[Block], matched: set[Hashable], scratch: Share
+    ) -> Iterator[list[Pair]]:
         for partition in self._partitions:
-            partition.probe = None if partition.build is None else SpilledPartition(self._share)
+            partition.probe = None if partition.build is None else SpilledPartition(scratch)
         for block in blocks:
             for part, size in weighed(block, self._share.grain) if block else ():
                 parts = split(part, self._probe_keys(part), self._level)

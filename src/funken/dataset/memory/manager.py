@@ -62,9 +62,9 @@ class Share:
         return max(512, self.limit // 16)
 
     @property
-    def full(self) -> bool:
-        """Whether the limit is reached."""
-        return self.used >= self.limit
+    def in_use(self) -> bool:
+        """Whether it has memory or disk space to give back."""
+        return self.used > 0 or self._file is not None
 
     def reserve(self, size: int) -> None:
         """Count what is kept from now on."""

@@ -107,6 +107,10 @@ class SpillFile:
         self._space.spilled += len(data)
         return Extent(start, len(data), records)
 
+    def rewind(self) -> None:
+        """Write from the beginning again; no extent of before is read any more."""
+        self._end = 0
+
     def read(self, extent: Extent) -> Block:
         """Return the block of an extent."""
         parts = []

@@ -7,7 +7,7 @@ agree on it, and its costs count once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -26,6 +26,10 @@ MOST_ALTERNATIVES = 24
 """Alternatives of one operator that are followed, the cheapest ones."""
 
 
+Loops = Callable[["Enumeration", nodes.Iteration, Sequence[PhysicalNode]], Iterator[PhysicalNode]]
+"""Plans an iteration over plans of what it reads."""
+
+
 class Enumeration:
     """The alternatives of all nodes of a program."""
 
@@ -38,30 +42,51 @@ class Enumeration:
         fixed: dict[int, list[PhysicalNode]] | None = None,
         dynamic: frozenset[int] = frozenset(),
         weight: float = 1.0,
+        loops: Loops | None = None,
     ) -> None:
         self.parallelism = parallelism
         self.estimates = estimates
         self.interests = interests
         self.dynamic = dynamic
         self.weight = weight
+        self.loops = loops
         self.rejected: dict[int, list[PhysicalNode]] = {}
-        self._found: dict[int, list[PhysicalNode]] = dict(fixed or {})
+        self._fixed = dict(fixed or {})
+        self._found = dict(self._fixed)
+        self._decided = False
         self._readers: dict[int, int] = {}
-        for node in nodes.walk(roots):
+        for root in roots:
+            self._readers[id(root)] = self._readers.get(id(root), 0) + 1
+        for node in nodes.walk(roots, self._found):
             for parent in node.parents:
                 self._readers[id(parent)] = self._readers.get(id(parent), 0) + 1
 
     def of(self, node: Node) -> list[PhysicalNode]:
         """Return the alternatives of a node, the cheapest first."""
-        for each in nodes.walk([node]):
+        for each in nodes.walk([node], self._found):
             if id(each) not in self._found:
-                self._found[id(each)] = self._pruned(each, list(self._alternatives(each)))
+                found = self._pruned(each, list(self._alternatives(each)))
+                if not found:
+                    return self._without_choice(node)
+                self._found[id(each)] = found
         return self._found[id(node)]
+
+    def _without_choice(self, node: Node) -> list[PhysicalNode]:
+        """Plan anew, with one plan for what several operators read: their best alternatives did not agree on any."""
+        assert not self._decided
+        self._decided = True
+        self._found = dict(self._fixed)
+        return self.of(node)
 
     def _alternatives(self, node: Node) -> Iterator[PhysicalNode]:
         dynamic = id(node) in self.dynamic
         for inputs in product(*(self.of(parent) for parent in node.parents)):
             if (shared := agreed(inputs)) is None:
+                continue
+            if isinstance(node, nodes.Iteration):
+                assert self.loops is not None
+                for made in self.loops(self, node, inputs):
+                    yield self._costed(node, replace(made, choices=shared))
                 continue
             count = len(node.inputs)
             parallelism = self._parallelism(node, inputs)
@@ -75,12 +100,19 @@ class Enumeration:
                 extra += costs.broadcast(channel.source.estimate.size, parallelism) * self._weight_of(channel.source)
             for made in alternatives(context, inputs[:count]):
                 plan = replace(
-                    _for_combiners(made, broadcasts), broadcasts=broadcasts, own_costs=made.own_costs + extra, dynamic=dynamic, choices=shared
+                    _for_combiners(made, broadcasts),
+                    broadcasts=broadcasts,
+                    own_costs=made.own_costs + extra,
+                    dynamic=dynamic,
+                    choices=shared,
                 )
-                plan = replace(plan, costs=total([plan]))
-                if self._readers.get(id(node), 0) > 1:
-                    plan.choices[id(node)] = plan
-                yield plan
+                yield self._costed(node, plan)
+
+    def _costed(self, node: Node, plan: PhysicalNode) -> PhysicalNode:
+        plan = replace(plan, costs=total([plan]), choices=dict(plan.choices))
+        if self._readers.get(id(node), 0) > 1:
+            plan.choices[id(node)] = plan
+        return plan
 
     def _parallelism(self, node: Node, inputs: Sequence[PhysicalNode]) -> int:
         if node.single:
@@ -115,7 +147,7 @@ class Enumeration:
         kept = sorted(best.values(), key=_by_costs)
         dropped += kept[MOST_ALTERNATIVES:]
         self.rejected[id(node)] = dropped + kept[1:]
-        return kept[:MOST_ALTERNATIVES]
+        return kept[: 1 if self._decided and self._readers.get(id(node), 0) > 1 else MOST_ALTERNATIVES]
 
 
 def _for_combiners(plan: PhysicalNode, broadcasts: tuple[tuple[str, Channel], ...]) -> PhysicalNode:

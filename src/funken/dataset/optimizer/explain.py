@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from funken.dataset.optimizer.optimizer import Plan
-from funken.dataset.optimizer.physical import Channel, PhysicalNode, walk
+from funken.dataset.optimizer.physical import Channel, PhysicalNode, everything, walk
 
 MOST_REJECTED = 4
 
 
 def text(plan: Plan) -> str:
     """Return one line per operator, its inputs, and the alternatives that would have cost more."""
-    numbers = {id(node): number for number, node in enumerate(walk(plan.sinks), 1)}
+    numbers = {id(node): number for number, node in enumerate(everything(plan.sinks), 1)}
     lines = [f"Plan, costs: {plan.costs}"]
     for node in walk(plan.sinks):
-        lines.append(f"{numbers[id(node)]}: {head(node)}")
-        for name, channel in (*(("", channel) for channel in node.inputs), *node.broadcasts):
-            what = f"broadcast set {name!r} " if name else ""
-            lines.append(f"     <- {what}{numbers[id(channel.source)]} {channel}")
-        if node.own_costs.network or node.own_costs.disk or node.own_costs.cpu:
-            lines.append(f"     costs: {node.own_costs}")
+        lines += _lines(node, numbers, "")
     lines += _rejected(plan)
     return "\n".join(lines)
+
+
+def _lines(node: PhysicalNode, numbers: dict[int, int], indent: str) -> Iterator[str]:
+    yield f"{indent}{numbers[id(node)]}: {head(node)}"
+    for name, channel in (*(("", channel) for channel in node.inputs), *node.broadcasts):
+        what = f"broadcast set {name!r} " if name else ""
+        yield f"{indent}     <- {what}{numbers[id(channel.source)]} {channel}"
+    if node.own_costs.network or node.own_costs.disk or node.own_costs.cpu:
+        yield f"{indent}     costs: {node.own_costs}"
+    if node.step:
+        yield f"{indent}     in every superstep:"
+        for inner in walk(node.step, {id(channel.source) for channel in node.inputs}):
+            yield from _lines(inner, numbers, f"{indent}       ")
 
 
 def head(node: PhysicalNode) -> str:
@@ -39,7 +48,7 @@ def head(node: PhysicalNode) -> str:
 
 def _rejected(plan: Plan) -> list[str]:
     lines = []
-    for node in walk(plan.sinks):
+    for node in everything(plan.sinks):
         others = [] if node.combiner else sorted(plan.rejected.get(id(node.node), []), key=_costs)
         seen = {_choice(node)}
         for other in others:
@@ -59,7 +68,7 @@ def _costs(node: PhysicalNode) -> tuple[float, float, float]:
 
 def json_text(plan: Plan) -> str:
     """Return the plan in the form of Flink's plan dump."""
-    numbers = {id(node): number for number, node in enumerate(walk(plan.sinks), 1)}
+    numbers = {id(node): number for number, node in enumerate(everything(plan.sinks), 1)}
 
     def predecessor(channel: Channel, side: int) -> dict[str, Any]:
         found: dict[str, Any] = {"id": numbers[id(channel.source)], "ship_strategy": channel.ship.value}
@@ -69,12 +78,14 @@ def json_text(plan: Plan) -> str:
         return found | {"side": ("first", "second")[min(side, 1)]}
 
     def described(node: PhysicalNode) -> dict[str, Any]:
+        step = walk(node.step, {id(channel.source) for channel in node.inputs}) if node.step else ()
         return {
             "id": numbers[id(node)],
             "pact": node.name,
             "contents": node.node.details,
             "parallelism": node.parallelism,
             "driver_strategy": node.driver.value,
+            "step_function": [described(inner) for inner in step],
             "predecessors": [
                 *(predecessor(channel, side) for side, channel in enumerate(node.inputs)),
                 *(predecessor(channel, 0) | {"side": f"broadcast {name}"} for name, channel in node.broadcasts),

@@ -10,6 +10,7 @@ from funken.dataset.optimizer.physical import Channel, PhysicalNode
 from funken.dataset.optimizer.properties import Global, LocalOrder, Spread, ascending
 from funken.dataset.optimizer.strategies import Driver, Ship, Temp
 from funken.dataset.plan import nodes
+from funken.dataset.plan.forwarding import backward_key
 from funken.dataset.plan.keys import Key
 from funken.dataset.plan.nodes import CrossHint, JoinHint, JoinKind
 
@@ -25,6 +26,9 @@ _SECOND_SURVIVES = {JoinKind.INNER, JoinKind.RIGHT}
 def joins(context: Context, node: nodes.Join, inputs: Sequence[PhysicalNode]) -> Iterator[PhysicalNode]:
     """Return the plans of a join; a hint leaves only those that follow it."""
     hint, kind = node.hint, node.kind
+    if looked_up := _looked_up(inputs):
+        yield _look_up(context, node, inputs, *looked_up)
+        return
     for first, second in _partitioned(context, node.keys, inputs):
         if hint in {JoinHint.OPTIMIZER_CHOOSES, JoinHint.REPARTITION_HASH_FIRST}:
             yield _hashed(context, node, first, second, build=0)
@@ -45,10 +49,54 @@ def joins(context: Context, node: nodes.Join, inputs: Sequence[PhysicalNode]) ->
     ):
         chosen = hint is JoinHint.OPTIMIZER_CHOOSES and context.parallelism > 1
         if (chosen or hint is wanted) and kind in survivors:
-            channels = [context.ship(source) for source in inputs]
-            if context.parallelism > 1:  # one task has everything anyway
-                channels[build] = Channel(inputs[build], Ship.BROADCAST)
-            yield _hashed(context, node, channels[0], channels[1], build=build)
+            for streamed in _streamed(context, node, inputs[1 - build], 1 - build):
+                # One task has everything anyway.
+                ship = Ship.BROADCAST if context.parallelism > 1 else context.ship(inputs[build]).ship
+                sides = [streamed, streamed]
+                sides[build] = Channel(inputs[build], ship)
+                yield _hashed(context, node, sides[0], sides[1], build=build)
+
+
+def _streamed(context: Context, node: nodes.Join, source: PhysicalNode, side: int) -> Iterator[Channel]:
+    """Return how the side that is not replicated may travel: as it is, or to where a consumer wishes to have it."""
+    yield context.ship(source)
+    for wish in context.interests.of(node) if context.parallelism > 1 else ():
+        key = backward_key(wish, node.forwarded, side)
+        if key is not None and context.ship(source, key).ship is not Ship.FORWARD:
+            yield context.ship(source, key)
+
+
+def _looked_up(inputs: Sequence[PhysicalNode]) -> tuple[int] | None:
+    """Return which side is the solution set of a delta iteration, if one is."""
+    for side, source in enumerate(inputs):
+        if isinstance(source.node, nodes.Placeholder) and source.node.role is nodes.Role.SOLUTION_SET:
+            return (side,)
+    return None
+
+
+_LOOK_UPS = {
+    nodes.Join: (Driver.SOLUTION_SET_LOOKUP_FIRST, Driver.SOLUTION_SET_LOOKUP_SECOND),
+    nodes.CoGroup: (Driver.SOLUTION_SET_CO_GROUP_FIRST, Driver.SOLUTION_SET_CO_GROUP_SECOND),
+}
+
+
+def _look_up(
+    context: Context, node: nodes.Join | nodes.CoGroup, inputs: Sequence[PhysicalNode], side: int
+) -> PhysicalNode:
+    """Return the plan that looks the records of the other side up in the solution set."""
+    probe, key = inputs[1 - side], node.keys[1 - side]
+    if probe.parallelism == context.parallelism and (
+        context.parallelism == 1 or probe.spread == Global(Spread.HASH, key)
+    ):
+        channel = Channel(probe, Ship.FORWARD)
+    else:
+        channel = Channel(probe, Ship.PARTITION_HASH, key)
+    spread = context.spread_of(channel).after(node.forwarded, 1 - side)
+    if isinstance(node, nodes.CoGroup):
+        channel = context.sorted(channel, key, node.orderings[1 - side])
+    channels = [channel, channel]
+    channels[side] = Channel(inputs[side], Ship.FORWARD)
+    return context.plan(_LOOK_UPS[type(node)][side], channels, spread=spread)
 
 
 def _same_order(context: Context, keys: tuple[Key, Key], first: Channel, second: Channel) -> bool:
@@ -124,6 +172,9 @@ def _counterpart(partitioned: Key | None, own: Key, other: Key) -> Key | None:
 
 def co_groups(context: Context, node: nodes.CoGroup, inputs: Sequence[PhysicalNode]) -> Iterator[PhysicalNode]:
     """Return the plans of a co-group: both sides are partitioned and sorted."""
+    if looked_up := _looked_up(inputs):
+        yield _look_up(context, node, inputs, *looked_up)
+        return
     for first, second in _partitioned(context, node.keys, inputs):
         ones = context.sorted(first, node.keys[0], node.orderings[0])
         others = context.sorted(second, node.keys[1], node.orderings[1])

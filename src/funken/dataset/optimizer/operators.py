@@ -17,6 +17,7 @@ from funken.dataset.optimizer.strategies import Driver, Local, Ship
 from funken.dataset.plan import nodes
 from funken.dataset.plan.keys import Key, Ordering
 from funken.dataset.plan.nodes import CombineHint, Kind, Node, PartitionMethod, Statistics
+from funken.errors import InvalidProgram
 
 
 class Weights(Protocol):
@@ -175,6 +176,10 @@ def alternatives(context: Context, inputs: Sequence[PhysicalNode]) -> Iterator[P
             if node.ordering:
                 channel = context.sorted(channel, None, node.ordering)
             yield context.plan(Driver.SINK, [channel])
+        case nodes.Placeholder():
+            raise InvalidProgram(
+                f"the {node.role.value} of an iteration is read outside of its step. Read what close_with() returned instead."
+            )
         case _:
             raise NotImplementedError(type(node).__name__)
 

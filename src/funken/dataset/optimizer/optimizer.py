@@ -9,6 +9,7 @@ from funken.dataset.optimizer.costs import Costs
 from funken.dataset.optimizer.enumerate import Enumeration, cheapest, total
 from funken.dataset.optimizer.estimates import Estimates
 from funken.dataset.optimizer.interests import Interests
+from funken.dataset.optimizer.iterations import iterations
 from funken.dataset.optimizer.physical import PhysicalNode, walk
 from funken.dataset.plan.nodes import Node
 
@@ -24,7 +25,7 @@ class Plan:
 
 def optimize(sinks: Sequence[Node], parallelism: int) -> Plan:
     """Choose a plan."""
-    enumeration = Enumeration(sinks, parallelism, Estimates(), Interests(sinks))
+    enumeration = Enumeration(sinks, parallelism, Estimates(), Interests(sinks), loops=iterations)
     chosen, _ = cheapest(enumeration, sinks)
     taken = {id(node) for node in walk(chosen)}
     rejected = {of: [plan for plan in plans if id(plan) not in taken] for of, plans in enumeration.rejected.items()}

@@ -69,9 +69,9 @@ class PhysicalNode:
         return replace(self, inputs=tuple(inputs))
 
 
-def walk(roots: Iterable[PhysicalNode]) -> Iterator[PhysicalNode]:
-    """Return every node above the roots once, producers before consumers."""
-    seen: set[int] = set()
+def walk(roots: Iterable[PhysicalNode], outside: Iterable[int] = ()) -> Iterator[PhysicalNode]:
+    """Return every node above the roots once, producers before consumers; stop at those that are outside."""
+    seen: set[int] = set(outside)
     stack = [(root, False) for root in reversed(list(roots))]
     while stack:
         node, expanded = stack.pop()
@@ -83,17 +83,37 @@ def walk(roots: Iterable[PhysicalNode]) -> Iterator[PhysicalNode]:
             stack += [(channel.source, False) for channel in reversed(node.channels)]
 
 
-def memory_consumers(roots: Iterable[PhysicalNode]) -> int:
+def everything(roots: Iterable[PhysicalNode]) -> Iterator[PhysicalNode]:
+    """Return every node above the roots, those of the steps of iterations included."""
+    for node in walk(roots):
+        yield from everything_of(node)
+
+
+def everything_of(node: PhysicalNode) -> Iterator[PhysicalNode]:
+    """Return the nodes of an iteration's step, and the node itself."""
+    outside = {id(channel.source) for channel in node.inputs}
+    for inner in walk(node.step, outside):
+        yield from everything_of(inner)
+    yield node
+
+
+def memory_consumers(roots: Iterable[PhysicalNode], outside: Iterable[int] = ()) -> int:
     """Count the structures of one subtask that keep records: each has an equal share of the managed memory."""
-    plan = list(walk(roots))
+    roots = list(roots)
+    plan = list(walk(roots, outside))
     readers: dict[int, int] = {}
+    for root in roots:
+        readers[id(root)] = readers.get(id(root), 0) + 1
     for node in plan:
         for channel in node.channels:
             readers[id(channel.source)] = readers.get(id(channel.source), 0) + 1
     count = sum(max(0, number - 1) for number in readers.values())
     for node in plan:
         count += node.driver in NEEDS_MEMORY
-        count += len(node.step) and memory_consumers(node.step) + 2
+        if node.step:
+            # Beside the step: the solution, the next one, and for each constant input its readers' queues.
+            statics = {id(channel.source) for channel in node.inputs}
+            count += memory_consumers(node.step, statics) + 3
         for channel in node.channels:
             count += (channel.ship is not Ship.FORWARD) + (channel.local is not Local.NONE)
             count += channel.ship is Ship.PARTITION_RANGE

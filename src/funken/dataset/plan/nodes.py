@@ -100,7 +100,13 @@ class Apply(Node):
 
 
 class CombineHint(enum.Enum):
-    """How records are reduced before they travel."""
+    """How records are reduced before they travel.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> pairs = ExecutionEnvironment.get_execution_environment(parallelism=2).from_elements((1, 2), (1, 3))
+    >>> pairs.group_by(0).reduce(lambda a, b: (a[0], a[1] + b[1]), CombineHint.SORT).collect()
+    [(1, 5)]
+    """
 
     OPTIMIZER_CHOOSES = 0
     HASH = 1
@@ -171,7 +177,13 @@ class JoinKind(enum.Enum):
 
 
 class JoinHint(enum.Enum):
-    """Which strategy a join has to take."""
+    """Which strategy a join has to take.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> pairs = ExecutionEnvironment.get_execution_environment(parallelism=2).from_elements((1, 2), (3, 4))
+    >>> pairs.join(pairs, JoinHint.REPARTITION_SORT_MERGE).where(0).equal_to(0).count()
+    2
+    """
 
     OPTIMIZER_CHOOSES = 0
     BROADCAST_HASH_FIRST = 1
@@ -281,35 +293,60 @@ class Sink(Node):
         return str(self.format)
 
 
+class Role(enum.Enum):
+    """What the step of an iteration starts from."""
+
+    PARTIAL_SOLUTION = "partial solution"
+    WORKSET = "workset"
+    SOLUTION_SET = "solution set"
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Placeholder(Node):
-    """What the step of an iteration starts from: a partial solution, a workset, or a solution set."""
+    """What the step of an iteration starts from, in every superstep anew."""
 
-    role: str
-    key: Key | None = None
+    role: Role
 
 
 @dataclass(frozen=True)
 class Aggregators:
     """The aggregators of an iteration, by name, and the one that decides whether it has converged."""
 
-    makers: tuple[tuple[str, Any], ...] = ()
+    made: tuple[tuple[str, Any], ...] = ()
     convergence: tuple[str, Any] | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BulkIteration(Node):
-    """Computes ``step`` from ``partial``, which is its own last result, up to ``maximum`` times."""
+class Iteration(Node):
+    """Repeats a step up to ``maximum`` times. ``statics`` are the constant nodes that the step reads."""
+
+    maximum: int
+    dynamic: frozenset[int]
+    statics: tuple[Node, ...]
+    aggregators: Aggregators = field(default_factory=Aggregators)
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """Return what it starts from, and what its step reads besides."""
+        return (*self.inputs, *self.statics)
+
+    @property
+    def details(self) -> str:
+        """Return how often the step is repeated."""
+        return f"at most {self.maximum} supersteps"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BulkIteration(Iteration):
+    """Computes ``step`` from ``partial``, which is its own last result."""
 
     partial: Placeholder
     step: Node
     termination: Node | None = None
-    maximum: int
-    aggregators: Aggregators = field(default_factory=Aggregators)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DeltaIteration(Node):
+class DeltaIteration(Iteration):
     """Computes changes of a solution set, and the next workset, from both."""
 
     key: Key
@@ -317,18 +354,18 @@ class DeltaIteration(Node):
     workset: Placeholder
     delta: Node
     next_workset: Node
-    maximum: int
-    aggregators: Aggregators = field(default_factory=Aggregators)
 
 
-def walk(roots: Iterable[Node]) -> Iterator[Node]:
-    """Return every node above the roots once, producers before consumers; the steps of iterations are not entered.
+def walk(roots: Iterable[Node], outside: Iterable[int] = ()) -> Iterator[Node]:
+    """Return every node above the roots once, producers before consumers; stop at those that are outside.
+
+    The steps of iterations are not entered.
 
     >>> source = Source(id=0, name="source", format="numbers")
     >>> [node.name for node in walk([Union(id=1, name="union", inputs=(source, source))])]
     ['source', 'union']
     """
-    seen: set[int] = set()
+    seen: set[int] = set(outside)
     stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(list(roots))]
     while stack:
         node, expanded = stack.pop()

@@ -42,7 +42,14 @@ class Accumulator:
 
 
 class _Folded(Accumulator):
-    """An accumulator whose value is a number that begins with ``start``."""
+    """An accumulator of one value, which begins with ``start``.
+
+    >>> one, other = IntCounter(), IntCounter()
+    >>> other.add(2)
+    >>> one.merge(other)
+    >>> one.get_local_value()
+    2
+    """
 
     start: Any = 0
 
@@ -127,8 +134,11 @@ class AverageAccumulator(Accumulator):
     >>> mean = AverageAccumulator()
     >>> mean.add(1)
     >>> mean.add(2)
+    >>> other = AverageAccumulator()
+    >>> other.add(6)
+    >>> mean.merge(other)
     >>> mean.get_local_value()
-    1.5
+    3.0
     """
 
     def __init__(self) -> None:
@@ -156,8 +166,9 @@ class Histogram(Accumulator):
     >>> histogram = Histogram()
     >>> for number in (3, 1, 3):
     ...     histogram.add(number)
+    >>> histogram.merge(histogram)
     >>> histogram.get_local_value()
-    {1: 1, 3: 2}
+    {1: 2, 3: 4}
     """
 
     def __init__(self) -> None:
@@ -181,8 +192,11 @@ class ListAccumulator(Accumulator):
 
     >>> values = ListAccumulator()
     >>> values.add("a")
+    >>> other = ListAccumulator()
+    >>> other.add("b")
+    >>> values.merge(other)
     >>> values.get_local_value()
-    ['a']
+    ['a', 'b']
     """
 
     def __init__(self) -> None:

@@ -73,6 +73,46 @@ class DataSetRuntimeContext:
     ['ann', 'bob']
     >>> env.get_last_job_execution_result().get_accumulator_result("found")
     2
+
+    The task, parameters, and further accumulators:
+
+    >>> from funken.dataset import ListAccumulator
+    >>> class Place(MapFunction):
+    ...     def open(self, context):
+    ...         self.place = context.get_index_of_this_subtask(), context.get_number_of_parallel_subtasks()
+    ...         self.names = context.get_task_name(), context.get_task_name_with_subtasks()
+    ...         self.mode = context.get_job_parameter("mode", "test"), context.has_broadcast_variable("names")
+    ...         context.add_accumulator("values", ListAccumulator())
+    ...         self.values = context.get_accumulator("values")
+    ...         self.long, self.double = context.get_long_counter("long"), context.get_double_counter("double")
+    ...         self.sizes = context.get_histogram("sizes")
+    ...     def map(self, value):
+    ...         for accumulator in (self.values, self.long, self.double, self.sizes):
+    ...             accumulator.add(value)
+    ...         return self.place, self.names, self.mode
+    >>> env.from_elements(7).map(Place()).set_parallelism(1).collect()
+    [((0, 1), ('map', 'map (1/1)'), ('test', False))]
+    >>> env.get_last_job_execution_result().get_all_accumulator_results()
+    {'values': [7], 'long': 7, 'double': 7.0, 'sizes': {7: 1}}
+
+    A broadcast set as it is, a cached file, and the superstep of an iteration:
+
+    >>> import tempfile
+    >>> from funken.dataset import LongSumAggregator
+    >>> class Step(MapFunction):
+    ...     def open(self, context):
+    ...         self.step = context.get_superstep_number()
+    ...         self.sum = context.get_iteration_aggregator("sum")
+    ...         self.before = context.get_previous_iteration_aggregate("sum")
+    ...         (self.more,) = context.get_broadcast_variable("more")
+    ...         self.folder = context.get_distributed_cache().get_file("folder")
+    ...     def map(self, value):
+    ...         self.sum.aggregate(1)
+    ...         return *value, (self.step, self.before, self.more)
+    >>> env.register_cached_file(tempfile.mkdtemp(), "folder")
+    >>> start = env.from_elements((), ()).iterate(2).register_aggregator("sum", LongSumAggregator())
+    >>> start.close_with(start.map(Step()).with_broadcast_set(env.from_elements(5), "more")).first(1).collect()
+    [((1, None, 5), (2, 2, 5))]
     """
 
     def __init__(self, context: TaskContext) -> None:

@@ -14,7 +14,7 @@ from funken.dataset.memory.aggregation import HashAggregation, ReduceFailed, com
 from funken.dataset.memory.blocks import Block, blocks_of, records_of
 from funken.dataset.optimizer.strategies import Driver
 from funken.dataset.plan import nodes
-from funken.dataset.runtime import joins
+from funken.dataset.runtime import joins, lookups
 from funken.dataset.runtime.groups import groups
 from funken.dataset.runtime.task import Blocks, Task
 
@@ -194,6 +194,10 @@ DRIVERS: dict[Driver, Run] = {
     Driver.HYBRIDHASH_BUILD_SECOND: joins.build_second,
     Driver.HYBRIDHASH_BUILD_FIRST_CACHED: joins.build_first,
     Driver.HYBRIDHASH_BUILD_SECOND_CACHED: joins.build_second,
+    Driver.SOLUTION_SET_LOOKUP_FIRST: lookups.look_up_first,
+    Driver.SOLUTION_SET_LOOKUP_SECOND: lookups.look_up_second,
+    Driver.SOLUTION_SET_CO_GROUP_FIRST: lookups.co_group_first,
+    Driver.SOLUTION_SET_CO_GROUP_SECOND: lookups.co_group_second,
     Driver.NESTEDLOOP_BLOCKED_OUTER_FIRST: joins.cross_outer_first,
     Driver.NESTEDLOOP_BLOCKED_OUTER_SECOND: joins.cross_outer_second,
 }

@@ -94,7 +94,8 @@ def in_turn(consumers: int, first: int) -> Router:
     return route
 
 
-_MEMORY_OF_KEYS = 100_000
+_MEMORY_OF_KEYS = 16_384
+"""Keys whose consumer is remembered; they are not part of the managed memory."""
 
 
 def by_hash(consumers: int, keys: Column) -> Router:

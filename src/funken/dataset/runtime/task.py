@@ -33,7 +33,7 @@ class Task:
         self.kept: dict[str, Any] = {}
         self._functions: dict[int, UserFunction] = {}
         self._columns: dict[int, KeyColumn] = {}
-        self._opened: list[UserFunction] = []
+        self._opened: dict[int, UserFunction] = {}
         self._shares: list[Share] = []
         self._is_open = False
 
@@ -51,24 +51,37 @@ class Task:
             self._open(self.node.combiner)
 
     def _open(self, function: UserFunction) -> UserFunction:
-        if id(function) not in self._functions:
-            own = function.copy()
-            self._functions[id(function)] = own
-            self._opened.append(own)
+        own = self._functions.get(id(function))
+        if own is None:
+            own = self._functions[id(function)] = function.copy()
+        if id(function) not in self._opened:
+            self._opened[id(function)] = own
             try:
                 own.open(DataSetRuntimeContext(self.context))
             except Exception as error:
                 raise self.failed(error, "was opened") from error
-        return self._functions[id(function)]
+        return own
 
-    def close(self) -> None:
-        """Close the functions and drop what is kept; the first error of a function is raised in the end."""
+    def end_superstep(self) -> None:
+        """Close the functions, which the next superstep opens again; what is kept stays."""
+        first = self._close_functions()
+        self._is_open = False
+        self._shares = [share for share in self._shares if share.in_use]
+        if first is not None:
+            raise first
+
+    def _close_functions(self) -> FunkenError | None:
         first: FunkenError | None = None
         while self._opened:
             try:
-                self._opened.pop().close()
-            except Exception as error:  # noqa: BLE001 - raised below, once everything is closed
+                self._opened.popitem()[1].close()
+            except Exception as error:  # noqa: BLE001 - raised by the caller, once everything is closed
                 first = first or self.failed(error, "was closed")
+        return first
+
+    def close(self) -> None:
+        """Close the functions and drop what is kept; the first error of a function is raised in the end."""
+        first = self._close_functions()
         for share in self._shares:
             share.close()
         self._shares.clear()
@@ -89,8 +102,8 @@ class Task:
 
     def column(self, key: Key) -> KeyColumn:
         """Return what extracts a key."""
+        selector = self._open(key.selector) if key.selector is not None else None
         if id(key) not in self._columns:
-            selector = self._open(key.selector) if key.selector is not None else None
             self._columns[id(key)] = KeyColumn(Key(key.paths, selector), self.name)
         return self._columns[id(key)]
 
