@@ -14,6 +14,7 @@ from funken.dataset.api.grouped import GroupedDataSet
 from funken.dataset.api.iterations import DeltaIteration, IterativeDataSet
 from funken.dataset.api.sink import DataSink
 from funken.dataset.api.two_inputs import CoGroupDataSet, CrossDataSet, JoinDataSet
+from funken.dataset.api.utils import ChecksumHashCode, ColumnSummary, DataSetUtils
 from funken.dataset.formats.inputs import InputFormat
 from funken.dataset.formats.outputs import DiscardingOutput, OutputFormat, WriteMode
 from funken.dataset.plan.functions import (
@@ -49,13 +50,16 @@ __all__ = [
     "Aggregations",
     "Aggregator",
     "AverageAccumulator",
+    "ChecksumHashCode",
     "CoGroupDataSet",
+    "ColumnSummary",
     "CombineHint",
     "CrossDataSet",
     "CrossFunction",
     "DataSet",
     "DataSetResult",
     "DataSetRuntimeContext",
+    "DataSetUtils",
     "DataSink",
     "DeltaIteration",
     "DiscardingOutput",
