@@ -181,6 +181,13 @@ CLASS_DATA_SHARING = _option(
     True,
     "Keep an archive of Spark's classes (170 MB) in the user's cache folder, with which later JVMs start in half the time.",
 )
+MANAGED_MEMORY = _option(
+    "execution.memory.managed",
+    memory_bytes,
+    256 * 2**20,
+    "What the operators of one subtask of a DataSet program may keep in memory, in serialised bytes: sorts, hash tables, queues "
+    "and caches have equal parts. What is more goes to io.tmp.dirs. Python objects take several times as much of the process.",
+)
 SHUFFLE_MEMORY = _option(
     "execution.shuffle-memory", _at_least(1), 256 * 1024, "Bytes in flight per task and direction in continuous mode."
 )

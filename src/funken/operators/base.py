@@ -72,7 +72,7 @@ class Operator:
     changes_records = True
     """Whether a function of the user sees the records, which may change them, or the operator passes them on."""
     columnar = False
-    """Whether the operator takes and gives columns (``funken/vector``) besides lists; others are never given any."""
+    """Whether the operator takes and gives columns (``funken/columnar``) besides lists; others are never given any."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings; no user code runs here."""

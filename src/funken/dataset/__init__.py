@@ -1,0 +1,91 @@
+"""The DataSet API: batch programs, planned by cost and run on a bounded memory.
+
+A library: may import the public surface, ``config``, ``errors``, ``ids``, and of the engine ``state.keygroups`` and the clock.
+
+>>> from funken.dataset import ExecutionEnvironment
+>>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+>>> words = env.from_elements("to be or not to be").flat_map(str.split)
+>>> sorted(words.map(lambda word: (word, 1)).group_by(0).sum(1).collect())
+[('be', 2), ('not', 1), ('or', 1), ('to', 2)]
+"""
+
+from funken.dataset.api.aggregations import Aggregations
+from funken.dataset.api.dataset import AggregateDataSet, DataSet, SortedDataSet
+from funken.dataset.api.environment import DataSetResult, ExecutionEnvironment
+from funken.dataset.api.grouped import GroupedDataSet
+from funken.dataset.api.iterations import DeltaIteration, IterativeDataSet
+from funken.dataset.api.sink import DataSink
+from funken.dataset.api.two_inputs import CoGroupDataSet, CrossDataSet, JoinDataSet
+from funken.dataset.api.utils import ChecksumHashCode, ColumnSummary, DataSetUtils
+from funken.dataset.formats.inputs import InputFormat
+from funken.dataset.formats.outputs import DiscardingOutput, OutputFormat, WriteMode
+from funken.dataset.plan.functions import (
+    CrossFunction,
+    GroupCombineFunction,
+    GroupReduceFunction,
+    MapPartitionFunction,
+)
+from funken.dataset.plan.nodes import CombineHint, JoinHint
+from funken.dataset.runtime.accumulators import (
+    Accumulator,
+    AverageAccumulator,
+    DoubleCounter,
+    Histogram,
+    IntCounter,
+    ListAccumulator,
+    LongCounter,
+    MaxAccumulator,
+    MinAccumulator,
+)
+from funken.dataset.runtime.aggregators import (
+    Aggregator,
+    DoubleSumAggregator,
+    LongSumAggregator,
+    MaxAggregator,
+    MinAggregator,
+)
+from funken.dataset.runtime.context import DataSetRuntimeContext
+
+__all__ = [
+    "Accumulator",
+    "AggregateDataSet",
+    "Aggregations",
+    "Aggregator",
+    "AverageAccumulator",
+    "ChecksumHashCode",
+    "CoGroupDataSet",
+    "ColumnSummary",
+    "CombineHint",
+    "CrossDataSet",
+    "CrossFunction",
+    "DataSet",
+    "DataSetResult",
+    "DataSetRuntimeContext",
+    "DataSetUtils",
+    "DataSink",
+    "DeltaIteration",
+    "DiscardingOutput",
+    "DoubleCounter",
+    "DoubleSumAggregator",
+    "ExecutionEnvironment",
+    "GroupCombineFunction",
+    "GroupReduceFunction",
+    "GroupedDataSet",
+    "Histogram",
+    "InputFormat",
+    "IntCounter",
+    "IterativeDataSet",
+    "JoinDataSet",
+    "JoinHint",
+    "ListAccumulator",
+    "LongCounter",
+    "LongSumAggregator",
+    "MapPartitionFunction",
+    "MaxAccumulator",
+    "MaxAggregator",
+    "MinAccumulator",
+    "MinAggregator",
+    "OutputFormat",
+    "SortedDataSet",
+    "WriteMode",
+]

@@ -1,0 +1,249 @@
+"""``ExecutionEnvironment``: where data sets begin, and where the program is planned and executed."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from funken import Configuration, JobExecutionResult, config
+from funken.dataset.api.dataset import DataSet
+from funken.dataset.api.sink import DataSink
+from funken.dataset.formats.inputs import (
+    CollectionInput,
+    CsvInput,
+    InputFormat,
+    JsonInput,
+    ParquetInput,
+    SequenceInput,
+    TextInput,
+    check_elements,
+)
+from funken.dataset.optimizer import explain as explaining
+from funken.dataset.optimizer.optimizer import Plan, optimize
+from funken.dataset.plan import nodes
+from funken.dataset.runtime import local
+from funken.dataset.runtime.accumulators import Accumulator
+from funken.errors import InvalidProgram
+from funken.timing.clock import SystemClock
+
+
+class DataSetResult(JobExecutionResult):
+    """What a finished program tells: how long it ran, its accumulators, and what became of its memory.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=1)
+    >>> env.from_elements(1).count()
+    1
+    >>> result = env.get_last_job_execution_result()
+    >>> result.spilled_bytes, result.spill_files, result.peak_managed_memory < 1000
+    (0, 0, True)
+    >>> result.get_all_accumulator_results(), result.iterations
+    ({}, [])
+    """
+
+    def __init__(self, job_id: str, net_runtime: int, outcome: local.ExecutionOutcome) -> None:
+        super().__init__(job_id, net_runtime)
+        self._accumulators: dict[str, Accumulator] = outcome.accumulators
+        self.spilled_bytes = outcome.spilled
+        self.spill_files = outcome.spill_files
+        self.peak_managed_memory = outcome.peak
+        self.iterations = outcome.iterations
+
+    def get_all_accumulator_results(self) -> dict[str, Any]:
+        """Return the values of all accumulators by name."""
+        return {name: accumulator.get_local_value() for name, accumulator in self._accumulators.items()}
+
+
+class ExecutionEnvironment:
+    """Makes data sets, and executes the program that is built of them.
+
+    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> env.generate_sequence(1, 4).map(lambda n: n * n).collect()
+    [1, 4, 9, 16]
+    >>> env.set_parallelism(1).get_parallelism(), env.get_configuration().get(config.PARALLELISM)
+    (1, 1)
+    >>> env.from_elements("a", "b").count(), env.from_collection(range(3)).count()
+    (2, 3)
+
+    Files:
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> pairs = env.from_elements((1, "a"), (2, "b"))
+    >>> _, _ = pairs.write_as_csv(f"{folder}/csv"), pairs.write_as_json(f"{folder}/json")
+    >>> _ = pairs.write_as_parquet(f"{folder}/parquet")
+    >>> "driver_strategy" in env.get_execution_plan()
+    True
+    >>> result = env.execute("write files")
+    >>> env.get_last_job_execution_result() is result
+    True
+    >>> env.read_text_file(f"{folder}/csv").collect(), env.read_csv_file(f"{folder}/csv", [int, str]).collect()
+    (['1,a', '2,b'], [(1, 'a'), (2, 'b')])
+    >>> env.read_json_file(f"{folder}/json").collect(), env.read_parquet_file(f"{folder}/parquet", ["f1"]).collect()
+    ([[1, 'a'], [2, 'b']], [('a',), ('b',)])
+    """
+
+    def __init__(self, configuration: Configuration | None = None, parallelism: int | None = None) -> None:
+        self._configuration = configuration or Configuration()
+        if parallelism is not None:
+            self._configuration.set(config.PARALLELISM, parallelism)
+        self._sinks: list[DataSink] = []
+        self._last_id = 0
+        self._cached_files: dict[str, str] = {}
+        self._last_result: DataSetResult | None = None
+
+    @staticmethod
+    def get_execution_environment(
+        configuration: Configuration | None = None, parallelism: int | None = None
+    ) -> ExecutionEnvironment:
+        """Make an environment whose programs run in this process."""
+        return ExecutionEnvironment(configuration, parallelism)
+
+    def _next_id(self) -> int:
+        self._last_id += 1
+        return self._last_id
+
+    # ---- settings
+
+    def get_configuration(self) -> Configuration:
+        """Return the configuration."""
+        return self._configuration
+
+    def get_parallelism(self) -> int:
+        """Return the number of tasks per operator; if it is not set, the number of cores."""
+        parallelism = self._configuration.get(config.PARALLELISM)
+        return parallelism if parallelism > 0 else os.cpu_count() or 1
+
+    def set_parallelism(self, parallelism: int) -> ExecutionEnvironment:
+        """Set the number of tasks per operator."""
+        self._configuration.set(config.PARALLELISM, parallelism)
+        return self
+
+    def register_cached_file(self, path: Any, name: str) -> None:
+        """Make a file known to functions, which find it with ``get_distributed_cache().get_file(name)``.
+
+        >>> import tempfile
+        >>> from funken import MapFunction
+        >>> class FromFile(MapFunction):
+        ...     def open(self, runtime_context):
+        ...         self.name = open(runtime_context.get_distributed_cache().get_file("greeting")).read()
+        ...     def map(self, value):
+        ...         return f"{self.name}, {value}"
+        """
+        found = os.path.abspath(os.fspath(path).removeprefix("file://"))
+        if not os.path.exists(found):
+            raise InvalidProgram(f"register_cached_file(): there is no file {found!r}. Correct the path.")
+        if self._cached_files.setdefault(name, found) != found:
+            raise InvalidProgram(
+                f"register_cached_file(): the name {name!r} stands for another file already. Rename one."
+            )
+
+    # ---- sources
+
+    def create_input(self, input_format: InputFormat) -> DataSet:
+        """Read with an input format; ``InputFormat`` shows one of one's own.
+
+        >>> from funken.dataset.formats.inputs import SequenceInput
+        >>> ExecutionEnvironment.get_execution_environment(parallelism=1).create_input(SequenceInput(1, 3)).collect()
+        [1, 2, 3]
+        """
+        return self._source(input_format, "source")
+
+    def _source(self, input_format: InputFormat, name: str, parallelism: int | None = None) -> DataSet:
+        node = nodes.SourceNode(
+            id=self._next_id(),
+            name=name,
+            format=input_format,
+            type=input_format.record_type(),
+            parallelism=parallelism,
+        )
+        return DataSet(self, node)
+
+    def from_collection(self, elements: Iterable[Any]) -> DataSet:
+        """Begin with the elements of a collection; each task has a contiguous part of them."""
+        return self._source(CollectionInput(check_elements(elements, "from_collection")), "collection")
+
+    def from_elements(self, *elements: Any) -> DataSet:
+        """Begin with these elements."""
+        return self._source(CollectionInput(check_elements(elements, "from_elements")), "elements")
+
+    def generate_sequence(self, first: int, last: int) -> DataSet:
+        """Begin with the numbers from ``first`` to ``last``, both included."""
+        return self._source(SequenceInput(first, last), "sequence")
+
+    def read_text_file(self, path: Any, encoding: str = "utf-8") -> DataSet:
+        """Read lines of text: from a file, the files of a folder, or those that match a pattern; ``.gz`` is unpacked."""
+        return self._source(TextInput(os.fspath(path), encoding), "text")
+
+    def read_csv_file(
+        self,
+        path: Any,
+        types: Iterable[type] = (),
+        delimiter: str = ",",
+        skip_header: bool = False,
+        target: Any = None,
+    ) -> DataSet:
+        """Read lines of CSV as tuples of these types, or as objects of the class ``target``."""
+        made = CsvInput(os.fspath(path), tuple(types), delimiter, skip_header, target)
+        return self._source(made, "csv")
+
+    def read_json_file(self, path: Any) -> DataSet:
+        """Read lines of JSON."""
+        return self._source(JsonInput(os.fspath(path)), "json")
+
+    def read_parquet_file(self, path: Any, columns: Iterable[str] = (), target: Any = None) -> DataSet:
+        """Read Parquet: dicts, tuples of the chosen columns, or objects of the class ``target``."""
+        return self._source(ParquetInput(os.fspath(path), tuple(columns), target), "parquet")
+
+    # ---- execution
+
+    def _plan(self) -> Plan:
+        if not self._sinks:
+            raise InvalidProgram(
+                "the program has no sink. Write or output a data set before execute(), or call collect(), count() or print()."
+            )
+        return optimize([sink._current for sink in self._sinks], self.get_parallelism())
+
+    def explain(self) -> str:
+        """Return the chosen plan of the sinks that were added, with costs, and what was rejected.
+
+        >>> from funken.dataset.formats.outputs import DiscardingOutput
+        >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+        >>> _ = env.from_elements((1, 2)).group_by(0).sum(1).output(DiscardingOutput())
+        >>> print(env.explain().splitlines()[0])
+        Plan, costs: network 4, disk 25, cpu 101
+        """
+        return explaining.text(self._plan())
+
+    def get_execution_plan(self) -> str:
+        """Return the chosen plan as JSON."""
+        return explaining.json_text(self._plan())
+
+    def execute(self, job_name: str = "") -> DataSetResult:
+        """Run the program up to all sinks that were added since the last execution."""
+        try:
+            plan = self._plan()
+        finally:  # a program that cannot be planned is not tried again with the next one
+            for sink in self._sinks:
+                sink._read()
+            self._sinks = []
+        clock = SystemClock()
+        began = clock.monotonic()
+        directories = self._configuration.get(config.TEMPORARY_DIRECTORIES).split(",")
+        outcome = local.run(
+            plan.sinks,
+            self._configuration.get(config.MANAGED_MEMORY),
+            [directory.strip() for directory in directories],
+            self._configuration.get(config.JOB_PARAMETERS),
+            self._cached_files,
+        )
+        self._last_result = DataSetResult(uuid.uuid4().hex, int((clock.monotonic() - began) * 1000), outcome)
+        return self._last_result
+
+    def get_last_job_execution_result(self) -> DataSetResult:
+        """Return the result of the last execution, also of ``collect``, ``count`` and ``print``."""
+        if self._last_result is None:
+            raise InvalidProgram("nothing was executed yet. Call execute(), collect(), count() or print() first.")
+        return self._last_result

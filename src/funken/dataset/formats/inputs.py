@@ -1,0 +1,303 @@
+"""Input formats: what is read, in which splits, and what is known of its size beforehand."""
+
+from __future__ import annotations
+
+import csv
+import glob
+import io
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, blocks_of, weight
+from funken.dataset.plan.nodes import Statistics
+from funken.dataset.plan.record_type import UNKNOWN, RecordType, common_type, declared_type, tuple_of, type_of
+from funken.errors import InvalidProgram, SourceNotReadable
+
+
+class InputFormat:
+    """A format of one's own derives from this, and is given to ``create_input``.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> class Squares(InputFormat):
+    ...     def create_splits(self, parallelism):
+    ...         return [range(0, 3), range(3, 5)]
+    ...     def read(self, split):
+    ...         return (n * n for n in split)
+    >>> ExecutionEnvironment.get_execution_environment(parallelism=2).create_input(Squares()).collect()
+    [0, 1, 4, 9, 16]
+
+    What is not overridden is not known:
+
+    >>> Squares().statistics().records, str(Squares().record_type()), list(Squares().blocks(range(2)))
+    (None, 'unknown', [[0, 1]])
+    """
+
+    def create_splits(self, parallelism: int) -> Sequence[Any]:
+        """Return the splits; split ``i`` is read by task ``i`` modulo the parallelism."""
+        raise NotImplementedError
+
+    def read(self, split: Any) -> Iterable[Any]:
+        """Return the records of a split."""
+        raise NotImplementedError
+
+    def blocks(self, split: Any) -> Iterator[Block]:
+        """Return the records of a split in blocks."""
+        return blocks_of(self.read(split))
+
+    def statistics(self) -> Statistics:
+        """Return what is known of the number of records, and of their size in bytes."""
+        return Statistics()
+
+    def record_type(self) -> RecordType:
+        """Return what is known of the records."""
+        return UNKNOWN
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+
+class CollectionInput(InputFormat):
+    """The elements of a list; each task has a contiguous part of it."""
+
+    def __init__(self, elements: list[Any]) -> None:
+        self.elements = elements
+
+    def create_splits(self, parallelism: int) -> Sequence[Any]:
+        """Cut the list in equal parts."""
+        size = len(self.elements)
+        return [(size * n // parallelism, size * (n + 1) // parallelism) for n in range(parallelism)]
+
+    def read(self, split: Any) -> Iterable[Any]:
+        """Return the elements of a part."""
+        part: list[Any] = self.elements[split[0] : split[1]]
+        return part
+
+    def blocks(self, split: Any) -> Iterator[Block]:
+        """Return slices of the list."""
+        for at in range(split[0], split[1], BLOCK_RECORDS):
+            yield self.elements[at : min(at + BLOCK_RECORDS, split[1])]
+
+    def statistics(self) -> Statistics:
+        """Count the elements, and weigh the first ones."""
+        sample = self.elements[:64]
+        return Statistics(len(self.elements), weight(sample) / max(1, len(sample)) * len(self.elements))
+
+    def record_type(self) -> RecordType:
+        """Infer the type from the first elements."""
+        return common_type(self.elements[:64])
+
+    def __str__(self) -> str:
+        return f"{len(self.elements)} elements"
+
+
+@dataclass(frozen=True)
+class SequenceInput(InputFormat):
+    """The numbers from ``first`` to ``last``, both included."""
+
+    first: int
+    last: int
+
+    def create_splits(self, parallelism: int) -> Sequence[Any]:
+        """Cut the range in equal parts."""
+        size = self.last - self.first + 1
+        return [
+            range(self.first + size * n // parallelism, self.first + size * (n + 1) // parallelism)
+            for n in range(parallelism)
+        ]
+
+    def read(self, split: Any) -> Iterable[Any]:
+        """Return the numbers of a part."""
+        numbers: range = split
+        return numbers
+
+    def statistics(self) -> Statistics:
+        """Return the length of the range."""
+        size = max(0, self.last - self.first + 1)
+        return Statistics(size, size * 5)
+
+    def record_type(self) -> RecordType:
+        """Return the type of whole numbers."""
+        return type_of(0)
+
+    def __str__(self) -> str:
+        return f"{self.first} to {self.last}"
+
+
+@dataclass(frozen=True)
+class FileInput(InputFormat):
+    """Files: one, those of a folder, or those that match a pattern. Lines are split by byte ranges."""
+
+    path: str
+
+    def files(self) -> list[str]:
+        """Return the files, in order; raise ``SourceNotReadable`` if there is none."""
+        path = os.fspath(self.path).removeprefix("file://")
+        if os.path.isdir(path):
+            found = [os.path.join(path, name) for name in os.listdir(path) if name[:1] not in {".", "_"}]
+            found = [name for name in found if os.path.isfile(name)]
+        else:
+            found = [path] if os.path.exists(path) else glob.glob(path)
+        if not found:
+            raise SourceNotReadable(
+                f"{type(self).__name__} cannot read {self.path!r}: there is no such file, folder or match. Correct the path."
+            )
+        return sorted(found, key=_natural)
+
+    def create_splits(self, parallelism: int) -> Sequence[Any]:
+        """Cut each file in as many byte ranges as there are tasks, none of them small."""
+        splits: list[tuple[str, int, int]] = []
+        for name in self.files():
+            size = os.path.getsize(name)
+            parts = max(1, min(parallelism, size // 4096)) if self.splittable(name) else 1
+            splits += [(name, size * n // parts, size * (n + 1) // parts) for n in range(parts)]
+        return splits
+
+    def splittable(self, name: str) -> bool:
+        """Whether a file may be read in parts."""
+        return not name.endswith(".gz")
+
+    def lines(self, split: Any, encoding: str = "utf-8") -> Iterator[str]:
+        """Return the lines that begin in a byte range."""
+        name, start, end = split
+        if name.endswith(".gz"):
+            import gzip  # noqa: PLC0415 - rarely needed
+
+            with gzip.open(name, "rt", encoding=encoding, newline="") as text:
+                yield from (line.rstrip("\r\n") for line in text)
+            return
+        with open(name, "rb") as file:
+            if start:
+                file.seek(start - 1)
+                file.readline()  # the rest of a line that begins before, unless exactly one ends here
+            while file.tell() < end and (line := file.readline()):
+                yield line.decode(encoding).rstrip("\r\n")
+
+    def statistics(self) -> Statistics:
+        """Return the size of the files."""
+        return Statistics(None, sum(map(os.path.getsize, self.files())))
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+def _natural(name: str) -> tuple[int, str]:
+    return len(name), name
+
+
+@dataclass(frozen=True)
+class TextInput(FileInput):
+    """Lines of text."""
+
+    encoding: str = "utf-8"
+
+    def read(self, split: Any) -> Iterable[Any]:
+        """Return the lines of a split."""
+        return self.lines(split, self.encoding)
+
+    def record_type(self) -> RecordType:
+        """Return the type of text."""
+        return type_of("")
+
+
+@dataclass(frozen=True)
+class CsvInput(FileInput):
+    """Lines of CSV as tuples, or as objects of a class with fields. A quoted field may not contain a line break."""
+
+    types: tuple[type, ...] = ()
+    delimiter: str = ","
+    skip_header: bool = False
+    target: Any = None
+
+    def read(self, split: Any) -> Iterable[Any]:
+        """Return the records of a split."""
+        lines = self.lines(split)
+        if self.skip_header and split[1] == 0:
+            next(lines, None)
+        make: Callable[..., Any] = self.target or (lambda *fields: fields)
+        types = self.types
+        for number, line in enumerate(lines):
+            if not line:
+                continue
+            (fields,) = csv.reader(io.StringIO(line), delimiter=self.delimiter)
+            if not types:
+                yield make(*fields)
+                continue
+            try:
+                yield make(*(convert(field) for convert, field in zip(types, fields, strict=True)))
+            except ValueError as error:
+                raise SourceNotReadable(
+                    f"CsvInput: line {number + 1} of {split[0]!r} from byte {split[1]} does not fit "
+                    f"{', '.join(kind.__name__ for kind in types)}: {line!r} ({error}). Correct the types, or read it as text."
+                ) from error
+
+    def record_type(self) -> RecordType:
+        """Return the type of tuples of the declared types."""
+        if self.target is not None:
+            return declared_type(self.target)
+        return tuple_of(*map(declared_type, self.types)) if self.types else UNKNOWN
+
+
+@dataclass(frozen=True)
+class JsonInput(FileInput):
+    """Lines of JSON."""
+
+    def read(self, split: Any) -> Iterable[Any]:
+        """Return the values of a split."""
+        return (json.loads(line) for line in self.lines(split) if line.strip())
+
+
+@dataclass(frozen=True)
+class ParquetInput(FileInput):
+    """Parquet files: records are dicts, tuples of chosen columns, or objects of a class."""
+
+    columns: tuple[str, ...] = ()
+    target: Any = None
+
+    def create_splits(self, parallelism: int) -> Sequence[Any]:
+        """Make a split of every row group."""
+        from pyarrow import parquet  # noqa: PLC0415 - loaded by programs that read Parquet
+
+        return [
+            (name, group) for name in self.files() for group in range(parquet.ParquetFile(name).metadata.num_row_groups)
+        ]
+
+    def read(self, split: Any) -> Iterable[Any]:
+        """Return the records of a row group."""
+        from pyarrow import parquet  # noqa: PLC0415 - loaded by programs that read Parquet
+
+        name, group = split
+        with parquet.ParquetFile(name) as file:
+            columns = list(self.columns) or None
+            for batch in file.iter_batches(BLOCK_RECORDS, row_groups=[group], columns=columns):
+                if self.target is not None:
+                    yield from (self.target(**row) for row in batch.to_pylist())
+                elif self.columns:
+                    chosen = batch.select(list(self.columns))
+                    yield from zip(*(column.to_pylist() for column in chosen.columns), strict=True)
+                else:
+                    yield from batch.to_pylist()
+
+    def statistics(self) -> Statistics:
+        """Return the rows and bytes that the files' footers name."""
+        from pyarrow import parquet  # noqa: PLC0415 - loaded by programs that read Parquet
+
+        footers = [parquet.ParquetFile(name).metadata for name in self.files()]
+        size = sum(footer.row_group(n).total_byte_size for footer in footers for n in range(footer.num_row_groups))
+        return Statistics(sum(footer.num_rows for footer in footers), size)
+
+    def record_type(self) -> RecordType:
+        """Return the type of the class, or of tuples of the columns."""
+        if self.target is not None:
+            return declared_type(self.target)
+        return tuple_of(*[UNKNOWN] * len(self.columns)) if self.columns else UNKNOWN
+
+
+def check_elements(elements: Iterable[Any], operator: str) -> list[Any]:
+    """Return the elements as a list; raise ``InvalidProgram`` for None among them."""
+    found = list(elements)
+    if any(element is None for element in found):
+        raise InvalidProgram(f"{operator}(): None is no record. Leave it out, or give it a value of its own.")
+    return found

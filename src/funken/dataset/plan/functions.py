@@ -1,0 +1,149 @@
+"""User functions as a plan carries them, and the function classes that only the DataSet API has.
+
+A plain callable is used as it is. An object with a life cycle (``open``, ``close``) is copied for each subtask, so that no
+two subtasks share what it keeps.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+
+from funken import Function
+from funken.errors import InvalidProgram
+
+
+@dataclass(frozen=True, eq=False)
+class DataSetFunction:
+    """A function of the program: ``target`` itself, or a method of it."""
+
+    target: Any
+    method: str | None = None
+    rich: bool = False
+
+    def bind(self) -> Callable[..., Any]:
+        """Return what is called per record."""
+        call: Callable[..., Any] = self.target if self.method is None else getattr(self.target, self.method)
+        return call
+
+    def copy(self) -> DataSetFunction:
+        """Return the function for one subtask: a copy of an object with a life cycle."""
+        if not self.rich:
+            return self
+        return DataSetFunction(cloudpickle.loads(cloudpickle.dumps(self.target)), self.method, True)
+
+    def open(self, context: Any) -> None:
+        """Open a function with a life cycle."""
+        if self.rich:
+            self.target.open(context)
+
+    def close(self) -> None:
+        """Close a function with a life cycle."""
+        if self.rich:
+            self.target.close()
+
+    @property
+    def yields(self) -> bool:
+        """Whether the function is a generator function."""
+        return inspect.isgeneratorfunction(self.bind())
+
+    def __str__(self) -> str:
+        name = getattr(self.target, "__qualname__", None) or type(self.target).__qualname__
+        return "function" if "<lambda>" in name else str(name).rpartition("<locals>.")[2]
+
+
+def user_function(function: Any, method: str, operator: str) -> DataSetFunction:
+    """Turn what an operator was given into a function; raise ``InvalidProgram`` if it is none.
+
+    >>> user_function(5, "map", "map")
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidProgram: map() needs a function, or an object with a method map(), but got 5.
+    """
+    if isinstance(function, DataSetFunction):
+        return function
+    if isinstance(function, type) and issubclass(function, Function):
+        raise InvalidProgram(f"{operator}() got the class {function.__name__}; give an object: {function.__name__}().")
+    rich = callable(getattr(function, "open", None)) and callable(getattr(function, "close", None))
+    if isinstance(function, Function) or (hasattr(function, method) and not callable(function)):
+        if hasattr(function, method):
+            return DataSetFunction(function, method, rich)
+    elif callable(function):
+        return DataSetFunction(function)
+    raise InvalidProgram(f"{operator}() needs a function, or an object with a method {method}(), but got {function!r}.")
+
+
+class MapPartitionFunction(Function):
+    """Sees all records of a partition, once; also those of an empty one.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> class Count(MapPartitionFunction):
+    ...     def map_partition(self, values):
+    ...         yield sum(1 for _ in values)
+    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> env.from_elements(5, 6, 7).map_partition(Count()).collect()
+    [1, 2]
+    """
+
+    def map_partition(self, values: Iterable[Any]) -> Iterable[Any] | None:
+        """Return or yield records."""
+        raise NotImplementedError
+
+
+class GroupReduceFunction(Function):
+    """Sees all records of a group; one that has ``combine`` too may shrink them before they travel.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> class Total(GroupReduceFunction):
+    ...     def reduce(self, values):
+    ...         values = list(values)
+    ...         yield values[0][0], sum(value[1] for value in values)
+    ...     def combine(self, values):
+    ...         return self.reduce(values)
+    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> sorted(env.from_elements(("a", 1), ("b", 5), ("a", 2)).group_by(0).reduce_group(Total()).collect())
+    [('a', 3), ('b', 5)]
+    """
+
+    def reduce(self, values: Iterable[Any]) -> Iterable[Any] | None:
+        """Return or yield records for a group."""
+        raise NotImplementedError
+
+
+class GroupCombineFunction(Function):
+    """Sees some records of a group, all in one partition, and returns records of any type.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> class Part(GroupCombineFunction):
+    ...     def combine(self, values):
+    ...         values = list(values)
+    ...         yield values[0], len(values)
+    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=1)
+    >>> sorted(env.from_elements("a", "b", "a").group_by("*").combine_group(Part()).collect())
+    [('a', 2), ('b', 1)]
+    """
+
+    def combine(self, values: Iterable[Any]) -> Iterable[Any] | None:
+        """Return or yield records for some records of a group."""
+        raise NotImplementedError
+
+
+class CrossFunction(Function):
+    """One record for each pair.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> class Times(CrossFunction):
+    ...     def cross(self, first, second):
+    ...         return first * second
+    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=1)
+    >>> sorted(env.from_elements(2, 3).cross(env.from_elements(5, 7)).using(Times()).collect())
+    [10, 14, 15, 21]
+    """
+
+    def cross(self, first: Any, second: Any) -> Any:
+        """Return one record for two."""
+        raise NotImplementedError

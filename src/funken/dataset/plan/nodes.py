@@ -1,0 +1,389 @@
+"""The logical plan: one immutable node per operator of the program, linked from consumer to producer.
+
+A node says what is to be computed, never how. Nodes are compared by identity: the same function applied twice is two nodes.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from funken.dataset.plan.functions import DataSetFunction
+from funken.dataset.plan.keys import Key, Ordering, path_text
+from funken.dataset.plan.record_type import UNKNOWN, Path, RecordType
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What the program or a source says about the size of a data set; None is not known."""
+
+    records: float | None = None
+    size: float | None = None
+
+
+UNKNOWN_SIZE = Statistics()
+
+
+class Forwarded(tuple[tuple[int, Path, Path], ...]):
+    """Fields that a function copies unchanged: which input, where from, where to."""
+
+    __slots__ = ()
+
+
+NOTHING_FORWARDED = Forwarded()
+ALL_FORWARDED = Forwarded([(0, (), ())])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Node:
+    """What all operators have."""
+
+    id: int
+    name: str
+    inputs: tuple[Node, ...] = ()
+    type: RecordType = UNKNOWN
+    parallelism: int | None = None
+    broadcasts: tuple[tuple[str, Node], ...] = ()
+    forwarded: Forwarded = NOTHING_FORWARDED
+    statistics: Statistics = UNKNOWN_SIZE
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """Return every node that this one reads, broadcast sets included."""
+        return (*self.inputs, *(node for _, node in self.broadcasts))
+
+    @property
+    def function(self) -> DataSetFunction | None:
+        """Return the function of the program in it, if there is one."""
+        return getattr(self, "call", None)
+
+    @property
+    def details(self) -> str:
+        """Return what distinguishes it from others of its kind, for ``explain``."""
+        return ""
+
+    @property
+    def single(self) -> bool:
+        """Whether it can only run as one task: its result depends on all records together."""
+        return False
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SourceNode(Node):
+    """Reads records from an input format."""
+
+    format: Any
+
+    @property
+    def details(self) -> str:
+        """Return where the records come from."""
+        return str(self.format)
+
+
+class Kind(enum.Enum):
+    """How an operator of one input calls its function."""
+
+    MAP = "map"
+    FLAT_MAP = "flat_map"
+    FILTER = "filter"
+    MAP_PARTITION = "map_partition"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Apply(Node):
+    """A function per record or per partition."""
+
+    kind: Kind
+    call: DataSetFunction
+
+
+class CombineHint(enum.Enum):
+    """How records are reduced before they travel.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> pairs = ExecutionEnvironment.get_execution_environment(parallelism=2).from_elements((1, 2), (1, 3))
+    >>> pairs.group_by(0).reduce(lambda a, b: (a[0], a[1] + b[1]), CombineHint.SORT).collect()
+    [(1, 5)]
+    """
+
+    OPTIMIZER_CHOOSES = 0
+    HASH = 1
+    SORT = 2
+    NONE = 3
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Reduce(Node):
+    """Two records of a group into one, until one is left; without a key, all records are one group."""
+
+    key: Key | None
+    call: DataSetFunction
+    hint: CombineHint = CombineHint.OPTIMIZER_CHOOSES
+
+    @property
+    def details(self) -> str:
+        """Return the key."""
+        return str(self.key or "")
+
+    @property
+    def single(self) -> bool:
+        """Without a key there is one result."""
+        return self.key is None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GroupReduce(Node):
+    """All records of a group into any number of records."""
+
+    key: Key | None
+    call: DataSetFunction
+    ordering: Ordering = ()
+    combiner: DataSetFunction | None = None
+
+    @property
+    def details(self) -> str:
+        """Return the key."""
+        return str(self.key or "")
+
+    @property
+    def single(self) -> bool:
+        """Without a key there is one group."""
+        return self.key is None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GroupCombine(Node):
+    """The records of a group that one task happens to have, into any number of records."""
+
+    key: Key | None
+    call: DataSetFunction
+    ordering: Ordering = ()
+
+    @property
+    def details(self) -> str:
+        """Return the key."""
+        return str(self.key or "")
+
+
+class JoinKind(enum.Enum):
+    """Which records without a partner a join emits."""
+
+    INNER = "inner"
+    LEFT = "left"
+    RIGHT = "right"
+    FULL = "full"
+
+
+class JoinHint(enum.Enum):
+    """Which strategy a join has to take.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> pairs = ExecutionEnvironment.get_execution_environment(parallelism=2).from_elements((1, 2), (3, 4))
+    >>> pairs.join(pairs, JoinHint.REPARTITION_SORT_MERGE).where(0).equal_to(0).count()
+    2
+    """
+
+    OPTIMIZER_CHOOSES = 0
+    BROADCAST_HASH_FIRST = 1
+    BROADCAST_HASH_SECOND = 2
+    REPARTITION_HASH_FIRST = 3
+    REPARTITION_HASH_SECOND = 4
+    REPARTITION_SORT_MERGE = 5
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Join(Node):
+    """Pairs of records with equal keys; ``flat`` functions return any number of records for a pair."""
+
+    kind: JoinKind
+    keys: tuple[Key, Key]
+    call: DataSetFunction | None = None
+    flat: bool = False
+    hint: JoinHint = JoinHint.OPTIMIZER_CHOOSES
+
+    @property
+    def details(self) -> str:
+        """Return the keys."""
+        return f"{self.kind.value}: {self.keys[0]} = {self.keys[1]}"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CoGroupNode(Node):
+    """The groups of both inputs, for every key that one of them has."""
+
+    keys: tuple[Key, Key]
+    call: DataSetFunction
+    orderings: tuple[Ordering, Ordering] = ((), ())
+
+    @property
+    def details(self) -> str:
+        """Return the keys."""
+        return f"{self.keys[0]} = {self.keys[1]}"
+
+
+class CrossHint(enum.Enum):
+    """Which side of a cross is small."""
+
+    OPTIMIZER_CHOOSES = 0
+    SECOND_IS_SMALL = 1
+    FIRST_IS_SMALL = 2
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Cross(Node):
+    """All pairs."""
+
+    call: DataSetFunction | None = None
+    hint: CrossHint = CrossHint.OPTIMIZER_CHOOSES
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Union(Node):
+    """The records of all inputs."""
+
+
+class PartitionMethod(enum.Enum):
+    """How records are spread over tasks."""
+
+    HASH = "hash"
+    RANGE = "range"
+    CUSTOM = "custom"
+    REBALANCE = "rebalance"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Partition(Node):
+    """The same records, on other tasks."""
+
+    method: PartitionMethod
+    key: Key | None = None
+    partitioner: DataSetFunction | None = None
+    descending: tuple[bool, ...] = ()
+
+    @property
+    def details(self) -> str:
+        """Return how and by what."""
+        return f"{self.method.value} {self.key or ''}".strip()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SortPartition(Node):
+    """The same records on the same tasks, each task's in order."""
+
+    ordering: Ordering
+
+    @property
+    def details(self) -> str:
+        """Return the order."""
+        return ", ".join(map(str, self.ordering))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SinkNode(Node):
+    """Writes records to an output format."""
+
+    format: Any
+    ordering: Ordering = ()
+
+    @property
+    def details(self) -> str:
+        """Return where the records go."""
+        return str(self.format)
+
+
+class Role(enum.Enum):
+    """What the step of an iteration starts from."""
+
+    PARTIAL_SOLUTION = "partial solution"
+    WORKSET = "workset"
+    SOLUTION_SET = "solution set"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Placeholder(Node):
+    """What the step of an iteration starts from, in every superstep anew."""
+
+    role: Role
+
+
+@dataclass(frozen=True)
+class Aggregators:
+    """The aggregators of an iteration, by name, and the one that decides whether it has converged."""
+
+    made: tuple[tuple[str, Any], ...] = ()
+    convergence: tuple[str, Any] | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Iteration(Node):
+    """Repeats a step up to ``maximum`` times. ``statics`` are the constant nodes that the step reads."""
+
+    maximum: int
+    dynamic: frozenset[int]
+    statics: tuple[Node, ...]
+    aggregators: Aggregators = field(default_factory=Aggregators)
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """Return what it starts from, and what its step reads besides."""
+        return (*self.inputs, *self.statics)
+
+    @property
+    def details(self) -> str:
+        """Return how often the step is repeated."""
+        return f"at most {self.maximum} supersteps"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BulkIteration(Iteration):
+    """Computes ``step`` from ``partial``, which is its own last result."""
+
+    partial: Placeholder
+    step: Node
+    termination: Node | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DeltaIterationNode(Iteration):
+    """Computes changes of a solution set, and the next workset, from both."""
+
+    key: Key
+    solution: Placeholder
+    workset: Placeholder
+    delta: Node
+    next_workset: Node
+
+
+def walk(roots: Iterable[Node], outside: Iterable[int] = ()) -> Iterator[Node]:
+    """Return every node above the roots once, producers before consumers; stop at those that are outside.
+
+    The steps of iterations are not entered.
+
+    >>> source = SourceNode(id=0, name="source", format="numbers")
+    >>> [node.name for node in walk([Union(id=1, name="union", inputs=(source, source))])]
+    ['source', 'union']
+    """
+    seen: set[int] = set(outside)
+    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        node, expanded = stack.pop()
+        if expanded:
+            yield node
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack += [(parent, False) for parent in reversed(node.parents)]
+
+
+def forwarded_text(forwarded: Forwarded) -> str:
+    """Write forwarded fields as the program declares them.
+
+    >>> forwarded_text(Forwarded([(0, (0,), (1,)), (0, (2,), (2,))]))
+    '0->1; 2'
+    """
+    return "; ".join(
+        path_text(source) if source == target else f"{path_text(source)}->{path_text(target)}"
+        for _, source, target in forwarded
+    )
