@@ -19,6 +19,7 @@ OUTSIDE = {
     "HungUp",  # becomes TaskLost
     "Malformed",  # becomes CheckpointCorrupted, with the path
     "NotNow",  # the simulation's
+    "ReduceFailed",  # becomes OperatorFailed, with the record
     "Replaced",  # the simulation's
     "UnknownBytecode",  # becomes NotVectorizable, or a call
     "Violation",  # the simulation's

@@ -128,7 +128,7 @@ def test_checkpoints_restarts_and_what_was_restored_are_in_it(tmp_path):
     client = running(tmp_path, function=Broken())
     try:
         job = wait_for(
-            client, lambda job: job.restarts and job.checkpoints.completed > 2 and job.checkpoints.latest_completed
+            client, lambda job: job.attempt and job.checkpoints.completed > 2 and job.checkpoints.latest_completed
         )
     finally:
         client.cancel().result(BOUND)

@@ -7,14 +7,14 @@ two subtasks share what it keeps.
 from __future__ import annotations
 
 import inspect
+import pickle
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import cloudpickle
-
 from funken import Function
 from funken.errors import InvalidProgram
+from funken.io.pickling import dumps_by_value
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class DataSetFunction:
         """Return the function for one subtask: a copy of an object with a life cycle."""
         if not self.rich:
             return self
-        return DataSetFunction(cloudpickle.loads(cloudpickle.dumps(self.target)), self.method, True)
+        return DataSetFunction(pickle.loads(dumps_by_value(self.target, _not_copied, self)), self.method, True)
 
     def open(self, context: Any) -> None:
         """Open a function with a life cycle."""
@@ -54,6 +54,13 @@ class DataSetFunction:
     def __str__(self) -> str:
         name = getattr(self.target, "__qualname__", None) or type(self.target).__qualname__
         return "function" if "<lambda>" in name else str(name).rpartition("<locals>.")[2]
+
+
+def _not_copied(error: Exception, function: DataSetFunction) -> InvalidProgram:
+    return InvalidProgram(
+        f"{function} has a life cycle and cannot be copied for a subtask: {type(error).__name__}: {error}. Create what cannot be "
+        "pickled (a lock, an open file, a connection) in its open()."
+    )
 
 
 def user_function(function: Any, method: str, operator: str) -> DataSetFunction:
