@@ -187,7 +187,8 @@ def test_a_complete_checkpoint_that_vanishes_is_seen():
 
 
 # Seeds that failed once. What they draw changes with the simulation, so the conditions are those that made them fail.
-LATE_COMMIT = {"interval": 50, "commit_faults": 0.2, "storage_faults": 0.1, "task_crashes": 0, "driver_crashes": 0}
+LATE_COMMIT = {"program": "stages", "interval": 50, "commit_faults": 0.2, "storage_faults": 0.1}
+LATE_COMMIT |= {"task_crashes": 0, "driver_crashes": 0}
 UNSURE = {"program": "broadcast", "storage_faults": 0.1, "commit_faults": 0.2, "task_crashes": 5, "interval": 100}
 DRAINED = {"program": "side", "records": 120, "interval": 100, "inline_below": 0, "stops": 2, "rescales": True}
 UNOWNED = {"program": "connect", "records": 120, "storage_faults": 0.1, "stops": 2, "second_drivers": 1, "retained": 2}
@@ -214,7 +215,6 @@ UNREAD_SPLITS = {"interval": 5, "min_pause": 10, "task_crashes": 5, "driver_cras
         pytest.param(226, {"commit_faults": 0.2}, id="226: a commit fails at the start of an attempt"),
         # Splits that nobody had read were handed out when the only reader was far ahead: their records were late.
         pytest.param(931, UNREAD_SPLITS, id="931: rescaled before every split was handed out"),
-        # The savepoint named files of the job's own folder: a task had ended by itself while the job was drained.
         # A manifest was written but reported as failed, and could not be looked at: a later driver went on from it.
         pytest.param(689, UNSURE, id="689: nobody knows whether a manifest is there"),
         # So was one where nobody could tell after it who owns the folder; its files were deleted, and it stayed.
@@ -222,7 +222,8 @@ UNREAD_SPLITS = {"interval": 5, "min_pause": 10, "task_crashes": 5, "driver_cras
         # A task finished in the step that made its cut whole: the cut was never handed in, and the job counted it as finished.
         pytest.param(39893, {}, id="39893: the end of a channel completes a cut, and the task"),
         # Subtasks had ended behind a source without splits; with another parallelism records came to them, and were lost.
-        pytest.param(205293, {}, id="205293: rescaled where some subtasks had ended"),
+        pytest.param(205293, {"program": "side"}, id="205293: rescaled where some subtasks had ended"),
+        # The savepoint named files of the job's own folder: a task had ended by itself while the job was drained.
         pytest.param(790, DRAINED, id="790: a task ends while the job is drained"),
         # Subtasks that had ended kept the union list of all: it multiplied with every restore.
         pytest.param(96, HELD, id="96: a source ends early, with a union list behind it"),

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -219,3 +220,12 @@ def test_the_folder_of_a_jvm_is_private_and_its_path_short_enough_for_sockets(mo
     assert os.stat(folder).st_mode & 0o077 == 0
     assert list(long.iterdir()) == []
     os.rmdir(folder)
+
+
+def test_a_folder_of_installed_packages_does_not_come_before_the_standard_library(monkeypatch):
+    source = Path(sessions.__file__).resolve().parents[2]
+    monkeypatch.setattr(sessions.site, "getsitepackages", lambda: ["/nowhere"])
+    assert sessions._import_path() == str(source)
+
+    monkeypatch.setattr(sessions.site, "getsitepackages", lambda: ["/nowhere", str(source)])
+    assert sessions._import_path() is None

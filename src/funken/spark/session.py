@@ -14,6 +14,7 @@ import atexit
 import os
 import re
 import shutil
+import site
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -178,8 +179,8 @@ def _start(configuration: Configuration, slots: int, wanted: Callable[[], bool])
     }
     if os.environ["PYSPARK_PYTHON"] == sys.executable and master.startswith("local"):
         settings["spark.python.daemon.module"] = "funken.spark.daemon"
-        # So that a fresh interpreter finds Funken also where only ``sys.path`` of this process has it.
-        settings["spark.executorEnv.PYTHONPATH"] = str(Path(__file__).parents[2])
+        if (place := _import_path()) is not None:
+            settings["spark.executorEnv.PYTHONPATH"] = place
     options = f"-Dlog4j2.configurationFile={quiet} {_JVM_OPTIONS}"
     if configuration.get(config.CLASS_DATA_SHARING):
         options += f" {class_data.options(java_home, Path(pyspark.__file__).parent / 'jars')}"
@@ -194,6 +195,16 @@ def _start(configuration: Configuration, slots: int, wanted: Callable[[], bool])
             f"Spark (master {master}) did not start: {type(error).__name__}: {error}. What Java and Spark print says more; "
             "a JVM that was killed may have had too little memory."
         ) from error
+
+
+def _import_path() -> str | None:
+    """Return where a fresh interpreter has to look for Funken; ``None`` if it is installed.
+
+    What ``PYTHONPATH`` names comes before the standard library, so a folder of installed packages must not be in it.
+    """
+    place = Path(__file__).resolve().parents[2]
+    installed = [*site.getsitepackages(), site.getusersitepackages()]
+    return None if place in (Path(each).resolve() for each in installed) else str(place)
 
 
 @cache

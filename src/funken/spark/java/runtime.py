@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from funken.errors import JavaNotFound
+from funken.spark.java.cache import cache_folder
 
 MINIMUM = 17
 """The oldest Java that Spark 4.3 runs on."""
@@ -168,15 +169,15 @@ def _stand_in(home: Path) -> Path:
     """Make a home whose ``bin/java`` drops the argument: in the user's cache if that can be, else for this run only."""
     script = _STAND_IN.format(dropped=shlex.quote(VECTOR_MODULE), java=shlex.quote(str(home / "bin" / "java")))
     name = hashlib.sha256(script.encode()).hexdigest()[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", ""), ".cache"))
-    if cache.is_absolute() and _install(script, cache / "funken" / "java" / name):
-        return cache / "funken" / "java" / name
+    cache = cache_folder()
+    if cache is not None and _install(script, cache / "java" / name):
+        return cache / "java" / name
     temporary = Path(tempfile.mkdtemp(prefix="funken-java-"))
     atexit.register(shutil.rmtree, temporary, ignore_errors=True)
     if not _install(script, temporary):
         raise JavaNotFound(
-            f"{home} is a cut-down Java, which Spark starts only through a script, and neither {cache} nor {temporary} "
-            "can hold one. Set TMPDIR to a folder that is writable and not mounted noexec."
+            f"{home} is a cut-down Java, which Spark starts only through a script, and neither the user's cache "
+            f"({cache}) nor {temporary} can hold one. Set TMPDIR to a folder that is writable and not mounted noexec."
         )
     return temporary
 
