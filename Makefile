@@ -24,7 +24,7 @@ WORKERS = $$(($$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') + 1))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-fast test-simulation test-spark check docs bench bench-against bench-compare bench-micro bench-cep cep-compare nexmark chaos soak simulate mutate fuzz run clean
+.PHONY: help setup fmt lint types test test-fast test-simulation test-spark test-services check docs bench bench-against bench-compare bench-micro bench-cep bench-batch cep-compare nexmark chaos soak simulate mutate fuzz run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,7 +72,7 @@ check: lint types test-fast ## the fast part, for every save
 
 test-fast: setup ## the tests that need no Spark
 	@echo "tests without Spark"
-	@$(BIN)/python -m pytest -q -m "not spark and not simulation" -n $(WORKERS) --dist worksteal
+	@$(BIN)/python -m pytest -q -m "not spark and not simulation and not services" -n $(WORKERS) --dist worksteal
 
 test-simulation: setup ## whole jobs under faults without Spark, 200 random schedules among them
 	@echo "simulation"
@@ -81,6 +81,10 @@ test-simulation: setup ## whole jobs under faults without Spark, 200 random sche
 test-spark: setup ## the tests that start Spark
 	@echo "tests on Spark"
 	@$(BIN)/python -m pytest -q -m spark
+
+test-services: setup ## the tests that talk to real servers, which they start: Kafka
+	@echo "tests with real servers"
+	@$(BIN)/python -m pytest -q -m services tests/services
 
 docs: setup ## run every example in the documentation and the docstrings
 	@$(BIN)/python -m pytest -q tests/test_docs.py
@@ -138,6 +142,9 @@ cep-compare: setup ## random patterns of events on Flink's own automaton (Java) 
 bench-cep: setup ## patterns of events with Funken, and with Flink CEP in Java: BENCH='--events 1000000 --only strict --flink'
 	@$(BIN)/python -W ignore benchmarks/cep.py $(if $(BENCH),$(BENCH),--flink)
 
+bench-batch: setup ## iterations of batch programs on Spark: BENCH='--edges 100000 --only empty,delta,bulk,pagerank,kill'
+	@$(BIN)/python -W ignore benchmarks/batch.py $(BENCH)
+
 SEEDS ?= 10000
 FIRST_SEED ?= 0
 simulate: setup ## run SEEDS jobs under random schedules and faults, from FIRST_SEED on
@@ -151,8 +158,9 @@ SEED ?= 0
 fuzz: setup ## read COUNT damaged blocks, messages, manifests and state files, from SEED
 	@$(BIN)/python scripts/fuzz.py --count $(COUNT) --seed $(SEED)
 
-run: setup ## a demo job
-	@$(BIN)/funken demo
+OPEN ?=
+run: setup ## a demo job, whose dashboard is printed: OPEN=1 opens it in the browser
+	@$(BIN)/funken demo $(if $(OPEN),--open)
 
 clean: ## remove the environment and everything tools left behind
 	@rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis artifacts spark-warehouse metastore_db derby.log

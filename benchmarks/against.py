@@ -1,11 +1,11 @@
 """``make bench-against COMMIT=...``: is Funken slower than it was? This tree and an earlier commit take turns in one go.
 
-The earlier commit is unpacked into a temporary folder; both run its ``benchmarks/keyed.py``, or that of ``--script COMMIT``,
-which checks its results first. What is printed are medians of the ratios of neighbouring runs, this tree over the earlier
-one. The options in the environment's ``BENCH_OPTIONS`` are for this tree alone.
+The earlier commit is unpacked into a temporary folder; each tree runs its own ``benchmarks/keyed.py``, which checks its
+results first: the programs in it must not differ, the names that it imports may. Every other round goes the other way
+round. What is printed are medians of the ratios of neighbouring runs, this tree over the earlier one. The options in the
+environment's ``BENCH_OPTIONS`` are for this tree.
 
-usage: against.py COMMIT [--script COMMIT] [--runs N] [--seconds S] [--allowed FRACTION]; ends with 1 if a throughput fell
-by more
+usage: against.py COMMIT [--runs N] [--seconds S] [--allowed FRACTION]; ends with 1 if a throughput fell by more
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ PROGRAMS = {
     "keyed, full load": ["keyed"],
     f"keyed, {RATE:,}/s": ["keyed", "--rate", str(RATE)],
     "grep, full load": ["grep"],
+    "windows, full load": ["windows"],
 }
 
 
@@ -42,25 +43,23 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("commit")
-    parser.add_argument("--script")
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--allowed", type=float, default=0.05)
     args = parser.parse_args()
     root = HERE.parent
     rows: list[tuple[str, float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
-        for commit, path in ((args.commit, "src"), (args.script or args.commit, "benchmarks/keyed.py")):
-            archive = subprocess.run(["git", "archive", commit, path], cwd=root, capture_output=True, check=True)
-            subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
-        script, options = Path(folder, "benchmarks/keyed.py"), os.environ.get("BENCH_OPTIONS", "")
+        command = ["git", "archive", args.commit, "src", "benchmarks/keyed.py"]
+        archive = subprocess.run(command, cwd=root, capture_output=True, check=True)
+        subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+        options = os.environ.get("BENCH_OPTIONS", "")
         for name, arguments in PROGRAMS.items():
             now, then = [], []
             for number in range(args.runs):
-                for which, source, given, found in (
-                    ("then", Path(folder, "src"), "", then),
-                    ("now", root / "src", options, now),
-                ):
+                turns = [("then", Path(folder), "", then), ("now", root, options, now)]
+                for which, tree, given, found in turns if number % 2 == 0 else reversed(turns):
+                    script, source = tree / "benchmarks/keyed.py", tree / "src"
                     found.append(run(script, source, given, [*arguments, "--seconds", str(args.seconds)]))
                     shown = ", ".join(f"{key} {value:,.1f}" for key, value in found[-1].items())
                     print(f"  {name} {number + 1}/{args.runs} {which:<5} {shown}", flush=True)

@@ -134,7 +134,7 @@ class PacedReader(SourceReader):
         numbers, self._given = range(self._given, due), due
         return Batch([(self._keys.randrange(source.keys), self._start + n / source.rate) for n in numbers], split="all")
 
-    def snapshot(self) -> list[str]:
+    def snapshot_state(self, checkpoint_id: int) -> list[str]:
         """Return the split."""
         return self._splits
 

@@ -1,7 +1,8 @@
 """Patterns of events: three patterns over 1000 and over 100,000 keys, with Funken in one process and with Flink CEP in Java.
 
-usage: cep.py [--events N] [--only strict,followed,rising] [--keys 1000,100000] [--flink] [--rounds 3]; prints one JSON line per
-measurement. Both run with one task per operator and are held on one core, if the machine has ``taskset``; what is measured is the
+usage: cep.py [--events N] [--only strict,followed,rising,open] [--keys 1000,100000] [--window 20] [--opaque] [--flink]
+[--rounds 3]; prints one JSON line per measurement; ``make bench-compare ONLY=cep`` keeps and draws what it measures. Both
+run with one task per operator and are held on one core, if the machine has ``taskset``; what is measured is the
 whole job, with its source, exchange and sink. Before anything is measured, the matches of the two are counted and compared.
 """
 
@@ -14,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,9 @@ EVENTS_OF_A_KEY = 20
 """How many events of a key the window holds, about."""
 
 
-def within(keys: int) -> int:
-    """Return the window (ms): there are 100 events a ms."""
-    return EVENTS_OF_A_KEY * keys // 100
+def within(keys: int, events: int = EVENTS_OF_A_KEY) -> int:
+    """Return the window (ms) that has so many events of a key: there are 100 events a ms."""
+    return max(1, events * keys // 100)
 
 
 def event(number: int, keys: int) -> tuple[int, int, int]:
@@ -53,39 +54,56 @@ def rising(e: tuple[int, int, int], ctx: Any) -> bool:
     return not before or e[2] > before[-1][2]
 
 
-def pattern(name: str, keys: int) -> Pattern:
-    """Return one of the three patterns."""
+def opaque(condition: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Return a condition that can only be called."""
+
+    def called(event: Any) -> bool:
+        return bool(condition(event))
+
+    return called
+
+
+def pattern(name: str, keys: int, window: int = EVENTS_OF_A_KEY, calls: bool = False) -> Pattern:
+    """Return a pattern: one of the three, or ``open``, whose partial matches nothing but the window ends.
+
+    ``window``: how many events of a key it has; ``calls``: simple conditions cannot be evaluated for a block.
+    """
+    made = opaque if calls else lambda condition: condition
+    skip = AfterMatchSkipStrategy.skip_past_last_event() if name == "rising" else AfterMatchSkipStrategy.no_skip()
+    found = Pattern.begin("a", skip).where(made(lambda e: e[1] == 0))
     if name == "strict":
-        found = Pattern.begin("a").where(lambda e: e[1] == 0).next("b").where(lambda e: e[1] == 1)
-        return found.next("c").where(lambda e: e[1] == 2)
+        return found.next("b").where(made(lambda e: e[1] == 1)).next("c").where(made(lambda e: e[1] == 2))
     if name == "followed":
-        found = Pattern.begin("a").where(lambda e: e[1] == 0)
-        return found.followed_by("b").where(lambda e: e[1] == 1 and e[2] >= 500).within(within(keys))
-    found = Pattern.begin("a", AfterMatchSkipStrategy.skip_past_last_event()).where(lambda e: e[1] == 0)
-    found = found.followed_by("b").where(rising).one_or_more().followed_by("c").where(lambda e: e[1] == 2)
-    return found.within(within(keys))
+        found = found.followed_by("b").where(made(lambda e: e[1] == 1 and e[2] >= 500))
+    elif name == "open":
+        found = found.followed_by("b").where(made(lambda e: e[1] == 10))
+    else:
+        found = found.followed_by("b").where(rising).one_or_more().followed_by("c").where(made(lambda e: e[1] == 2))
+    return found.within(within(keys, window))
 
 
-def results(name: str, keys: int, count: int) -> DataStream:
+def results(name: str, keys: int, count: int, window: int = EVENTS_OF_A_KEY, calls: bool = False) -> DataStream:
     """Return the stream of matches."""
     env = StreamExecutionEnvironment.create_local_environment(1, Configuration())
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda n, _: n // 100)
     numbers = env.from_source(DataGeneratorSource(lambda n: n, count), strategy, "numbers")
     events = numbers.map(lambda n: event(n, keys)).key_by(lambda e: e[0])
-    return CEP.pattern(events, pattern(name, keys)).select(lambda match: (match["a"][0][0], match["b"][-1][2]))
+    return CEP.pattern(events, pattern(name, keys, window, calls)).select(
+        lambda match: (match["a"][0][0], match["b"][-1][2])
+    )
 
 
-def funken(name: str, keys: int, warmup: int, count: int) -> dict[str, Any]:
+def funken(name: str, keys: int, warmup: int, count: int, window: int, calls: bool) -> dict[str, Any]:
     """Count the matches of a short run, and measure a long one."""
-    matches = len(list(results(name, keys, warmup).execute_and_collect(limit=warmup)))
-    stream = results(name, keys, count)
+    matches = len(list(results(name, keys, warmup, window, calls).execute_and_collect(limit=warmup)))
+    stream = results(name, keys, count, window, calls)
     stream.sink_to(DiscardingSink())
     begin = time.perf_counter()
     stream.get_execution_environment().execute(name)
     return {"matches": matches, "seconds": time.perf_counter() - begin}
 
 
-def flink(name: str, keys: int, warmup: int, count: int) -> dict[str, Any]:
+def flink(name: str, keys: int, warmup: int, count: int, window: int, calls: bool) -> dict[str, Any]:
     """Do the same with Flink; the short run is the warm-up of the JVM, and then counted again."""
     import environments  # noqa: PLC0415 - the folder is no package
 
@@ -93,7 +111,7 @@ def flink(name: str, keys: int, warmup: int, count: int) -> dict[str, Any]:
     classes = ["java", "-Xmx1500m", "-cp", f"{environments.libraries()}/*", "bench.Sequences"]
 
     def run(*counts: int) -> dict[str, Any]:
-        command = [*pinned(), *classes, name, str(keys), str(within(keys)), *map(str, counts)]
+        command = [*pinned(), *classes, name, str(keys), str(within(keys, window)), *map(str, counts)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=True)
         found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return found
@@ -110,7 +128,8 @@ def measure(system: str, arguments: Iterable[Any]) -> dict[str, Any]:
     """Measure in a process of its own."""
     if system == "flink":
         return flink(*arguments)
-    command = [*pinned(), sys.executable, "-W", "ignore", __file__, "--one", *map(str, arguments)]
+    arguments = [str(int(each)) if isinstance(each, bool) else str(each) for each in arguments]
+    command = [*pinned(), sys.executable, "-W", "ignore", __file__, "--one", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=900, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -125,10 +144,13 @@ def main() -> None:
     parser.add_argument("--keys", default="1000,100000")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--flink", action="store_true", help="Flink CEP in Java, too")
-    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--window", type=int, default=EVENTS_OF_A_KEY, help="how many events of a key a window has")
+    parser.add_argument("--opaque", action="store_true", help="conditions that can only be called")
+    parser.add_argument("--one", nargs=6, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(funken(options.one[0], *map(int, options.one[1:]))))
+        *numbers, calls = map(int, options.one[1:])
+        print(json.dumps(funken(options.one[0], *numbers, bool(calls))))
         return
     sys.path.insert(0, str(Path(__file__).parent / "compare"))
     systems = ["funken", "flink"] if options.flink else ["funken"]
@@ -138,7 +160,9 @@ def main() -> None:
             matches = set()
             for _ in range(options.rounds):
                 for system in systems:
-                    found = measure(system, (name, keys, options.warmup, options.events))
+                    found = measure(
+                        system, (name, keys, options.warmup, options.events, options.window, options.opaque)
+                    )
                     rates[system].append(options.events / found["seconds"])
                     matches.add(found["matches"])
             if len(matches) > 1:

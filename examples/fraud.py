@@ -41,9 +41,9 @@ class Report(PatternProcessFunction, TimedOutPartialMatchHandler):
             yield OPEN, f"{match['test'][0][1]}: tested, but not used by second {ctx.timestamp() // 1000}"
 
 
-env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(1)
+env = StreamExecutionEnvironment.get_execution_environment()
 by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda payment, _: payment[0] * 1000)
 cards = env.from_collection(PAYMENTS).assign_timestamps_and_watermarks(by_time).key_by(lambda payment: payment[1])
 frauds = CEP.pattern(cards, TESTED_THEN_USED).process(Report())
-frauds.union(frauds.get_side_output(OPEN)).print()
+frauds.union(frauds.get_side_output(OPEN)).print().set_parallelism(1)
 env.execute("fraud")

@@ -40,9 +40,9 @@ def alert(match):
     return f"{device}: {event} after {state} at second {second}"
 
 
-env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(1)
+env = StreamExecutionEnvironment.get_execution_environment()
 by_time = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=2))
 by_time = by_time.with_timestamp_assigner(lambda event, _: event[0] * 1000)
 devices = env.from_collection(EVENTS).assign_timestamps_and_watermarks(by_time).key_by(lambda event: event[1])
-CEP.pattern(devices, Pattern.begin("before").next("event").where(forbidden)).select(alert).print()
+CEP.pattern(devices, Pattern.begin("before").next("event").where(forbidden)).select(alert).print().set_parallelism(1)
 env.execute("state machine")

@@ -3,7 +3,8 @@
 ``make cep-compare SEEDS=2000 FIRST_SEED=0``. Flink comes as PyFlink's wheel into ``benchmarks/.envs``; a JDK of 17 or newer is
 needed. ``--record FILE --seeds 100`` keeps tasks and Flink's results, for a test that needs no Java.
 
-What is not generated, because it was decided otherwise (docs/guide/cep.md gives the reasons), is in ``Generator``.
+What is not generated, because it was decided otherwise (docs/guide/cep.md gives the reasons), is in ``Generator``. One case of
+each is in ``tests/cep/differences.jsonl``; ``--differences`` asks Flink about them again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -31,17 +32,33 @@ from tests.cep.exchange import Task, differences, pattern_of, run  # noqa: E402 
 
 LETTERS = "abcd"
 SECONDS = 10
+RULES = (
+    "events that a NOT forbids", "NOT behind what may be empty", "NOT behind a NOT", "NOT behind a group",
+    "NOT behind times of several lengths", "NOT of what the loop takes",
+    "NOT before a group that may skip its head", "loop before a NOT at the end", "group at the head of a group",
+    "quantifier at the head of a group", "group that may be empty", "repeated group that is not consecutive",
+    "repeated group of one loop", "optional group that ends greedy", "optional behind a NOT in a group",
+    "group in a group with until", "quantifiers in a group with until",
+    "two windows", "bounds in groups", "bounds of times", "gap behind a greedy loop with until",
+)  # fmt: skip
+"""What is not generated; ``--lift`` generates it, to see what differs."""
 
 
 class Generator:
     """Makes one random task from a seed; every method that leaves something out says what, and why."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, lifted: Collection[str] = ()) -> None:
         self.random = random.Random(seed)
+        self.lifted = lifted
         self.names = 0
         #: the letters that a part may take: after a NOT not those that it forbids. Flink emits a match although the event that
         #: completes it is forbidden, and discards one that the event does not complete; we discard both.
         self.letters = LETTERS
+
+    def leaves_out(self, rule: str) -> bool:
+        """Whether a rule of ``RULES`` holds."""
+        assert rule in RULES
+        return rule not in self.lifted
 
     def task(self) -> Task:
         """Return a task whose pattern both accept."""
@@ -52,13 +69,13 @@ class Generator:
                 compile_pattern(pattern_of(task))
             except InvalidProgram:
                 continue
-            if nots_are_alike(task["pattern"]):
+            if self.nots_are_alike(task["pattern"]):
                 return task
 
     def _task(self) -> Task:
         within = self.random.choice([0, 0, 0, 4, 6, 9])
         pattern = self.sequence(self.random.choice([1, 2, 2, 3, 3, 4]), Group(within))
-        pattern = without_loop_before_the_end(pattern)
+        pattern = without_loop_before_the_end(pattern) if self.leaves_out("loop before a NOT at the end") else pattern
         timestamp, events = 0, []
         for _ in range(self.random.randint(5, 9)):
             timestamp += self.random.choice([0, 1, 1, 2, 3])
@@ -82,27 +99,33 @@ class Generator:
         ways = ["next", "next", "followed_by", "followed_by", "followed_by_any"]
         # Behind what may be empty, Flink fails with a NullPointerException.
         # A NOT behind ``not_followed_by`` disables that in Flink.
-        if before and not all(map(may_be_empty, before)) and before[-1]["by"] != "not_followed_by":
+        empty = all(map(may_be_empty, before)) and self.leaves_out("NOT behind what may be empty")
+        behind_not = before and before[-1]["by"] == "not_followed_by" and self.leaves_out("NOT behind a NOT")
+        if before and not empty and not behind_not:
             ways.append("not_next")
             # Behind a group, Flink has it in force in the loops of the group, too.
-            if "group" not in before[-1] and len(self.letters) > 1:
+            behind_group = "group" in before[-1] and self.leaves_out("NOT behind a group")
+            if not behind_group and len(self.letters) > 1:
                 ways.append("not_followed_by")
         by = self.random.choice(ways)
         part: Any = {"name": f"p{self.names}", "by": by}
         self.names += 1
         # A group at the head of a group has, in Flink, lost the contiguity of the group around it.
-        if group.depth < 2 and (before or not group.depth) and not by.startswith("not") and self.random.random() < 0.2:
+        head = group.depth and not before and self.leaves_out("group at the head of a group")
+        if group.depth < 2 and not head and not by.startswith("not") and self.random.random() < 0.2:
             return self.group(part, group)
         if by == "not_followed_by":
             part["where"] = [["in", self.random.choice(self.letters)]]
-            self.letters = self.letters.replace(part["where"][0][1], "")
+            if self.leaves_out("events that a NOT forbids"):
+                self.letters = self.letters.replace(part["where"][0][1], "")
             return part
         part["where"] = self.conditions()
         if self.random.random() < 0.1:
             part["or"] = ["in", self.random.choice(self.letters)]
         if by != "not_next":
             self.quantify(part)
-            if not before and group.depth and "times" in part:
+            quantified_head = not before and group.depth and "times" in part
+            if quantified_head and self.leaves_out("quantifier at the head of a group"):
                 # In Flink, the first pattern of a group has the group's contiguity, also in its own quantifier.
                 part["then"] = [*group.inner, *(each for each in part["then"] if each not in INNER)]
                 if "allow_combinations" in part["then"] and "greedy" in part["then"]:
@@ -118,11 +141,16 @@ class Generator:
         on the names of the states which of the others are bounded, and the last event of ``times`` is not. Not behind a
         greedy loop with ``until``: there Flink forgets it.
         """
-        if group.within or group.depth:
+        if group.within and self.leaves_out("two windows"):
             return
-        if part.get("times", [0, 0])[1] is None and self.random.random() < 0.3:
+        if group.depth and self.leaves_out("bounds in groups"):
+            return
+        loop = part.get("times", [0, 0])[1] is None
+        other = "times" in part and not self.leaves_out("bounds of times")
+        if (loop or other) and self.random.random() < 0.3:
             part["inner_within"] = self.random.randint(1, 4)
         forgotten = before and "until" in before[-1] and "greedy" in before[-1]["then"]
+        forgotten = forgotten and self.leaves_out("gap behind a greedy loop with until")
         if "times" not in part and not forgotten and self.random.random() < 0.2:
             part["gap"] = self.random.randint(1, 4)
 
@@ -139,10 +167,10 @@ class Generator:
         """
         self.quantify(part, group=True)
         least, most = part.get("times", [1, 1])
-        if least != most:
+        if least != most and self.leaves_out("repeated group that is not consecutive"):
             part["then"] = ["consecutive", *(each for each in part["then"] if each not in INNER)]
         inner = [each for each in part["then"] if each in INNER]
-        depth = 2 if "until" in part else around.depth + 1
+        depth = 2 if "until" in part and self.leaves_out("group in a group with until") else around.depth + 1
         letters = self.letters
         while True:
             part["group"] = self.sequence(self.random.randint(1, 3), Group(around.within, depth, inner))
@@ -154,17 +182,21 @@ class Generator:
         """Whether the group of a part is as ``group`` says."""
         inside = part["group"]
         optional, repeated = "optional" in part["then"] or part.get("times", [1])[0] == 0, "times" in part
-        if (optional or repeated) and all(map(may_be_empty, inside)):
+        if (optional or repeated) and all(map(may_be_empty, inside)) and self.leaves_out("group that may be empty"):
             return False
-        if any(a["by"] == "not_followed_by" and may_be_empty(b) for a, b in pairwise(inside)):
+        if any(a["by"] == "not_followed_by" and may_be_empty(b) for a, b in pairwise(inside)) and self.leaves_out(
+            "optional behind a NOT in a group"
+        ):
             return False
-        if optional and ends_greedy(inside[-1]):
+        if optional and ends_greedy(inside[-1]) and self.leaves_out("optional group that ends greedy"):
             return False
-        if repeated:
+        if repeated and self.leaves_out("repeated group of one loop"):
             for each in inside:
                 if "times" in each and all(may_be_empty(other) for other in inside if other is not each):
                     return False
-        return "until" not in part or not any("times" in each or "optional" in each.get("then", ()) for each in inside)
+        if "until" not in part or not self.leaves_out("quantifiers in a group with until"):
+            return True
+        return not any("times" in each or "optional" in each.get("then", ()) for each in inside)
 
     def conditions(self) -> list[Any]:
         """Return the conditions of a part."""
@@ -189,12 +221,40 @@ class Generator:
             if not group and inner != "allow_combinations" and self.random.random() < 0.3:
                 part["then"].append("greedy")
             if part["times"][1] is None and self.random.random() < 0.25:
-                # An event that a greedy loop would take, but for ``until``, is in Flink kept from what follows.
-                taken = part.get("where", [["in", ""]])[0][1] + part.get("or", ["in", ""])[1]
-                letters = [each for each in self.letters if "greedy" not in part["then"] or each not in taken]
-                part["until"] = ["in", self.random.choice(letters or ["x"])]
+                part["until"] = ["in", self.random.choice(self.letters or "x")]
         if self.random.random() < 0.2 and part.get("times", [1])[0]:
             part["then"].append("optional")
+
+    def nots_are_alike(self, parts: list[Any]) -> bool:
+        """Whether both have every ``not_followed_by`` in force at the same events.
+
+        In Flink, one behind ``times`` of different lengths, and one before a group that may skip its head, is forgotten in
+        some states; and one that forbids what the loop before it takes does not hold for an event that completes the match.
+        """
+        for index, part in enumerate(parts):
+            if not self.nots_are_alike(part.get("group", [])):
+                return False
+            if part["by"] != "not_followed_by":
+                continue
+            before, after = parts[index - 1], parts[index + 1 : index + 2]
+            least, most = before.get("times", [1, 1])
+            if least != most and most is not None and self.leaves_out("NOT behind times of several lengths"):
+                return False
+            taken = before.get("where", [["in", ""]])[0][1] + before.get("or", ["in", ""])[1]
+            forbidden = "times" in before and part["where"][0][1] in taken
+            if (
+                forbidden
+                and all(map(may_be_empty, parts[index + 1 :]))
+                and self.leaves_out("NOT of what the loop takes")
+            ):
+                return False
+            for each in after:
+                skips = "group" in each and (
+                    may_be_empty(each) or may_be_empty(each["group"][0]) or "optional" in each["then"]
+                )
+                if skips and self.leaves_out("NOT before a group that may skip its head"):
+                    return False
+        return True
 
 
 INNER = ("consecutive", "allow_combinations")
@@ -213,34 +273,6 @@ def without_loop_before_the_end(pattern: list[Any]) -> list[Any]:
     """Leave out a NOT at the end behind a loop, which Flink takes for some lengths only."""
     looping = len(pattern) > 1 and ("times" in pattern[-2] or "group" in pattern[-2])
     return pattern[:-1] if looping and pattern[-1]["by"] == "not_followed_by" else pattern
-
-
-def nots_are_alike(parts: list[Any]) -> bool:
-    """Whether both have every ``not_followed_by`` in force at the same events.
-
-    In Flink, one behind ``times`` of different lengths, and one before a group that may skip its head or before an
-    optional or variable number of greedy events, is forgotten in some states; and one that forbids what the loop before
-    it takes does not hold for an event that completes the match.
-    """
-    for index, part in enumerate(parts):
-        if not nots_are_alike(part.get("group", [])):
-            return False
-        if part["by"] != "not_followed_by":
-            continue
-        before, after = parts[index - 1], parts[index + 1 : index + 2]
-        least, most = before.get("times", [1, 1])
-        if least != most and most is not None:
-            return False
-        taken = before["where"][0][1] + before.get("or", ["in", ""])[1]
-        if "times" in before and part["where"][0][1] in taken and all(map(may_be_empty, parts[index + 1 :])):
-            return False
-        for each in after:
-            least, most = each.get("times", [1, 1])
-            if (least != most and most is not None) or ("greedy" in each["then"] and may_be_empty(each)):
-                return False
-            if "group" in each and (may_be_empty(each) or may_be_empty(each["group"][0]) or "optional" in each["then"]):
-                return False
-    return True
 
 
 def ends_greedy(part: Any) -> bool:
@@ -298,14 +330,63 @@ class Flink:
             self._java = None
 
 
+DIFFERENCES = ROOT / "tests" / "cep" / "differences.jsonl"
+
+
+def ask_again() -> int:
+    """Renew what Flink and we make of the cases in which we differ; complain of one in which we do not."""
+    flink, lines, equal = Flink(), [], 0
+    for line in DIFFERENCES.read_text().splitlines():
+        task = json.loads(line)
+        result = flink.run(task)
+        task["flink"], task["ours"] = result.get("steps", result.get("error")), run(task)
+        if isinstance(task["flink"], list) and not differences(task["ours"], task["flink"]):
+            equal += 1
+            print(f"no difference: {task['difference']}", flush=True)
+        lines.append(json.dumps(task))
+    flink.close()
+    DIFFERENCES.write_text("\n".join(lines) + "\n")
+    print(f"{len(lines)} cases, {equal} of which do not differ")
+    return int(equal > 0)
+
+
+def lift(rules: str, seeds: range, wanted: int) -> None:
+    """Generate what rules leave out, and tell how many of the patterns that they concern differ."""
+    flink, tried, differ, example = Flink(), 0, 0, ""
+    names = [each.strip() for each in rules.split(",")]
+    for seed in seeds:
+        task = Generator(seed, names).task()
+        if task == Generator(seed).task():
+            continue
+        result = flink.run(task)
+        found = (
+            [result["error"][:100]] if "error" in result else differences(run(task, result["steps"]), result["steps"])
+        )
+        tried, differ = tried + 1, differ + bool(found)
+        example = example or (f"\n  {found[0][:300]}\n  {json.dumps(task)}" if found else "")
+        if tried == wanted:
+            break
+    flink.close()
+    print(f"{rules}: of {tried} patterns that it concerns, {differ} differ{example}", flush=True)
+
+
 def main() -> int:
     """Run; return how the shell is to see it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=2000, help="how many")
     parser.add_argument("--first-seed", type=int, default=0, help="the first of them")
     parser.add_argument("--record", type=Path, help="a file for the tasks and Flink's results")
+    parser.add_argument("--differences", action="store_true", help="ask Flink about the cases in which we differ")
+    parser.add_argument("--lift", help="generate what RULES leave out: names, or 'all', one by one")
+    parser.add_argument("--wanted", type=int, default=50, help="how many patterns that a lifted rule concerns")
     arguments = parser.parse_args()
+    if arguments.differences:
+        return ask_again()
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+    if arguments.lift:
+        for rule in RULES if arguments.lift == "all" else [arguments.lift]:
+            lift(rule, seeds, arguments.wanted)
+        return 0
     tasks = [Generator(seed).task() for seed in seeds]
     failing, refused, matches, lines = 0, 0, 0, []
     flink = Flink()

@@ -106,7 +106,7 @@ def by_tests(tests: tuple[str, ...], workspace: Workspace, timeout: float) -> st
     if not tests:
         return ""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-    code, output = workspace.run([*command, "-m", "not spark and not simulation", *tests], timeout)
+    code, output = workspace.run([*command, "-m", "not spark and not simulation and not services", *tests], timeout)
     if code == 0:
         return ""
     found = _FAILED.search(output)

@@ -36,6 +36,13 @@ cellar is silent since second 14
 attic is silent since second 31
 cellar is silent since second 32
 """,
+    "sqlite_orders.py": """\
+('order-1', 'paid')
+('order-2', 'unpaid')
+('order-3', 'paid')
+('order-4', 'unpaid')
+('order-5', 'paid')
+""",
     "late.py": """\
 count> ada: 2 click(s) by second 10
 count> ada: 3 click(s) by second 10
@@ -50,7 +57,7 @@ count> bob: 1 click(s) by second 30
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_an_example_prints_what_it_should(path, tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "funken", "run", "--target", "local", path],
+        [sys.executable, "-m", "funken", "run", "--target", "local", "--parallelism", "1", path],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -60,3 +67,18 @@ def test_an_example_prints_what_it_should(path, tmp_path):
 
     assert done.returncode == 0, done.stderr
     assert done.stdout == PRINTED[path.name]
+
+
+@pytest.mark.parametrize("name", ["fraud.py", "state_machine.py"])
+def test_a_pattern_finds_the_same_in_two_subtasks(name, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "funken", "run", "--target", "local", "--parallelism", "2", EXAMPLES / name],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == sorted(PRINTED[name].splitlines())

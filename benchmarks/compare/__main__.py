@@ -138,7 +138,8 @@ def main() -> None:
     (folder / "README.md").write_text(report.markdown(documents))
     drawn = draw([folder, GUIDE / "images"] if args.docs else [folder], folder, console)
     if args.docs:
-        report.into_page(GUIDE / "performance.md", documents)
+        for page in ("performance.md", "cep.md"):
+            report.into_page(GUIDE / page, documents)
     console.print(report.plain(report.verdicts(documents)))
     console.print(f"{folder / 'README.md'}")
     sys.exit(not drawn)

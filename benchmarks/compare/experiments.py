@@ -98,6 +98,30 @@ def _incremental() -> Iterable[Case]:
         yield Case(f"{system}, all records", system, {"program": "windows-full"})
 
 
+CEP_PATTERNS = ("strict", "followed", "rising")
+CEP_WINDOWS = (5, 20, 80, 320)
+"""How many events of a key a window has."""
+
+
+def _patterns() -> Iterable[Case]:
+    for keys in (1000, 100_000):
+        for pattern in CEP_PATTERNS:
+            name = f"{pattern}, {keys:,} keys"
+            spec = {"program": "cep", "keys": keys, "options": {"pattern": pattern}}
+            yield Case(f"{name}, flink", "cep-flink", spec)
+            yield Case(f"{name}, funken", "cep", spec)
+            if pattern != "rising":  # which looks at the match anyway
+                yield Case(f"{name}, funken opaque", "cep", {**spec, "options": {"pattern": pattern, "opaque": "yes"}})
+    for pattern in ("followed", "open"):
+        for window in CEP_WINDOWS:
+            options = {"pattern": pattern, "window": str(window)}
+            for system in ("cep-flink", "cep"):
+                # A hundred keys, so that each has as many events as the longest window.
+                spec = {"program": "cep", "keys": 100, "options": options, "seconds": 2, "warmup": 2}
+                label = system.replace("cep-flink", "flink").replace("cep", "funken")
+                yield Case(f"{pattern}, window of {window} events of a key, {label}", system, spec)
+
+
 EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
@@ -115,6 +139,7 @@ EXPERIMENTS = {
         ),
         Experiment("buffer-timeout", "Buffer timeout: throughput and latency", tuple(_timeouts()), seconds=5, warmup=3),
         Experiment("windowing", "The window job, one setting changed at a time", tuple(_steps()), seconds=5, warmup=3),
+        Experiment("cep", "Patterns of events, on one core", tuple(_patterns())),
         Experiment(
             "async",
             "Enrichment, one answer at a time or many at once",

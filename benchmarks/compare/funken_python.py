@@ -28,7 +28,8 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.config import options
-from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, ReaderContext, StaticSplits, Wait
+from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, StaticSplits, Wait
+from funken.connectors.context import ConnectorContext
 from funken.connectors.datagen import IndexSplit
 from funken.connectors.queued_reader import QueuedReader
 
@@ -48,7 +49,7 @@ class Numbers(Source):
         splits = [IndexSplit(f"{part}", part, self.count, parallelism) for part in range(parallelism)]
         return StaticSplits(splits, parallelism)
 
-    def reader(self, context: ReaderContext) -> SourceReader:
+    def reader(self, context: ConnectorContext) -> SourceReader:
         return NumbersReader(self)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from experiments import MAIN, TIMEOUTS
+from experiments import CEP_WINDOWS, MAIN, TIMEOUTS
 from systems import SYSTEMS
 
 mpl.use("Agg")
@@ -250,6 +250,43 @@ def enrichment(documents: Documents) -> Any:
     return figure
 
 
+def patterns(documents: Documents) -> Any:
+    """Draw throughput by pattern, and what an event costs over the length of the window."""
+    speeds = medians(documents.get("cep", {}).get("runs", []))
+    if not speeds:
+        return None
+    colours = {
+        "funken": COLOURS["funken"],
+        "funken opaque": COLOURS["funken-vectorised"],
+        "flink": COLOURS["flink-java"],
+    }
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.2))
+    bars = [(case, speed) for case, speed in speeds.items() if "window" not in case]
+    barred(
+        left,
+        [(case, speed / 1e3, colours[case.rpartition(", ")[2]], f"{speed / 1e3:,.0f}") for case, speed in bars],
+        "thousand events/s, whole job",
+    )
+    left.margins(x=0.15)
+    for pattern, style in (("followed", "o-"), ("open", "s--")):
+        for system in ("funken", "flink"):
+            costs = [speeds.get(f"{pattern}, window of {window} events of a key, {system}") for window in CEP_WINDOWS]
+            known = [(window, 1e6 / cost) for window, cost in zip(CEP_WINDOWS, costs, strict=True) if cost]
+            if known:
+                label = f"{system}, {'each is matched' if pattern == 'followed' else 'none is matched'}"
+                right.plot(*zip(*known, strict=True), style, color=colours[system], label=label, ms=4)
+    right.set_xscale("log")
+    right.set_yscale("log")
+    right.set_xticks(CEP_WINDOWS, [f"{window}\n({window / 10:g})" for window in CEP_WINDOWS])
+    right.set_xlabel("events of a key in a window (open partial matches of a key where none is matched)", fontsize=9)
+    right.set_ylabel("microseconds per event, logarithmic", fontsize=9)
+    log_scale(right.yaxis, [cost for line in right.lines for cost in line.get_ydata()])
+    right.grid(alpha=0.3, which="both")
+    if right.lines:
+        right.legend(fontsize=8)
+    return figure
+
+
 def main() -> None:
     """Draw everything there are figures for."""
     results, folders = Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]]
@@ -264,6 +301,7 @@ def main() -> None:
         "incremental": pairs(documents, "incremental", "aggregate"),
         "recovery": recovery(documents),
         "async": enrichment(documents),
+        "cep": patterns(documents),
     }
     for name, figure in figures.items():
         if figure is not None:

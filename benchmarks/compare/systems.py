@@ -30,6 +30,8 @@ SYSTEMS = {
         System("spark", "Spark, native", "spark_streaming.py", "spark", "native"),
         System("spark-transform", "Spark, transformWithState", "spark_streaming.py", "spark", "transform"),
         System("async", "Funken, enrichment", "funken_enrichment.py", "funken"),
+        System("cep", "Funken CEP", "cep_patterns.py", "funken", "funken"),
+        System("cep-flink", "Flink CEP (Java)", "cep_patterns.py", "funken", "flink"),
         System("recovery", "Funken, recovery", "funken_recovery.py", "funken"),
     )
 }

@@ -21,7 +21,7 @@ from typing import Any
 
 import environments
 from processes import Others
-from queries.catalogue import ALL, LEFT_OUT
+from queries.catalogue import ALL
 from report import BEGIN, BUSY, END, table
 from rounds import machine
 
@@ -117,7 +117,6 @@ def keep(mode: str, name: str, figures: dict[str, Any]) -> None:
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     query = ALL[name]
     kept = {"title": query.title, "note": query.note, **figures, "commit": commit(), "at": at}
-    document["left_out"] = LEFT_OUT
     document["queries"] = {
         each: kept if each == name else document["queries"][each]
         for each in ALL

@@ -24,6 +24,41 @@ LEVELS = ("true", "price < 10000", "price >= 10000 AND price < 1000000", "price 
 COUNTS = ", ".join(
     f"count({what}) FILTER ({level})" for what in ("*", "DISTINCT bidder", "DISTINCT auction") for level in LEVELS
 )
+ORDER = "date_time, bidder, price, channel, url, extra"
+BY_BIDDER = f"""
+    SELECT auction, bidder, price, date_time, row_number() OVER w AS n, count(*) OVER (PARTITION BY auction, bidder) AS most,
+        lag(price) OVER w AS before, lead(price) OVER w AS after, lead(date_time) OVER w AS after_time
+    FROM bid WINDOW w AS (PARTITION BY auction, bidder ORDER BY {ORDER})
+"""
+# From each row on, the row that ends a match: the first with which the average is too high, or the last one.
+AVERAGES = f"""
+    numbered AS ({BY_BIDDER}),
+    sums AS (
+        SELECT A.auction, A.bidder, A.n, A.most, A.date_time, R.n AS m,
+            avg(R.price) OVER (PARTITION BY A.auction, A.bidder, A.n ORDER BY R.n) AS average
+        FROM numbered A JOIN numbered R ON R.auction = A.auction AND R.bidder = A.bidder AND R.n >= A.n
+        WHERE A.price < 10000),
+    found AS (
+        SELECT auction, bidder, n, any_value(date_time) AS since,
+            coalesce(min(m) FILTER (average >= 10000), any_value(most)) AS until
+        FROM sums GROUP BY auction, bidder, n HAVING until > n)
+"""
+AVERAGE_ROWS = """
+    SELECT M.auction, M.bidder, M.since, L.date_time, avg(R.price) FROM {matches} M
+    JOIN numbered L ON L.auction = M.auction AND L.bidder = M.bidder AND L.n = M.until - 1
+    JOIN numbered R ON R.auction = M.auction AND R.bidder = M.bidder AND R.n BETWEEN M.n AND M.until - 1
+    GROUP BY M.auction, M.bidder, M.n, M.since, L.date_time
+"""
+# The first match of a partition, and then the first one that begins behind the last row of the one before.
+PAST_LAST = """
+    past AS (
+        SELECT auction, bidder, min(n) AS n, arg_min(until, n) AS until, arg_min(since, n) AS since
+        FROM found GROUP BY auction, bidder
+        UNION ALL
+        SELECT F.auction, F.bidder, min(F.n), arg_min(F.until, F.n), arg_min(F.since, F.n)
+        FROM past P JOIN found F ON F.auction = P.auction AND F.bidder = P.bidder AND F.n > P.until
+        GROUP BY F.auction, F.bidder)
+"""
 CHANNEL_ID = "nullif(regexp_extract(url, '(&|^)channel_id=([^&]*)', 2), '')"
 
 QUERIES = {
@@ -96,6 +131,48 @@ QUERIES = {
     "q23": """
         SELECT B.bidder, B.price, B.channel, B.url, B.extra, P.* EXCLUDE (date_time), A.* EXCLUDE (id)
         FROM bid B JOIN person P ON P.id = B.bidder JOIN auction A ON A.seller = B.bidder""",
+    # Patterns: runs of falling prices, and a price above the last but one of them.
+    "cep0": f"""
+        WITH steps AS (SELECT *, count(*) FILTER (before IS NULL OR price >= before)
+                OVER (PARTITION BY auction, bidder ORDER BY n) AS run FROM ({BY_BIDDER}))
+        SELECT auction, bidder, min(date_time), max(date_time), arg_max(after_time, n) FROM steps
+        GROUP BY auction, bidder, run
+        HAVING count(*) > 2 AND arg_max(after, n) > arg_max(before, n)""",
+    "cep1": f"WITH RECURSIVE {AVERAGES}, {PAST_LAST} {AVERAGE_ROWS.format(matches='past')}",
+    "cep2": f"WITH {AVERAGES} {AVERAGE_ROWS.format(matches='found')}",
+    "cep3": f"""
+        WITH RECURSIVE numbered AS ({BY_BIDDER}),
+        found AS (
+            SELECT A.auction, A.bidder, A.n, min(C.n) AS until, A.price - arg_min(C.price, C.n) AS since
+            FROM numbered A JOIN numbered C ON C.auction = A.auction AND C.bidder = A.bidder AND C.n > A.n
+                AND C.price <= A.price - 50
+            GROUP BY A.auction, A.bidder, A.n, A.price, A.date_time
+            HAVING since > 50 AND arg_min(C.date_time, C.n) < A.date_time + 5000),
+        {PAST_LAST}
+        SELECT P.auction, P.bidder, C.date_time, P.since FROM past P
+        JOIN numbered C ON C.auction = P.auction AND C.bidder = P.bidder AND C.n = P.until""",
+    "p1": f"""
+        WITH RECURSIVE numbered AS (
+            SELECT auction, row_number() OVER w AS n, bidder = lag(bidder) OVER w AS again
+            FROM bid WINDOW w AS (PARTITION BY auction ORDER BY {ORDER})),
+        ends AS (
+            SELECT auction, n, min(n) FILTER (again) OVER (PARTITION BY auction ORDER BY n
+                ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS until FROM numbered),
+        wars AS (
+            SELECT auction, n, until FROM ends WHERE n = 1
+            UNION ALL
+            SELECT E.auction, E.n, E.until FROM wars W
+            JOIN ends E ON E.auction = W.auction AND E.n = W.until + (W.until - W.n >= 5)::INT)
+        SELECT auction, until - n FROM wars WHERE until - n >= 5""",
+    "p2": f"""
+        WITH numbered AS (SELECT *, row_number() OVER (PARTITION BY auction ORDER BY {ORDER}) AS n FROM bid)
+        SELECT L.auction, L.price, arg_min(H.price, H.n) FROM numbered L
+        JOIN numbered H ON H.auction = L.auction AND H.n > L.n AND H.price >= 10 * L.price
+            AND H.date_time < L.date_time + 10000
+        GROUP BY L.auction, L.n, L.price""",
+    "p3": """
+        SELECT id FROM auction A WHERE NOT EXISTS (
+            SELECT * FROM bid WHERE auction = A.id AND date_time BETWEEN A.date_time AND A.date_time + 9999)""",
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from events import Auction, Bid, Nexmark, Person
+from events import Auction, Bid, Person
 
 from funken import DataStream, Sink, Source, StreamExecutionEnvironment, WatermarkStrategy
 
@@ -58,5 +58,3 @@ class Query:
     sink: Callable[[str], Sink] | None = None
     written: Callable[[str], list[Any]] | None = None
     note: str = ""
-    right: Callable[[Nexmark, int], list[tuple[Any, ...]]] | None = None
-    """What finds the result in the first events without DuckDB, which has no such query."""

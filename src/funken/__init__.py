@@ -52,7 +52,7 @@ from funken.api.streams.sinks import DataStreamSink
 from funken.api.streams.stream import DataStream
 from funken.api.streams.windowed import AllWindowedStream, WindowedStream
 from funken.config import Configuration
-from funken.connectors.base import Boundedness, Sink, SinkWriter, Source, SourceReader, SplitEnumerator
+from funken.connectors.base import Boundedness, Source, SourceReader, SplitEnumerator
 from funken.connectors.collection import CollectionSource
 from funken.connectors.datagen import DataGeneratorSource, NumberSequenceSource
 from funken.connectors.discard import DiscardingSink
@@ -60,6 +60,7 @@ from funken.connectors.files.buckets import BucketAssigner
 from funken.connectors.files.part_files import Encoder, OutputFileConfig, RollingPolicy
 from funken.connectors.files.sink import FileSink
 from funken.connectors.files.source import FileSource, StreamFormat
+from funken.connectors.sink import Sink, SinkWriter
 from funken.connectors.sockets import SocketSource
 from funken.errors import FunkenError, InvalidProgram, JobCancelled, JobExecutionError, SuppressRestarts
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP

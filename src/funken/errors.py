@@ -88,6 +88,10 @@ class SparkNotStarted(EnvironmentNotReady):
     """Spark did not start, or ended while it started."""
 
 
+class RestServerFailed(EnvironmentNotReady):
+    """The REST server cannot be started: its port is taken, or its token, certificate or package is missing."""
+
+
 class JobExecutionError(FunkenError):
     """A job failed while it ran.
 
@@ -149,10 +153,20 @@ class SourceNotReadable(JobExecutionError):
     fault = Fault.ENVIRONMENT | Fault.PERMANENT
 
 
+class MessageMalformed(JobExecutionError):
+    """A source's schema cannot read a message."""
+
+    fault = Fault(0)
+
+
 class SinkNotWritable(JobExecutionError):
     """A sink's path cannot be written."""
 
     fault = Fault.ENVIRONMENT | Fault.PERMANENT
+
+
+class CommitError(JobExecutionError):
+    """What a sink prepared cannot be committed: its committer failed it, did not return in time, or retried too often."""
 
 
 class TaskLost(JobExecutionError):
@@ -244,3 +258,24 @@ class CheckpointIncompatible(CheckpointError):
 
 class StorageFailed(CheckpointError):
     """The storage of checkpoints refused to read or write."""
+
+
+class RequestRejected(FunkenError):
+    """A REST request was rejected: it is malformed, what it names is unknown, or the job refuses it.
+
+    ``status`` is the HTTP status.
+
+    >>> RequestRejected("job 12 is unknown", 404).status
+    404
+    """
+
+    def __init__(self, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.status)
+
+
+class ServerNotReached(FunkenError):
+    """No REST server answers at an address."""

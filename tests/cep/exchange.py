@@ -98,19 +98,24 @@ def positions_of(match: dict[str, list[int]]) -> list[tuple[str, tuple[int, ...]
 
 
 def run(
-    task: Task, elsewhere: Steps | None = None, between: Callable[[NfaState], NfaState] = lambda state: state
+    task: Task,
+    elsewhere: Steps | None = None,
+    between: Callable[[NfaState], NfaState] = lambda state: state,
+    masked: bool = True,
 ) -> Steps:
     """Return the steps of our automaton; ``elsewhere`` are those that decide where the order is not defined.
 
-    ``between`` replaces the state after each event.
+    ``between`` replaces the state after each event. ``masked``: conditions are evaluated for all events before.
     """
     nfa = Led(pattern_of(task))
     state, steps = nfa.initial, []
-    for index, (name, value, timestamp) in enumerate([*task["events"], [None, None, task["end"]]]):
+    events = [(index, name, value) for index, (name, value, _) in enumerate(task["events"])]
+    masks = (nfa.masks(events) if masked else None) or [None] * len(events)
+    for index, (name, _, timestamp) in enumerate([*task["events"], [None, None, task["end"]]]):
         nfa.elsewhere, nfa.emitted = (elsewhere[index][0] if elsewhere else []), 0
         state, matches, expired = nfa.advance(state, timestamp)
         if name is not None:
-            state, found = nfa.process(state, (index, name, value), timestamp, timestamp)
+            state, found = nfa.process(state, events[index], timestamp, timestamp, masks[index])
             matches = [*matches, *found]
         state = between(state)
         steps.append([[as_positions(each) for each in matches], [[as_positions(each), at] for each, at in expired]])

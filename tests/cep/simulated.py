@@ -25,6 +25,7 @@ from funken.cep import (
     PatternProcessFunction,
     PatternRule,
     TimedOutPartialMatchHandler,
+    match_recognize,
 )
 from funken.testing.simulation.scenarios import Wide
 
@@ -100,4 +101,36 @@ def rules(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[Dat
         by_rule.get_side_output(EXPIRED),
         CEP.pattern(shuffled, strict).select(flat),
         CEP.pattern(shuffled.key_by(lambda n: n % 2), strict).select(flat).set_parallelism(wide()),
+    ]
+
+
+ZIGZAG = """
+    MATCH_RECOGNIZE (
+        PARTITION BY key ORDER BY number
+        MEASURES CLASSIFIER() AS way, PREV(v) AS earlier, COUNT(*) AS n
+        ALL ROWS PER MATCH
+        PATTERN ((UP+ DOWN | FLAT){2,} {- UP -})
+        DEFINE UP AS v > PREV(v), DOWN AS v < PREV(v) AND v > 20, FLAT AS v < PREV(v)
+    )
+"""
+OPENING = """
+    MATCH_RECOGNIZE (
+        PARTITION BY key ORDER BY number
+        MEASURES FIRST(S.v) AS first, LAST(S.v) AS last, COUNT(*) AS n
+        AFTER MATCH SKIP TO NEXT ROW
+        PATTERN (^ A+ B | A B{2}?) WITHIN INTERVAL '400' MILLISECOND
+        SUBSET S = (A, B)
+        DEFINE B AS v > AVG(A.v)
+    )
+"""
+
+
+def clauses(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[DataStream]:
+    """MATCH_RECOGNIZE: groups, alternatives, rows before the match, the first row of a partition, all rows."""
+    source = DataGeneratorSource(lambda i: i, records)
+    numbers = env.from_source(source, STAMPED, "numbers").set_parallelism(wide()).uid("numbers")
+    rows = numbers.map(lambda n: (n % 4, n, n * 7919 % 101)).set_parallelism(wide())
+    return [
+        match_recognize(clause, rows, ["key", "number", "v"]).set_parallelism(wide()).map(tuple).set_parallelism(wide())
+        for clause in (ZIGZAG, OPENING)
     ]

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import pickle
+import re
 from dataclasses import dataclass
 
 import cloudpickle
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
-from funken import DataStream, InvalidProgram, Row, WatermarkStrategy
-from funken.cep import match_recognize
-from funken.cep.sql.row_patterns import Element, parse
+from funken import DataStream, InvalidProgram, Row, RuntimeExecutionMode, WatermarkStrategy
+from funken.cep import AfterMatchSkipStrategy, match_recognize
+from funken.cep.sql.row_nfa import RowNfa, RowPlan
+from funken.cep.sql.row_patterns import parse
+from funken.cep.sql.row_program import compile_rows
 from funken.errors import FunkenError, JobExecutionError
+from funken.ids import MAX_WATERMARK
 from funken.testing import local
 
 BY_TIME = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda record, _: record[1])
@@ -62,14 +68,19 @@ def test_greedy_and_reluctant(quantifier, expected):
     [
         ("", [26, 17]),
         ("PAST LAST ROW", [26, 17]),
-        ("TO NEXT ROW", [26, 24, 25, 22, 17]),
-        ("TO LAST A", [26, 25, 17]),
+        ("TO NEXT ROW", [26, 24, 25, 22, 17, 7]),  # the last one when the input ends, and no further A can come
     ],
 )
 def test_after_match(skip, expected):
     after = skip and f"AFTER MATCH SKIP {skip}"
     body = f"MEASURES SUM(A.price) AS total {after} PATTERN (A+ C) DEFINE A AS SUM(A.price) < 30"
     assert [row[0] for row in found(body, "7 9 10 5 10 7 14")] == expected
+
+
+def test_skip_to_the_last_row_of_a_variable():
+    body = """MEASURES SUM(A.price) AS total AFTER MATCH SKIP TO LAST A PATTERN (A{2,} C)
+        DEFINE A AS SUM(A.price) < 30"""
+    assert found(body, "7 9 10 5 10 7 14") == [(26,), (25,), (17,)]
 
 
 def test_a_skip_that_would_not_advance_fails():
@@ -157,32 +168,172 @@ def test_the_pattern_can_be_sent_to_tasks():
     stream = match_recognize(f"MATCH_RECOGNIZE (ORDER BY time {FALLING})", ticks("1"), ["symbol", "time", "price"])
     spec = stream.get_execution_environment().compile().vertices[-1].nodes[-1].spec
     assert b"sqlglot" not in cloudpickle.dumps(spec)
-    assert pickle.loads(cloudpickle.dumps(spec)).pattern.names() == ["START", "DOWN", "UP"]
+    assert repr(pickle.loads(cloudpickle.dumps(spec)).spec.plan) == "PATTERN (START DOWN+ UP)"
+
+
+# ---- what SQL:2016 has, and Flink has not
+
+
+def test_groups_and_alternatives_with_quantifiers():
+    body = """MEASURES FIRST(UP.time) AS since, LAST(DOWN.time) AS until, COUNT(*) AS n PATTERN ((UP+ DOWN | FLAT DOWN){2,})
+        DEFINE UP AS price > PREV(price), DOWN AS price < PREV(price), FLAT AS price = PREV(price)"""
+    assert found(body, "5 6 7 3 3 2 9 8 8 9") == [(1, 7, 7)]
+
+
+def test_a_greedy_variable_gives_back_what_the_next_one_needs():
+    body = "MEASURES COUNT(A.*) AS a, B.price AS b PATTERN (A+ B) DEFINE A AS price < 10, B AS price < 5"
+    assert found(body, "7 3 8 2 20") == [(3, 2)]
+
+
+def test_the_last_variable_may_be_greedy():
+    body = "MEASURES FIRST(A.price) AS low, COUNT(*) AS n PATTERN (A+) DEFINE A AS price < 10"
+    assert found(body, "1 2 30 4 5 6") == [(1, 2), (4, 3)]
+
+
+def test_an_optional_variable_may_be_reluctant():
+    body = "MEASURES COUNT(B.*) AS b, C.price AS c PATTERN (A B?? C) DEFINE A AS price = 1, C AS price > 2"
+    assert found(body, "1 3 4 1 2 5") == [(0, 3), (1, 5)]
+
+
+def test_anchors():
+    body = "MEASURES FIRST(A.price) AS a, LAST(A.price) AS z PATTERN ({}) DEFINE A AS price < 10"
+    prices = "1 2 30 4 5"
+    assert found(body.format("^ A+"), prices) == [(1, 2)]
+    assert found(body.format("A+ $"), prices) == [(4, 5)]
+    assert found(body.format("^ A+ $"), prices) == []
+    assert found(body.format("^ A+ $"), "1 2") == [(1, 2)]
+    assert found(body.format("A (A | $)"), "1 2 3") == [(1, 2), (3, 3)]
+
+
+def test_permutations():
+    body = """MEASURES CLASSIFIER() AS last, A.price AS a, B.price AS b, C.price AS c PATTERN (PERMUTE(A, B, C))
+        DEFINE A AS price < 10, B AS price BETWEEN 10 AND 20, C AS price > 20"""
+    assert found(body, "30 5 11 12 40 6 7 8 9") == [("B", 5, 11, 30), ("A", 6, 12, 40)]
+
+
+def test_all_rows_of_a_match_but_those_excluded():
+    body = """MEASURES CLASSIFIER() AS kind, FINAL LAST(UP.price) AS top, RUNNING COUNT(UP.*) AS so_far, COUNT(*) AS n
+        ALL ROWS PER MATCH PATTERN (UP {- UP* -} UP DOWN) DEFINE UP AS price > PREV(price), DOWN AS price < PREV(price)"""
+    rows = match_recognize(
+        f"MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY time {body})", ticks("5 6 7 8 9 3"), ["symbol", "time", "price"]
+    ).execute_and_collect(limit=9)
+    assert list(rows) == [
+        Row(symbol="ACME", time=1, kind="UP", top=9, so_far=1, n=1, price=6),
+        Row(symbol="ACME", time=4, kind="UP", top=9, so_far=4, n=4, price=9),
+        Row(symbol="ACME", time=5, kind="DOWN", top=9, so_far=4, n=5, price=3),
+    ]
+
+
+def test_rows_before_the_match():
+    body = """MEASURES PREV(A.price) AS p, PREV(A.price, 2) AS pp, PREV(LAST(B.price), 2) AS pb, PREV(FIRST(A.price), 9) AS none
+        PATTERN (A B) DEFINE A AS price < PREV(price, 2), B AS PREV(A.price) = 8"""
+    assert found(body, "7 9 8 5 6") == [(8, 9, 8, None)]
+
+
+def test_a_subset_of_variables():
+    body = """MEASURES AVG(S.price) AS s, LAST(S.price) AS last AFTER MATCH SKIP TO LAST S PATTERN (A B C)
+        SUBSET S = (A, B), T = (B, C) DEFINE C AS price > LAST(T.price, 1)"""
+    assert found(body, "2 4 6 8 1") == [(3, 4), (5, 6)]
+
+
+def test_the_variable_of_a_row_in_a_condition():
+    body = """MEASURES CLASSIFIER() AS c, COUNT(*) AS n PATTERN ((A | B)+ C)
+        DEFINE B AS CLASSIFIER() = 'B', A AS price > 5, C AS COUNT(A.price) >= 2 AND price = 0"""
+    assert found(body, "6 0 7 0 0") == [("C", 5)]
+
+
+def test_what_the_end_of_the_input_decides_is_decided_in_batch_too():
+    for mode in RuntimeExecutionMode:
+        stream = ticks("1 2 30 4 5")
+        stream.get_execution_environment().set_runtime_mode(mode)
+        query = "MATCH_RECOGNIZE (ORDER BY time MEASURES COUNT(*) AS n PATTERN (A+) DEFINE A AS price < 10)"
+        rows = match_recognize(query, stream, ["symbol", "time", "price"]).execute_and_collect(limit=9)
+        assert [row["n"] for row in rows] == [2, 2], mode
+
+
+def test_what_is_open_at_a_time_is_bounded():
+    body = """MEASURES COUNT(*) AS n PATTERN ((A | B)+ C)
+        DEFINE A AS SUM(A.price) > 0, B AS SUM(B.price) > 0, C AS price < 0"""
+    stream = ticks("1 2 3 4 5 6 7 8")
+    stream.get_execution_environment().get_configuration().set("pipeline.cep.max-partial-matches", 50)
+    rows = match_recognize(f"MATCH_RECOGNIZE (ORDER BY time {body})", stream, ["symbol", "time", "price"])
+    with pytest.raises(JobExecutionError, match=r"more than the bound of 50") as failed:
+        list(rows.execute_and_collect(limit=9))
+    assert "PATTERN ((A | B)+ C)" in str(failed.value)
 
 
 # ---- PATTERN
 
 
-def test_patterns_are_read():
-    assert parse("A B+ (C|D){2,3}? (E F?) G{,4} H{5} I{6,}") == [
-        Element(("A",)), Element(("B",), 1, None), Element(("C", "D"), 2, 3, greedy=False), Element(("E",)),
-        Element(("F",), 0, 1), Element(("G",), 0, 4), Element(("H",), 5, 5), Element(("I",), 6, None),
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("pattern", "fact"),
     [
-        ("(A B)+ C", "a group is not supported"), ("A (B C | D)", "an alternative is one variable"),
-        ("^ A", "the anchor ^"), ("A $", "the anchor $"), ("A {- B -} C", "exclusion"), ("PERMUTE(A, B)", "PERMUTE"),
-        ("A B A", "A stands in it twice"), ("A (B", "')' is missing"), ("A ) B", "no '('"), ("", "it is empty"),
-        ("A{0} B", "allows no row"), ("A{3,2} B", "allows no row"),
+        ("A (B", "a ')' is missing"), ("A ) B", "no '('"), ("", "it has no variable"), ("^ $", "it has no variable"),
+        ("A{0} B", "allows no row"), ("A{3,2} B", "allows no row"), ("A & B", "'&' is not supported"),
+        ("{- A {- B -} -}", "lies within another"), ("{- A", "a '-}' is missing"), ("PERMUTE(A, B", "a ')' is missing"),
+        ("PERMUTE(A, B, C, D, E, F, G)", "at most 6"), ("A ^*", "of the anchor ^"),
     ],
 )  # fmt: skip
 def test_a_pattern_that_is_not_supported_is_refused(pattern, fact):
     with pytest.raises(InvalidProgram, match="PATTERN") as caught:
         parse(pattern)
     assert fact in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fact"),
+    [
+        ("A*", "may match no row at all"), ("A | B?", "may match no row at all"), ("^ $ | A", "may match no row at all"),
+        ("(A{100}){100}", "more than 5000 states"),
+    ],
+)  # fmt: skip
+def test_a_pattern_that_cannot_be_searched_for_is_refused(pattern, fact):
+    with pytest.raises(InvalidProgram, match="PATTERN") as caught:
+        compile_rows(parse(pattern), pattern)
+    assert fact in str(caught.value)
+
+
+CLASSES = {"A": "ab", "B": "bc", "C": "a", "D": "abcd"}
+QUANTIFIER = st.sampled_from(["", "", "", "*", "+", "?", "*?", "+?", "??", "{2}", "{1,2}", "{1,2}?", "{2,}"])
+PATTERNS = st.recursive(
+    st.sampled_from("ABCD"),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=2, max_size=3).map(" ".join),
+        st.tuples(inner, QUANTIFIER).map(lambda pair: f"({pair[0]}){pair[1]}"),
+        st.tuples(inner, inner).map(lambda pair: f"({pair[0]} | {pair[1]})"),
+    ),
+    max_leaves=5,
+)
+ANCHORED = st.tuples(st.sampled_from(["", "", "^ "]), PATTERNS, st.sampled_from(["", "", " $"])).map("".join)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@given(ANCHORED, st.text("abcd", min_size=1, max_size=8), st.booleans(), st.booleans())
+def test_matches_are_those_that_a_regular_expression_prefers(pattern, word, past_last, look_back):
+    """Variables are classes of letters, so Python's expressions find the same, and prefer the same."""
+    try:
+        program = compile_rows(parse(pattern), pattern)
+    except InvalidProgram:
+        assume(False)
+    tests = {name: lambda rows, letters=letters: rows.rows[-1] in letters for name, letters in CLASSES.items()}
+    own, others = ({}, tests) if look_back else (tests, {})
+    skip = AfterMatchSkipStrategy.skip_past_last_event() if past_last else AfterMatchSkipStrategy.skip_to_next()
+    plan = RowPlan(program, own, others, skip, frozenset(), {}, 0, 0, pattern)
+    nfa = RowNfa(plan)
+    state, found = nfa.initial, []
+    for at, letter in enumerate(word):
+        state, matches = nfa.process(state, letter, at, 0)
+        found += matches
+        state = pickle.loads(pickle.dumps(state)) if state is not nfa.initial else state
+    found += nfa.advance(state, MAX_WATERMARK)[1]
+
+    regex = re.compile(
+        re.sub("[ABCD]", lambda name: f"[{CLASSES[name[0]]}]", pattern.replace(" ", "")).replace("$", r"\Z")
+    )
+    expected = regex.finditer(word) if past_last else (regex.match(word, at) for at in range(len(word)))
+    if not past_last and pattern.startswith("^"):
+        expected = [regex.match(word)]
+    assert ["".join(match["rows"]) for match in found] == [match[0] for match in expected if match]
 
 
 # ---- refused
@@ -193,19 +344,19 @@ def test_a_pattern_that_is_not_supported_is_refused(pattern, fact):
     [
         ("MEASURES A.x AS x PATTERN (A)", "there is no column 'x' among"),
         ("MEASURES Z.price AS x PATTERN (A)", "MEASURES: 'Z.price' is of no variable of PATTERN"),
-        ("MEASURES CLASSIFIER() AS x PATTERN (A)", "MEASURES: 'CLASSIFIER()' is not supported"),
-        ("MEASURES PREV(A.price) AS x PATTERN (A)", "is not supported"),
+        ("MEASURES NEXT(A.price) AS x PATTERN (A)", "has not come yet"),
+        ("MEASURES PREV(A.price, -1) AS x PATTERN (A)", "is not supported"),
+        ("MEASURES PREV(A.price, 1, 2) AS x PATTERN (A)", "is not supported"),
+        ("MEASURES MATCH_NUMBER() AS x PATTERN (A)", "is not supported"),
+        ("MEASURES RUNNING LAST(A.price) AS x PATTERN (A)", "RUNNING is for ALL ROWS"),
+        ("MEASURES S.price AS x PATTERN (A) SUBSET S = (A, Q)", "SUBSET S: it needs"),
         ("MEASURES COUNT(DISTINCT A.price) AS x PATTERN (A)", "is not supported"),
         ("MEASURES A.price PATTERN (A)", "cannot be parsed"),
         ("PATTERN (A)", "MEASURES is missing"),
-        ("MEASURES A.price AS x ALL ROWS PER MATCH PATTERN (A)", "only ONE ROW PER MATCH"),
+        ("MEASURES A.price AS x ALL ROWS PER MATCH SHOW EMPTY MATCHES PATTERN (A)", "only ONE ROW and ALL ROWS"),
         ("MEASURES A.price AS x AFTER MATCH SKIP TO LAST Q PATTERN (A)", "Q is no variable of PATTERN"),
-        ("MEASURES A.price AS x PATTERN (A B+)", "the last variable B is greedy"),
         ("MEASURES A.price AS x PATTERN (A* B?)", "may match no row at all"),
-        ("MEASURES A.price AS x PATTERN (A B?? C)", "'??' is not supported"),
-        ("MEASURES A.price AS x PATTERN (A+ B* C)", "preceded by a greedy pattern"),
         ("MEASURES A.price AS x PATTERN (A) DEFINE Q AS Q.price > 1", "DEFINE: Q is no variable"),
-        ("MEASURES A.price AS x PATTERN ((A | B) C) DEFINE A AS SUM(A.price) > 1", "its own row only"),
         ("MEASURES A.price AS x PATTERN (A B) WITHIN INTERVAL '1' YEAR", "YEAR is not supported"),
         ("MEASURES A.price AS x PATTERN (A) DEFINE A AS", "cannot be parsed"),
     ],

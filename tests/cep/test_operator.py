@@ -23,7 +23,6 @@ from funken.cep import (
 from funken.cep.operator import MatchPattern, Settings
 from funken.errors import FunkenError, JobExecutionError, MalformedPattern, StateTooLarge
 from funken.ids import MAX_WATERMARK
-from funken.operators.user_functions import UserFunction
 from funken.state.keygroups import key_group_of, key_groups_of
 from funken.testing import OperatorHarness, local
 
@@ -55,7 +54,7 @@ def letters(names: str, append=Pattern.followed_by, **settings) -> Pattern:
 
 
 def spec_of(pattern: Pattern, **settings) -> MatchPattern:
-    return MatchPattern(UserFunction(Report(), rich=True), UserFunction(key_of), pattern, Settings(**settings))
+    return MatchPattern(Report(), pattern, Settings(**settings))
 
 
 def key_of(event: str) -> str:
@@ -63,7 +62,7 @@ def key_of(event: str) -> str:
 
 
 def harness_of(pattern: Pattern, now: int = 0, **settings) -> OperatorHarness:
-    return OperatorHarness(spec_of(pattern, **settings), keyed=True, now=now)
+    return OperatorHarness(spec_of(pattern, **settings), keys=[key_of], now=now)
 
 
 def feed(harness: OperatorHarness, events: str) -> OperatorHarness:
@@ -213,10 +212,10 @@ def test_a_comparator_in_processing_time_waits_for_a_millisecond():
 def test_matches_survive_checkpoints(backend):
     pattern = letters("sme", Pattern.followed_by_any).within(100)
     first = feed(harness_of(pattern), "k:s@1 k:x@2")
-    second = feed(OperatorHarness.restored(spec_of(pattern), first.snapshot(), keyed=True), "k:n@3")
+    second = feed(OperatorHarness.restored(spec_of(pattern), first.snapshot(), keys=[key_of]), "k:n@3")
     second.watermark(2)
     feed(second, "k:m@3 k:s@4 k:e@5")
-    third = OperatorHarness.restored(spec_of(pattern), second.snapshot(), keyed=True)
+    third = OperatorHarness.restored(spec_of(pattern), second.snapshot(), keys=[key_of])
     third.watermark(MAX_WATERMARK)
     assert first.output == second.output == []
     assert third.output_with_timestamps == [("s m e", 5)]
@@ -228,7 +227,7 @@ def test_matches_survive_rescaling(before, after, backend):
 
     def started(parallelism, *snapshots):
         return [
-            OperatorHarness(spec_of(pattern), keyed=True, subtask=n, parallelism=parallelism, snapshots=snapshots)
+            OperatorHarness(spec_of(pattern), keys=[key_of], subtask=n, parallelism=parallelism, snapshots=snapshots)
             for n in range(parallelism)
         ]
 
@@ -257,7 +256,9 @@ def _owns(harness: OperatorHarness, key: str) -> bool:
 def test_events_that_waited_in_a_checkpoint_come_before_later_ones_of_their_timestamp(backend):
     first = feed(harness_of(letters("ab", Pattern.next)), "k:a1@5 k:x@4")
     assert "cep-events" in kept(first)
-    second = feed(OperatorHarness.restored(spec_of(letters("ab", Pattern.next)), first.snapshot(), keyed=True), "k:b@5")
+    second = feed(
+        OperatorHarness.restored(spec_of(letters("ab", Pattern.next)), first.snapshot(), keys=[key_of]), "k:b@5"
+    )
     second.watermark(5)
     assert second.output_with_timestamps == [("a1 b", 5)]
     assert kept(second) == []
@@ -283,8 +284,8 @@ def test_a_function_cannot_change_events_that_are_kept():
     pattern = (
         Pattern.begin("a").where(lambda e: e["name"] == "a").followed_by_any("b").where(lambda e: e["name"] == "b")
     )
-    spec = MatchPattern(UserFunction(Change(), rich=True), UserFunction(lambda e: 0), pattern, Settings())
-    harness = OperatorHarness(spec, keyed=True)
+    spec = MatchPattern(Change(), pattern, Settings())
+    harness = OperatorHarness(spec, keys=[lambda e: 0])
     for at, name in enumerate("abb"):
         harness.feed({"name": name}, at)
     harness.watermark(9)
@@ -293,7 +294,7 @@ def test_a_function_cannot_change_events_that_are_kept():
 
 @pytest.mark.parametrize("event_time", [True, False])
 def test_windows_end_with_the_input_in_batch(event_time):
-    harness = OperatorHarness(spec_of(letters("sme").within(10), event_time=event_time), keyed=True, batch=True)
+    harness = OperatorHarness(spec_of(letters("sme").within(10), event_time=event_time), keys=[key_of], batch=True)
     feed(harness, "k:s1@1 k:m@3 j:s2@2")
     harness.watermark(MAX_WATERMARK)
     assert sorted(text for text, _ in harness.side_output(EXPIRED)) == ["s1 m", "s2"]
@@ -462,3 +463,81 @@ def test_a_time_out_has_side_outputs_only():
     stream = CEP.pattern(timed("k:a@1").key_by(key_of), letters("ab").within(5)).process(Wrong())
     with pytest.raises(JobExecutionError, match="has side outputs only"):
         stream.execute_and_collect(limit=9)
+
+
+@pytest.mark.parametrize("value", [None, 3])
+def test_a_condition_is_asked_only_where_a_match_asks(value):
+    """One that fails at an event is no failure, unless a partial match asks it about that event."""
+    pattern = (
+        Pattern.begin("a").where(lambda e: e[0] == "a").next("b").where(lambda e: e[0] == "b").next("c")
+        .where(lambda e: e[1] > 2)
+    )  # fmt: skip
+    harness = OperatorHarness(MatchPattern(Lengths(), pattern, Settings()), keys=[lambda e: 0])
+    harness.feed_block([("a", value), ("b", None), ("c", 3)], [1, 2, 3])
+    harness.watermark(10)
+
+    assert harness.output == [3]
+
+
+def test_a_condition_that_fails_says_at_which_event():
+    pattern = Pattern.begin("a").where(lambda e: e[0] > 1).next("b").where(lambda e: e[1] > 2)
+    harness = OperatorHarness(MatchPattern(Lengths(), pattern, Settings()), keys=[lambda e: 0])
+    harness.feed_block([(2, 1), (1, None)], [1, 2])
+
+    with pytest.raises(TypeError) as failed:
+        harness.watermark(10)
+    assert "(1, None)" in str(failed.value.__notes__)
+
+
+def test_a_variable_of_a_condition_may_change_between_blocks():
+    limit = 1
+
+    def raise_limit():
+        nonlocal limit
+        limit = 5
+
+    pattern = Pattern.begin("a").where(lambda e: e[0] > limit)
+    harness = OperatorHarness(MatchPattern(Lengths(), pattern, Settings()), keys=[lambda e: 0])
+    harness.feed((3,), 1)
+    harness.watermark(1)
+    raise_limit()
+    harness.feed((3,), 2)
+    harness.watermark(2)
+
+    assert harness.output == [1]
+
+
+class Lengths(PatternProcessFunction):
+    def process_match(self, match, ctx):
+        yield sum(map(len, match.values()))
+
+
+def test_the_automaton_is_drawn():
+    pattern = letters("ab").not_followed_by('"c"').within(5)
+    stream = CEP.pattern(local([1]), pattern)
+
+    assert "take if <lambda> -> " in stream.explain("text")
+    drawn = stream.explain("dot").splitlines()
+    assert (drawn[0], drawn[-1]) == ("digraph pattern {", "}")
+    assert '    1 [label="stop", shape=octagon]' in drawn
+    assert sum('label="\\"c\\"", peripheries=2' in line for line in drawn) == 1
+    with pytest.raises(InvalidProgram, match="'text' or 'dot'"):
+        stream.explain("svg")
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_comparator_orders_events_on_both_sides_of_a_checkpoint(restored):
+    def by_name(one, other):
+        return (one > other) - (one < other)
+
+    pattern = letters("abcd", Pattern.next)
+    harness = feed(harness_of(pattern, comparator=by_name), "k:c@5 k:a@5 j:b@5 k:x@9")
+    snapshot = harness.snapshot()
+    if restored:
+        harness = OperatorHarness.restored(spec_of(pattern, comparator=by_name), snapshot, keys=[key_of])
+    feed(harness, "k:d@5 j:a@5 k:b@5 j:x@9")
+    harness.watermark(5)
+
+    assert harness.output == ["a b c d"]
+    harness.watermark(9)
+    assert kept(harness) == []

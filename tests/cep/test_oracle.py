@@ -36,11 +36,15 @@ class Element:
     optional: bool = False
 
 
+def one_of(letters: str):
+    return lambda event: event[1] in letters
+
+
 def built(elements: list[Element]) -> Pattern:
     pattern = None
     for index, each in enumerate(elements):
         pattern = Pattern.begin(f"p{index}") if pattern is None else APPEND[each.contiguity](pattern, f"p{index}")
-        pattern = pattern.where(lambda event, letters=each.letters: event[1] in letters)
+        pattern = pattern.where(one_of(each.letters))
         if (each.low, each.high) != (1, 1):
             pattern = pattern.times_or_more(each.low) if each.high is None else pattern.times(each.low, each.high)
             pattern = pattern.consecutive() if each.inner == "strict" else pattern
@@ -108,8 +112,10 @@ def expected(elements: list[Element], word: str) -> Iterator[tuple[tuple[str, in
 def actual(elements: list[Element], word: str) -> Counter:
     nfa = Nfa(compile_pattern(built(elements)))
     state, found = nfa.initial, Counter()
+    masks = nfa.masks(list(enumerate(word)))
+    assert masks is not None
     for index, letter in enumerate(word):
-        state, matches = nfa.process(state, (index, letter), index, 0)
+        state, matches = nfa.process(state, (index, letter), index, 0, masks[index])
         for match in matches:
             found[tuple((name, event[0]) for name, events in match.items() for event in events)] += 1
     return found

@@ -6,22 +6,22 @@ import pytest
 
 from funken.testing.simulation.run import Simulation, oracle
 from funken.testing.simulation.scenarios import PROGRAMS
-from tests.cep.simulated import patterns, rules
+from tests.cep.simulated import clauses, patterns, rules
 
 SEEDS = 60
-NAMES = ["patterns", "rules"]
+NAMES = ["patterns", "rules", "clauses"]
 
 
 @pytest.fixture(autouse=True)
 def programs(monkeypatch):
-    for name, made in zip(NAMES, (patterns, rules), strict=True):
+    for name, made in zip(NAMES, (patterns, rules, clauses), strict=True):
         monkeypatch.setitem(PROGRAMS, name, made)
     logging.disable(logging.WARNING)
     yield
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize(("program", "outputs"), [("patterns", 5), ("rules", 4)])
+@pytest.mark.parametrize(("program", "outputs"), [("patterns", 5), ("rules", 4), ("clauses", 2)])
 def test_the_program_finds_something_of_everything(program, outputs):
     assert {tag for tag, _ in oracle(program, 120)} == set(range(outputs))
 

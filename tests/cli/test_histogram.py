@@ -5,7 +5,8 @@ import pytest
 
 from funken import CollectionSource
 from funken.cli import histogram
-from funken.connectors.base import NEED_SPLITS, Batch, ReaderContext, Wait
+from funken.connectors.base import NEED_SPLITS, Batch, Wait
+from funken.connectors.context import ConnectorContext
 from funken.timing.watermarks import WatermarkOutput
 
 
@@ -31,7 +32,7 @@ def test_the_counts_are_those_of_the_oracle(env, collect, parallelism):
 
 def reader(lines, per_second=None):
     source = histogram.TimedLines(CollectionSource(lines), per_second)
-    made = source.reader(ReaderContext("lines", 0, 1))
+    made = source.reader(ConnectorContext("lines", 0, 1))
     made.open()
     return made, source.enumerator(1)
 
@@ -64,7 +65,7 @@ def test_a_reader_goes_on_where_another_stopped():
     first.poll(2, now=0)
 
     second, again = reader(["a", "b", "c"])
-    second.add_splits(first.snapshot())
+    second.add_splits(first.snapshot_state(1))
     again.restore(enumerator.snapshot())
 
     assert second.poll(10, now=0) == Batch(["c"], [20], "lines")

@@ -9,6 +9,11 @@ from funken import config
 from funken.cli.main import main
 from funken.errors import JavaNotFound
 
+COMMANDS = (
+    "cancel", "checkpoints", "demo", "doctor", "explain", "info", "list", "metrics", "options", "run", "savepoint", "state",
+    "stop", "top", "version",
+)  # fmt: skip
+
 
 def invoke(*arguments):
     return CliRunner().invoke(main, [str(argument) for argument in arguments])
@@ -18,10 +23,10 @@ def test_help_names_every_command():
     text = invoke("--help").output
 
     assert "Apache Flink's DataStream model in Python, on Apache Spark" in text
-    assert all(f"\n  {command} " in text for command in ("demo", "explain", "options", "run", "version"))
+    assert all(f"\n  {command} " in text for command in COMMANDS)
 
 
-@pytest.mark.parametrize("command", ["demo", "explain", "options", "run", "version"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(command):
     assert invoke(command, "-h").output.startswith(f"Usage: main {command}")
 

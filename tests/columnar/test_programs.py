@@ -158,15 +158,17 @@ def test_explain_tells_the_path_of_every_operator_and_why() -> None:
         "Flink Streaming Job: 2 stages, 4 task slots\n"
         "stage 0 (width 2)\n"
         "  [0] numbers -> pairs -> seen -> print  x2\n"
-        "      numbers: vectorized\n"
-        "      pairs: vectorized\n"
-        "      seen: per record: uses the variable 'seen' of an enclosing function, a list\n"
-        "      print: per record: 'seen' gives it single records\n"
+        "      columns: numbers: vectorized\n"
+        "      columns: pairs: vectorized\n"
+        "      columns: seen: per record: uses the variable 'seen' of an enclosing function, a list\n"
+        "      columns: print: per record: 'seen' gives it single records\n"
         "      -> [1] by HASH\n"
         "stage 1 (width 2)\n"
         "  [1] sum -> sink  x2\n"
-        "      sum: vectorized\n"
-        "      sink: vectorized"
+        "      columns: sum: vectorized\n"
+        "      columns: sink: vectorized\n"
+        "rules, in this order: "
+        "chaining, state backend, columns, pre-aggregation, fusion, declared types, batch order"
     )
 
 
@@ -184,10 +186,10 @@ def test_explain_names_what_it_is_that_keeps_an_operator_from_columns() -> None:
     by_key.process(lambda i, ctx: [i], Types.INT()).name("processed")
 
     said = env.explain()
-    assert "      typed: per record: declares a type\n" in said
-    assert "      several: per record: flat_map has no vectorized form\n" in said
-    assert "      rich: per record: calls a function with open(), which may have state\n" in said + "\n"
-    assert "      processed: per record: process has no vectorized form\n" in said + "\n"
+    assert "      columns: typed: per record: declares a type\n" in said
+    assert "      columns: several: per record: flat_map has no vectorized form\n" in said
+    assert "      columns: rich: per record: calls a function with open(), which may have state\n" in said + "\n"
+    assert "      columns: processed: per record: process has no vectorized form\n" in said + "\n"
 
 
 def test_a_source_is_not_vectorized_for_nothing() -> None:

@@ -123,9 +123,8 @@ def test_java_objects_behind_an_environment_are_missing(env):
 @pytest.mark.parametrize(
     ("module", "call"),
     [
-        ("kafka", lambda m: m.KafkaSource.builder()),
         ("kafka", lambda m: m.FlinkKafkaConsumer("topic", None, {})),
-        ("kafka", lambda m: m.KafkaOffsetsInitializer.earliest()),
+        ("kafka", lambda m: m.DynamicKafkaSource.builder()),
         ("jdbc", lambda m: m.JdbcSink.sink("insert", None, None)),
         ("elasticsearch", lambda m: m.Elasticsearch7SinkBuilder()),
         ("file_system", lambda m: m.FileSink.for_bulk_format("/tmp/x", None)),
@@ -134,6 +133,24 @@ def test_java_objects_behind_an_environment_are_missing(env):
 def test_connectors_to_come_say_so_when_used(module, call):
     with pytest.raises(NotAvailableYet, match="not available yet"):
         call(importlib.import_module(f"pyflink.datastream.connectors.{module}"))
+
+
+def test_kafka_is_described_with_builders_that_change_in_place():
+    from pyflink.common.serialization import SimpleStringSchema
+    from pyflink.datastream.connectors import DeliveryGuarantee, kafka
+
+    source = kafka.KafkaSource.builder()
+    source.set_bootstrap_servers("localhost:9092").set_topics("orders", "returns").set_group_id("till")
+    source.set_starting_offsets(kafka.KafkaOffsetsInitializer.latest())
+    source.set_value_only_deserializer(SimpleStringSchema())
+    serializer = kafka.KafkaRecordSerializationSchema.builder().set_topic("totals")
+    serializer.set_value_serialization_schema(SimpleStringSchema())
+    sink = kafka.KafkaSink.builder().set_bootstrap_servers("localhost:9092")
+    sink.set_record_serializer(serializer.build()).set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+    sink.set_transactional_id_prefix("totals")
+
+    assert source.build().subscription.topics == ("orders", "returns")
+    assert sink.build().transactional_id_prefix == "totals"
 
 
 def test_the_hook_is_installed_once():

@@ -5,7 +5,8 @@ from collections import deque
 
 import pytest
 
-from funken.connectors.base import Batch, NeedSplits, ReaderContext, Wait
+from funken.connectors.base import Batch, NeedSplits, Wait
+from funken.connectors.context import ConnectorContext
 
 
 class SourceJob:
@@ -20,7 +21,7 @@ class SourceJob:
 
     def _build(self, parallelism):
         self.enumerator = self.source.enumerator(parallelism)
-        contexts = [ReaderContext("source", subtask, parallelism) for subtask in range(parallelism)]
+        contexts = [ConnectorContext("source", subtask, parallelism) for subtask in range(parallelism)]
         self.readers = [self.source.reader(context) for context in contexts]
         for reader in self.readers:
             reader.open()
@@ -64,7 +65,9 @@ class SourceJob:
 
     def crash(self, parallelism=None):
         """Restore from a checkpoint taken now, perhaps at another parallelism."""
-        snapshot = pickle.loads(pickle.dumps((self.enumerator.snapshot(), [one.snapshot() for one in self.readers])))
+        snapshot = pickle.loads(
+            pickle.dumps((self.enumerator.snapshot(), [one.snapshot_state(1) for one in self.readers]))
+        )
         self.close()
         parallelism = parallelism or len(self.readers)
         self._build(parallelism)
@@ -89,7 +92,7 @@ class SourceJob:
 
 @pytest.fixture(scope="session")
 def context():
-    return ReaderContext("here", subtask=1, parallelism=2)
+    return ConnectorContext("here", subtask=1, parallelism=2)
 
 
 @pytest.fixture(scope="session")

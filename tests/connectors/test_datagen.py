@@ -2,8 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from funken.connectors.base import NEED_SPLITS, Batch, Boundedness, ReaderContext, Wait
-from funken.connectors.datagen import BURST_MS, DataGeneratorSource, NumberSequenceSource
+from funken.connectors.base import NEED_SPLITS, Batch, Boundedness, Wait
+from funken.connectors.context import ConnectorContext
+from funken.connectors.datagen import DataGeneratorSource, NumberSequenceSource
+from funken.connectors.rate_limit import BURST_MS
 from funken.errors import InvalidProgram
 
 # Parallelism, limit of a batch, steps before a crash, parallelism after it.
@@ -12,7 +14,7 @@ SCHEDULES = st.tuples(st.integers(1, 4), st.integers(1, 6), st.integers(0, 30), 
 
 def start(source, parallelism=1):
     enumerator = source.enumerator(parallelism)
-    readers = [source.reader(ReaderContext("numbers", subtask, parallelism)) for subtask in range(parallelism)]
+    readers = [source.reader(ConnectorContext("numbers", subtask, parallelism)) for subtask in range(parallelism)]
     for subtask, reader in enumerate(readers):
         reader.add_splits(enumerator.next_splits(subtask) or [])
     return readers
@@ -33,13 +35,13 @@ def test_a_sequence_includes_both_ends(job):
 
 def test_a_reader_of_several_splits_saves_them_all():
     source = DataGeneratorSource(lambda index: index, 40)
-    reader = source.reader(ReaderContext("numbers", 0, 1))
+    reader = source.reader(ConnectorContext("numbers", 0, 1))
     enumerator = source.enumerator(4)
     reader.add_splits([split for subtask in range(4) for split in enumerator.next_splits(subtask)])
     read = reader.poll(3, 0).values
 
-    again = source.reader(ReaderContext("numbers", 0, 1))
-    again.add_splits(reader.snapshot())
+    again = source.reader(ConnectorContext("numbers", 0, 1))
+    again.add_splits(reader.snapshot_state(1))
 
     rest = [value for _ in range(4) for value in again.poll(100, 0).values]
     assert sorted(read + rest) == list(range(40))

@@ -5,7 +5,7 @@ from types import ModuleType
 import pytest
 from pyarrow import fs
 
-from funken.connectors.base import ReaderContext
+from funken.connectors import CommitRequest, CommitterContext, ConnectorContext
 from funken.connectors.files.buckets import BucketAssigner
 from funken.connectors.files.sink import Encoder, FileSink
 from funken.connectors.files.source import FileSource, StreamFormat
@@ -103,17 +103,17 @@ def test_a_uri_reaches_the_file_system_of_its_scheme(tmp_path, job, monkeypatch)
         .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
         .build()
     )
-    writer = sink.writer(ReaderContext("sink", 0, 1))
+    writer = sink.writer(ConnectorContext("sink", 0, 1))
     source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), root).build()
 
     sink.check()
     writer.write(["a", "b"], None, 0)
-    writer.flush()
-    pending = writer.prepare_commit(end_of_input=True)
+    writer.flush(end_of_input=True)
+    pending = writer.prepare_commit(1, end_of_input=True)
     with pytest.raises(SourceNotReadable, match="holds no files"):
         job(source)
-    sink.commit(pending)
-    sink.commit(pending)
+    for _ in range(2):
+        sink.committer(CommitterContext("sink")).commit([CommitRequest(each) for each in pending])
 
     assert job(source).run() == ["a", "b"]
 

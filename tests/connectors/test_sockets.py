@@ -4,11 +4,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from funken.connectors.base import NEED_SPLITS, Batch, Boundedness, ReaderContext, Wait
+from funken.connectors.base import NEED_SPLITS, Batch, Boundedness, Wait
+from funken.connectors.context import ConnectorContext
 from funken.connectors.sockets import RETRY_DELAY_MS, SocketSource, SocketSplit
 from funken.errors import InvalidProgram, SourceNotReadable
 
-CONTEXT = ReaderContext("words", 0, 1)
+CONTEXT = ConnectorContext("words", 0, 1)
 
 
 @contextmanager
@@ -92,7 +93,7 @@ def test_without_data_it_waits_without_blocking():
     with serving(lambda connection: done.wait(10)) as port:
         reader = start(port)
         assert {reader.poll(9, 0) for _ in range(200)} == {Wait(1)}
-        assert reader.snapshot() == [SocketSplit()]
+        assert reader.snapshot_state(1) == [SocketSplit()]
         done.set()
         assert drain(reader) == []
 

@@ -13,7 +13,7 @@ def environment(parallelism=2, budget=None):
     configuration = Configuration({"parallelism.default": parallelism})
     if budget is not None:
         configuration.set("execution.memory.managed", budget)
-    return ExecutionEnvironment.get_execution_environment(configuration)
+    return ExecutionEnvironment.create_local_environment(configuration=configuration)
 
 
 def pairs(count, keys, seed=0, width=0):

@@ -182,4 +182,4 @@ def test_a_cross_of_a_side_that_is_larger_than_the_memory():
 
 
 def test_default_environments_take_the_cores():
-    assert ExecutionEnvironment.get_execution_environment().get_parallelism() >= 1
+    assert ExecutionEnvironment.create_local_environment().get_parallelism() >= 1

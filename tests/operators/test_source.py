@@ -4,6 +4,7 @@ from funken import DataGeneratorSource, WatermarkStrategy
 from funken.connectors.datagen import IndexSplit
 from funken.operators.base import Output
 from funken.operators.context import OperatorContext
+from funken.operators.coordinators.source_events import RequestSplits
 from funken.operators.source import SourceSpec
 
 STAMPED = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda n, _: n)
@@ -20,7 +21,7 @@ class Operator:
         output.watermark = self.watermarks.append
         output.idle = lambda idle: None
         context = OperatorContext("source", 0, 1, 8, processing_time=lambda: 0, auto_watermark_interval=10)
-        context.report = lambda kind, payload: self.reports.append(kind)
+        context.report = lambda payload, output: self.reports.append(payload)
         self.logic.setup(context, output)
         if watermark is not None:
             self.logic.current_watermark = watermark
@@ -41,7 +42,7 @@ def test_nothing_is_read_until_it_is_known_whether_there_are_splits_that_nobody_
     operator = Operator([IndexSplit("1/2", 7, 9, 2)])
 
     assert operator.logic.poll(100, now=0) > 0
-    assert (operator.reports, operator.values) == (["splits"], [])
+    assert (operator.reports, operator.values) == ([RequestSplits()], [])
 
     operator.logic.add_splits([IndexSplit("0/2", 0, 9, 2)], no_more=False)
     operator.logic.poll(2, now=0)

@@ -2,7 +2,14 @@
 
 import pytest
 
-WHOLE_JOBS = ("test_backends", "test_full_disks", "test_recovery", "test_savepoints", "test_signals")
+WHOLE_JOBS = (
+    "test_backends",
+    "test_full_disks",
+    "test_own_connectors",
+    "test_recovery",
+    "test_savepoints",
+    "test_signals",
+)
 
 
 def pytest_collection_modifyitems(items):

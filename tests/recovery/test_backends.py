@@ -155,6 +155,18 @@ def stopped(client, folder):
     return client.stop_with_savepoint(False, None).result(60)
 
 
+LOGICS = {
+    ("hashmap", False): ["aligned windows", "sessions windows", "counts windows"],
+    ("rocksdb", False): ["general windows, in keyed state: state is in files"] * 3,
+    ("hashmap", True): ["general windows, in keyed state: restored from keyed state"] * 3,
+}
+"""What is decided about the windows of the program, by backend, and whether they are restored from keyed state."""
+
+
+def logics(plan):
+    return [note.text for note in plan.notes if note.rule == "state backend"]
+
+
 @pytest.mark.ways("local")
 def test_a_savepoint_goes_from_one_backend_to_the_other_and_back(environment, folder, expected):
     path = ""
@@ -163,10 +175,12 @@ def test_a_savepoint_goes_from_one_backend_to_the_other_and_back(environment, fo
         if path:
             chosen["execution.state-recovery.path"] = path
         env = program(environment(chosen), folder, rate=None if last else 1_000)
+        client = env.execute_async()
         if last:
-            env.execute()
+            client.get_job_execution_result().result(60)
         else:
-            path = stopped(env.execute_async(), folder)
+            path = stopped(client, folder)
+        assert logics(client.plan) == LOGICS[backend, path != "" and last]
     assert written(folder) == expected
 
 

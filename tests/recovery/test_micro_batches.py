@@ -138,8 +138,8 @@ def test_a_batch_that_spark_had_not_noted_is_not_run_again(spark, folder, monkey
     """The driver dies between Funken's checkpoint and Spark's note of the batch."""
     run_batch, died = MicroBatchRunner._run_batch, []
 
-    def die_once(self, job, settings, program, rows, number):
-        run_batch(self, job, settings, program, rows, number)
+    def die_once(self, job, settings, rows, number):
+        run_batch(self, job, settings, rows, number)
         if number == 1 and not died:
             died.append(number)
             raise JobExecutionError("as planned")

@@ -53,7 +53,7 @@ class Fed(LocalLoop):
     """Tasks that are given rows, as Spark gives them: subtask ``i`` every ``parallelism``-th block of two."""
 
     def feed(self, rows):
-        sources = [task for task in self._tasks.values() if task.id.stage == 0]
+        sources = [task for task in self.tasks if task.id.stage == 0]
         for number, start in enumerate(range(0, len(rows), 2)):
             columns = [list(column) for column in zip(*rows[start : start + 2], strict=True)]
             sources[number % len(sources)].feed(columns, lambda: None)
@@ -79,8 +79,7 @@ def run_batch(build, strategy, parallelism, folder, number, rows):
         loop.open()
         loop.feed(rows)
         while not loop.over:
-            loop._turn()
-            loop._flush()
+            loop.turn()
         loop.close()
         job.master.end_collecting()
         return [record for block in iter(job.master.collectors["out"].get, None) for record in block]

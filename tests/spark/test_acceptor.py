@@ -198,7 +198,7 @@ def test_a_worker_that_is_dropped_in_the_handshake_connects_again(monkeypatch):
         thread = threading.Thread(target=drop_and_admit, daemon=True)
         thread.start()
 
-        control_client._connect(listener.getsockname(), KEY).close()
+        control_client.connect(listener.getsockname(), KEY, "the driver").close()
 
         thread.join(BOUND)
         assert not thread.is_alive()
@@ -277,7 +277,7 @@ def test_a_length_that_lies_is_refused_and_named(monkeypatch):
             told.set()
 
     server = ControlServer(Failing())
-    connection = control_client._connect(server.address, server.authkey)
+    connection = control_client.connect(server.address, server.authkey, "the driver")
     with connection:
         connection.sendall(struct.pack("!I", 0xFFFFFFFF) + b"x" * 100)
         assert told.wait(BOUND)

@@ -15,14 +15,13 @@ import pytest
 
 from funken import NumberSequenceSource, StreamExecutionEnvironment, WatermarkStrategy
 from funken.errors import JobExecutionError, TaskLost
+from funken.operators.coordinators.source_events import AddSplits, RequestSplits, SplitsDiscovered
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.heartbeats import HeartbeatSettings
 from funken.runtime.messages import (
-    AddSplits,
+    CoordinatorEvent,
     MetricsReport,
-    Printed,
-    SplitsDiscovered,
-    SplitsRequested,
+    OperatorEvent,
     TaskEnded,
     TaskFailed,
     TaskId,
@@ -52,9 +51,9 @@ class Master:
         with self.told:
             self.reports.append(event)
             self.told.notify_all()
-        if isinstance(event, SplitsRequested):
-            return [(event.task, AddSplits(event.operator, event.subtask, splits=("a",)))]
-        if isinstance(event, Printed):
+        if isinstance(event, CoordinatorEvent) and event.payload == RequestSplits():
+            return [(event.task, OperatorEvent(event.operator, event.subtask, AddSplits(("a",))))]
+        if isinstance(event, CoordinatorEvent):
             raise KeyError("in handle")
         return []
 
@@ -115,12 +114,12 @@ def test_reports_go_up_and_orders_come_down(server, master, client):
     commands = Orders(client)
     client.send(TaskOpening(TASK, pid=1, host="h"))
     client.send(TaskStarted(TASK))
-    client.send(SplitsRequested(TASK, operator=3, subtask=0))
+    client.send(CoordinatorEvent(TASK, operator=3, subtask=0, payload=RequestSplits()))
     commands.wait_for(1)
 
-    assert [type(event) for event in master.reports] == [TaskOpening, TaskStarted, SplitsRequested]
-    assert commands.taken == [AddSplits(3, 0, splits=("a",))]
-    server.send(TaskId(9, 9), SplitsDiscovered(1))  # a task that is not there
+    assert [type(event) for event in master.reports] == [TaskOpening, TaskStarted, CoordinatorEvent]
+    assert commands.taken == [OperatorEvent(3, 0, AddSplits(("a",)))]
+    server.send(TaskId(9, 9), OperatorEvent(1, 0, SplitsDiscovered()))  # a task that is not there
 
 
 def test_a_peer_without_the_key_is_not_heard(server, master):
@@ -196,7 +195,7 @@ def test_a_last_report_is_never_lost(server, master, last):
         client.listen(lambda command: None)
         client.send(TaskStarted(TASK))
         for _ in range(20):
-            client.send(SplitsRequested(TASK, operator=1))
+            client.send(CoordinatorEvent(TASK, operator=1, payload=RequestSplits()))
         client.send(last)
         client.close()
 
@@ -206,7 +205,7 @@ def test_a_last_report_is_never_lost(server, master, last):
 
 def test_a_driver_that_cannot_handle_a_report_fails_the_job(server, master, client):
     commands = Orders(client)
-    client.send(Printed(TASK, lines=("x",)))
+    client.send(CoordinatorEvent(TASK, payload=["x"], output=True))
     commands.wait_for(1)
 
     assert commands.taken == [None]
@@ -277,15 +276,15 @@ def test_a_worker_that_reads_no_orders_holds_nobody_up(master, monkeypatch):
         told = threading.Event()
 
         def tell():
-            server.send(TASK, AddSplits(1, 0, splits=(b"x" * 2**25,)))
-            server.send(TaskId(0, 1), SplitsDiscovered(1))
+            server.send(TASK, OperatorEvent(1, 0, AddSplits((b"x" * 2**25,))))
+            server.send(TaskId(0, 1), OperatorEvent(1, 0, SplitsDiscovered()))
             told.set()
 
         threading.Thread(target=tell, daemon=True).start()
         assert told.wait(BOUND / 4)
 
         commands.wait_for(1)
-        assert commands.taken == [SplitsDiscovered(1)]
+        assert commands.taken == [OperatorEvent(1, 0, SplitsDiscovered())]
         assert "stage 0, task 0 has taken no order for 0.2 s" in str(master.wait_for(TaskFailed).error)
         server.close()
 
@@ -297,12 +296,12 @@ def test_an_order_that_does_not_unpickle_is_told_and_the_next_is_heard(server, m
     client.send(TaskOpening(TASK))
     master.wait_for(TaskOpening)
 
-    server.send(TASK, AddSplits(1, 0, splits=(Poison(),)))
-    server.send(TASK, SplitsDiscovered(1))
+    server.send(TASK, OperatorEvent(1, 0, AddSplits((Poison(),))))
+    server.send(TASK, OperatorEvent(1, 0, SplitsDiscovered()))
 
     commands.wait_for(2)
     assert isinstance(commands.taken[0], ZeroDivisionError)
-    assert commands.taken[1] == SplitsDiscovered(1)
+    assert commands.taken[1] == OperatorEvent(1, 0, SplitsDiscovered())
 
 
 def test_orders_to_one_worker_do_not_wait_for_another(server, master, client):
@@ -313,12 +312,12 @@ def test_orders_to_one_worker_do_not_wait_for_another(server, master, client):
         with master.told:
             assert master.told.wait_for(lambda: len(master.reports) == 2, BOUND)
         splits = (b"x" * 2**25,)
-        stuck = threading.Thread(target=server.send, args=(TASK, AddSplits(1, 0, splits=splits)), daemon=True)
+        stuck = threading.Thread(target=server.send, args=(TASK, OperatorEvent(1, 0, AddSplits(splits))), daemon=True)
         stuck.start()
         while not server._started[TASK].channel._sending.locked():  # it is at it
             assert stuck.is_alive()
 
-        server.send(TaskId(0, 1), SplitsDiscovered(1))
+        server.send(TaskId(0, 1), OperatorEvent(1, 0, SplitsDiscovered()))
 
         commands.wait_for(1)
         assert stuck.is_alive()

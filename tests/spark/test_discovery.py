@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from funken import NumberSequenceSource, Source, SplitEnumerator, WatermarkStrategy
-from funken.connectors.base import ReaderContext
+from funken.connectors.context import ConnectorContext
 from tests.support.files import file_sink, written
 
 pytestmark = [pytest.mark.spark, pytest.mark.ways("continuous"), pytest.mark.timeout(300)]
@@ -63,7 +63,7 @@ class SlowSource(Source):
     def enumerator(self, parallelism):
         return SlowFolder(self.folder)
 
-    def reader(self, context: ReaderContext):
+    def reader(self, context: ConnectorContext):
         return NumberSequenceSource(1, 2).reader(context)
 
 

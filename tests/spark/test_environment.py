@@ -99,7 +99,7 @@ def test_no_java(script, tmp_path):
 
 
 STOPPED_WHILE_SPARK_STARTS = """
-import subprocess, threading, time
+import faulthandler, subprocess, threading, time
 from funken import *
 
 launched = threading.Event()
@@ -114,7 +114,9 @@ subprocess.Popen = Noted
 env = StreamExecutionEnvironment.get_execution_environment(Configuration({"execution.target": "batch"}))
 env.from_collection([1]).print()
 client = env.execute_async()
-assert launched.wait(60)
+if not launched.wait(60):
+    faulthandler.dump_traceback()
+    client.get_job_execution_result().result(1)  # raises what made it fail
 begin = time.monotonic()
 client.cancel().result(60)
 print("stopped after", time.monotonic() - begin, client.get_job_status().result().name)

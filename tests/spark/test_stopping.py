@@ -335,7 +335,9 @@ def test_printing_that_fails(mode, env, watch, monkeypatch):
     endless(env, mode).print()
     monkeypatch.setattr(sys, "stdout", Full())
 
-    with pytest.raises(JobExecutionError, match="could not handle what .* reported: BrokenPipeError: nobody listens"):
+    with pytest.raises(
+        JobExecutionError, match="coordinator of operator 'print' failed: BrokenPipeError: nobody listens"
+    ):
         env.execute()
 
     watch.nothing_is_left(mode)

@@ -2,16 +2,21 @@
 
 import sys
 import threading
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
+import cloudpickle
 import pytest
 
+from funken import StreamExecutionEnvironment
 from funken.errors import JobExecutionError, TaskLost
-from funken.runtime.messages import TaskFailed, TaskId
+from funken.runtime.exchange.wire import BlockKind, decode_records, encode_records, pack_header, read_header
+from funken.runtime.messages import TaskEnded, TaskFailed, TaskId
 from funken.runtime.settings import CheckpointPlan, TaskSettings
 from funken.runtime.snapshot.task_state import TaskStateSnapshot
+from funken.runtime.task.loop import Task as RealTask
 from funken.spark import worker
 from funken.spark.worker import Deployment, TaskShell
+from funken.timing.clock import SystemClock
 
 BOUND = 20
 TASK = TaskId(1, 0)
@@ -49,6 +54,60 @@ class Task:
     def close(self):
         if self.closing is not None:
             raise self.closing
+
+
+def real_task(control, *, timeout, **settings):
+    """The second of three stages, which passes on what it is given."""
+    env = StreamExecutionEnvironment.create_local_environment(1)
+    env.from_collection([0]).rebalance().map(lambda n: n + 1).rebalance().map(lambda n: n)
+    plan = env.compile()
+    settings = TaskSettings(buffer_timeout=timeout, cancel_grace=1, **settings)
+    task = RealTask(plan, TASK, settings, SystemClock(), control.send)
+    task.open()
+    tasks = TaskShell(Deployment(b"", settings, ("127.0.0.1", 0), b"", (), settings.together), TASK)
+    (edge,) = (edge.id for edge in plan.edges if edge.target_stage == 1)
+
+    def put(kind, values=()):
+        content = encode_records(list(values), None, "test", 0) if kind == BlockKind.DATA else b""
+        tasks._mailbox.put(pack_header(kind, edge, 0, 0, 0, 0, 0.0, content))
+
+    return task, tasks, put
+
+
+def sent(batches):
+    """The blocks of some Arrow batches: records, kinds of other blocks, fillers as ``None``."""
+    found = []
+    for batch in batches:
+        for block in batch.column(1).to_pylist():
+            head = read_header(block) if block else None
+            data = head is not None and head.kind == BlockKind.DATA
+            found.append(None if head is None else decode_records(block)[0] if data else BlockKind(head.kind).name)
+    return found
+
+
+def test_a_batch_task_works_off_its_mailbox_and_returns_when_it_has_finished():
+    control = Control()
+    task, tasks, put = real_task(control, timeout=10)
+    put(BlockKind.DATA, [1, 2])
+    put(BlockKind.DATA, [3])
+    put(BlockKind.END)
+
+    assert sent(tasks._loop(task, control)) == [[2, 3, 4], "WATERMARK", "END"]
+    assert task.finished
+    assert TaskEnded in map(type, control.reports)
+
+
+def test_a_continuous_task_sends_what_it_has_when_it_is_idle_and_ends_with_its_input():
+    control = Control()
+    task, tasks, put = real_task(control, timeout=10_000, together=True)
+    put(BlockKind.DATA, [1, 2])
+    loop = tasks._loop(task, control)
+
+    assert sent([next(loop)]) == [[2, 3], None], "with a filler behind it: Spark holds the newest row back"
+    put(BlockKind.DATA, [3])
+    assert sent([next(loop)]) == [[4], None]
+    tasks._mailbox.put(worker._INPUT_ENDED)
+    assert list(loop) == []
 
 
 def test_an_order_that_cannot_be_read_fails_the_task():
@@ -131,3 +190,20 @@ def test_a_task_is_back_pressured_until_spark_asks_for_more(monkeypatch):
 
     assert task.meter.blocked == 3.5 and task.outbox == []
     assert list(shell()._emit(task, [])) == []
+
+
+def test_a_program_may_define_names_while_a_job_of_it_is_pickled(monkeypatch):
+    main = ModuleType("__main__")
+    main.First, main.Second = (type(name, (), {"__module__": "__main__"}) for name in ("First", "Second"))
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    check = worker.first_unpicklable
+
+    def while_the_program_goes_on(values):
+        main.later = "defined meanwhile"
+        return check(values)
+
+    monkeypatch.setattr(worker, "first_unpicklable", while_the_program_goes_on)
+
+    _, classes = cloudpickle.loads(worker.program_bytes("a plan"))
+
+    assert sorted(classes) == ["First", "Second"]

@@ -87,6 +87,40 @@ def test_a_snapshot_that_does_not_fit_fails_and_the_next_one_has_it_all(backend,
     assert sum(name.endswith(".sst") for name in names) == 2
 
 
+def test_the_folder_goes_although_the_error_of_a_failed_snapshot_is_kept(tmp_path, free):
+    shared = TaskDatabases(64 * MIB, 0.5, str(tmp_path), min_free_space=100 * MIB)
+    backend = RocksDBBackend(shared, 128, range(128))
+    stored(backend, "a", 1)
+    database = backend.database
+    for rows in backend._rows:
+        rows.flush()
+    free[0] = MIB
+    with pytest.raises(DiskFull) as kept:
+        backend.snapshot({}, 0).files()
+
+    free[0] = 1000 * MIB
+    backend.close()
+    shared.close()
+
+    assert kept.value is not None
+    assert not os.path.exists(database.path)
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_folder_stays_while_a_snapshot_can_be_read(tmp_path, free):
+    shared = TaskDatabases(64 * MIB, 0.5, str(tmp_path), min_free_space=100 * MIB)
+    backend = RocksDBBackend(shared, 128, range(128))
+    stored(backend, "a", 1)
+    snapshot = backend.snapshot({}, 0)
+
+    backend.close()
+    shared.close()
+
+    assert any(name.endswith(".sst") for name in snapshot.files())
+    del snapshot
+    assert os.listdir(tmp_path) == []
+
+
 def test_files_are_not_taken_in_on_such_a_disk(backend, free):
     database = backend.database
     free[0] = MIB

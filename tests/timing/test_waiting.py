@@ -6,7 +6,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from funken.runtime.driver.collecting import Collector
+from funken.operators.coordinators.collecting import Collector
 from funken.timing.waiting import came, result_of
 
 

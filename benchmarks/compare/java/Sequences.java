@@ -69,6 +69,11 @@ public final class Sequences {
                             .followedBy("b")
                             .where(SimpleCondition.of(event -> event.f1 == 1 && event.f2 >= 500))
                             .within(Duration.ofMillis(within));
+            case "open" ->
+                    start(AfterMatchSkipStrategy.noSkip())
+                            .followedBy("b")
+                            .where(kind(10))
+                            .within(Duration.ofMillis(within));
             case "rising" ->
                     start(AfterMatchSkipStrategy.skipPastLastEvent())
                             .followedBy("b")

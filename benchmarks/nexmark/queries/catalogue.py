@@ -16,9 +16,6 @@ from queries.winning import q4, q6, q9
 HOURS = (0.2, 10_000)
 """Events a second, few enough for a query about the time of day to see all of a day, and as many as are measured."""
 
-LEFT_OUT = {"cep q0 to q3": "patterns in SQL (MATCH_RECOGNIZE); p1 to p3 are patterns, but others"}
-"""What the suite has beside these queries, and why it is not here."""
-
 QUERIES = {
     query.name: query
     for query in (

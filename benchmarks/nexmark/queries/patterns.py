@@ -1,19 +1,17 @@
-"""p1 to p3: patterns of bids. What is right is found by plain loops over the events of each auction.
+"""Patterns of bids: the suite's four queries with MATCH_RECOGNIZE (cep0 to cep3), and three of the pattern API (p1 to p3).
 
-Many events happen in the same millisecond: a comparator orders them by their fields, auctions before bids.
+Many events happen in the same millisecond: they are ordered by their fields, auctions before bids.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any
 
-from events import Auction, Bid, Nexmark
+from events import Auction, Bid
 from streams import Query, Streams
 
 from funken import DataStream
-from funken.cep import CEP, AfterMatchSkipStrategy, ConditionContext, Pattern
+from funken.cep import CEP, AfterMatchSkipStrategy, ConditionContext, Pattern, match_recognize
 
 WAR, JUMP, WINDOW = 5, 10, 10_000
 """Bids of a war at least, how many times as high a price jumps, and in which time (ms)."""
@@ -62,64 +60,68 @@ def p3(streams: Streams) -> DataStream:
     return CEP.pattern(keyed, silent, earlier).select(lambda match: (match["auction"][0].id,))
 
 
-# ---- what is right
+def recognized(streams: Streams, measures: str, pattern: str) -> DataStream:
+    """Return the matches of a clause among the bids of each bidder for an auction, as tuples."""
+    rows = match_recognize(
+        f"""MATCH_RECOGNIZE (
+            PARTITION BY auction, bidder ORDER BY date_time, price, channel, url, extra MEASURES {measures} {pattern})""",
+        streams.bids,
+    )
+    return rows.map(tuple)
 
 
-def by_auction(nexmark: Nexmark, count: int, kinds: tuple[type, ...]) -> Iterator[list[Any]]:
-    """Yield the events of each auction, in order."""
-    found: dict[int, list[Any]] = defaultdict(list)
-    for event in map(nexmark.event, range(count)):
-        if type(event) in kinds:
-            found[event.auction if isinstance(event, Bid) else event.id].append(event)
-    for events in found.values():
-        yield sorted(events, key=place)
+AVERAGE = "FIRST(A.date_time) AS start_tstamp, LAST(A.date_time) AS end_tstamp, AVG(A.price) AS avg_price"
 
 
-def wars(nexmark: Nexmark, count: int) -> list[tuple[Any, ...]]:
-    """Return the rows of p1."""
-    rows = []
-    for bids in by_auction(nexmark, count, (Bid,)):
-        begin = 0
-        while begin < len(bids):
-            end = begin + 1
-            while end < len(bids) and bids[end].bidder != bids[end - 1].bidder:
-                end += 1
-            complete = end < len(bids) and end - begin >= WAR
-            if complete:
-                rows.append((bids[end].auction, end - begin))
-            begin = end + complete
-    return rows
+def cep0(streams: Streams) -> DataStream:
+    """Give the times of falling prices of a bidder."""
+    return recognized(
+        streams,
+        """START_ROW.date_time AS start_tstamp, LAST(PRICE_DOWN.date_time) AS bottom_tstamp,
+        LAST(PRICE_UP.date_time) AS end_tstamp""",
+        """AFTER MATCH SKIP TO LAST PRICE_UP
+        PATTERN (START_ROW PRICE_DOWN+ PRICE_UP)
+        DEFINE
+            PRICE_DOWN AS PRICE_DOWN.price < COALESCE(LAST(PRICE_DOWN.price, 1), START_ROW.price),
+            PRICE_UP AS PRICE_UP.price > LAST(PRICE_DOWN.price, 1)""",
+    )
 
 
-def jumps(nexmark: Nexmark, count: int) -> list[tuple[Any, ...]]:
-    """Return the rows of p2."""
-    rows = []
-    for bids in by_auction(nexmark, count, (Bid,)):
-        for index, low in enumerate(bids):
-            soon = (bid for bid in bids[index + 1 :] if bid.date_time < low.date_time + WINDOW)
-            high = next((bid.price for bid in soon if bid.price >= JUMP * low.price), None)
-            if high is not None:
-                rows.append((low.auction, low.price, high))
-    return rows
+def cep1(streams: Streams) -> DataStream:
+    """Give the times in which the average price of a bidder was low."""
+    return recognized(
+        streams, AVERAGE, "AFTER MATCH SKIP PAST LAST ROW PATTERN (A+ B) DEFINE A AS AVG(A.price) < 10000"
+    )
 
 
-def unsold(nexmark: Nexmark, count: int) -> list[tuple[Any, ...]]:
-    """Return the rows of p3."""
-    rows = []
-    for events in by_auction(nexmark, count, (Auction, Bid)):
-        for index, auction in enumerate(events):
-            if isinstance(auction, Auction):
-                end = auction.date_time + WINDOW
-                if not any(event.date_time < end for event in events[index + 1 :]):
-                    rows.append((auction.id,))
-    return rows
+def cep2(streams: Streams) -> DataStream:
+    """Give the same from every bid on."""
+    return recognized(streams, AVERAGE, "AFTER MATCH SKIP TO NEXT ROW PATTERN (A+ B) DEFINE A AS AVG(A.price) < 10000")
 
+
+def cep3(streams: Streams) -> DataStream:
+    """Give where the price of a bidder dropped by more than 50 within 5 seconds."""
+    return recognized(
+        streams,
+        "C.date_time AS drop_time, A.price - C.price AS drop_diff",
+        """AFTER MATCH SKIP PAST LAST ROW
+        PATTERN (A B* C) WITHIN INTERVAL '5' SECOND
+        DEFINE B AS B.price > A.price - 50, C AS C.price < A.price - 50""",
+    )
+
+
+TIES = "bids of one millisecond are ordered by their fields"
+OURS = "the suite has no such query"
 
 PATTERNS = {
     query.name: query
     for query in (
-        Query("p1", "bid war", p1, right=wars, note="a pattern; the suite has no such query"),
-        Query("p2", "price jump", p2, right=jumps, note="a pattern; the suite has no such query"),
-        Query("p3", "unsold", p3, right=unsold, note="a pattern; the suite has no such query"),
+        Query("cep0", "falling prices", cep0, note=TIES),
+        Query("cep1", "low average", cep1, note=TIES),
+        Query("cep2", "low average, from each bid", cep2, note=TIES),
+        Query("cep3", "price drop in an interval", cep3, note=TIES),
+        Query("p1", "bid war", p1, note=OURS),
+        Query("p2", "price jump", p2, note=OURS),
+        Query("p3", "unsold", p3, note=OURS),
     )
 }

@@ -26,7 +26,7 @@ from funken.plan.explain import explain_json, explain_text
 from funken.plan.graph import StreamGraph
 from funken.plan.nodes import NodeInput
 from funken.plan.physical import PhysicalPlan, compile_plan
-from funken.plan.rules.vectorize import vectorize
+from funken.plan.rules.stage import RewriteStage
 from funken.runtime.driver.checkpoints import JobCheckpoints
 from funken.runtime.driver.job import Job, Runner, runner_for
 from funken.runtime.driver.master import JobMaster
@@ -278,22 +278,20 @@ class StreamExecutionEnvironment:
         >>> [(vertex.name, vertex.parallelism) for vertex in plan.vertices], plan.slots
         ([('collection', 1), ('sum -> print', 2)], 3)
         """
-        return self._compile(self.graph, name, None)
+        return self._stage(name, None).plan()
 
-    def _compile(self, graph: StreamGraph, name: str | None, runner: Runner | None) -> PhysicalPlan:
-        conf = self._configuration
-        width = conf.get(config.PARALLELISM)
+    def _compiled(self, name: str | None, runner: Runner | None) -> PhysicalPlan:
+        conf, width = self._configuration, self._configuration.get(config.PARALLELISM)
         if width < 1:
             width = runner.default_parallelism(conf, self._session) if runner is not None else 1
-        title = name or conf.get(config.NAME)
-        plan = compile_plan(graph, title, width, conf.get(config.MAX_PARALLELISM), conf.get(config.CHAINING))
-        in_memory = conf.get(config.STATE_BACKEND) == "hashmap"  # the arrays that columns are folded into are in memory
-        if not in_memory or not conf.get(config.VECTORIZED):
-            return plan
-        return vectorize(plan, conf.get(config.PRE_AGGREGATION), wants_batch(conf, plan))
+        return compile_plan(self.graph, name or conf.get(config.NAME), width, conf.get(config.MAX_PARALLELISM))
+
+    def _stage(self, name: str | None, runner: Runner | None) -> RewriteStage:
+        compiled = self._compiled(name, runner)
+        return RewriteStage.of(compiled, self._configuration, wants_batch(self._configuration, compiled))
 
     def explain(self, format: str = "text") -> str:
-        """Return the compiled plan: stages, vertices, which operators are vectorized, edges; as ``text`` or ``json``.
+        """Return the plan: stages, vertices, edges, and what each rule decided and why; as ``text`` or ``json``.
 
         >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
         >>> _ = env.from_collection([1]).key_by(lambda x: x).sum().print()
@@ -301,13 +299,14 @@ class StreamExecutionEnvironment:
         Flink Streaming Job: 2 stages, 3 task slots
         stage 0 (width 1)
           [0] collection
-              collection: per record: CollectionSource makes no columns
+              columns: collection: per record: CollectionSource makes no columns
               -> [1] by HASH
         stage 1 (width 2)
           [1] sum -> print  x2
-              sum: per record: 'collection' gives it single records
-              print: per record: 'sum' gives it single records
-              one loop: key (inlined) + sum
+              columns: sum: per record: 'collection' gives it single records
+              columns: print: per record: 'sum' gives it single records
+              fusion: one loop: key (inlined) + sum
+        rules, in this order: chaining, state backend, columns, pre-aggregation, fusion, declared types, batch order
         """
         plan = self.compile()
         return explain_json(plan) if format == "json" else explain_text(plan)
@@ -324,10 +323,9 @@ class StreamExecutionEnvironment:
         return self.explain("json")
 
     def _submit(self, name: str | None) -> JobClient:
-        draft = self._compile(self.graph, name, None)
-        target = target_of(self._configuration, draft, self._frame)
+        target = target_of(self._configuration, self._compiled(name, None), self._frame)
         runner = runner_for(target)
-        return JobClient(self.job(name, runner, hold=target == "batch"), runner)
+        return JobClient(self.job(name, runner, hold=target == "batch"), runner, served=target != "local")
 
     def job(self, name: str | None = None, runner: Runner | None = None, hold: bool = False) -> Job:
         """Take the program as a job that a runner can run; the environment is empty afterwards.
@@ -343,14 +341,17 @@ class StreamExecutionEnvironment:
         hand
         """
         conf = self._configuration
-        plan = self._compile(self.graph, name, runner)
+        stage = self._stage(name, runner)
+        plan = stage.plan()
         settings = TaskSettings.of(conf, conf.get(config.JOB_ID) or new_job_id(), is_batch(conf, plan))
         checkpoints = None
         frame, self._frame = self._frame, None
         if not settings.batch and not hold and frame is None and JobCheckpoints.wanted(conf):
             checkpoints = JobCheckpoints.of(plan, conf, settings.job_id)
         self.graph.take()
-        return Job(plan, settings, conf.copy(), JobMaster(plan, hold=hold), self._session, checkpoints, frame)
+        return Job(
+            plan, settings, conf.copy(), JobMaster(plan, hold, conf), self._session, checkpoints, frame, stage=stage
+        )
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Run the program to its end; the environment is empty afterwards.

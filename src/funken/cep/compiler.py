@@ -89,6 +89,43 @@ class Automaton:
                     lines.append(f"    {action}{when} -> {edge.target.index} {edge.target.label}")
         return "\n".join(lines)
 
+    def dot(self) -> str:
+        """Return the states and edges in the language of Graphviz, which draws them: ``dot -Tsvg``.
+
+        >>> print(compile_pattern(Pattern.begin("a").followed_by("b")).dot())
+        digraph pattern {
+            rankdir=LR
+            2 [label="a", style=bold]
+            1 [label="b"]
+            0 [label="final", shape=doublecircle]
+            2 -> 1 [label="take"]
+            1 -> 0 [label="take"]
+            1 -> 1 [label="ignore if not true", style=dotted]
+        }
+        """
+        lines = ["digraph pattern {", "    rankdir=LR"]
+        for state in reversed(self.states):
+            marks = ", style=bold" if state is self.start else ""
+            marks += {"final": ", shape=doublecircle", "stop": ", shape=octagon", "pending": ", peripheries=2"}.get(
+                state.kind, ""
+            )
+            lines.append(f"    {state.index} [label={_quoted(state.label)}{marks}]")
+        for state in reversed(self.states):
+            for action, edges, style in (
+                ("take", state.takes, ""),
+                ("ignore", state.ignores, ", style=dotted"),
+                ("proceed", state.proceeds, ", style=dashed"),
+            ):
+                for edge in edges:
+                    when = "" if edge.condition == ALWAYS else f" if {edge.condition}"
+                    lines.append(f"    {state.index} -> {edge.target.index} [label={_quoted(action + when)}{style}]")
+        return "\n".join([*lines, "}"])
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
 
 Nots = tuple[Part, ...]
 After = Callable[[Nots], State]

@@ -9,7 +9,7 @@ match.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -108,6 +108,12 @@ class Condition:
         """Return whether it holds for the event and the partial match of the view."""
         raise NotImplementedError
 
+    def tests(self) -> Iterator[Test]:
+        """Yield the functions in it."""
+        for part in vars(self).values():
+            if isinstance(part, Condition):
+                yield from part.tests()
+
 
 @dataclass(frozen=True, eq=False)
 class Test(Condition):
@@ -118,6 +124,9 @@ class Test(Condition):
 
     def evaluate(self, view: View) -> bool:  # noqa: D102
         return view.holds(self)
+
+    def tests(self) -> Iterator[Test]:  # noqa: D102
+        yield self
 
     def __str__(self) -> str:
         return str(getattr(self.function, "__name__", type(self.function).__name__))

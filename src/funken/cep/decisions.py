@@ -3,15 +3,19 @@
 A ``Branch`` names a condition and has one child for each result; a leaf is a tuple of ``Action``s, ``KEEP`` or ``DROP``. A path
 asks for the conditions that following the automaton's edges asks for, in the same order, and for each of them once. So a
 condition is evaluated only where the state of the match asks for it, and never twice.
+
+Simple conditions that can be read are evaluated before, for a block of events: a bit mask per event (``masks``). Where a path
+asks for these alone, its leaf is kept in ``tables`` by mask, and the next event with that mask is one lookup.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from funken.cep.compiler import Automaton, State
 from funken.cep.conditions import Test
+from funken.sdk import BlockPredicates
 
 FINAL = -1
 """The target of an action that only completes the match."""
@@ -37,15 +41,17 @@ Leaf = tuple[Action, ...]
 class Branch:
     """A condition, and what comes next where it does not hold and where it does; ``None``: not known yet."""
 
-    __slots__ = ("function", "high", "iterative", "known", "low", "slot", "started", "state")
+    __slots__ = ("bit", "function", "high", "iterative", "known", "low", "slot", "started", "state")
 
-    def __init__(self, state: State, started: bool, test: Test, slot: int, known: dict[Test, bool]) -> None:
+    def __init__(self, state: State, started: bool, test: Test, slot: int, bit: int, known: dict[Test, bool]) -> None:
         self.state = state
         self.started = started
         self.function: Callable[..., Any] = test.function
         self.iterative = test.iterative
         #: where the result of a simple condition is noted for an event
         self.slot = slot
+        #: its bit in the mask of an event; 0 if it is not evaluated for a block
+        self.bit = bit
         #: the conditions above this one, and this one
         self.known: dict[Test, bool] = {**known, test: False}
         self.low: Branch | Leaf | None = None
@@ -77,6 +83,17 @@ class Decisions:
 
     def __init__(self, automaton: Automaton) -> None:
         self._slots: dict[Test, int] = {}
+        simple = list(dict.fromkeys(test for test in _tests(automaton) if not test.iterative))
+        predicates = BlockPredicates([test.function for test in simple])
+        self._bits = dict(zip(simple, predicates.bits, strict=True))
+        #: the bits of the conditions that are evaluated for a block
+        self.known = predicates.known
+        #: the mask of each event of a list; ``None`` if they are not known
+        self.masks: Callable[[list[Any]], list[int] | None] = predicates.masks
+        #: for each state, the leaves by mask
+        self.tables: list[dict[int | None, Leaf]] = [{} for _ in automaton.states]
+        #: the leaves of the start by mask
+        self.starts: dict[int | None, Leaf] = {}
         #: for each state, what an event does to a partial match in it
         self.roots = [self._node(state, {}, started=True) for state in automaton.states]
         #: what an event does as the first of a match
@@ -98,7 +115,13 @@ class Decisions:
             return _outcome(state, _Known(known), started)
         except _Unknown as needed:
             slot = self._slots.setdefault(needed.test, len(self._slots))
-            return Branch(state, started, needed.test, slot, known)
+            return Branch(state, started, needed.test, slot, self._bits.get(needed.test, 0), known)
+
+
+def _tests(automaton: Automaton) -> Iterator[Test]:
+    for state in automaton.states:
+        for edge in (*state.takes, *state.ignores, *state.proceeds):
+            yield from edge.condition.tests()
 
 
 def _outcome(state: State, view: Any, started: bool) -> Leaf:

@@ -29,7 +29,7 @@ from funken.cep.pattern import Pattern
 from funken.cep.stream import PatternStream
 from funken.config import MAX_PARTIAL_MATCHES
 from funken.ids import MAX_WATERMARK
-from funken.types.copying import copied_block
+from funken.sdk import copied_block
 
 RULES = MapStateDescriptor("cep-rules")
 
@@ -68,7 +68,7 @@ class DynamicPatternStream(PatternStream):
         found: DataStream = stream.connect(self._rules.broadcast(RULES)).process(operator).name("patterns")
         return found if keyed else found.set_parallelism(1)
 
-    def explain(self) -> str:
+    def explain(self, style: str = "text") -> str:
         """Return what is known before there are rules."""
         notes = [] if isinstance(self._stream, KeyedStream) else ["not keyed: one task handles all events"]
         return "\n".join([*notes, "patterns of rules"])
@@ -210,10 +210,10 @@ class MatchRules(KeyedBroadcastProcessFunction):
         self, name: str, matches: list[Match], expired: list[tuple[Match, int]], at: int, now: int, ctx: Any
     ) -> Iterator[Any]:
         for match, deadline in expired if self.handles_timeouts else ():
-            context = PatternContext(ctx, deadline, now, name)
+            context = PatternContext(ctx.output, deadline, now, name)
             yield from side_outputs(self.function.process_timed_out_match(_own(match), context))  # type: ignore[attr-defined]
         for match in matches:
-            yield from self.function.process_match(_own(match), PatternContext(ctx, at, now, name)) or ()
+            yield from self.function.process_match(_own(match), PatternContext(ctx.output, at, now, name)) or ()
 
 
 def _own(match: Match) -> Match:

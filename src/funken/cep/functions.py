@@ -25,10 +25,12 @@ class PatternContext:
     [[2]]
     """
 
-    __slots__ = ("_context", "_now", "_rule", "_timestamp")
+    __slots__ = ("_now", "_output", "_rule", "_timestamp")
 
-    def __init__(self, context: Any, timestamp: int, now: int, rule: str | None = None) -> None:
-        self._context = context
+    def __init__(
+        self, output: Callable[[OutputTag, Any], None], timestamp: int, now: int, rule: str | None = None
+    ) -> None:
+        self._output = output
         self._timestamp = timestamp
         self._now = now
         self._rule = rule
@@ -47,7 +49,7 @@ class PatternContext:
 
     def output(self, output_tag: OutputTag, value: Any) -> None:
         """Send a value to a side output, as ``yield output_tag, value`` does."""
-        self._context.output(output_tag, value)
+        self._output(output_tag, value)
 
 
 class PatternProcessFunction:

@@ -5,7 +5,8 @@ start state is not part of it: every event may begin a match. Partial matches ar
 Positions number the events that are kept; an event that leaves no trace does not use one up.
 
 What an event does to a partial match depends on the state it waits in and on the results of some conditions. ``decisions.py``
-keeps that as a tree per state, so a step is one evaluation per condition that matters, and a lookup.
+keeps that as a tree per state, so a step is one evaluation per condition that matters, and a lookup. Events of a block have
+masks with the results of simple conditions; where they decide, a step is a lookup alone.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from funken.cep.pattern import Pattern
 from funken.cep.skip import SkipKind
 from funken.errors import CheckpointIncompatible
 from funken.ids import MAX_WATERMARK
-from funken.types.copying import IMMUTABLE
+from funken.sdk import immutable
 
 Match = dict[str, list[Any]]
 NEVER: int = MAX_WATERMARK + 1
+_MOST_LEAVES = 4096
+"""How many masks of a state are looked up."""
 
 
 class Partial:
@@ -39,6 +42,7 @@ class Partial:
         self.first = first
 
 
+@immutable
 class NfaState:
     """What is kept for one key: partial matches, and finished ones that a skip strategy holds back."""
 
@@ -64,9 +68,6 @@ class NfaState:
         return _restored, (self.shape, self.next_position, table, [each.state for each in self.partials], tails)
 
 
-IMMUTABLE.add(NfaState)  # nobody sees or changes it but the automaton: state that holds one is not copied
-
-
 def _restored(shape: int, next_position: int, table: Packed, states: list[int], tails: list[int]) -> NfaState:
     nodes = unpack(table)
     firsts: list[Event] = []
@@ -89,6 +90,8 @@ class Nfa:
         self.any_gap = any(self.gaps)
         self.windowed = bool(self.window) or self.any_gap
         self.decisions = Decisions(automaton)
+        self._roots, self._tables, self.starts = self.decisions.roots, self.decisions.tables, self.decisions.starts
+        self.known, self.masks = self.decisions.known, self.decisions.masks
         shape = [
             (s.label, s.kind, [[edge.target.index for edge in edges] for edges in (s.takes, s.ignores, s.proceeds)])
             for s in automaton.states
@@ -97,33 +100,40 @@ class Nfa:
         self.initial = NfaState(self.shape, 0, (), ())
         self.initial.deadline = NEVER
 
-    def process(self, state: NfaState, value: Any, timestamp: int, now: int) -> tuple[NfaState, list[Match]]:
-        """Handle an event; time was advanced to its timestamp before."""
+    def process(
+        self, state: NfaState, value: Any, timestamp: int, now: int, mask: int | None = None
+    ) -> tuple[NfaState, list[Match]]:
+        """Handle an event; time was advanced to its timestamp before. ``mask`` is the event's, if it is known."""
         if state.shape != self.shape:
             self._check(state)
+        tables, begun = self._tables, self.starts.get(mask)
+        if begun is DROP:
+            leaf: Leaf | None = KEEP
+            for partial in state.partials:
+                leaf = tables[partial.state].get(mask)
+                if leaf is not KEEP:
+                    break
+            if leaf is KEEP:
+                return state, []
+            if leaf is DROP and len(state.partials) == 1 and not state.finished:
+                return self.initial, []
         event = Event(state.next_position, timestamp, value)
         results: dict[int, bool] = {}
         left: list[Partial] = []
         finished: list[Node] = []
-        roots, changed = self.decisions.roots, False
+        roots, changed = self._roots, False
         try:
             # Hot: once per partial match and event.
             for partial in state.partials:
-                at = roots[partial.state]
-                while type(at) is Branch:  # as in _decide, whose call would cost as much again
-                    if at.iterative:
-                        result = bool(at.function(value, ConditionContext(partial.tail, timestamp, now)))
-                    elif at.slot in results:
-                        result = results[at.slot]
-                    else:
-                        result = results[at.slot] = bool(at.function(value))
-                    child = at.high if result else at.low
-                    at = self.decisions.grow(at, result) if child is None else child
-                if at is KEEP:
+                leaf = tables[partial.state].get(mask)
+                if leaf is None:
+                    root, table = roots[partial.state], tables[partial.state]
+                    leaf = self._decide(root, table, value, partial.tail, timestamp, now, results, mask)
+                if leaf is KEEP:
                     left.append(partial)
                     continue
                 changed = True
-                for name, target, complete in at:  # type: ignore[union-attr]  # the loop ends at a leaf
+                for name, target, complete in leaf:
                     if name is not None:
                         tail = Node(partial.tail, name, event)
                         if target != FINAL:
@@ -136,15 +146,14 @@ class Nfa:
                         left.append(
                             partial if target == partial.state else Partial(target, partial.tail, partial.first)
                         )
-            at = self.decisions.start
-            if type(at) is Branch:
-                at = self._decide(at, value, None, timestamp, now, results)
+            if begun is None:
+                begun = self._start(value, timestamp, now, results, mask)
         except Exception as error:
             note(error, value)
             raise
-        if at is DROP and not changed:
+        if begun is DROP and not changed:
             return state, []
-        self._begin(at, event, left, finished)
+        self._begin(begun, event, left, finished)
         return self._settle(state, left, finished)
 
     def gate(self) -> Branch | None:
@@ -157,24 +166,24 @@ class Nfa:
         return first if first.low is DROP else None
 
     def begin(
-        self, value: Any, timestamp: int, now: int, passed: Branch | None = None
+        self, value: Any, timestamp: int, now: int, passed: Branch | None = None, mask: int | None = None
     ) -> tuple[NfaState, list[Match]] | None:
         """Handle an event where there is no partial match: ``process`` of ``initial``; ``None`` if it begins no match.
 
         ``passed`` is the gate, if it is known that the event passes it.
         """
-        at = self.decisions.start
-        if type(at) is Branch:
+        begun = self.starts.get(mask)
+        if begun is None:
             try:
-                at = self._decide(at, value, None, timestamp, now, {} if passed is None else {passed.slot: True})
+                begun = self._start(value, timestamp, now, {} if passed is None else {passed.slot: True}, mask)
             except Exception as error:
                 note(error, value)
                 raise
-        if at is DROP:
+        if begun is DROP:
             return None
         left: list[Partial] = []
         finished: list[Node] = []
-        self._begin(at, Event(0, timestamp, value), left, finished)
+        self._begin(begun, Event(0, timestamp, value), left, finished)
         return self._settle(self.initial, left, finished)
 
     def _begin(self, actions: Any, event: Event, left: list[Partial], finished: list[Node]) -> None:
@@ -185,20 +194,34 @@ class Nfa:
             if complete:
                 finished.append(tail)
 
+    def _start(self, value: Any, timestamp: int, now: int, results: dict[int, bool], mask: int | None) -> Leaf:
+        """Return what an event does as the first of a match."""
+        return self._decide(self.decisions.start, self.starts, value, None, timestamp, now, results, mask)
+
     def _decide(
-        self, at: Branch | Leaf, value: Any, tail: Node | None, timestamp: int, now: int, results: dict[int, bool]
-    ) -> Leaf:
-        """Go down a tree to its leaf, and let it grow where it ends."""
+        self, root: Branch | Leaf, table: dict[int | None, Leaf], value: Any, tail: Node | None, timestamp: int, now: int,
+        results: dict[int, bool], mask: int | None,
+    ) -> Leaf:  # fmt: skip
+        """Go down a tree to its leaf, and let it grow where it ends; keep a leaf that the mask alone leads to."""
+        at: Any = root
+        known, by_mask = (0, False) if mask is None else (self.known, len(table) < _MOST_LEAVES)
         while type(at) is Branch:
-            if at.iterative:
-                result = bool(at.function(value, ConditionContext(tail, timestamp, now)))
-            elif at.slot in results:
-                result = results[at.slot]
+            if at.bit & known:
+                result = mask & at.bit != 0  # type: ignore[operator]  # nothing is known without a mask
             else:
-                result = results[at.slot] = bool(at.function(value))
+                by_mask = False
+                if at.iterative:
+                    result = bool(at.function(value, ConditionContext(tail, timestamp, now)))
+                elif at.slot in results:
+                    result = results[at.slot]
+                else:
+                    result = results[at.slot] = bool(at.function(value))
             child = at.high if result else at.low
             at = self.decisions.grow(at, result) if child is None else child
-        return at  # type: ignore[return-value]  # a leaf: the loop is left by no other way
+        if by_mask:
+            table[mask] = at
+        leaf: Leaf = at
+        return leaf
 
     def advance(self, state: NfaState, timestamp: int) -> tuple[NfaState, list[Match], list[tuple[Match, int]]]:
         """Let time reach ``timestamp``; return the matches that this completes, and what timed out and when."""
@@ -232,7 +255,7 @@ class Nfa:
             elif self.any_gap:
                 found = min(map(self._deadline, partials))
             else:
-                found = min([partial.first.timestamp for partial in partials]) + self.window
+                found = partials[0].first.timestamp + self.window  # they are in the order of their first events
             state.deadline = found
         return found
 
@@ -250,6 +273,10 @@ class Nfa:
 
     def _settle(self, state: NfaState, partials: list[Partial], finished: list[Node]) -> tuple[NfaState, list[Match]]:
         """Emit finished matches as the skip strategy allows, and return the state that is left."""
+        if not finished and not state.finished:
+            if not partials:
+                return self.initial, []
+            return NfaState(self.shape, state.next_position + 1, tuple(partials), ()), []
         matches = []
         if self.skip.kind is SkipKind.NONE:
             paths = [node.path() for node in finished]

@@ -4,7 +4,8 @@ Event time: events wait until the watermark has passed them, and are handled in 
 list; before a checkpoint, or where state is in files and they are many, the list is moved into keyed state (a map from
 timestamp to events), with a timer for each timestamp that brings them back. A timer of each key's next deadline makes
 time-outs come without a further event. In processing time events are handled at once, or, if they are to be sorted by a
-comparator, one millisecond later. A comparator needs all events of a timestamp, so with one they go into keyed state at once.
+comparator, one millisecond later. A comparator needs all events of a timestamp: where some may be
+in keyed state, the others go there, too.
 In ``BATCH`` everything happens at the end of a key, in the same order.
 
 The state of a key is written only when it changed, and deleted when no partial match is left. It is an ``NfaState``, which nobody
@@ -13,33 +14,29 @@ changes, so it needs no copies; events that a function of the program could chan
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cmp_to_key
-from operator import itemgetter
+from functools import cmp_to_key, partial
+from itertools import groupby, repeat
 from typing import Any
 
-from funken import InvalidProgram, MapStateDescriptor, OutputTag, RuntimeContext, ValueStateDescriptor
+from funken import InvalidProgram, MapStateDescriptor, OutputTag, ValueStateDescriptor
 from funken.cep.compiler import compile_pattern
+from funken.cep.decisions import DROP
 from funken.cep.functions import PatternContext, PatternProcessFunction, Selecting, TimedOutPartialMatchHandler
 from funken.cep.nfa import NEVER, Match, Nfa, NfaState, note
 from funken.cep.pattern import Pattern
 from funken.config import MAX_PARTIAL_MATCHES
 from funken.errors import StateTooLarge
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Operator, Output, Timestamps, Values
-from funken.operators.context import OperatorContext
-from funken.operators.process.contexts import KeyedContext, TimeDomain
-from funken.operators.process.one_input import KeyedProcess, TimerOperator
-from funken.state.backend import FileSnapshotBackend
-from funken.state.keyed import NO_KEY
+from funken.sdk import KeyedOperator, Operator, OperatorContext, Output, Timestamps, UserFunction, Values
 
 STATE, EVENTS = "cep-matches", "cep-events"
 _MOST_WAITING = 100_000
 """How many events wait in memory at most where state is in files."""
 _FLUSH = 4096
 """How many results are held back at most."""
-_at = itemgetter(0)
 
 
 @dataclass(frozen=True)
@@ -55,11 +52,23 @@ class Settings:
         """Return events of one time in their order."""
         return events if self.comparator is None else sorted(events, key=cmp_to_key(self.comparator))
 
+    def sorted(self, times: list[int], events: list[Any], key_of: Callable[[Any], Any]) -> list[Any]:
+        """Return events that are in the order of their times with those of one time and key in their order."""
+        found: list[Any] = []
+        for _, places in groupby(range(len(times)), key=times.__getitem__):
+            by_key: dict[Any, list[Any]] = {}
+            for place in places:
+                by_key.setdefault(key_of(events[place]), []).append(events[place])
+            for same in by_key.values():
+                found += same if len(same) == 1 else self.in_order(same)
+        return found
+
 
 @dataclass(frozen=True)
-class MatchPattern(KeyedProcess):
+class MatchPattern:
     """Finds the matches of a pattern among the events of each key, and gives them to a ``PatternProcessFunction``."""
 
+    function: PatternProcessFunction
     pattern: Pattern
     settings: Settings
 
@@ -67,46 +76,54 @@ class MatchPattern(KeyedProcess):
         """Make the logic."""
         return MatchPatternLogic(self)
 
+    def machine(self) -> Any:
+        """Return what finds the matches, ready to run: ``Nfa``, or what has its methods."""
+        return Nfa(compile_pattern(self.pattern))
 
-class MatchPatternLogic(TimerOperator):
+
+class MatchPatternLogic(KeyedOperator):
     """One automaton, and a table from keys to what is kept of their events."""
 
+    keeps_output = False
+
     def __init__(self, spec: MatchPattern) -> None:
-        super().__init__(spec.function)
         self._spec = spec
         self._settings = spec.settings
-        self._key = spec.key.bind()
-        self._user: PatternProcessFunction = spec.function.target
+        self._user = spec.function
         self._handles_timeouts = isinstance(self._user, TimedOutPartialMatchHandler)
-        self._waiting: list[tuple[int, Any]] = []
+        #: events that wait for the watermark, and their timestamps
+        self._waiting: Values = []
+        self._times: list[int] = []
+        #: the times of which events are in keyed state, in event time and since the operator was made
+        self._stored: set[int] = set()
         #: the most partial matches that a key has had
         self.most = 0
 
     def setup(self, context: OperatorContext, output: Output) -> None:
-        """Remember the surroundings."""
+        """Store the events that wait before every snapshot."""
         super().setup(context, output)
-        self._context = KeyedContext(self, self._results)
-        self._in_files = isinstance(self._store.backend, FileSnapshotBackend)
-        self._event_times = self._timers.event_times
         context.before_snapshot.append(self._store_waiting)
 
     def open(self) -> None:
         """Compile the pattern, find the state, and open the function."""
-        self._nfa = Nfa(compile_pattern(self._spec.pattern))
-        runtime_context = RuntimeContext(self.context)
-        self._states = runtime_context.get_state(ValueStateDescriptor(STATE)).table
-        self._events = runtime_context.get_map_state(MapStateDescriptor(EVENTS))
+        self._nfa = self._spec.machine()
+        self._states = self.state(ValueStateDescriptor(STATE)).table
+        self._events = self.state(MapStateDescriptor(EVENTS))
         metrics = self.context.metrics
         self._dropped = metrics.counter("numLateRecordsDropped")
         metrics.gauge("maxPartialMatchesOfAKey", lambda: self.most)
-        super().open()
+        UserFunction(self._user, rich=True).open(self.context)
+
+    def close(self) -> None:
+        """Close the function."""
+        self._user.close()
 
     # ---- events come
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Let the events of a block wait for their time; in processing time without a comparator it has come."""
         if not self._settings.event_time:
-            self._run(self._take_by_the_clock, self._context, values, timestamps, self._key)
+            super().process(values, timestamps)
             return
         first = MIN_TIMESTAMP if timestamps is None else min(timestamps, default=MAX_WATERMARK)
         if timestamps is None or first == MIN_TIMESTAMP:
@@ -115,43 +132,49 @@ class MatchPatternLogic(TimerOperator):
                 "assign_timestamps_and_watermarks(...) before, or in_processing_time() on the pattern stream."
             )
         if first > self.current_watermark:
-            self._waiting += zip(timestamps, values, strict=True)
+            self._times += timestamps
+            self._waiting += values
         else:
             self._without_late(values, timestamps)
-        if self._settings.comparator is not None or (self._in_files and len(self._waiting) > _MOST_WAITING):
+        if self.state_in_files and len(self._waiting) > _MOST_WAITING:
             self._store_waiting()
 
     def _without_late(self, values: Values, timestamps: list[int]) -> None:
         late = self._settings.late
         for value, at in zip(values, timestamps, strict=True):
             if at > self.current_watermark:
-                self._waiting.append((at, value))
+                self._times.append(at)
+                self._waiting.append(value)
             elif late is not None:
-                self._results.side((late, value), at)
+                self.emit_side(late, value, at)
             else:
                 self._dropped.inc()
-        self._results.emit(self.output, stamped=True)
+        self.flush()
 
-    def _take_by_the_clock(self, value: Any, context: Any) -> None:
-        now = self._timers.current_processing_time()
-        key = self._store.current_key
+    def process_element(self, value: Any, timestamp: int | None) -> None:
+        """Handle an event in processing time; with a comparator, one millisecond later."""
+        now = self.current_processing_time()
         if self._settings.comparator is not None:
-            self._put(key, now, value)
-            self._timers.register_processing_time_timer(key, None, now + 1)
+            self._put(now, value)
+            self.register_processing_time_timer(now + 1)
         else:
-            self._handle(key, now, (value,), context.at)
+            self._handle(now, (value,), MIN_TIMESTAMP if timestamp is None else timestamp)
 
     def _store_waiting(self) -> None:
         """Move the events that wait into keyed state."""
-        waiting, self._waiting = self._waiting, []
-        for at, value in waiting:
-            key = self._key(value)
-            self._put(key, at, value)
-            self._timers.register_event_time_timer(key, None, at)
-        self._store.current_key = NO_KEY
+        times, waiting, self._times, self._waiting = self._times, self._waiting, [], []
+        self._keep(times, waiting)
 
-    def _put(self, key: Any, at: int, value: Any) -> None:
-        self._store.current_key = key
+    def _keep(self, times: list[int], events: Values) -> None:
+        for at, value in zip(times, events, strict=True):
+            self.current_key = self.keys[0](value)
+            self._put(at, value)
+            self.register_event_time_timer(at)
+        self.flush()
+
+    def _put(self, at: int, value: Any) -> None:
+        if self._settings.event_time:
+            self._stored.add(at)
         self._events.put(at, [*(self._events.get(at) or ()), value])
 
     # ---- time passes
@@ -165,43 +188,46 @@ class MatchPatternLogic(TimerOperator):
         if self._waiting:
             self._handle_waiting(watermark)
         if self.context.batch:
-            self._timers.advance_processing_time(MAX_WATERMARK, self._fire_processing_time)
-        self._timers.advance_watermark(watermark, self._fire_event_time)
-        self._end_firing(stamped=True)
+            self.fire_processing_time_timers(MAX_WATERMARK)
+        self.fire_event_time_timers(watermark)
+        if self._stored:
+            self._stored = {at for at in self._stored if at > watermark}
+        self.flush()
         self.output.watermark(watermark)
 
     def _handle_waiting(self, watermark: int) -> None:
         """Handle the events in the list that are due, and the timers that are due before each."""
-        waiting = self._waiting
-        waiting.sort(key=_at)
-        count = len(waiting)
-        while count and waiting[count - 1][0] > watermark:
-            count -= 1
-        self._waiting = waiting[count:]
-        del waiting[count:]
-        nfa, key_of, find, due = self._nfa, self._key, self._states.get, self._event_times
-        begin, process, deadline, gate = nfa.begin, nfa.process, nfa.deadline, nfa.gate()
+        times, events = self._times, self._waiting
+        in_order = sorted(times)
+        if in_order != times:
+            events = [events[place] for place in sorted(range(len(times)), key=times.__getitem__)]
+        count = bisect_right(in_order, watermark)
+        self._times, self._waiting = in_order[count:], events[count:]
+        del in_order[count:], events[count:]
+        if self._settings.comparator is not None:
+            if self.context.restored or not self._stored.isdisjoint(in_order):  # the others of a time may be in state
+                self._keep(in_order, events)
+                return
+            events = self._settings.sorted(in_order, events, self.keys[0])
+        nfa, find, due = self._nfa, self._states.get, self.event_times
+        begin, process, deadline, gate, starts = nfa.begin, nfa.process, nfa.deadline, nfa.gate(), nfa.starts
+        now, reached = self.current_processing_time(), MIN_TIMESTAMP
+        masks = nfa.masks(events)
+        if gate is not None and masks is not None and gate.bit:
+            gate = None  # the mask knows
         passes = None if gate is None else gate.function
-        results, now, reached = self._results, self._timers.current_processing_time(), MIN_TIMESTAMP
         # Hot: once per event.
-        for at, value in waiting:
+        for at, value, key, mask in zip(
+            in_order, events, map(self.keys[0], events), masks or repeat(None), strict=False
+        ):
             if at != reached:
                 reached = at
                 if due and due[0] <= at:
-                    self._timers.advance_watermark(at, self._fire_event_time)
-            key = key_of(value)
+                    self.fire_event_time_timers(at)
             state = find(key)
-            if state is not None:
-                if deadline(state) > at:
-                    after, matches = process(state, value, at, now)
-                    if after is state:
-                        continue
-                    if len(after.partials) > self.most:
-                        self._check_size(after, key)
-                    self._finish(key, state, after, matches, (), at, now, at)
-                else:
-                    self._step(key, state, at, (value,), now, at)
-            else:
+            if state is None:
+                if starts.get(mask) is DROP:
+                    continue
                 if passes is not None:
                     try:
                         if not passes(value):
@@ -209,29 +235,47 @@ class MatchPatternLogic(TimerOperator):
                     except Exception as error:
                         note(error, value)
                         raise
-                begun = begin(value, at, now, gate)
+                begun = begin(value, at, now, gate, mask)
                 if begun is not None:
-                    self._finish(key, None, *begun, (), at, now, at)
-            if len(results.values) >= _FLUSH:
-                results.emit(self.output, stamped=True)
+                    after, matches = begun
+                    self._finish(key, None, after, matches, (), at, now, at)
+            else:
+                end = state.deadline
+                if (deadline(state) if end is None else end) > at:
+                    after, matches = process(state, value, at, now, mask)
+                    if after is state:
+                        continue
+                    if len(after.partials) > self.most:
+                        self._check_size(after, key)
+                    self._finish(key, state, after, matches, (), at, now, at)
+                else:
+                    self._step(key, state, at, (value,), now, at)
 
-    def _fire(self, timestamp: int, key: Any, domain: TimeDomain, at: int) -> None:
+    def on_event_time(self, timestamp: int) -> None:
         """Handle the events that were stored for this time, and the end of a window."""
-        self.context.next_time()
-        self._store.current_key = key
-        due = timestamp if domain is TimeDomain.EVENT_TIME else timestamp - 1
-        events = self._events.get(due)
-        if events is None:
-            events = ()
-        else:
+        self._take_stored(timestamp, timestamp)
+
+    def on_processing_time(self, timestamp: int) -> None:
+        """Do the same in processing time, where both are due one millisecond later."""
+        self._take_stored(timestamp - 1, MIN_TIMESTAMP)
+
+    def _take_stored(self, due: int, stamp: int) -> None:
+        events = None
+        if due in self._stored or self.context.restored or not self._settings.event_time:
+            events = self._events.get(due)
+        if events is not None:
             self._events.remove(due)
-            events = self._settings.in_order(events)
-        self._handle(key, due, events, at)
+            self._handle(due, self._settings.in_order(events), stamp)
+            return
+        state = self._states.get(self.current_key)
+        if state is not None and self._nfa.deadline(state) <= due:  # else the timer is of a state that is gone
+            self._handle(due, (), stamp)
 
     # ---- an event is handled
 
-    def _handle(self, key: Any, at: int, events: Iterable[Any], stamp: int) -> None:
-        self._step(key, self._states.get(key), at, events, self._timers.current_processing_time(), stamp)
+    def _handle(self, at: int, events: Iterable[Any], stamp: int) -> None:
+        key = self.current_key
+        self._step(key, self._states.get(key), at, events, self.current_processing_time(), stamp)
 
     def _step(self, key: Any, before: NfaState | None, at: int, events: Iterable[Any], now: int, stamp: int) -> None:
         """Let time reach ``at``, then handle its events in their order; results are stamped with ``stamp``."""
@@ -242,7 +286,7 @@ class MatchPatternLogic(TimerOperator):
         if before is not None and nfa.deadline(before) <= at:
             state, matches, expired = nfa.advance(before, at)
         for event in events:
-            if state.partials or state.finished:
+            if state is not nfa.initial:
                 state, found = nfa.process(state, event, at, now)
                 matches += found
             else:
@@ -259,43 +303,47 @@ class MatchPatternLogic(TimerOperator):
         now: int, stamp: int,
     ) -> None:  # fmt: skip
         """Write the state if it changed, and give matches and what timed out to the function."""
-        if not state.partials and not state.finished:
+        if state is self._nfa.initial:
             if before is not None:
                 del self._states[key]
         elif state is not before:
             self._states[key] = state
             deadline = self._nfa.deadline(state)
             if deadline != NEVER and (before is None or deadline != before.deadline):
+                self.current_key = key
                 if self._settings.event_time:
-                    self._timers.register_event_time_timer(key, None, deadline)
+                    self.register_event_time_timer(deadline)
                 else:
-                    self._timers.register_processing_time_timer(key, None, deadline + 1)
+                    self.register_processing_time_timer(deadline + 1)
         if matches or expired:
-            self._give(key, matches, expired, at, now, stamp, shared=bool(state.partials or state.finished))
+            self._give(key, matches, expired, at, now, stamp, shared=state is not self._nfa.initial)
 
     def _give(
         self, key: Any, matches: list[Match], expired: Iterable[Any], at: int, now: int, stamp: int, shared: bool
     ) -> None:
         """Call the function; ``shared``: events of the matches are kept, so it is given copies of those it could change."""
-        results, user, context = self._results, self._user, self._context
-        own = results.own_block if shared or len(matches) > 1 or expired else None
-        self._store.current_key = key
+        user, own = self._user, self.own if shared or len(matches) > 1 or expired else None
+        self.current_key = key
         event_time = self._settings.event_time
         if self._handles_timeouts:
             for match, deadline in expired:
-                context.at = deadline if event_time else MIN_TIMESTAMP
+                ended = deadline if event_time else MIN_TIMESTAMP
+                context = PatternContext(partial(self._side, ended), deadline, now)
                 given = match if own is None else {name: own(events) for name, events in match.items()}
-                made = user.process_timed_out_match(given, PatternContext(context, deadline, now))  # type: ignore[attr-defined]
-                results.take(side_outputs(made), context.at)
-        context.at = stamp
-        if type(user) is Selecting and not user.flat:
-            for match in matches:
-                given = match if own is None else {name: own(events) for name, events in match.items()}
-                results.add(user.function(given), stamp)
-            return
+                made = user.process_timed_out_match(given, context)  # type: ignore[attr-defined]
+                self.emit_results(side_outputs(made), ended)
+        simple = user.function if type(user) is Selecting and not user.flat else None
+        context = PatternContext(partial(self._side, stamp), at, now)
         for match in matches:
             given = match if own is None else {name: own(events) for name, events in match.items()}
-            results.take(user.process_match(given, PatternContext(context, at, now)), stamp)
+            if simple is not None:
+                self.emit_result(simple(given), stamp)
+            else:
+                self.emit_results(user.process_match(given, context), stamp)
+        self.flush(_FLUSH)
+
+    def _side(self, stamp: int, tag: OutputTag, value: Any) -> None:
+        self.emit_side(tag, value, stamp)
 
     def _check_size(self, state: NfaState, key: Any) -> None:
         count = self.most = len(state.partials)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -78,13 +79,16 @@ class AfterMatchSkipStrategy:
         """Fail where the pattern to skip to took no event, or only the match's first one."""
         return replace(self, strict=True)
 
-    def start_of_search(self, path: list[Node]) -> int | None:
-        """Return the first position at which a match may start after this one; ``None``: anywhere."""
+    def start_of_search(self, path: list[Node], targets: Collection[str] = ()) -> int | None:
+        """Return the first position at which a match may start after this one; ``None``: anywhere.
+
+        ``targets``: the names of the nodes that are skipped to, if the pattern of that name has others.
+        """
         if self.kind is SkipKind.NEXT:
             return path[0].event.position + 1
         if self.kind is SkipKind.PAST_LAST:
             return path[-1].event.position + 1
-        taken = [node.event.position for node in path if node.name == self.name]
+        taken = [node.event.position for node in path if node.name in (targets or (self.name,))]
         if not taken:
             if self.strict:
                 raise NoSuchSkipTarget(f"{self}: the match has no event of this pattern. Allow it, or skip elsewhere.")

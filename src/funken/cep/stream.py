@@ -11,7 +11,7 @@ from funken.cep.functions import PatternProcessFunction, Selecting, SelectingTim
 from funken.cep.operator import MatchPattern, Settings, one_key
 from funken.cep.pattern import Pattern
 from funken.config import MAX_PARTIAL_MATCHES
-from funken.operators.user_functions import UserFunction
+from funken.sdk import OperatorSpec
 
 
 class PatternStream:
@@ -42,9 +42,11 @@ class PatternStream:
         stream = self._stream if isinstance(self._stream, KeyedStream) else self._stream.key_by(one_key)
         bound = stream.get_execution_environment().get_configuration().get(MAX_PARTIAL_MATCHES)
         settings = replace(self._settings, max_partial_matches=bound)
-        spec = MatchPattern(UserFunction(pattern_process_function, rich=True), stream.key, self._pattern, settings)
-        found = stream._keyed("pattern", spec)
+        found = stream.transform("pattern", self._spec(pattern_process_function, settings))
         return found if keyed else found.set_parallelism(1)
+
+    def _spec(self, function: PatternProcessFunction, settings: Settings) -> OperatorSpec:
+        return MatchPattern(function, self._pattern, settings)
 
     def select(self, *functions: Any) -> DataStream:
         """Emit one record per match: ``select(select)``, or ``select(tag, timeout, select)``.
@@ -58,8 +60,8 @@ class PatternStream:
         """Emit any number of records per match; as ``select``, but the functions return iterables."""
         return self.process(_selecting("flat_select", functions))
 
-    def explain(self) -> str:
-        """Return the automaton as text, with what may cost memory or parallelism.
+    def explain(self, style: str = "text") -> str:
+        """Return the automaton as ``text``, with what may cost memory or parallelism, or in the language of Graphviz (``dot``).
 
         >>> from funken.cep import CEP
         >>> from funken.testing import local
@@ -77,6 +79,10 @@ class PatternStream:
             proceed -> 0 final
         0 final
         """
+        if style not in {"text", "dot"}:
+            raise InvalidProgram(f"explain() gives 'text' or 'dot', but was asked for {style!r}.")
+        if style == "dot":
+            return compile_pattern(self._pattern).dot()
         notes = [] if isinstance(self._stream, KeyedStream) else ["not keyed: one task handles all events"]
         notes += [
             f"loop {name!r} has neither within() nor until(): its partial matches may grow without bound"

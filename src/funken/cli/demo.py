@@ -33,6 +33,7 @@ from funken.cli import histogram
 from funken.cli.failures import ending_well
 from funken.cli.progress import Progress, moment
 from funken.cli.run import job_options, with_options
+from funken.cli.serving import Announcer, with_dashboard
 
 MANUAL_LINES_PER_SECOND = 600.0
 """At this rate the manual takes about 20 s."""
@@ -191,9 +192,16 @@ class Tally:
     help="Lines per second, 0 for as fast as possible. Default: 600 for the manual, 0 for files.",
 )
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Words in the table at the end.")
+@click.option("--open", "open_browser", is_flag=True, help="Open the dashboard in the browser.")
 @job_options(default_target="continuous")
 def demo(
-    where: str | None, speed: float | None, top: int, target: str, parallelism: int | None, configuration: Configuration
+    where: str | None,
+    speed: float | None,
+    top: int,
+    open_browser: bool,
+    target: str,
+    parallelism: int | None,
+    configuration: Configuration,
 ) -> None:
     """Count words in sliding event-time windows: 5 s long, every 1 s.
 
@@ -210,9 +218,10 @@ def demo(
     out = Console(highlight=False)
     with ExitStack() as stack:
         stack.enter_context(ending_well())
+        stack.enter_context(watch_jobs(Announcer(open_browser).watch))
         stack.enter_context(watch_jobs(Progress(below=tally.bars).watch))
         environment = StreamExecutionEnvironment.get_execution_environment(
-            with_options(configuration, target, parallelism)
+            with_dashboard(with_options(configuration, target, parallelism), open_browser)
         )
         counts = histogram.windowed_counts(read_lines(environment, where, speed, stack))
         scope = " in the windows so far"

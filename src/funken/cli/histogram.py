@@ -27,9 +27,10 @@ from funken import (
     WatermarkOutput,
     WatermarkStrategy,
 )
-from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, ReaderContext, Wait
-from funken.connectors.datagen import Pace
+from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, Wait
+from funken.connectors.context import ConnectorContext
 from funken.connectors.queued_reader import QueuedReader
+from funken.connectors.rate_limit import Pace
 from funken.timing.clock import SystemClock
 
 SIZE = timedelta(seconds=5)
@@ -101,7 +102,7 @@ class TimedLines(Source):
 
     >>> from funken import CollectionSource
     >>> source = TimedLines(CollectionSource(["a", "b", "c"]), per_second=100)
-    >>> reader = source.reader(ReaderContext("lines", 0, 1))
+    >>> reader = source.reader(ConnectorContext("lines", 0, 1))
     >>> reader.open()
     >>> reader.add_splits(source.enumerator(1).next_splits(0))
     >>> reader.poll(10, now=0), reader.poll(10, now=0), reader.poll(10, now=30)
@@ -117,7 +118,7 @@ class TimedLines(Source):
         """Make the enumerator."""
         return TimedEnumerator(self.lines.enumerator(1))
 
-    def reader(self, context: ReaderContext) -> SourceReader:
+    def reader(self, context: ConnectorContext) -> SourceReader:
         """Make a reader."""
         return TimedReader(self.lines.reader(context), self.per_second)
 
@@ -194,9 +195,9 @@ class TimedReader(QueuedReader):
         times = range(split.number * MILLIS_PER_LINE, end * MILLIS_PER_LINE, MILLIS_PER_LINE)
         return Batch(found.values, list(times), split.id)
 
-    def snapshot(self) -> list[Any]:
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the split with the lines left."""
-        return [replace(split, lines=tuple(self._lines.snapshot())) for split in self.queue]
+        return [replace(split, lines=tuple(self._lines.snapshot_state(checkpoint_id))) for split in self.queue]
 
     def close(self) -> None:
         """Close the reader of the lines."""

@@ -15,8 +15,11 @@ from rich.text import Text
 import funken
 from funken import config
 from funken.cli.demo import demo
+from funken.cli.doctor import doctor
+from funken.cli.jobs import cancel, checkpoints, info, list_jobs, metrics, savepoint, stop
 from funken.cli.run import explain, run
 from funken.cli.state import state
+from funken.cli.top import top
 from funken.errors import JavaNotFound
 from funken.spark.java import ensure_java
 
@@ -39,6 +42,8 @@ def main() -> None:
     funken explain job.py                what would run where
     funken run -s SAVEPOINT job.py       go on from a savepoint
     funken state ls SAVEPOINT            what is in a savepoint
+    funken list                          jobs that run; then: info, top, metrics, checkpoints
+    funken savepoint JOB                 save the state of a job that runs; or: stop, cancel
     """
 
 
@@ -46,6 +51,8 @@ main.add_command(demo)
 main.add_command(run)
 main.add_command(explain)
 main.add_command(state)
+for _command in (list_jobs, info, top, cancel, stop, savepoint, checkpoints, metrics, doctor):
+    main.add_command(_command)
 
 
 @main.command()

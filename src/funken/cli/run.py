@@ -21,6 +21,7 @@ from funken import config
 from funken.api.jobs.client import JobClient, watch_jobs
 from funken.cli.failures import ending_well, explained
 from funken.cli.progress import Progress
+from funken.cli.serving import Announcer
 from funken.config import Configuration, set_default_configuration
 from funken.errors import InvalidConfiguration, JobExecutionError
 from funken.plan.explain import explain_json, explain_text
@@ -191,6 +192,7 @@ def run(
         set_default_configuration(configuration)
         if pyflink:
             importlib.import_module("funken.compat.pyflink")
+        stack.enter_context(watch_jobs(Announcer().watch))
         if sys.stderr.isatty() if progress is None else progress:
             stack.enter_context(watch_jobs(Progress().watch))
         stack.enter_context(watch_jobs(signals.watch))

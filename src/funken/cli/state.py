@@ -16,7 +16,7 @@ from rich.text import Text
 from funken.checkpoint.store.completed import RestorePoint, open_checkpoint
 from funken.checkpoint.store.contents import StateEntry, entries_of, operator_of, states_of
 from funken.cli.failures import ending_well
-from funken.runtime.exchange.wire import record_repr
+from funken.io.pickling import record_repr
 
 _path = click.argument("savepoint", metavar="SAVEPOINT")
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -118,8 +118,8 @@ def trace(target: Any, method: str | None, arguments: int) -> Traced:
     funken.columnar.expressions.NotVectorizable: calls print()
     """
     if method is None:
-        return _Tracer(_plain(target), arguments, bound=False).run()
-    traced = _Tracer(_method(target, method), arguments, bound=True).run()
+        return Tracer(_plain(target), arguments, bound=False).run()
+    traced = Tracer(_method(target, method), arguments, bound=True).run()
     code = getattr(type(target), method).__code__
     return replace(traced, dependencies=(*traced.dependencies, Dependency("method", method, _fingerprint(code))))
 
@@ -153,7 +153,7 @@ _NULL = _Marker("null")
 _NONE = _Marker("none", "None")
 
 
-class _Tracer:
+class Tracer:
     """Follows one function; a path through it is (instruction, stack, locals, what was evaluated and dropped)."""
 
     def __init__(self, function: FunctionType, arguments: int, bound: bool) -> None:

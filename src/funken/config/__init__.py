@@ -8,6 +8,8 @@ May import ``errors`` only.
 """
 
 from funken.config.configuration import *
+from funken.config.connectors import *
 from funken.config.observing import *
 from funken.config.options import *
+from funken.config.rest import *
 from funken.config.values import *

@@ -1,30 +1,52 @@
-"""Sources and sinks: the contract of a connector, and those that come with Funken.
+"""The connector SDK: the contracts of sources and sinks, and the connectors that come with Funken.
 
-``base.py`` is the contract; its names are exported here, for connectors of your own. May import ``types``, ``timing``, ``io``
-and what is below.
+``base.py`` is the contract of a source, ``sink.py`` that of a sink, ``schemas.py`` keeps formats apart from transport. Their
+names are exported here, for connectors of your own; docs/guide/connectors.md explains them. May import ``types``, ``timing``,
+``io`` and what is below.
 """
 
 from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
     Boundedness,
+    IndexColumns,
     NeedSplits,
-    ReaderContext,
-    Sink,
-    SinkWriter,
     Source,
     SourceReader,
     SplitEnumerator,
     StaticSplits,
     Wait,
 )
+from funken.connectors.context import CommitterContext, ConnectorContext
+from funken.connectors.formats.decoding import MalformedRecord, MalformedRecordPolicy
+from funken.connectors.formats.json_schema import JsonSchema
+from funken.connectors.formats.text import ByteArraySchema, SimpleStringSchema
+from funken.connectors.queued_reader import QueuedReader
+from funken.connectors.rate_limit import RateLimitedSource
+from funken.connectors.schemas import DeserializationSchema, SerializationSchema
+from funken.connectors.sink import CommitOutcome, CommitRequest, Committer, DeliveryGuarantee, Sink, SinkWriter
 
 __all__ = [
     "NEED_SPLITS",
     "Batch",
     "Boundedness",
+    "ByteArraySchema",
+    "CommitOutcome",
+    "CommitRequest",
+    "Committer",
+    "CommitterContext",
+    "ConnectorContext",
+    "DeliveryGuarantee",
+    "DeserializationSchema",
+    "IndexColumns",
+    "JsonSchema",
+    "MalformedRecord",
+    "MalformedRecordPolicy",
     "NeedSplits",
-    "ReaderContext",
+    "QueuedReader",
+    "RateLimitedSource",
+    "SerializationSchema",
+    "SimpleStringSchema",
     "Sink",
     "SinkWriter",
     "Source",

@@ -1,9 +1,8 @@
-"""The two seams to the world: sources in splits, sinks in two phases.
+"""The contract of a source, second version: an enumerator on the driver, readers in the tasks, splits between them.
 
-A *source* is a frozen spec. Its *enumerator* lives on the driver, knows the splits and hands them out; its *readers*
-live in the tasks and read splits. A split is plain data that carries its position, so that a snapshot of a reader is
-the list of its splits. A *sink* is a frozen spec whose writers live in the tasks; what they prepare becomes visible
-only when the driver's committer commits it: at a completed checkpoint, or when the job has succeeded.
+A *source* is a frozen spec. Its *enumerator* lives on the driver, knows the splits and assigns them; its *readers* live in the
+tasks and read splits. A split is plain data that carries its position, so that a snapshot of a reader is the list of its
+splits. The contract of a sink is in ``sink.py``.
 
 Nothing here reads a clock: ``now`` (ms, processing time) arrives as an argument.
 """
@@ -11,12 +10,12 @@ Nothing here reads a clock: ``now`` (ms, processing time) arrives as an argument
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from funken.types.generics import Generic, T_co, T_contra
-from funken.types.info import TypeInformation
+from funken.connectors.context import ConnectorContext
+from funken.types.generics import Generic, T_co
 
 
 class Boundedness(enum.Enum):
@@ -29,21 +28,6 @@ class Boundedness(enum.Enum):
 
     BOUNDED = "bounded"
     CONTINUOUS_UNBOUNDED = "unbounded"
-
-
-@dataclass(frozen=True, slots=True)
-class ReaderContext:
-    """Where a reader or writer runs: operator, subtask, parallelism, job, and how many attempts there were before.
-
-    >>> ReaderContext("orders", subtask=1, parallelism=4, job_id="nightly")
-    ReaderContext(operator='orders', subtask=1, parallelism=4, job_id='nightly', attempt=0)
-    """
-
-    operator: str
-    subtask: int
-    parallelism: int
-    job_id: str = "local"
-    attempt: int = 0
 
 
 @dataclass(slots=True)
@@ -61,9 +45,13 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to read now; poll again in ``millis`` (a hint), or after new splits came."""
+    """No record is available now; the task polls again in ``millis``, or when new splits arrive.
 
-    millis: int = 5
+    ``None``: the reader calls ``wake`` of its context when records are available, and is not polled meanwhile but about
+    once a second.
+    """
+
+    millis: int | None = 5
 
 
 class NeedSplits:
@@ -71,6 +59,18 @@ class NeedSplits:
 
 
 NEED_SPLITS = NeedSplits()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexColumns:
+    """Every record is computed of its index: by ``function`` (a callable, or an object with ``map``), or is the index itself.
+
+    ``least`` and ``greatest`` are bounds of the indices.
+    """
+
+    least: int
+    greatest: int
+    function: Any = None
 
 
 class SourceReader:
@@ -98,7 +98,7 @@ class SourceReader:
     ...     def split_finished(self):
     ...         ended, self.ended = self.ended, []
     ...         return ended
-    ...     def snapshot(self):
+    ...     def snapshot_state(self, checkpoint_id):
     ...         return list(self.splits)
     ...     def close(self):
     ...         self.splits.clear()
@@ -109,7 +109,7 @@ class SourceReader:
     >>> first.open(); first.add_splits([("poems", 0)])
     >>> first.poll(2, now=0).values
     ['Ode', 'Sonnet']
-    >>> second.open(); second.add_splits(first.snapshot())
+    >>> second.open(); second.add_splits(first.snapshot_state(checkpoint_id=1))
     >>> second.poll(2, now=0).values, second.poll(2, now=0) is NEED_SPLITS, second.split_finished()
     (['Haiku'], True, ['poems'])
     """
@@ -133,9 +133,51 @@ class SourceReader:
         """Return the ids of splits that ended since the last call (their watermark stops counting)."""
         return []
 
-    def snapshot(self) -> list[Any]:
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the unfinished splits with their positions."""
         raise NotImplementedError
+
+    def read_columns(self, compute: Callable[[range], Any]) -> None:
+        """Make records of a range of indices by ``compute``, which returns columns; see ``Source.index_columns``.
+
+        >>> from funken import NumberSequenceSource
+        >>> source = NumberSequenceSource(1, 3)
+        >>> reader = source.reader(ConnectorContext("numbers"))
+        >>> reader.add_splits(source.enumerator(parallelism=1).next_splits(subtask=0))
+        >>> reader.read_columns(lambda indices: [float(index) for index in indices])
+        >>> reader.poll(9, now=0).values
+        [1.0, 2.0, 3.0]
+        """
+        raise NotImplementedError
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """A checkpoint is complete, and what sinks prepared for it is committed; it will not be restored from an older one.
+
+        Not every checkpoint is notified: a later one includes those before it. Use it to acknowledge messages to a broker.
+
+        >>> class Inbox(SourceReader):
+        ...     def open(self):
+        ...         self.read, self.upto = 7, {}
+        ...     def snapshot_state(self, checkpoint_id):
+        ...         self.upto[checkpoint_id] = self.read
+        ...         return [self.read]
+        ...     def notify_checkpoint_complete(self, checkpoint_id):
+        ...         print("acknowledge messages up to", self.upto.pop(checkpoint_id))
+        ...     def notify_checkpoint_aborted(self, checkpoint_id):
+        ...         self.upto.pop(checkpoint_id, None)
+        >>> inbox = Inbox()
+        >>> inbox.open()
+        >>> inbox.snapshot_state(1)
+        [7]
+        >>> inbox.notify_checkpoint_complete(1)
+        acknowledge messages up to 7
+        """
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """A checkpoint is aborted; the next one has later positions. The other notification's example defines it.
+
+        >>> SourceReader().notify_checkpoint_aborted(1)
+        """
 
     def close(self) -> None:
         """Release everything; runs also after a failure."""
@@ -256,7 +298,7 @@ class Source(Generic[T_co]):
     ...         numbers = list(range(self.number, max(0, self.number - limit), -1))
     ...         self.number -= len(numbers)
     ...         return Batch(numbers)
-    ...     def snapshot(self):
+    ...     def snapshot_state(self, checkpoint_id):
     ...         return [self.number] if self.number else []
     >>> @dataclass(frozen=True)
     ... class Countdown(Source):
@@ -276,120 +318,22 @@ class Source(Generic[T_co]):
     max_parallelism: int | None = None
     """The most subtasks that can read it (1 for a collection); ``None``: any number."""
 
+    @property
+    def index_columns(self) -> IndexColumns | None:
+        """How the readers make columns instead of records, if they can; ``None``: they emit records only.
+
+        A source that declares it has readers with ``read_columns``, which the plan calls where columns are of use.
+
+        >>> from funken import CollectionSource, NumberSequenceSource
+        >>> NumberSequenceSource(1, 9).index_columns, CollectionSource([1]).index_columns
+        (IndexColumns(least=1, greatest=9, function=None), None)
+        """
+        return None
+
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Make the enumerator, on the driver."""
         raise NotImplementedError
 
-    def reader(self, context: ReaderContext) -> SourceReader:
+    def reader(self, context: ConnectorContext) -> SourceReader:
         """Make a reader, in a task."""
         raise NotImplementedError
-
-
-class SinkWriter:
-    """Writes the records of one subtask.
-
-    >>> from uuid import uuid4
-    >>> class Staged(SinkWriter):  # a committable is an id and rows
-    ...     def open(self):
-    ...         self.rows = []
-    ...     def write(self, values, timestamps, now):
-    ...         self.rows += values
-    ...     def flush(self):
-    ...         pass  # nothing lies in between
-    ...     def prepare_commit(self, end_of_input):
-    ...         rows, self.rows = self.rows, []
-    ...         return [(str(uuid4()), rows)] if rows else []
-    ...     def close(self):
-    ...         self.rows.clear()
-    >>> writer = Staged()
-    >>> writer.open()
-    >>> writer.write(["a", "b"], timestamps=None, now=0)
-    >>> [rows for _, rows in writer.prepare_commit(end_of_input=False)], writer.prepare_commit(end_of_input=True)
-    ([['a', 'b']], [])
-    """
-
-    def open(self) -> None:
-        """Connect; raise ``SinkNotWritable`` if that fails."""
-
-    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
-        """Write a block; ``timestamps`` (ms) are the records', ``now`` is processing time (ms)."""
-        raise NotImplementedError
-
-    def flush(self) -> None:
-        """Make what was written safe from a crash of this process, as far as the system can."""
-
-    def prepare_commit(self, end_of_input: bool) -> list[Any]:
-        """Close the current transaction and return what is to be committed, as plain data."""
-        return []
-
-    def close(self) -> None:
-        """Release everything, keep what is prepared; runs also after a failure."""
-
-
-class Sink(Generic[T_contra]):
-    """A declared sink; subclasses are frozen dataclasses.
-
-    What its writers prepare is committed when the job has succeeded and, with checkpoints, at each of them. A commit may
-    be repeated after a failure, so what is committed carries an id:
-
-    >>> import sqlite3, tempfile
-    >>> from contextlib import closing
-    >>> from uuid import uuid4
-    >>> class Rows(SinkWriter):
-    ...     def open(self):
-    ...         self.rows = []
-    ...     def write(self, values, timestamps, now):
-    ...         self.rows += [(str(uuid4()), value) for value in values]
-    ...     def prepare_commit(self, end_of_input):
-    ...         rows, self.rows = self.rows, []
-    ...         return rows
-    >>> @dataclass(frozen=True)
-    ... class Table(Sink):
-    ...     path: str
-    ...     def check(self):
-    ...         with closing(sqlite3.connect(self.path)) as db:
-    ...             db.execute("CREATE TABLE IF NOT EXISTS words (id PRIMARY KEY, word)")
-    ...     def writer(self, context):
-    ...         return Rows()
-    ...     def commit(self, committables):
-    ...         with closing(sqlite3.connect(self.path)) as db, db:
-    ...             db.executemany("INSERT OR IGNORE INTO words VALUES (?, ?)", committables)
-    ...     def abort(self, committables):
-    ...         pass  # nothing was written before
-    >>> from funken.testing import local
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     words = local(["to", "be"])
-    ...     _ = words.sink_to(Table(folder + "/words.db"))
-    ...     _ = words.get_execution_environment().execute()
-    ...     with closing(sqlite3.connect(folder + "/words.db")) as db:
-    ...         db.execute("SELECT word FROM words").fetchall()
-    [('to',), ('be',)]
-    """
-
-    def of_type(self, type_info: TypeInformation | None) -> Sink:
-        """Return the sink for records of a declared type (``None``: any); it matters to those that write text.
-
-        >>> from dataclasses import replace
-        >>> from funken import Types
-        >>> @dataclass(frozen=True)
-        ... class Csv(Sink):
-        ...     columns: tuple[str, ...] = ()
-        ...     def of_type(self, type_info):
-        ...         return replace(self, columns=tuple(type_info.get_field_names()))
-        >>> Csv().of_type(Types.ROW_NAMED(["word", "n"], [Types.STRING(), Types.INT()]))
-        Csv(columns=('word', 'n'))
-        """
-        return self
-
-    def check(self) -> None:
-        """Look, on the driver and before anything runs, whether the sink can work; raise ``SinkNotWritable``."""
-
-    def writer(self, context: ReaderContext) -> SinkWriter:
-        """Make a writer, in a task."""
-        raise NotImplementedError
-
-    def commit(self, committables: Sequence[Any]) -> None:
-        """Make prepared data visible, on the driver; committing twice must be harmless."""
-
-    def abort(self, committables: Sequence[Any]) -> None:
-        """Drop prepared data of an attempt that failed."""

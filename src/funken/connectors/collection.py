@@ -12,16 +12,8 @@ from collections.abc import Iterable
 from dataclasses import InitVar, dataclass, field
 from typing import Any, ClassVar
 
-from funken.connectors.base import (
-    NEED_SPLITS,
-    Batch,
-    NeedSplits,
-    ReaderContext,
-    Source,
-    SplitEnumerator,
-    StaticSplits,
-    Wait,
-)
+from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, Source, SplitEnumerator, StaticSplits, Wait
+from funken.connectors.context import ConnectorContext
 from funken.connectors.queued_reader import QueuedReader
 from funken.errors import RecordNotPicklable
 from funken.io.pickling import dumps_by_value, first_unpicklable
@@ -42,10 +34,10 @@ class CollectionSource(Source[T_co]):
     """The elements of an iterable; always read by one subtask.
 
     >>> source = CollectionSource(["a", "b", "c"])
-    >>> reader = source.reader(ReaderContext("letters", 0, 1))
+    >>> reader = source.reader(ConnectorContext("letters", 0, 1))
     >>> reader.open()
     >>> reader.add_splits(source.enumerator(1).next_splits(0))
-    >>> reader.poll(2, now=0).values, reader.snapshot()
+    >>> reader.poll(2, now=0).values, reader.snapshot_state(1)
     (['a', 'b'], [CollectionSplit(offset=2)])
     """
 
@@ -65,7 +57,7 @@ class CollectionSource(Source[T_co]):
         """Make the enumerator of the one split."""
         return StaticSplits((CollectionSplit(),), parallelism)
 
-    def reader(self, context: ReaderContext) -> CollectionReader:
+    def reader(self, context: ConnectorContext) -> CollectionReader:
         """Make a reader."""
         return CollectionReader(self.payload)
 

@@ -18,12 +18,12 @@ from funken.connectors.base import (
     Batch,
     Boundedness,
     NeedSplits,
-    ReaderContext,
     Source,
     SourceReader,
     SplitEnumerator,
     Wait,
 )
+from funken.connectors.context import ConnectorContext
 from funken.types.row import Row
 
 _WAIT = Wait(1000)
@@ -80,7 +80,7 @@ class RowsReader(SourceReader):
                 return Batch(values)
         return NEED_SPLITS if self._ended else _WAIT
 
-    def snapshot(self) -> list[Any]:
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return nothing: it is between batches that there are snapshots."""
         return []
 
@@ -89,7 +89,7 @@ class RowsReader(SourceReader):
 class RowsSource(Source):
     """The rows of a DataFrame with these columns; ``streaming``: of one micro-batch of it after the other.
 
-    >>> reader = RowsSource(("word", "n"), streaming=False).reader(ReaderContext("words", 0, 1))
+    >>> reader = RowsSource(("word", "n"), streaming=False).reader(ConnectorContext("words", 0, 1))
     >>> reader.feed([["to", "be"], [2, 3]], done=lambda: print("all emitted"))
     >>> reader.poll(1, now=0).values
     [Row(word='to', n=2)]
@@ -111,6 +111,6 @@ class RowsSource(Source):
         """Make the enumerator."""
         return RowsEnumerator()
 
-    def reader(self, context: ReaderContext) -> SourceReader:
+    def reader(self, context: ConnectorContext) -> SourceReader:
         """Make a reader."""
         return RowsReader(self.columns)

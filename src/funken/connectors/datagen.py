@@ -15,24 +15,21 @@ from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
     Boundedness,
+    IndexColumns,
     NeedSplits,
-    ReaderContext,
     Source,
     SplitEnumerator,
     StaticSplits,
     Wait,
 )
+from funken.connectors.context import ConnectorContext
 from funken.connectors.queued_reader import QueuedReader
+from funken.connectors.rate_limit import Pace
 from funken.errors import InvalidProgram
 from funken.types.generics import T_co
 
 ENDLESS = 2**63 - 1
 """The end of an unbounded generator's indices, as in Flink."""
-
-BURST_MS = 1000
-"""After a stall, at most what was due in this time is made up for."""
-
-LONGEST_WAIT_MS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +64,7 @@ class NumberSequenceSource(Source[int]):
     Its readers ask for the ranges:
 
     >>> source = NumberSequenceSource(1, 10)
-    >>> enumerator, reader = source.enumerator(parallelism=2), source.reader(ReaderContext("numbers", 1, 2))
+    >>> enumerator, reader = source.enumerator(parallelism=2), source.reader(ConnectorContext("numbers", 1, 2))
     >>> reader.add_splits(enumerator.next_splits(subtask=1))
     >>> reader.poll(100, now=0).values
     [6, 7, 8, 9, 10]
@@ -81,6 +78,15 @@ class NumberSequenceSource(Source[int]):
         if self.start > self.end:
             raise InvalidProgram(f"a number sequence from {self.start} to {self.end} is empty; pass start <= end.")
 
+    @property
+    def index_columns(self) -> IndexColumns:
+        """The numbers themselves.
+
+        >>> NumberSequenceSource(1, 9).index_columns
+        IndexColumns(least=1, greatest=9, function=None)
+        """
+        return IndexColumns(self.start, self.end)
+
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Cut the sequence into one range per subtask."""
         count = self.end - self.start + 1
@@ -89,13 +95,21 @@ class NumberSequenceSource(Source[int]):
         splits = [IndexSplit(f"{low}..{high - 1}", low, high) for low, high in pairwise(borders)]
         return StaticSplits(splits, parallelism)
 
-    def reader(self, context: ReaderContext) -> SequenceReader:
+    def reader(self, context: ConnectorContext) -> SequenceReader:
         """Make a reader."""
         return SequenceReader()
 
 
 class SequenceReader(QueuedReader):
     """Reads ranges of indices as they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._compute: Callable[[range], Any] = list
+
+    def read_columns(self, compute: Callable[[range], Any]) -> None:
+        """Return columns of indices."""
+        self._compute = compute
 
     def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
         """Return the next indices."""
@@ -104,13 +118,9 @@ class SequenceReader(QueuedReader):
             indices = split.take(limit)
             if indices:
                 self.queue[0] = split.after(indices)
-                return Batch(self.records(indices), split=split.id)
+                return Batch(self._compute(indices), split=split.id)
             self.end_split()
         return NEED_SPLITS
-
-    def records(self, indices: range) -> list[int]:
-        """Return the records of some indices."""
-        return list(indices)
 
 
 class GeneratorFunction(Protocol[T_co]):
@@ -130,7 +140,7 @@ class DataGeneratorSource(Source[T_co]):
     first record comes at once, and a subtask that was held up makes up for at most one second.
 
     >>> source = DataGeneratorSource(lambda index: f"user-{index % 3}", count=5, rate_per_second=1000)
-    >>> reader = source.reader(ReaderContext("users", 0, 1))
+    >>> reader = source.reader(ConnectorContext("users", 0, 1))
     >>> reader.add_splits(source.enumerator(1).next_splits(0))
     >>> [reader.poll(100, now=now) for now in (0, 0, 3)]
     [Batch(values=['user-0'], timestamps=None, split='0/1'), Wait(millis=1),
@@ -153,13 +163,22 @@ class DataGeneratorSource(Source[T_co]):
         bounded = Boundedness.CONTINUOUS_UNBOUNDED if self.count is None else Boundedness.BOUNDED
         object.__setattr__(self, "boundedness", bounded)
 
+    @property
+    def index_columns(self) -> IndexColumns:
+        """What the function computes of 0, 1, 2, ...
+
+        >>> DataGeneratorSource(str, count=9).index_columns
+        IndexColumns(least=0, greatest=9, function=<class 'str'>)
+        """
+        return IndexColumns(0, ENDLESS if self.count is None else self.count, self.generator_function)
+
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Deal the indices out to the subtasks in turn."""
         end = ENDLESS if self.count is None else self.count
         parts = min(parallelism, end)
         return StaticSplits([IndexSplit(f"{part}/{parts}", part, end, parts) for part in range(parts)], parallelism)
 
-    def reader(self, context: ReaderContext) -> GeneratorReader:
+    def reader(self, context: ConnectorContext) -> GeneratorReader:
         """Make a reader."""
         function = self.generator_function
         return GeneratorReader(function if callable(function) else function.map, self.rate_per_second)
@@ -173,6 +192,11 @@ class GeneratorReader(QueuedReader):
         self._function = function
         self._rate = rate
         self._pace: Pace | None = None
+        self._compute: Callable[[range], Any] = self.records
+
+    def read_columns(self, compute: Callable[[range], Any]) -> None:
+        """Return columns of what the function would return."""
+        self._compute = compute
 
     def add_splits(self, splits: Sequence[Any]) -> None:
         """Read these too; the reader's rate is the sum of its splits' shares."""
@@ -202,7 +226,7 @@ class GeneratorReader(QueuedReader):
 
     def _generate(self, split: IndexSplit, count: int) -> Batch:
         indices = split.take(count)
-        values = self.records(indices)
+        values = self._compute(indices)
         self.queue[0] = split.after(indices)
         self.queue.rotate(-1)
         if self._pace is not None:
@@ -214,37 +238,3 @@ class GeneratorReader(QueuedReader):
         # Hot: map() would be as fast, but takes a StopIteration of the function for the end of the indices.
         function = self._function
         return [function(index) for index in indices]
-
-
-class Pace:
-    """How many records are due by now, at a rate; a stall longer than ``BURST_MS`` is not made up for.
-
-    >>> pace = Pace(per_second=2, now=0)
-    >>> [pace.due(now) for now in (0, 499, 500, 60_000)]
-    [1, 1, 2, 2]
-    """
-
-    def __init__(self, per_second: float, now: int) -> None:
-        self._rate = per_second
-        self._burst = max(1, int(per_second * BURST_MS / 1000))
-        self._start = self._last = now
-        self._spent = 0
-
-    def due(self, now: int) -> int:
-        """Return how many may be made now; a clock that steps back costs nothing but the step."""
-        self._start -= max(0, self._last - now)
-        self._last = now
-        due = int((now - self._start) * self._rate // 1000) + 1 - self._spent
-        if due > self._burst:
-            self._spent += due - self._burst
-            return self._burst
-        return due
-
-    def spend(self, count: int) -> None:
-        """Count records as made."""
-        self._spent += count
-
-    def wait(self, now: int) -> int:
-        """Return in how many ms the next record is due: at least 1, and no more than is good for responsiveness."""
-        at = self._start + math.ceil(self._spent * 1000 / self._rate)
-        return max(1, min(at - now, LONGEST_WAIT_MS))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from funken.connectors.base import ReaderContext, Sink, SinkWriter
+from funken.connectors.context import ConnectorContext
+from funken.connectors.sink import Sink, SinkWriter
 
 
 @dataclass(frozen=True)
@@ -17,10 +18,12 @@ class DiscardingSink(Sink):
     >>> _ = numbers.sink_to(DiscardingSink())  # a job needs a sink
     >>> numbers.map(str).execute_and_collect(limit=3)
     ['1', '2', '3']
-    >>> DiscardingSink().writer(ReaderContext("nowhere", 0, 1)).write([1, 2, 3], None, now=0)
+    >>> DiscardingSink().writer(ConnectorContext("nowhere", 0, 1)).write([1, 2, 3], None, now=0)
     """
 
-    def writer(self, context: ReaderContext) -> SinkWriter:
+    takes_columns = True
+
+    def writer(self, context: ConnectorContext) -> SinkWriter:
         """Make a writer."""
         return _Discarding()
 

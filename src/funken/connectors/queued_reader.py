@@ -34,6 +34,6 @@ class QueuedReader(SourceReader):
         ended, self._ended = self._ended, []
         return ended
 
-    def snapshot(self) -> list[Any]:
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the splits with their positions."""
         return list(self.queue)

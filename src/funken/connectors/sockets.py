@@ -16,12 +16,12 @@ from funken.connectors.base import (
     Batch,
     Boundedness,
     NeedSplits,
-    ReaderContext,
     Source,
     SplitEnumerator,
     StaticSplits,
     Wait,
 )
+from funken.connectors.context import ConnectorContext
 from funken.connectors.queued_reader import QueuedReader
 from funken.errors import InvalidProgram, SourceNotReadable
 
@@ -61,7 +61,7 @@ class SocketSource(Source):
 
     >>> with socket.create_server(("localhost", 0)) as server:
     ...     source = SocketSource("localhost", server.getsockname()[1])
-    ...     reader = source.reader(ReaderContext("lines", subtask=0, parallelism=1))
+    ...     reader = source.reader(ConnectorContext("lines", subtask=0, parallelism=1))
     ...     reader.add_splits(source.enumerator(parallelism=1).next_splits(subtask=0))
     ...     reader.poll(100, now=0)
     ...     reader.close()
@@ -86,7 +86,7 @@ class SocketSource(Source):
         """Make the enumerator of the one split."""
         return StaticSplits((SocketSplit(),), parallelism)
 
-    def reader(self, context: ReaderContext) -> SocketReader:
+    def reader(self, context: ConnectorContext) -> SocketReader:
         """Make a reader."""
         return SocketReader(self, context)
 
@@ -94,7 +94,7 @@ class SocketSource(Source):
 class SocketReader(QueuedReader):
     """Connects at the first poll, on a thread, since name lookup and connecting block; then reads without waiting."""
 
-    def __init__(self, source: SocketSource, context: ReaderContext) -> None:
+    def __init__(self, source: SocketSource, context: ConnectorContext) -> None:
         super().__init__()
         self._source = source
         self._context = context

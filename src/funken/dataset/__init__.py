@@ -1,9 +1,10 @@
 """The DataSet API: batch programs, planned by cost and run on a bounded memory.
 
-A library: may import the public surface, ``config``, ``errors``, ``ids``, and of the engine ``state.keygroups`` and the clock.
+May import everything but ``cli``, ``testing`` and ``compat``; of the streaming engine it uses keys, clock, messages and pickling,
+and ``spark`` in ``dataset.cluster`` only.
 
 >>> from funken.dataset import ExecutionEnvironment
->>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+>>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
 >>> words = env.from_elements("to be or not to be").flat_map(str.split)
 >>> sorted(words.map(lambda word: (word, 1)).group_by(0).sum(1).collect())
 [('be', 2), ('not', 1), ('or', 1), ('to', 2)]

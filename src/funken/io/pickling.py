@@ -13,6 +13,8 @@ from typing import Any
 
 import cloudpickle
 
+from funken.errors import RecordNotPicklable
+
 PROTOCOL = 5
 
 
@@ -57,3 +59,30 @@ def first_unpicklable(values: Iterable[Any]) -> tuple[int, Any, Exception] | Non
         except Exception as error:  # noqa: BLE001 - whatever a user's __reduce__ raises
             return number, value, error
     return None
+
+
+def dumps_records(values: list[Any], operator: str, subtask: int) -> bytes:
+    """Pickle records that an operator emits; raises ``RecordNotPicklable``."""
+    return dumps(values, record_not_picklable, values, operator, subtask)
+
+
+def record_repr(record: Any) -> str:
+    """Return a record as an error message shows it: not too long, and whatever its ``__repr__`` does."""
+    try:
+        text = repr(record)
+    except Exception as error:  # noqa: BLE001 - another error is reported
+        return f"<{type(record).__qualname__} whose __repr__ raises {type(error).__name__}>"
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def record_not_picklable(error: Exception, values: list[Any], operator: str, subtask: int) -> RecordNotPicklable:
+    """Return the error that names the record."""
+    found = first_unpicklable(values)
+    culprit = found[1] if found else None
+    return RecordNotPicklable(
+        f"operator {operator!r} (subtask {subtask}) emitted a record of type {type(culprit).__qualname__!r} that cannot "
+        f"be sent to another task: {type(error).__name__}: {error}. The record: {record_repr(culprit)}. Emit plain data, and "
+        "open files, locks and connections in open() of the function that uses them.",
+        operator,
+        subtask,
+    )

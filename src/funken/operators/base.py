@@ -17,7 +17,7 @@ Rules every operator keeps:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 
@@ -74,6 +74,11 @@ class Operator:
     columnar = False
     """Whether the operator takes and gives columns (``funken/columnar``) besides lists; others are never given any."""
 
+    @classmethod
+    def build(cls) -> Self:
+        """Make one: the class of an operator without arguments is a spec."""
+        return cls()
+
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings; no user code runs here."""
         self.context = context
@@ -122,8 +127,11 @@ class Operator:
     def finish(self) -> None:
         """All inputs ended and ``MAX_WATERMARK`` was handled: emit what is held back."""
 
-    def prepare_commit(self) -> Sequence[Any]:
-        """Close the transaction before a barrier and return what the driver is to commit (sinks only)."""
+    def prepare_snapshot(self, checkpoint_id: int) -> Sequence[Any]:
+        """A barrier is next: close transactions, and return what the driver is to commit (sinks only).
+
+        Runs before ``context.before_snapshot`` and ``snapshot``.
+        """
         return ()
 
     def snapshot(self) -> Any:
@@ -132,6 +140,15 @@ class Operator:
 
     def restore(self, snapshot: Any) -> None:
         """Take back what ``snapshot`` returned."""
+
+    def handle_operator_event(self, payload: Any) -> None:
+        """Handle an event of the operator's coordinator; between two blocks."""
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """A checkpoint is complete; later ones include it, so not every one is notified."""
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """A checkpoint is aborted."""
 
     def close(self) -> None:
         """Run the user's ``close``; must work after a failure at any point."""

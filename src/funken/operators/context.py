@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from funken.connectors.context import ConnectorContext
 from funken.errors import StateNotKeyed
 from funken.metrics.registry import MetricGroup
 from funken.state.descriptors import (
@@ -35,7 +36,8 @@ class OperatorContext:
     ``RuntimeExecutionMode.BATCH``, ``pausing`` in a micro-batch; with ``object_reuse`` no record is copied.
     ``processing_time`` reads the clock (ms since the epoch), ``next_time`` does so for the lifetimes of state, too, which go
     by what it returned last. ``wake`` may be called from any thread: the task asks ``next_tick`` again at once; ``None``: it
-    calls it every ms or so.
+    calls it every ms or so. ``operator_uid`` is the stable id of the operator, ``restored_checkpoint_id`` the checkpoint that
+    the attempt starts from.
     """
 
     operator: str
@@ -57,13 +59,35 @@ class OperatorContext:
     restored: bool = False
     checkpointing: bool = False
     before_snapshot: list[Callable[[], None]] = field(default_factory=list)
-    report: Callable[[str, Any], None] = lambda kind, payload: None
+    operator_uid: str = ""
+    restored_checkpoint_id: int | None = None
+    report: Callable[[Any, bool], None] = lambda payload, output: None
     wake: Callable[[], None] | None = None
     next_time: Callable[[], int] = field(init=False)
+
+    def send_event(self, payload: Any, output: bool = False) -> None:
+        """Send plain data to the operator's coordinator; ``output``: it is part of what the attempt writes."""
+        self.report(payload, output)
 
     def __post_init__(self) -> None:
         """Let lifetimes go by the clock itself, unless it is said otherwise."""
         self.next_time = self.processing_time
+
+
+def connector_context(context: OperatorContext) -> ConnectorContext:
+    """Return what a reader or writer that runs in an operator is given."""
+    return ConnectorContext(
+        context.operator,
+        context.subtask,
+        context.parallelism,
+        context.job_id,
+        context.operator_uid,
+        context.attempt,
+        context.restored_checkpoint_id,
+        context.metrics,
+        context.processing_time,
+        context.wake or (lambda: None),
+    )
 
 
 class RuntimeContext:

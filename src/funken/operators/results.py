@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Output
 from funken.operators.context import OperatorContext
 from funken.operators.tags import OutputTag
@@ -65,6 +66,14 @@ class Results:
             side = self._sides[tag.tag_id] = ([], [])
         side[0].append(self.own(value))
         side[1].append(at)
+
+    @property
+    def stamped(self) -> bool:
+        """Whether one of the results has a timestamp."""
+        blocks = (self.stamps, *(side[1] for side in self._sides.values()))
+        return any(
+            stamps[0] != MIN_TIMESTAMP or stamps.count(MIN_TIMESTAMP) < len(stamps) for stamps in blocks if stamps
+        )
 
     def emit(self, output: Output, *, stamped: bool) -> None:
         """Send everything on, without timestamps if none of the results has one (``stamped`` is false)."""

@@ -21,6 +21,7 @@ from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.codegen.loops import LoopText
 from funken.operators.context import OperatorContext
 from funken.operators.results import shared
+from funken.operators.traits import BatchInput, LoopCall, OperatorTraits
 from funken.operators.user_functions import UserFunction
 from funken.state.backend import FileSnapshotBackend, Table
 from funken.state.delta_tables import CopyOnWriteLayer, KeyedDeltaTable
@@ -39,6 +40,12 @@ class RollingReduce:
 
     key: UserFunction
     function: UserFunction
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """The key, and the loop of a function without state."""
+        loop = () if self.function.rich else (LoopCall(self.key, label="key"), LoopCall(self.function, 2))
+        return OperatorTraits(keys=(self.key,), batch_input=BatchInput.SORTED_BY_TIME, loop=loop, keeps_type=True)
 
     def build(self) -> Operator:
         """Make the logic."""

@@ -6,12 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from funken.connectors.base import ReaderContext, Sink, SinkWriter
+from funken.connectors.sink import PreparedCommittable, Sink, SinkWriter
+from funken.io.pickling import dumps_records
 from funken.operators.base import Operator, Timestamps, Values
+from funken.operators.context import connector_context
+from funken.operators.coordinators.base import OperatorCoordinatorContext
+from funken.operators.coordinators.committing import CommitCoordinator
+from funken.operators.coordinators.results import CollectCoordinator, PrintCoordinator
 from funken.operators.stateless import UserFunctionOperator
+from funken.operators.traits import OperatorTraits
 from funken.operators.user_functions import UserFunction
 from funken.types.info import TypeInformation
 from funken.types.text import printed
+
+WRITER_STATE = "writer"
+"""Where the states of writers are in the operator's state: they are redistributed as a list."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +29,18 @@ class WriterSink:
 
     sink: Sink
 
+    @property
+    def traits(self) -> OperatorTraits:
+        """It is a sink."""
+        return OperatorTraits(sink=True)
+
     def build(self) -> Operator:
         """Make the logic of one subtask."""
         return WriterSinkLogic(self.sink)
+
+    def coordinator(self, context: OperatorCoordinatorContext) -> CommitCoordinator:
+        """Make what commits, on the driver."""
+        return CommitCoordinator(context, self.sink)
 
 
 class WriterSinkLogic(Operator):
@@ -34,10 +52,11 @@ class WriterSinkLogic(Operator):
         self._ended = False
 
     def open(self) -> None:
-        """Open a writer."""
-        context = self.context
-        place = ReaderContext(context.operator, context.subtask, context.parallelism, context.job_id, context.attempt)
-        self._writer = self._sink.writer(place)
+        """Make a writer, restore its state and open it."""
+        self._writer = self._sink.writer(connector_context(self.context))
+        states = self.context.operator_state.split.get(WRITER_STATE)
+        if states:
+            self._writer.restore_state(list(states))
         self._writer.open()
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
@@ -48,16 +67,39 @@ class WriterSinkLogic(Operator):
     def finish(self) -> None:
         """Prepare the last transaction; with checkpoints, the last of them does it."""
         assert self._writer is not None
-        self._writer.flush()
+        self._writer.flush(end_of_input=True)
         self._ended = True
         if not self.context.checkpointing:
-            self.context.report("commit", self.prepare_commit())
+            self.context.send_event(self._prepared(None), output=True)
 
-    def prepare_commit(self) -> Sequence[Any]:
-        """Close the transaction."""
+    def prepare_snapshot(self, checkpoint_id: int) -> Sequence[Any]:
+        """Flush, close the transaction, and put the writer's state into the operator's."""
         if self._writer is None:
             return ()
-        return self._writer.prepare_commit(end_of_input=self._ended)
+        self._writer.flush(end_of_input=self._ended)
+        prepared = self._prepared(checkpoint_id)
+        states = self._writer.snapshot_state(checkpoint_id)
+        if states or WRITER_STATE in self.context.operator_state.split:
+            self.context.operator_state.split[WRITER_STATE] = list(states)
+        return prepared
+
+    def _prepared(self, checkpoint_id: int | None) -> list[PreparedCommittable]:
+        assert self._writer is not None
+        context = self.context
+        return [
+            PreparedCommittable(context.job_id, checkpoint_id, context.subtask, committable)
+            for committable in self._writer.prepare_commit(checkpoint_id, end_of_input=self._ended)
+        ]
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Notify the writer."""
+        if self._writer is not None:
+            self._writer.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Notify the writer."""
+        if self._writer is not None:
+            self._writer.notify_checkpoint_aborted(checkpoint_id)
 
     def close(self) -> None:
         """Close the writer."""
@@ -70,6 +112,11 @@ class ForEach:
     """A function called for its effect."""
 
     function: UserFunction
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """It is a sink."""
+        return OperatorTraits(sink=True)
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -93,9 +140,18 @@ class PrintSink:
     identifier: str | None = None
     type_info: TypeInformation | None = None
 
+    @property
+    def traits(self) -> OperatorTraits:
+        """It is a sink."""
+        return OperatorTraits(sink=True)
+
     def build(self) -> Operator:
         """Make the logic of one subtask."""
         return PrintLogic(self.identifier, self.type_info)
+
+    def coordinator(self, context: OperatorCoordinatorContext) -> PrintCoordinator:
+        """Make what writes the lines."""
+        return PrintCoordinator(context)
 
 
 class PrintLogic(Operator):
@@ -118,7 +174,7 @@ class PrintLogic(Operator):
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Show a block."""
         prefix, show = self._prefix, self._show
-        self.context.report("print", [prefix + show(value) for value in values])
+        self.context.send_event([prefix + show(value) for value in values], output=True)
 
 
 @dataclass(frozen=True)
@@ -127,9 +183,18 @@ class CollectSink:
 
     name: str
 
+    @property
+    def traits(self) -> OperatorTraits:
+        """It is a sink."""
+        return OperatorTraits(sink=True)
+
     def build(self) -> Operator:
         """Make the logic of one subtask."""
-        return CollectLogic(self.name)
+        return CollectLogic()
+
+    def coordinator(self, context: OperatorCoordinatorContext) -> CollectCoordinator:
+        """Make what hands the records to the program."""
+        return CollectCoordinator(context, self.name)
 
 
 class CollectLogic(Operator):
@@ -137,9 +202,7 @@ class CollectLogic(Operator):
 
     changes_records = False
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Send a block."""
-        self.context.report("collect", (self._name, list(values)))
+        data = dumps_records(list(values), self.context.operator, self.context.subtask)
+        self.context.send_event(data, output=True)

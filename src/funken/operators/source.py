@@ -9,12 +9,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from funken.connectors.base import Batch, Boundedness, NeedSplits, ReaderContext, Source, SourceReader, Wait
+from funken.connectors.base import Batch, Boundedness, NeedSplits, Source, SourceReader, Wait
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Operator
+from funken.operators.context import connector_context
+from funken.operators.coordinators.base import OperatorCoordinatorContext
+from funken.operators.coordinators.source import SourceCoordinator
+from funken.operators.coordinators.source_events import (
+    AddSplits,
+    AlignWatermark,
+    ReportWatermark,
+    RequestSplits,
+    SplitsDiscovered,
+)
 from funken.operators.timestamps import WatermarkEmitter
+from funken.operators.traits import OperatorTraits
 from funken.timing.watermarks import WatermarkStrategy
 from funken.types.info import TypeInformation
+
+_WOKEN_MILLIS, _UNWOKEN_MILLIS = 1000, 5
+"""How often a reader that wakes the task is polled all the same; where nothing can wake the task, it is polled often."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +44,18 @@ class SourceSpec:
         """Whether the source ends by itself."""
         return self.source.boundedness is Boundedness.BOUNDED
 
+    @property
+    def traits(self) -> OperatorTraits:
+        """The connector, and the type that it declares."""
+        return OperatorTraits(source=self.source, output_type=self.type_info)
+
     def build(self) -> SourceOperator:
         """Make the logic of one subtask."""
         return SourceOperator(self)
+
+    def coordinator(self, context: OperatorCoordinatorContext) -> SourceCoordinator:
+        """Make the driver's half."""
+        return SourceCoordinator(context, self.source, self.strategy.alignment)
 
 
 class SourceOperator(Operator):
@@ -49,6 +72,7 @@ class SourceOperator(Operator):
         self._waits = False
         self._allowed: int | None = None
         self._align_due: int | None = None
+        self._checkpoint_id = 0
         self.records = 0
         """How many records were read."""
 
@@ -68,16 +92,14 @@ class SourceOperator(Operator):
 
     def make_reader(self) -> SourceReader:
         """Make the reader."""
-        context = self.context
-        place = ReaderContext(context.operator, context.subtask, context.parallelism, context.job_id, context.attempt)
-        return self._spec.source.reader(place)
+        return self._spec.source.reader(connector_context(self.context))
 
     def make_watermark_emitter(self) -> WatermarkEmitter:
         """Make the watermark emitter."""
         return WatermarkEmitter(self._spec.strategy, self)
 
     def add_splits(self, splits: Sequence[Any], no_more: bool) -> None:
-        """The driver gave splits; ``no_more``: there will be none after these."""
+        """Read these splits; ``no_more``: there will be none after these."""
         self._asked = self._waits = False
         self._no_more = no_more
         if splits:
@@ -105,6 +127,8 @@ class SourceOperator(Operator):
             return 0
         self._drop_finished()
         if isinstance(found, Wait):
+            if found.millis is None:
+                return _WOKEN_MILLIS if self.context.wake is not None else _UNWOKEN_MILLIS
             return found.millis
         assert isinstance(found, NeedSplits)
         if self._no_more:
@@ -116,7 +140,7 @@ class SourceOperator(Operator):
     def _ask(self) -> None:
         if not self._asked:
             self._asked = True
-            self.context.report("splits", None)
+            self.context.send_event(RequestSplits())
 
     def _drop_finished(self) -> None:
         finished = self._reader.split_finished()
@@ -139,18 +163,19 @@ class SourceOperator(Operator):
         """Return what reads; there is one from ``open`` on."""
         return self._reader
 
-    def more_splits_came(self) -> None:
-        """The driver discovered new splits: request them."""
-        self._asked = False
-
-    def align(self, allowed: int) -> None:
-        """Pause while the watermark is above ``allowed``: others of the alignment group are behind."""
-        self._allowed = allowed
+    def handle_operator_event(self, payload: Any) -> None:
+        """Take splits, request those that were discovered, or wait for others of the watermark alignment group."""
+        match payload:
+            case AddSplits(splits, no_more):
+                self.add_splits(splits, no_more)
+            case SplitsDiscovered():
+                self._asked = False
+            case AlignWatermark(allowed):
+                self._allowed = allowed
 
     def _report_watermark(self, watermark: int) -> None:
         if self._spec.strategy.alignment is not None:
-            group, drift, _ = self._spec.strategy.alignment
-            self.context.report("align", (group, watermark, drift))
+            self.context.send_event(ReportWatermark(watermark))
 
     def next_tick(self) -> int | None:
         """Return when watermarks are due, to be emitted or reported to the alignment group."""
@@ -168,9 +193,24 @@ class SourceOperator(Operator):
             progress = self._emitter.progress
             self._report_watermark(MAX_WATERMARK if progress.idle else progress.watermark)
 
+    def prepare_snapshot(self, checkpoint_id: int) -> Sequence[Any]:
+        """Remember which checkpoint the reader is to be snapshotted for."""
+        self._checkpoint_id = checkpoint_id
+        return ()
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Notify the reader."""
+        if self._opened:
+            self._reader.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Notify the reader."""
+        if self._opened:
+            self._reader.notify_checkpoint_aborted(checkpoint_id)
+
     def snapshot(self) -> Any:
         """Return the unfinished splits with their positions."""
-        return self._reader.snapshot()
+        return self._reader.snapshot_state(self._checkpoint_id)
 
     def restore(self, snapshot: Any) -> None:
         """Read these splits first."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from funken.operators.base import Operator, Timestamps, Values
+from funken.operators.traits import LoopCall, OperatorTraits
 from funken.operators.user_functions import UserFunction
 
 
@@ -31,6 +32,11 @@ class Map:
 
     function: UserFunction
 
+    @property
+    def traits(self) -> OperatorTraits:
+        """Its loop may be one with those of its neighbours."""
+        return OperatorTraits(loop=(LoopCall(self.function),), fusable=True)
+
     def build(self) -> Operator:
         """Make the logic."""
         return MapLogic(self.function)
@@ -50,6 +56,11 @@ class Filter:
     """The records for which the function is true."""
 
     function: UserFunction
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Its loop may be one with those of its neighbours."""
+        return OperatorTraits(loop=(LoopCall(self.function),), fusable=True, keeps_type=True)
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -76,6 +87,11 @@ class FlatMap:
     """Any number of records for each record; the function returns an iterable, or ``None`` for no record."""
 
     function: UserFunction
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Its loop may be one with those of its neighbours."""
+        return OperatorTraits(loop=(LoopCall(self.function),), fusable=True)
 
     def build(self) -> Operator:
         """Make the logic."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
+from funken.operators.traits import OperatorTraits
 from funken.timing.instants import timestamp_ms
 from funken.timing.watermarks import WatermarkProgress, WatermarkStrategy
 
@@ -113,6 +114,11 @@ class TimestampsAndWatermarks:
     """Spec of ``assign_timestamps_and_watermarks``."""
 
     strategy: WatermarkStrategy
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Records pass as they are."""
+        return OperatorTraits(keeps_type=True)
 
     def build(self) -> Operator:
         """Make the logic."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from funken.plan.physical import Edge, PhysicalPlan
-from funken.plan.rules.fusion import notes
+from funken.plan.physical import Edge, PhysicalPlan, RuleNote, Vertex
 
 
 def explain_text(plan: PhysicalPlan) -> str:
-    """Return the stages, their vertices, and where their records go."""
+    """Return the stages, their vertices, what was decided about these, and where their records go; at last the rules."""
     stages = len(plan.widths)
     lines = [f"{plan.name}: {stages} stage{'s' * (stages > 1)}, {plan.slots} task slot{'s' * (plan.slots > 1)}"]
     for stage, width in enumerate(plan.widths):
@@ -18,10 +17,22 @@ def explain_text(plan: PhysicalPlan) -> str:
         for vertex in plan.at(stage):
             times = f"  x{vertex.parallelism}" if vertex.parallelism > 1 else ""
             lines.append(f"  [{vertex.id}] {vertex.name}{times}")
-            lines += [f"      {node.name}: {plan.paths[node.id]}" for node in vertex.nodes if node.id in plan.paths]
-            lines += [f"      {note}" for note in notes(vertex, plan.edges)]
+            lines += [f"      {_decision(plan, note)}" for note in _about(plan, vertex)]
             lines += [f"      {_arrow(edge)}" for edge in plan.edges if edge.source == vertex.id]
+    lines += ["rules, in this order: " + ", ".join(plan.rules)] if plan.rules else []
+    lines += [f"  {_decision(plan, note)}" for note in plan.notes if note.operator is None and note.vertex is None]
     return "\n".join(lines)
+
+
+def _about(plan: PhysicalPlan, vertex: Vertex) -> list[RuleNote]:
+    """Return what rules decided about a vertex and its operators, rule by rule."""
+    operators = {node.id for node in vertex.nodes}
+    return [note for note in plan.notes if note.operator in operators or note.vertex == vertex.id]
+
+
+def _decision(plan: PhysicalPlan, note: RuleNote) -> str:
+    name = next((node.name for node in plan.nodes if node.id == note.operator), None)
+    return f"{note.rule}: {note.text}" if name is None else f"{note.rule}: {name}: {note.text}"
 
 
 def _arrow(edge: Edge) -> str:
@@ -52,10 +63,10 @@ def explain_json(plan: PhysicalPlan) -> str:
                 "max_parallelism": vertex.max_parallelism,
                 "operators": [
                     {"id": n.id, "uid": n.uid, "state_id": plan.stable_ids.get(n.id), "name": n.name, "kind": n.kind,
-                     "description": n.description, "path": plan.paths.get(n.id)}
+                     "description": n.description, "path": plan.decided("columns", n.id)}
                     for n in vertex.nodes
                 ],
-                "notes": notes(vertex, plan.edges),
+                "notes": [note.text for note in plan.notes if note.vertex == vertex.id],
             }
             for vertex in plan.vertices
         ],
@@ -63,6 +74,10 @@ def explain_json(plan: PhysicalPlan) -> str:
             {"id": e.id, "from": e.source, "to": e.target, "input": e.index, "side": e.side, "local": e.local,
              "partitioning": e.partitioning.label}
             for e in plan.edges
+        ],
+        "rules": list(plan.rules),
+        "decisions": [
+            {"rule": note.rule, "operator": note.operator, "vertex": note.vertex, "text": note.text} for note in plan.notes
         ],
     }  # fmt: skip
     return json.dumps(document, indent=2)

@@ -14,6 +14,7 @@ from funken.ids import OperatorId
 from funken.operators.base import OperatorSpec
 from funken.operators.user_functions import UserFunction
 from funken.plan.serialization import by_itself
+from funken.types.info import TypeInformation
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,10 @@ class NodeInput:
 
 @dataclass(frozen=True)
 class Node:
-    """One operator of a program. ``keyed`` operators get keyed state and timers; ``kind`` is for people."""
+    """One operator of a program. ``keyed`` operators get keyed state and timers; ``kind`` is for people.
+
+    ``output_type`` is the declared type of the results, ``side_types`` are those of side outputs, by tag.
+    """
 
     id: OperatorId
     name: str
@@ -107,6 +111,13 @@ class Node:
     slot_sharing_group: str | None = None
     keyed: bool = False
     buffer_timeout: int | None = None
+    output_type: TypeInformation | None = None
+    side_types: tuple[tuple[str, TypeInformation], ...] = ()
+
+    @property
+    def declares_types(self) -> bool:
+        """Whether results of the operator are converted to a declared type."""
+        return self.output_type is not None or bool(self.side_types)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the node by itself: operators share no function object."""

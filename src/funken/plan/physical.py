@@ -8,15 +8,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from funken.errors import InvalidProgram
 from funken.ids import DEFAULT_MAX_PARALLELISM, EdgeId, OperatorId
-from funken.operators.source import SourceSpec
+from funken.operators.traits import traits_of
 from funken.plan.graph import StreamGraph
-from funken.plan.nodes import Chaining, Forward, Hash, Node, NodeInput, Partitioning, Rebalance
+from funken.plan.nodes import Forward, Hash, Node, NodeInput, Partitioning, Rebalance
 from funken.plan.serialization import by_itself
 
 DEFAULT_SLOT_SHARING_GROUP = "default"
@@ -53,6 +53,14 @@ class Edge:
 
 
 @dataclass(frozen=True)
+class FusedRun:
+    """Operators of a vertex that run as one loop, and the exchange whose key and appends are in that loop too."""
+
+    operators: tuple[OperatorId, ...]
+    edge: EdgeId | None = None
+
+
+@dataclass(frozen=True)
 class Vertex:
     """A chain of nodes, in topological order, with the level it runs at."""
 
@@ -61,6 +69,7 @@ class Vertex:
     parallelism: int
     max_parallelism: int
     stage: int
+    fused: tuple[FusedRun, ...] = ()
 
     @property
     def name(self) -> str:
@@ -70,7 +79,17 @@ class Vertex:
     @property
     def source(self) -> Node | None:
         """The source node that heads this vertex, if any."""
-        return self.nodes[0] if isinstance(self.nodes[0].spec, SourceSpec) else None
+        return self.nodes[0] if traits_of(self.nodes[0].spec).source is not None else None
+
+
+@dataclass(frozen=True)
+class RuleNote:
+    """What a rule decided, and why: about an operator, about a vertex, or (without either) about the whole plan."""
+
+    rule: str
+    text: str
+    operator: OperatorId | None = None
+    vertex: int | None = None
 
 
 @dataclass(frozen=True)
@@ -82,8 +101,10 @@ class PhysicalPlan:
     edges: tuple[Edge, ...]
     widths: tuple[int, ...]
     stable_ids: dict[OperatorId, str] = field(default_factory=dict)
-    paths: dict[OperatorId, str] = field(default_factory=dict)
-    """How each operator runs, and why not faster (``plan/rules/vectorize.py``); empty if that was not asked."""
+    rules: tuple[str, ...] = ()
+    """The rules that were applied, in this order (``plan/rules/stage.py``)."""
+    notes: tuple[RuleNote, ...] = ()
+    """What they decided, and why not otherwise; ``explain()`` prints it."""
 
     @property
     def slots(self) -> int:
@@ -93,7 +114,16 @@ class PhysicalPlan:
     @property
     def bounded(self) -> bool:
         """Whether every source ends by itself."""
-        return all(v.source.spec.bounded for v in self.vertices if v.source)  # type: ignore[attr-defined]
+        return all(traits_of(node.spec).bounded for node in self.nodes)
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """The operators, vertex by vertex."""
+        return (node for vertex in self.vertices for node in vertex.nodes)
+
+    def decided(self, rule: str, operator: OperatorId) -> str | None:
+        """Return what a rule noted about an operator."""
+        return next((note.text for note in self.notes if (note.rule, note.operator) == (rule, operator)), None)
 
     def reads_from(self, vertex: Vertex, node: Node) -> list[tuple[OperatorId, bool]]:
         """Return the operators before one, each with whether a subtask reads from the subtask of its own number only."""
@@ -159,30 +189,6 @@ def resolve(graph: StreamGraph, parallelism: int, max_parallelism: int = -1) -> 
     return list(nodes.values())
 
 
-def chain(nodes: list[Node], enabled: bool = True) -> list[list[Node]]:
-    """Group nodes into chains (Flink's rule): one input, forward, same parallelism, nobody objects."""
-    group_of: dict[OperatorId, list[Node]] = {}
-    groups: list[list[Node]] = []
-    by_id = {node.id: node for node in nodes}
-    for node in nodes:
-        group = None
-        if enabled and len(node.inputs) == 1 and node.chaining is Chaining.ALWAYS:
-            upstream = by_id[node.inputs[0].upstream]
-            if (
-                isinstance(node.inputs[0].partitioning, Forward)
-                and upstream.chaining is not Chaining.NEVER
-                and upstream.slot_sharing_group == node.slot_sharing_group
-                and upstream.max_parallelism == node.max_parallelism
-            ):
-                group = group_of[upstream.id]
-        if group is None:
-            group = []
-            groups.append(group)
-        group.append(node)
-        group_of[node.id] = group
-    return groups
-
-
 def _stages(groups: list[list[Node]], vertex_of: dict[OperatorId, int]) -> list[int]:
     """Return each vertex's stage: one more than the highest it reads by an exchange, at least that of a forward one."""
     stages: list[int] = []
@@ -196,22 +202,24 @@ def _stages(groups: list[list[Node]], vertex_of: dict[OperatorId, int]) -> list[
     return stages
 
 
-def compile_plan(
-    graph: StreamGraph, name: str, parallelism: int, max_parallelism: int = -1, chaining: bool = True
-) -> PhysicalPlan:
-    """Compile a program into vertices, edges and stages.
+def compile_plan(graph: StreamGraph, name: str, parallelism: int, max_parallelism: int = -1) -> PhysicalPlan:
+    """Compile a program into vertices, edges and stages; every operator is a vertex, ``plan/rules/chaining.py`` joins them.
 
     Raises ``InvalidProgram`` for an empty program and for parallelisms that contradict each other.
     """
     if not len(graph):
         raise InvalidProgram("No operators defined in streaming topology. Cannot execute.")
     stable_ids = graph.stable_ids()
-    groups = chain(resolve(graph, parallelism, max_parallelism), chaining)
-    vertex_of = {node.id: number for number, group in enumerate(groups) for node in group}
-    stages = _stages(groups, vertex_of)
+    return plan_of_chains(name, [[node] for node in resolve(graph, parallelism, max_parallelism)], stable_ids)
+
+
+def plan_of_chains(name: str, chains: list[list[Node]], stable_ids: dict[OperatorId, str]) -> PhysicalPlan:
+    """Return the plan in which each chain is a vertex; chains are in topological order of their heads."""
+    vertex_of = {node.id: number for number, group in enumerate(chains) for node in group}
+    stages = _stages(chains, vertex_of)
     vertices = tuple(
         Vertex(number, tuple(group), group[0].parallelism or 1, group[0].max_parallelism or 1, stages[number])
-        for number, group in enumerate(groups)
+        for number, group in enumerate(chains)
     )
     edges: list[Edge] = []
     for vertex in vertices:

@@ -21,6 +21,17 @@ class Interrupted(KeyboardInterrupt):
     """Raised in user code of a job that was cancelled; not an ``Exception``, which user code may catch and go on."""
 
 
+def _let_come() -> None:
+    """Raise an exception here that may have been set for this thread, so that it is not raised later.
+
+    To take it back (set ``NULL``) is not enough: CPython 3.11 then goes on looking for one, at each call and for good, and a
+    debugger's trace function makes it hang.
+    """
+    _set_exception(threading.get_ident(), Interrupted)
+    for _ in range(1000):  # it is raised where the loop begins anew
+        pass
+
+
 class Interruption:
     """The one thread that runs a job's user code, and the blocks in which it may be interrupted.
 
@@ -53,9 +64,9 @@ class Interruption:
             try:
                 with self._lock:
                     self._open = False
-                    if self._pending:
-                        self._pending = False
-                        _set_exception(threading.get_ident(), ctypes.py_object())  # unless it was raised, it never is
+                    pending, self._pending = self._pending, False
+                if pending:
+                    _let_come()
                 return
             except Interrupted:
                 continue

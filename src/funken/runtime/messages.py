@@ -62,30 +62,11 @@ class WorkerHeartbeat(TaskEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class SplitsRequested(TaskEvent):
-    """A source subtask has read all its splits and requests more."""
+class CoordinatorEvent(TaskEvent):
+    """An event for the coordinator of the operator; ``output``: it is part of what the attempt of the task writes."""
 
-
-@dataclass(frozen=True, slots=True)
-class Printed(TaskEvent):
-    """Lines of a print sink."""
-
-    lines: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Collected(TaskEvent):
-    """Records for ``execute_and_collect``, as pickled bytes."""
-
-    sink: str = ""
-    records: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class CommittablesPrepared(TaskEvent):
-    """A sink's subtask prepared data; commit it when the job is done."""
-
-    committables: tuple[Any, ...] = ()
+    payload: Any = None
+    output: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +121,6 @@ class QueueDelayExceeded(TaskEvent):
 
     ingested_at: float = 0.0
     excess: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class WatermarkReport(TaskEvent):
-    """A source subtask of a watermark alignment group has reached ``watermark``; ``drift`` (ms) is what it allows."""
-
-    group: str = ""
-    watermark: int = 0
-    drift: int = 0
 
 
 class SubtaskCheckpoint(NamedTuple):
@@ -210,20 +182,12 @@ class DriverHeartbeat(TaskCommand):
 
 
 @dataclass(frozen=True, slots=True)
-class AddSplits(TaskCommand):
-    """Assigns splits to the source ``operator``; ``no_more``: none will follow."""
+class OperatorEvent(TaskCommand):
+    """An event of the operator's coordinator for one of its subtasks."""
 
     operator: int
     subtask: int
-    splits: tuple[Any, ...] = ()
-    no_more: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SplitsDiscovered(TaskCommand):
-    """New splits exist: request them."""
-
-    operator: int
+    payload: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,14 +197,6 @@ class Throttle(TaskCommand):
     task: TaskId
     ingested_at: float
     excess: float
-
-
-@dataclass(frozen=True, slots=True)
-class AlignWatermark(TaskCommand):
-    """The source subtask pauses while its watermark is above ``allowed``."""
-
-    operator: int
-    allowed: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,10 @@ class CheckpointPlan:
     unaligned_after: int | None = None
     """After how many ms of alignment a barrier becomes unaligned (0: at once), ``None``: never."""
     restores: Mapping[OperatorSubtaskId, SubtaskRestore] = field(default_factory=dict)
+    restored_checkpoint_id: int | None = None
+    """The id of the checkpoint or savepoint that the attempt starts from."""
+    newest: int = 0
+    """The same if it is one of this very job, else 0."""
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,11 @@ class Channel:
         self._writable.register(connection, select.POLLOUT)
         self.progress = progress
 
+    @property
+    def host(self) -> str:
+        """The address of this end."""
+        return str(self._socket.getsockname()[0])
+
     def bound_sending(self, seconds: float) -> None:
         """Let a send that the peer takes nothing of fail after a while; receiving is not bounded."""
         bound = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))

@@ -21,10 +21,11 @@ import secrets
 import socket
 import threading
 import traceback
+from collections.abc import Sequence
+from typing import Protocol
 
 from funken import config
 from funken.errors import JobExecutionError, MessageTooLarge, TaskLost
-from funken.runtime.driver.master import JobMaster
 from funken.runtime.heartbeats import HeartbeatMonitor, HeartbeatSettings, Peer
 from funken.runtime.messages import (
     DriverHeartbeat,
@@ -47,6 +48,16 @@ logger = logging.getLogger(__name__)
 _SEND_SECONDS = 10.0
 _REPEAT_SECONDS = 300.0
 _now = SystemClock().monotonic
+
+
+class Master(Protocol):
+    """Who handles the events of tasks, from several threads."""
+
+    def handle(self, event: TaskEvent) -> Sequence[tuple[TaskId, TaskCommand]]:
+        """Handle an event; return commands that are to be sent."""
+
+    def fail(self, error: JobExecutionError) -> object:
+        """Fail the job."""
 
 
 class _Worker:
@@ -75,7 +86,7 @@ class ControlServer:
     """The driver's side: passes events to the master, and carries its commands."""
 
     def __init__(
-        self, master: JobMaster, host: str = "127.0.0.1", bind: str | None = None,
+        self, master: Master, host: str = "127.0.0.1", bind: str | None = None,
         heartbeat: HeartbeatSettings | None = None,
     ) -> None:  # fmt: skip
         self.authkey = secrets.token_bytes(32)

@@ -29,7 +29,7 @@ class ControlClient:
     """
 
     def __init__(self, address: Address, authkey: bytes) -> None:
-        self._channel = Channel(_connect(address, authkey))
+        self._channel = Channel(connect(address, authkey, "the driver"))
         self._listener: threading.Thread | None = None
         self._monitor: HeartbeatMonitor | None = None
         self._closed = threading.Event()
@@ -85,6 +85,11 @@ class ControlClient:
         threading.Thread(target=run, name="funken-heartbeat", daemon=True).start()
 
     @property
+    def host(self) -> str:
+        """The address of this machine by which it reaches the driver."""
+        return self._channel.host
+
+    @property
     def was_stopped(self) -> bool:
         """Whether this process has stood still for the timeout, just now: the driver has given it up."""
         return self._monitor is not None and self._monitor.was_stopped(_now())
@@ -98,8 +103,8 @@ class ControlClient:
         self._channel.close()
 
 
-def _connect(address: Address, authkey: bytes) -> socket.socket:
-    """Return an authenticated connection; retries if the driver drops it in the handshake because it has too many."""
+def connect(address: Address, authkey: bytes, peer: str) -> socket.socket:
+    """Return an authenticated connection; retries if the peer drops it in the handshake because it has too many."""
     limit = _now() + _CONNECT_SECONDS
     pause, longest = _RETRY_SECONDS
     while True:
@@ -108,8 +113,8 @@ def _connect(address: Address, authkey: bytes) -> socket.socket:
         except OSError as error:
             if isinstance(error, ConnectionRefusedError) or _now() + pause >= limit:
                 raise TaskLost(
-                    f"the driver cannot be reached at {address[0]}:{address[1]}: {error}. Is the job over? Can this machine "
-                    "connect to the driver's (spark.driver.host)?"
+                    f"{peer} cannot be reached at {address[0]}:{address[1]}: {error}. Is the job over? Can this machine "
+                    "connect to that one (for the driver: spark.driver.host)?"
                 ) from error
         time.sleep(pause * random.uniform(0.5, 1.0))
         pause = min(2 * pause, longest)

@@ -25,6 +25,7 @@ from funken import config
 from funken.checkpoint.events import Outcome
 from funken.checkpoint.settings import CheckpointSettings
 from funken.errors import JobCancelled, JobExecutionError
+from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.checkpoints import JobCheckpoints
 from funken.runtime.driver.job import Job
 from funken.spark.session import losing, settings_of
@@ -40,11 +41,13 @@ class MicroBatchRunner(BatchRunner):
     def __init__(self) -> None:
         self._attempts = itertools.count(1)
         self._failure: BaseException | None = None
+        self._planned: PhysicalPlan | None = None
+        self._program = b""
 
     def _run_and_clean_up(self, job: Job, given: Any) -> None:
         job.check()
         frame: DataFrame = job.frame
-        program = program_bytes(job.plan)
+        self._planned, self._program = job.plan, program_bytes(job.plan)
         settings = CheckpointSettings.of(job.configuration)
         try:
             with losing(frame.sparkSession, replaceable=False), _folder(settings) as folder:
@@ -53,7 +56,7 @@ class MicroBatchRunner(BatchRunner):
                 once = job.configuration.get(config.AVAILABLE_NOW)
                 query = (
                     frame.writeStream.queryName(f"{job.plan.name} {job.settings.job_id[:8]}")
-                    .foreachBatch(lambda rows, number: self._batch(job, settings, program, rows, number))
+                    .foreachBatch(lambda rows, number: self._batch(job, settings, rows, number))
                     .option("checkpointLocation", log_beside(folder, job.settings.job_id))
                     .trigger(**({"availableNow": True} if once else {"processingTime": every}))
                     .start()
@@ -77,28 +80,30 @@ class MicroBatchRunner(BatchRunner):
         if error is not None:
             raise JobExecutionError(f"Spark ended the query of job {job.plan.name!r}: {error}")
 
-    def _batch(self, job: Job, settings: CheckpointSettings, program: bytes, rows: DataFrame, number: int) -> None:
+    def _batch(self, job: Job, settings: CheckpointSettings, rows: DataFrame, number: int) -> None:
         """Run one batch, in a thread of Spark's; what it raises ends the query, and Spark does not note the batch."""
         try:
-            self._run_batch(job, settings, program, rows, number)
+            self._run_batch(job, settings, rows, number)
             if job.cancelled.is_set():
                 raise JobCancelled(f"job {job.plan.name!r} was cancelled")
         except BaseException as error:
             self._failure = error
             raise
 
-    def _run_batch(self, job: Job, settings: CheckpointSettings, program: bytes, rows: DataFrame, number: int) -> None:
+    def _run_batch(self, job: Job, settings: CheckpointSettings, rows: DataFrame, number: int) -> None:
         checkpoints = JobCheckpoints.of_micro_batch(job.plan, settings, job.settings.job_id)
         job.checkpoints = checkpoints
         outcome = Outcome.FAILED
         try:
             job.begin_attempt(next(self._attempts))
+            if self._planned is not job.plan:
+                self._planned, self._program = job.plan, program_bytes(job.plan)
             if job.master.begin_micro_batch(number, own=bool(checkpoints.completed)):
                 job.master.check()
                 job.settings = replace(job.settings, pausing=True)
                 job.frame = rows
                 with settings_of(rows.sparkSession):
-                    self.run_in(rows.sparkSession, job, program)
+                    self.run_in(rows.sparkSession, job, self._program)
             outcome = Outcome.FINISHED
         except JobExecutionError:
             if not checkpoints.done:

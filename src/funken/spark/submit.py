@@ -25,7 +25,7 @@ from funken import config
 from funken.config import Configuration
 from funken.connectors.dataframe import RowsSource
 from funken.errors import JobExecutionError, TaskLost, TooFewTaskSlots
-from funken.runtime.driver.discovery import beside
+from funken.operators.traits import traits_of
 from funken.runtime.driver.job import Job
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.job.events import ExecutionsDeployed
@@ -68,8 +68,8 @@ def chain_of(carrier: DataFrame, widths: tuple[int, ...], deployment: Deployment
 
 def rows_over(job: Job) -> DataFrame:
     """Return the rows of the job's DataFrame, over the tasks of stage 0 that read them: a whole partition to one."""
-    spec = RowsSource
-    width = next(v.parallelism for v in job.plan.vertices if v.source and isinstance(v.source.spec.source, spec))  # type: ignore[attr-defined]
+    heads = ((vertex.parallelism, traits_of(vertex.nodes[0].spec).source) for vertex in job.plan.vertices)
+    width = next(parallelism for parallelism, source in heads if isinstance(source, RowsSource))
     frame: DataFrame = job.frame
     target = (sql.spark_partition_id() % width).cast("int")
     return frame.withColumn("funken target", target).repartitionById(job.plan.widths[0], sql.col("funken target"))
@@ -128,7 +128,6 @@ class SparkRunner:
         """Run the job in a session that has the settings it needs; raise if it failed."""
         server = ControlServer(job.master, *control_host(spark), heartbeat=job.settings.heartbeat)
         job.master.send = server.send
-        job.master.discovery.run = beside
         if self.continuous:  # else a stage is deployed when the one before it has ended
             job.handle(ExecutionsDeployed())
         try:
@@ -160,8 +159,7 @@ class SparkRunner:
         limit = clock.monotonic() + job.configuration.get(config.START_TIMEOUT) / 1000
         while not master.ended.wait(_BEAT_SECONDS):
             master.tick()
-            for task, command in master.discover(clock.now()):
-                server.send(task, command)
+            master.advance(clock.now())
             if not self._lives(alive):
                 master.ended.wait(_ROOT_CAUSE_SECONDS)  # the task's own report may still be on its way
                 if not master.ended.is_set():

@@ -1,7 +1,8 @@
 """Inside a Spark task: a thread that reads blocks, one that reads commands, and the loop that runs a ``Task``.
 
 The loop is the task's only thread for user code. Blocks and orders reach it through a mailbox; blocks are admitted by
-credit, so that a slow operator holds up the reader, Spark's shuffle behind it, and in the end the source.
+credit, so that a slow operator holds up the reader, Spark's shuffle behind it, and in the end the source. The order of what
+the loop does is ``TaskLoop``'s (``task/mailbox.py``).
 
 * *continuous*: the end of the input means that the query was stopped (the end of the data is a block of its own); the
   process then ends, because Spark keeps Python workers whose user code is blocked.
@@ -39,6 +40,7 @@ from funken.runtime.messages import TaskCommand, TaskEvent, TaskId, TaskOpening,
 from funken.runtime.settings import TaskSettings
 from funken.runtime.snapshot.task_state import TaskStateSnapshot, acknowledgement_of
 from funken.runtime.task.loop import Task
+from funken.runtime.task.mailbox import MEASURE_SECONDS, TaskLoop
 from funken.spark.channel import Address
 from funken.spark.control_client import ControlClient
 from funken.spark.transport import Fillers, blocks_of, to_batch
@@ -46,7 +48,6 @@ from funken.state.rocksdb.folders import remove_all
 from funken.timing.clock import SystemClock
 
 _CREDITS = 4
-_MEASURE_SECONDS = 0.5
 _WRITE_SECONDS = 600.0
 _READ_SECONDS = 600.0
 _TELL_SECONDS = 0.5
@@ -95,19 +96,19 @@ def program_bytes(plan: Any) -> bytes:
     """
     main = vars(sys.modules["__main__"])
     classes = {}
-    for name, value in main.items():
+    for name, value in list(main.items()):  # a copy, made at once: the program goes on meanwhile, and may define more
         of_main = isinstance(value, type) and value.__module__ == "__main__"
         if of_main and first_unpicklable([value]) is None:  # a class that cannot travel is not needed there
             classes[name] = value
     return portable((plan, classes))
 
 
-def load_program(deployment: Deployment) -> Any:
+def load_program(program: bytes, path: Iterable[str]) -> Any:
     """Unpickle the plan; make the driver's modules and classes findable first."""
-    for place in deployment.path:
+    for place in path:
         if place not in sys.path and os.path.isdir(place):
             sys.path.append(place)
-    plan, classes = cloudpickle.loads(deployment.program)
+    plan, classes = cloudpickle.loads(program)
     main = sys.modules["__main__"]
     for name, value in classes.items():
         setattr(main, name, value)
@@ -146,6 +147,7 @@ class TaskShell:
         self._unread: Exception | None = None
         self._finish_writing: Callable[[], None] = lambda: None
         self._fillers = Fillers()
+        self._task: Task
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the blocks that the task sends to the next stage."""
@@ -166,7 +168,7 @@ class TaskShell:
             if not self._continuous and not settings.pausing:
                 settings = replace(settings, attempt=spark.attemptNumber())
             task = Task(
-                load_program(self._deployment), self._id, settings, SystemClock(), control.send,
+                load_program(self._deployment.program, self._deployment.path), self._id, settings, SystemClock(), control.send,
                 wake=lambda: self._mailbox.put(_WAKE), deliver=self._deliver_to(control),
             )  # fmt: skip
             task.open()
@@ -279,37 +281,22 @@ class TaskShell:
     # ---- the loop
 
     def _loop(self, task: Task, control: ControlClient) -> Iterator[pa.RecordBatch]:
-        clock = time.perf_counter
-        timeout = self._deployment.settings.buffer_timeout / 1000
-        every = task.throttle.every
-        flushed = measured = told = clock()
+        """Turn the task until the query is stopped, or it has finished."""
+        settings = self._deployment.settings
+        timeout = settings.buffer_timeout / 1000 if self._continuous else -1.0
+        loop = TaskLoop(task, self, control.send, SystemClock(), timeout, reports_delay=self._continuous)
+        self._task = task
         while not self._stop:
-            due = task.advance()
-            wait = self._work(task, due, timeout)
-            if task.outbox:
-                hasten = self._continuous and task.take_urgent_flush()
+            for urgent in loop.turn():
+                hasten = self._continuous and urgent
                 yield from self._emit(task, (self._fillers.flushed if hasten else self._fillers.sent)(task.outbox))
-            self._turned = now = clock()
-            if self._continuous and timeout >= 0:
-                # A task without a source has been given blocks by a flush upstream: it passes them on when idle.
-                idle = not task.work and not task.has_sources and self._mailbox.empty()
-                if idle or now - flushed >= max(timeout, task.throttle.min_flush_delay()):
-                    flushed = now
-                    task.flush()
-                    yield from self._emit(task, self._fillers.flushed(task.outbox))
-            if self._continuous and now - told >= every:
-                told = now
-                if (late := task.throttle.take_excess()) is not None:
-                    control.send(late)
-            if now - measured >= _MEASURE_SECONDS:
-                measured = now
-                control.send(task.measured())
+            self._turned = time.perf_counter()
             if task.finished:
                 if not self._continuous:
                     return
                 yield from self._emit(task, self._fillers.flushed(task.outbox))
-            if wait > 0:
-                self._wait(task, wait)
+            if loop.wait > 0:
+                self._wait(min(loop.wait / 1000, MEASURE_SECONDS))
 
     def _emit(self, task: Task, rows: list[Any]) -> Iterator[pa.RecordBatch]:
         """Yield what is to be sent; until Spark asks for more, the task is back-pressured."""
@@ -319,33 +306,32 @@ class TaskShell:
             task.outbox.clear()
             task.meter.blocked += time.perf_counter() - begin
 
-    def _work(self, task: Task, due: int | None, timeout: float) -> float:
-        """Do a little; return how long to wait for mail after it (s)."""
-        while not self._mailbox.empty() and (task.looks_ahead or not task.work):
-            item = self._mailbox.get()
-            if item is _WAKE:
-                return 0.0  # to advance() at once: it ticks the operators that are due
-            self._handle(task, item)
-        if task.work:
-            task.step()
-            self._admit(task)
-            return 0.0
-        limit = _MEASURE_SECONDS if due is None else min(_MEASURE_SECONDS, max(0.0, due / 1000 - time.time()))
-        if task.has_sources:
-            found = task.poll()
-            if found is not None:
-                limit = min(limit, found / 1000)
-                return min(limit, timeout) if timeout > 0 else limit
-            return 0.0
-        return limit
+    def _wait(self, seconds: float) -> None:
+        with contextlib.suppress(queue.Empty):
+            self._handle(self._task, self._mailbox.get(timeout=seconds))
 
-    def _wait(self, task: Task, seconds: float) -> None:
-        task.throttle.on_idle()
-        try:
-            item = self._mailbox.get(timeout=seconds)
-        except queue.Empty:
-            return
-        self._handle(task, item)
+    # ---- the mailbox of the loop
+
+    def empty(self) -> bool:
+        """Whether nothing has arrived."""
+        return self._mailbox.empty()
+
+    def deliver(self) -> bool:
+        """Give the oldest to the task; what wakes it lets it advance at once, and tick the operators that are due."""
+        item = self._mailbox.get()
+        if item is not _WAKE:
+            self._handle(self._task, item)
+        return item is not _WAKE
+
+    def processed(self) -> None:
+        """A block was processed: there is room for another."""
+        self._admit(self._task)
+
+    def flushes(self) -> bool:
+        """A task without a source has been given blocks by a flush upstream: it passes them on when idle."""
+        return not self._task.has_sources and self._mailbox.empty()
+
+    # ---- what arrives
 
     def _handle(self, task: Task, item: Any) -> None:
         if isinstance(item, bytes):

@@ -33,7 +33,7 @@ class StateSettings:
         2147483648
         """
         get = configuration.get
-        backend = "hashmap" if batch else get(config.STATE_BACKEND)
+        backend = StateSettings.backend_of(configuration, batch)
         memory, ratio = get(config.ROCKSDB_MEMORY), get(config.ROCKSDB_WRITE_BUFFERS)
         if backend == "rocksdb":
             check_installed()
@@ -46,6 +46,11 @@ class StateSettings:
         return StateSettings(
             backend, directories, memory, ratio, get(config.PROCESS_MEMORY), get(config.ROCKSDB_MIN_FREE)
         )
+
+    @staticmethod
+    def backend_of(configuration: Configuration, batch: bool) -> str:
+        """Return the name of the backend."""
+        return "hashmap" if batch else configuration.get(config.STATE_BACKEND)
 
     @property
     def in_files(self) -> bool:

@@ -22,13 +22,13 @@ from funken.checkpoint.snapshot.incremental import IncrementalSnapshots, Snapsho
 from funken.checkpoint.store.blobs import SubtaskState
 from funken.checkpoint.store.completed import CompletedCheckpointStore
 from funken.checkpoint.store.handles import SubtaskHandle
-from funken.checkpoint.store.manifest import METADATA, Manifest, OperatorEntry
-from funken.checkpoint.store.manifest import SnapshotKind as Purpose
+from funken.checkpoint.store.manifest import METADATA, Manifest, OperatorEntry, SnapshotKind
 from funken.errors import FunkenError, TaskLost
 from funken.ids import CheckpointId, Millis
+from funken.operators.coordinators.source_events import AddSplits
 from funken.runtime import sealed
 from funken.runtime.exchange.wire import BlockKind, decode_records, encode_records, pack_header, payload_of, read_header
-from funken.runtime.messages import AddSplits, CheckpointAcknowledged, Collected, Printed, TaskId, TriggerCheckpoint
+from funken.runtime.messages import CheckpointAcknowledged, CoordinatorEvent, OperatorEvent, TaskId, TriggerCheckpoint
 from funken.runtime.snapshot.channel_state import BufferedBlock, ChannelState, EdgeName, UnsentRecords
 from funken.spark.channel import Channel, HungUp
 from funken.state.descriptors import MapStateDescriptor, ValueStateDescriptor
@@ -314,10 +314,10 @@ def _messages() -> list[Any]:
     task = TaskId(1, 2)
     handle = SubtaskHandle(states={"n": {"kind": "value", "ttl": None}}, committables=b"prepared" * 20)
     return [
-        Printed(task, 1, 0, ("to be", "or not")),
-        Collected(task, 1, 0, "results", b"records" * 50),
+        CoordinatorEvent(task, 1, 0, ["to be", "or not"], output=True),
+        CoordinatorEvent(task, 1, 0, b"records" * 50, output=True),
         CheckpointAcknowledged(task, attempt=1, checkpoint=7, handles={("count", 0): handle}),
-        AddSplits(0, 1, (("file", 0, 4096), ("file", 4096, 8192)), True),
+        OperatorEvent(0, 1, AddSplits((("file", 0, 4096), ("file", 4096, 8192)), True)),
         TriggerCheckpoint(12),
     ]
 
@@ -388,7 +388,7 @@ def _job(shared: TaskDatabases | None, inline: int) -> Files:
         handle = incremental.write(incremental.snapshot(state, checkpoint, [("file", checkpoint)]), job)
         entry = OperatorEntry("count", "count", 1, _GROUPS, True, (handle,))
         catalog.store(
-            Manifest("job", "Job", checkpoint, Purpose.CHECKPOINT, Millis(5), (entry,), {"source": b"splits" * 10})
+            Manifest("job", "Job", checkpoint, SnapshotKind.CHECKPOINT, Millis(5), (entry,), {"source": b"splits" * 10})
         )
     if backend is not None:
         backend.close()

@@ -8,7 +8,7 @@ emitted has as many timestamps as values.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import is_
 from typing import Any
 
@@ -16,6 +16,7 @@ from funken.ids import DEFAULT_MAX_PARALLELISM, MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, OperatorSpec, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.operator_state import merged_operator_state
+from funken.operators.process.keyed_operator import KeyedOperator
 from funken.operators.tags import OutputTag
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_groups_of
@@ -30,7 +31,8 @@ _MAX_TICKS = 10_000
 class OperatorHarness:
     """One operator under test, opened and ready.
 
-    ``operator`` is an operator or its spec. ``keyed`` gives it keyed state and timers. ``now`` is processing time (ms).
+    ``operator`` is an operator or its spec. ``keyed`` gives it keyed state and timers; ``keys`` are the key selectors of a
+    ``KeyedOperator``, one for each input. ``now`` is processing time (ms).
 
     >>> from funken.operators.user_functions import UserFunction
     >>> from funken.operators.process.one_input import KeyedProcess
@@ -76,8 +78,11 @@ class OperatorHarness:
         batch: bool = False,
         name: str = "operator",
         snapshots: Iterable[dict[str, Any]] = (),
+        keys: Sequence[Callable[[Any], Any]] = (),
     ) -> None:
         self.operator: Operator = operator if isinstance(operator, Operator) else operator.build()
+        if isinstance(self.operator, KeyedOperator) and keys:
+            self.operator.keys, keyed = tuple(keys), True
         self.now = now
         self.output_with_timestamps: list[Stamped] = []
         self.watermarks: list[int] = []

@@ -54,6 +54,7 @@ class SimulatedJob:
         self._collector = self._job.master.collectors[_RECORDS]
         self._collector.limit = math.inf  # one thread writes and reads
         self._clock = ManualClock(start)
+        self._job.master.coordinators.threaded = False  # what they do takes no time
         self._job.master.check()
         self._loop = LocalLoop(self._job, portable(self._job.plan), self._clock, lambda seconds: None)
         self._loop.open()

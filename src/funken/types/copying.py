@@ -16,7 +16,7 @@ import types
 import uuid
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from funken.errors import RecordNotCopied
 from funken.types.row import Row, make_row
@@ -32,7 +32,22 @@ IMMUTABLE: set[type] = {
 _FROZEN: set[type] = {tuple, frozenset}
 #: other types, and whether a copy of their ``__dict__`` is all there is to a copy
 _CHANGEABLE: dict[type, bool] = {dict: False, list: False, set: False, bytearray: False, Row: False}
+_Type = TypeVar("_Type", bound=type)
 _HOOKS = ("__setstate__", "__copy__", "__deepcopy__", "__getnewargs__", "__getnewargs_ex__")
+
+
+def immutable(kind: _Type) -> _Type:
+    """Declare that objects of a class never change: records and state that hold one are not copied. A class decorator.
+
+    >>> @immutable
+    ... class Version:
+    ...     pass
+    >>> version = Version()
+    >>> copied(version) is version
+    True
+    """
+    IMMUTABLE.add(kind)
+    return kind
 
 
 def copied(record: Any) -> Any:
@@ -178,4 +193,4 @@ def _deep(record: Any) -> Any:
             ) from error
 
 
-__all__ = ["IMMUTABLE", "can_change", "copied", "copied_block", "copies_of", "distinct"]
+__all__ = ["IMMUTABLE", "can_change", "copied", "copied_block", "copies_of", "distinct", "immutable"]

@@ -25,7 +25,7 @@ from funken.windowing.triggers import (
     ProcessingTimeTrigger,
     PurgingTrigger,
 )
-from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow
+from funken.windowing.windows import WINDOW_STATE, CountWindow, GlobalWindow, TimeWindow
 
 
 class WindowAssignerContext(Protocol):
@@ -310,8 +310,8 @@ def _next_count(context: Any, descriptor: ValueStateDescriptor) -> int:
     return count
 
 
-TUMBLING_COUNT = ValueStateDescriptor("_window.tumbling-count")
-_SLIDING_COUNT = ValueStateDescriptor("_window.sliding-count")
+TUMBLING_COUNT = ValueStateDescriptor(f"{WINDOW_STATE}tumbling-count")
+_SLIDING_COUNT = ValueStateDescriptor(f"{WINDOW_STATE}sliding-count")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 from funken.ids import MAX_WATERMARK
 
+WINDOW_STATE = "_window."
+"""How the names of keyed states that hold windows begin, but for those of the fast logics: ``_windows.``"""
+
 
 class Window:
     """A finite piece of a stream; subclasses must be hashable, picklable and compare by value.

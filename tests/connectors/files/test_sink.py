@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from funken.connectors.base import ReaderContext
+from funken.connectors import CommitRequest, CommitterContext, ConnectorContext
 from funken.connectors.files.sink import BucketAssigner, Encoder, FileSink, OutputFileConfig, RollingPolicy
 from funken.errors import InvalidConfiguration, InvalidProgram, SinkNotWritable
 
@@ -32,8 +32,16 @@ def sink(base, assigner=BASE, policy=None, **options):
     )
 
 
+def commit(sink, committables):
+    sink.committer(CommitterContext("out")).commit([CommitRequest(each) for each in committables])
+
+
+def abort(sink, committables):
+    sink.committer(CommitterContext("out")).abort([CommitRequest(each) for each in committables])
+
+
 def writer(of, subtask=0):
-    made = of.writer(ReaderContext("out", subtask, 2))
+    made = of.writer(ConnectorContext("out", subtask, 2))
     made.open()
     return made
 
@@ -61,10 +69,10 @@ def test_a_file_becomes_visible_when_it_is_committed(tmp_path):
     one.write([True], None, 1)
     assert visible(tmp_path) == {}
 
-    pending = one.prepare_commit(end_of_input=False)
+    pending = one.prepare_commit(1, end_of_input=False)
     assert visible(tmp_path) == {}
 
-    out.commit(pickle.loads(pickle.dumps(pending)))
+    commit(out, pickle.loads(pickle.dumps(pending)))
     assert visible(tmp_path) == {".": ["a\n('b', 2)\nNone\nTrue\n"]}
     assert hidden(tmp_path) == []
 
@@ -78,7 +86,7 @@ def test_names_are_those_of_flink(tmp_path):
     one.write(["a"], None, 0)
     assert re.fullmatch(rf"\.clicks-{uuid}-0\.inprogress\.{uuid}", *hidden(tmp_path))
 
-    out.commit(one.prepare_commit(False))
+    commit(out, one.prepare_commit(1, False))
     assert re.fullmatch(rf"clicks-{uuid}-0\.txt", *os.listdir(tmp_path))
 
 
@@ -87,7 +95,7 @@ def test_by_default_there_is_a_folder_per_hour(tmp_path):
     one = writer(out)
     for now in (0, HOUR - 1, HOUR):
         one.write([now], None, now)
-    out.commit(one.prepare_commit(True))
+    commit(out, one.prepare_commit(1, True))
 
     assert sorted(visible(tmp_path).values()) == [["0\n3599999\n"], ["3600000\n"]]
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\d--\d\d", name) for name in os.listdir(tmp_path))
@@ -98,7 +106,7 @@ def test_an_assigner_of_the_user_is_asked_for_each_record(tmp_path):
     one = writer(out)
     one.write(["apple", "beet", "avocado"], None, 0)
     one.write(["bean"], None, 0)
-    out.commit(one.prepare_commit(True))
+    commit(out, one.prepare_commit(1, True))
 
     assert visible(tmp_path) == {"letter=a": ["apple\navocado\n"], "letter=b": ["beet\nbean\n"]}
 
@@ -111,7 +119,7 @@ def test_an_assigner_may_look_at_the_timestamp(tmp_path):
     out = sink(tmp_path, ByTimestamp())
     one = writer(out)
     one.write(["a", "b"], [5, 6], 9)
-    out.commit(one.prepare_commit(True))
+    commit(out, one.prepare_commit(1, True))
 
     assert visible(tmp_path) == {"5/9": ["a\n"], "6/9": ["b\n"]}
 
@@ -131,7 +139,7 @@ def test_nothing_written_leaves_nothing(tmp_path):
     one = writer(out)
     one.write([], None, 0)
 
-    assert one.prepare_commit(True) == []
+    assert one.prepare_commit(1, True) == []
     one.close()
     assert os.listdir(tmp_path) == []
 
@@ -140,13 +148,13 @@ def test_each_checkpoint_has_its_files(tmp_path):
     out = sink(tmp_path)
     one = writer(out)
     one.write(["a"], None, 0)
-    first = one.prepare_commit(False)
+    first = one.prepare_commit(1, False)
     one.write(["b"], None, 0)
-    out.commit(first)
+    commit(out, first)
     assert visible(tmp_path) == {".": ["a\n"]}
 
     assert len(hidden(tmp_path)) == 1
-    out.commit(one.prepare_commit(True))
+    commit(out, one.prepare_commit(1, True))
     assert visible(tmp_path) == {".": ["a\n", "b\n"]}
 
 
@@ -154,10 +162,10 @@ def test_committing_twice_is_harmless(tmp_path):
     out = sink(tmp_path)
     one = writer(out)
     one.write(["a"], None, 0)
-    pending = one.prepare_commit(True)
-    out.commit(pending)
-    out.commit(pending)
-    out.abort(pending)
+    pending = one.prepare_commit(1, True)
+    commit(out, pending)
+    commit(out, pending)
+    abort(out, pending)
 
     assert visible(tmp_path) == {".": ["a\n"]}
 
@@ -166,18 +174,18 @@ def test_a_pending_file_that_vanished_is_an_error(tmp_path):
     out = sink(tmp_path)
     one = writer(out)
     one.write(["a"], None, 0)
-    pending = one.prepare_commit(True)
+    pending = one.prepare_commit(1, True)
     os.remove(pending[0].hidden)
 
     with pytest.raises(SinkNotWritable, match="No such file"):
-        out.commit(pending)
+        commit(out, pending)
 
 
 def test_closing_removes_what_was_not_prepared_and_keeps_the_rest(tmp_path):
     out = sink(tmp_path, policy=RollingPolicy.default_rolling_policy(part_size=4))
     one = writer(out)
     one.write(["prepared"], None, 0)
-    pending = one.prepare_commit(False)
+    pending = one.prepare_commit(1, False)
     one.write(["rolled"], None, 0)
     one.write(["x"], None, 0)
     assert len(hidden(tmp_path)) == 3
@@ -185,7 +193,7 @@ def test_closing_removes_what_was_not_prepared_and_keeps_the_rest(tmp_path):
     one.close()
     one.close()
     assert len(hidden(tmp_path)) == 1
-    out.commit(pending)
+    commit(out, pending)
     assert visible(tmp_path) == {".": ["prepared\n"]}
 
 
@@ -193,9 +201,9 @@ def test_aborting_removes_what_was_prepared(tmp_path):
     out = sink(tmp_path)
     one = writer(out)
     one.write(["a"], None, 0)
-    pending = one.prepare_commit(False)
-    out.abort(pending)
-    out.abort(pending)
+    pending = one.prepare_commit(1, False)
+    abort(out, pending)
+    abort(out, pending)
 
     assert os.listdir(tmp_path) == []
 
@@ -206,7 +214,7 @@ def test_two_attempts_of_one_subtask_do_not_meet(tmp_path):
     failed.write(["half"], None, 0)
     again.write(["whole"], None, 0)
     failed.close()
-    out.commit(again.prepare_commit(True))
+    commit(out, again.prepare_commit(1, True))
 
     assert visible(tmp_path) == {".": ["whole\n"]}
 
@@ -216,7 +224,7 @@ def test_a_file_is_closed_at_its_size(tmp_path):
     one = writer(out)
     for value in ["a", "b", "c", "long enough", "d"]:
         one.write([value], None, 0)
-    out.commit(one.prepare_commit(True))
+    commit(out, one.prepare_commit(1, True))
 
     assert visible(tmp_path) == {".": ["a\nb\n", "c\nlong enough\n", "d\n"]}
 
@@ -235,7 +243,7 @@ def test_a_file_is_closed_at_its_age(tmp_path, policy, files):
     for now in (0, 60, 120, 180):
         one.write([now], None, now)
 
-    pending = one.prepare_commit(True)
+    pending = one.prepare_commit(1, True)
 
     assert len(pending) == files
 
@@ -271,8 +279,8 @@ def test_whatever_is_written_and_committed_is_read_back(tmp_path_factory, blocks
     for number, block in enumerate(blocks):
         one.write(block, None, 0)
         if number == checkpoint:
-            out.commit(one.prepare_commit(False))
-    out.commit(one.prepare_commit(True))
+            commit(out, one.prepare_commit(1, False))
+    commit(out, one.prepare_commit(1, True))
 
     order = sorted(os.listdir(base), key=lambda name: int(name.rsplit("-", 1)[1]))
     written = b"".join((base / name).read_bytes() for name in order)
@@ -285,7 +293,7 @@ def test_a_byte_order_mark_stands_once_at_the_beginning(tmp_path, charset):
     one = writer(out)
     one.write(["ä"], None, 0)
     one.write(["b"], None, 0)
-    out.commit(one.prepare_commit(True))
+    commit(out, one.prepare_commit(1, True))
 
     (name,) = os.listdir(tmp_path)
     assert (tmp_path / name).read_bytes().decode(charset) == "ä\nb\n"
@@ -303,7 +311,7 @@ def test_an_encoder_of_the_user_gets_blocks(tmp_path):
     one = writer(out)
     one.write([("a", 1)], None, 0)
     one.write([("b", 2)], None, 0)
-    out.commit(one.prepare_commit(True))
+    commit(out, one.prepare_commit(1, True))
 
     assert visible(tmp_path) == {".": ["key,count\na,1\nb,2\n"]}
 
@@ -364,7 +372,7 @@ def test_a_full_disk_is_named_and_nothing_is_left(tmp_path, monkeypatch):
 def test_flush_hands_the_bytes_to_the_system(tmp_path):
     one = writer(sink(tmp_path))
     one.write(["a"], None, 0)
-    one.flush()
+    one.flush(end_of_input=False)
 
     assert (tmp_path / hidden(tmp_path)[0]).read_bytes() == b"a\n"
     one.close()

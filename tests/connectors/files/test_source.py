@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from funken.connectors.base import NEED_SPLITS, Boundedness, ReaderContext
+from funken.connectors.base import NEED_SPLITS, Boundedness
+from funken.connectors.context import ConnectorContext
 from funken.connectors.files.source import FileSource, StreamFormat
 from funken.errors import InvalidConfiguration, InvalidProgram, SourceNotReadable
 
@@ -308,7 +309,7 @@ def test_a_reader_closed_in_the_middle_closes_its_file(tmp_path):
     (tmp_path / "in.gz").write_bytes(gzip.compress(b"a\nb\n"))
     enumerator = source(tmp_path).enumerator(1)
     enumerator.start()
-    reader = source(tmp_path).reader(ReaderContext("here", 0, 1))
+    reader = source(tmp_path).reader(ConnectorContext("here", 0, 1))
     reader.add_splits(enumerator.next_splits(0))
     assert reader.poll(1, 0).values == ["a"]
 

@@ -151,11 +151,10 @@ def outcome(call):
         return type(error), str(error)
 
 
-def test_under_a_debugger_everything_is_called():
-    before = sys.gettrace()
-    sys.settrace(lambda frame, event, argument: None)
-    try:
-        assert watched()
-        assert expression_of(lambda v: v[0], ["value"]) is None
-    finally:
-        sys.settrace(before)
+@pytest.mark.parametrize("kind", ["gettrace", "getprofile"])
+def test_under_a_debugger_everything_is_called(monkeypatch, kind):
+    # Not a real trace function: with it CPython 3.11 hangs once an asynchronous exception was taken back in the process.
+    monkeypatch.setattr(sys, kind, lambda: print)
+
+    assert watched()
+    assert expression_of(lambda v: v[0], ["value"]) is None

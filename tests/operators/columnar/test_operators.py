@@ -73,7 +73,7 @@ def both_specs(schema: RecordSchema, build: Callable[[DataStream], DataStream]) 
         build(source_of(env, schema))
         plan = env.compile()
         node = plan.vertices[-1].nodes[-1]
-        assert plan.paths.get(node.id, "per record").split(",")[0] == ("vectorized" if vectorized else "per record")
+        assert plan.decided("columns", node.id) == ("vectorized" if vectorized else None)
         specs.append(node.spec)
     assert type(specs[0]) is not type(specs[1])
     return specs[0], specs[1]

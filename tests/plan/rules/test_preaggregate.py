@@ -28,8 +28,7 @@ from funken.columnar.kernels.combining import Combiner
 from funken.columnar.kernels.evaluation import evaluate
 from funken.columnar.kernels.partials import Partials
 from funken.operators.base import OperatorSpec
-from funken.plan.rules.preaggregate import PreAggregation
-from funken.plan.rules.vectorize import ColumnarHash
+from funken.plan.columnar_hash import ColumnarHash, PreAggregation
 from funken.runtime.exchange.factory import writer_for
 from funken.runtime.exchange.wire import BlockKind, decode_records, read_header
 from funken.runtime.exchange.writers import IngestionTime
@@ -102,7 +101,8 @@ def compiled(build: Any, vectorized: bool = True) -> tuple[OperatorSpec, Any, st
     build(stream_of(env))
     plan = env.compile()
     node = plan.vertices[1].nodes[0]
-    return node.spec, plan.edges[0].partitioning, plan.paths.get(node.id, "")
+    said = plan.decided("pre-aggregation", node.id) or plan.decided("columns", node.id) or ""
+    return node.spec, plan.edges[0].partitioning, said
 
 
 PLANS = {name: (compiled(build), compiled(build, vectorized=False)) for name, build in WINDOWS.items()}
@@ -183,7 +183,7 @@ def test_sums_are_those_of_lists(parallelism: int, width: int, block: int, disor
     sums = windows.reduce(
         lambda a, b: (a[0], a[1] + b[1], a[2]), lambda key, window, found: [(key, window.start, found[0][1])]
     )
-    assert "vectorized, pre-aggregated before the exchange" in env.explain()
+    assert "pre-aggregation: window reduce: before the exchange" in env.explain()
 
     expected: Counter[tuple[int, int]] = Counter()
     for key, value, at in records:
@@ -258,7 +258,7 @@ REFUSED: dict[str, tuple[str, Any]] = {
 def test_explain_says_why_a_window_is_not_pre_aggregated(case: str) -> None:
     reason, build = REFUSED[case]
     _, partitioning, said = compiled(build)
-    assert said == f"vectorized, not pre-aggregated: {reason}"
+    assert said == f"not before the exchange: {reason}"
     assert partitioning.pre_aggregation is None
 
 
@@ -269,7 +269,7 @@ def test_a_variable_may_change() -> None:
         return a[0], min(a[1], limit), a[2], a[3]
 
     _, partitioning, said = compiled(lambda s: s.key_by(lambda r: r[0]).window(TUMBLING).reduce(capped))
-    assert said == "vectorized, not pre-aggregated: its function uses variables, which may change"
+    assert said == "not before the exchange: its function uses variables, which may change"
     assert partitioning.pre_aggregation is None
 
 
@@ -286,7 +286,8 @@ def test_windows_that_fire_again_for_each_late_record_are_not_vectorized_at_all(
 def test_it_can_be_turned_off() -> None:
     env = StreamExecutionEnvironment.create_local_environment(1, Configuration({"pipeline.pre-aggregation": False}))
     WINDOWS["sum"](stream_of(env))
-    assert "window reduce: vectorized\n" in env.explain() + "\n"
+    assert "columns: window reduce: vectorized\n" in env.explain() + "\n"
+    assert "\n  pre-aggregation: off: pipeline.pre-aggregation is false" in env.explain()
     assert env.compile().edges[0].partitioning.pre_aggregation is None  # type: ignore[attr-defined]
 
 

@@ -135,8 +135,8 @@ def test_state_that_is_emitted_is_a_snapshot_of_it():
 
 
 def test_what_a_barrier_overtakes_is_written_down_as_it_came():
-    state_writer, values = ChannelStateWriter(1, [(0, 0)]), [["in flight"], "text"]
-    state_writer.take(BlockHeader(BlockKind.DATA, 0, 0, 0, 0, 0, 0.0), values, None)
+    state_writer, values = ChannelStateWriter(), [["in flight"], "text"]
+    state_writer.add(BlockHeader(BlockKind.DATA, 0, 0, 0, 0, 0, 0.0), values, None)
     values[0].append("changed by the function that took it")
 
     [(_, written, _)] = state_writer.received

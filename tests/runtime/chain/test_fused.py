@@ -2,6 +2,7 @@
 
 import re
 import traceback
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +10,6 @@ from hypothesis import strategies as st
 
 from funken import MapFunction, OutputTag, ProcessFunction, StreamExecutionEnvironment
 from funken.errors import OperatorFailed
-from funken.runtime.chain import chain
 from funken.runtime.exchange.wire import BlockKind, decode_records, encode_records, pack_header, read_header
 from funken.runtime.messages import TaskId
 from funken.runtime.settings import TaskSettings
@@ -87,10 +87,9 @@ def feed(env, blocks, fused=True):
     """Give blocks to the task of stage 1."""
     plan = env.compile()
     (edge,) = (edge for edge in plan.edges if edge.target_stage == 1)
-    with pytest.MonkeyPatch.context() as patch:
-        if not fused:
-            patch.setattr(chain, "fused_runs", lambda vertex, edges: [])
-        task = Task(plan, TaskId(1, 0), TaskSettings(block_records=3), ManualClock(1), lambda event: None)
+    if not fused:
+        plan = replace(plan, vertices=tuple(replace(vertex, fused=()) for vertex in plan.vertices))
+    task = Task(plan, TaskId(1, 0), TaskSettings(block_records=3), ManualClock(1), lambda event: None)
     task.open()
     try:
         for number, (values, stamped) in enumerate(blocks):
@@ -198,5 +197,5 @@ def test_explain_says_what_is_fused_and_what_is_inlined():
     numbers.key_by(lambda pair: pair[0]).reduce(lambda old, pair: (old[0], old[1] + pair[1])).print()
 
     text = env.explain()
-    assert "\n      one loop: map (inlined) + filter + key_by (inlined)\n" in text
-    assert text.endswith("\n      one loop: key (inlined) + reduce (inlined)")
+    assert "\n      fusion: one loop: map (inlined) + filter + key_by (inlined)\n" in text
+    assert "\n      fusion: one loop: key (inlined) + reduce (inlined)\n" in text

@@ -1,22 +1,20 @@
 """The driver's half of a job: who waits for whom, which failure counts, what a second attempt repeats."""
 
-import io
 import pickle
 import threading
 
 import pytest
 
 from funken import NumberSequenceSource, Sink, StreamExecutionEnvironment, WatermarkStrategy
+from funken.connectors.sink import Committer, PreparedCommittable
 from funken.errors import JobExecutionError, OperatorFailed, TaskLost
+from funken.operators.coordinators.collecting import Collector
+from funken.operators.coordinators.source_events import AddSplits, RequestSplits
 from funken.operators.sink import CollectSink
-from funken.runtime.driver.collecting import Collector
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.messages import (
-    AddSplits,
-    Collected,
-    CommittablesPrepared,
-    Printed,
-    SplitsRequested,
+    CoordinatorEvent,
+    OperatorEvent,
     TaskEnded,
     TaskFailed,
     TaskId,
@@ -35,8 +33,14 @@ def plan():
     return env.compile("test")
 
 
-def collected(task, *records):
-    return Collected(task, sink="out", records=pickle.dumps([*records]))
+@pytest.fixture
+def sink(plan):
+    return plan.vertices[-1].nodes[-1].id
+
+
+@pytest.fixture
+def collected(sink):
+    return lambda task, *records: CoordinatorEvent(task, sink, payload=pickle.dumps([*records]), output=True)
 
 
 def in_thread(call):
@@ -129,11 +133,12 @@ def test_splits_are_handed_out_once_and_again_to_a_second_attempt(plan):
     def ask():
         sent = []
         master.send = lambda task, command: sent.append((task, command))
-        master.handle(SplitsRequested(SOURCE, source, 0))
+        master.handle(CoordinatorEvent(SOURCE, source, 0, RequestSplits()))
         ((task, command),) = sent
         assert task == SOURCE
-        assert isinstance(command, AddSplits)
-        return command
+        assert isinstance(command, OperatorEvent)
+        assert isinstance(command.payload, AddSplits)
+        return command.payload
 
     master.handle(TaskStarted(SOURCE))
     first = ask()
@@ -177,20 +182,30 @@ def test_an_error_of_another_kind_becomes_one_of_the_job(plan):
     assert str(master.error) == "odd"
 
 
-def test_records_are_held_until_their_task_has_finished(plan):
-    out = io.StringIO()
-    master = JobMaster(plan, hold=True, out=out)
+def printing():
+    """A job whose source task prints; and the print sink."""
+    env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    numbers = env.from_source(NumberSequenceSource(1, 4), WatermarkStrategy.no_watermarks(), "numbers")
+    numbers.print()
+    numbers.rebalance().print()
+    plan = env.compile("test")
+    return plan, [vertex.nodes[-1].id for vertex in plan.vertices]
+
+
+def printed(task, sink, line):
+    return CoordinatorEvent(task, sink, payload=[line], output=True)
+
+
+def test_output_is_held_until_its_task_has_finished(plan, collected, capsys):
+    master = JobMaster(plan, hold=True)
     master.handle(TaskStarted(SINK))
     master.handle(collected(SINK, "from a first attempt"))
-    master.handle(Printed(SINK, lines=("first",)))
     master.handle(TaskStarted(SINK))  # Spark repeats the task
     master.handle(collected(SINK, "from the second"))
-    master.handle(Printed(SINK, lines=("second",)))
-    assert out.getvalue() == ""
+    assert not master.collectors["out"].waiting()
 
     master.handle(TaskEnded(SINK))
 
-    assert out.getvalue() == "second\n"
     assert master.collectors["out"].get() == ["from the second"]
 
 
@@ -216,22 +231,21 @@ def test_a_failure_that_spark_may_make_up_for_does_not_end_the_job(plan):
     assert str(master.error) == "cause"
 
 
-def test_what_a_task_says_counts_once_though_it_is_repeated_after_it_has_finished(plan):
+def test_what_a_task_prints_counts_once_though_it_is_repeated_after_it_has_finished(capsys):
     """Its executor was lost before anybody read what it wrote."""
-    out = io.StringIO()
+    plan, (sink, _) = printing()
     master = held_once(plan)
-    master._out = out
     for text in ("first", "again"):
         master.handle(TaskOpening(SOURCE))
         master.handle(TaskStarted(SOURCE))
-        master.handle(Printed(SOURCE, lines=(text,)))
+        master.handle(printed(SOURCE, sink, text))
         master.handle(TaskEnded(SOURCE))
 
-    assert out.getvalue() == "first\n"
+    assert capsys.readouterr().out == "first\n"
     assert master.error is None
 
 
-def test_what_waits_for_a_slow_reader_counts_already(plan):
+def test_what_waits_for_a_slow_reader_counts_already(plan, collected):
     master = held_once(plan, *[collected(SINK, number) for number in range(100)])
     waiting, _ = in_thread(lambda: master.handle(TaskEnded(SINK)))
     assert not waiting.wait(0.1)
@@ -258,11 +272,19 @@ class Recording(Sink):
     def __init__(self):
         self.told = []
 
-    def commit(self, committables):
-        self.told.append(("commit", committables))
+    def committer(self, context):
+        return Recorded(self.told)
 
-    def abort(self, committables):
-        self.told.append(("abort", committables))
+
+class Recorded(Committer):
+    def __init__(self, told):
+        self.told = told
+
+    def commit(self, requests):
+        self.told.append(("commit", [request.committable for request in requests]))
+
+    def abort(self, requests):
+        self.told.append(("abort", [request.committable for request in requests]))
 
 
 def test_what_a_void_attempt_prepared_is_dropped():
@@ -275,7 +297,7 @@ def test_what_a_void_attempt_prepared_is_dropped():
     master = held_once(plan, TaskStarted(SINK))
 
     def prepared(name):
-        return CommittablesPrepared(SINK, writer, committables=(name,))
+        return CoordinatorEvent(SINK, writer, payload=[PreparedCommittable("job", None, 0, name)], output=True)
 
     for event in (
         *(prepared("failed"), TaskStarted(SINK)),
@@ -290,7 +312,7 @@ def test_what_a_void_attempt_prepared_is_dropped():
     assert sink.told[2:] == [("abort", ["under way"]), ("abort", ["counts"])]
 
 
-def test_a_slow_reader_does_not_keep_other_tasks_from_reporting(plan):
+def test_a_slow_reader_does_not_keep_other_tasks_from_reporting(plan, collected):
     """What is held is delivered when its task finishes: that waits for the reader, a failure elsewhere must not."""
     master = JobMaster(plan, hold=True)
     for number in range(200):
@@ -307,7 +329,7 @@ def test_a_slow_reader_does_not_keep_other_tasks_from_reporting(plan):
     assert done.wait(10)
 
 
-def test_what_a_reader_has_not_read_survives_the_attempt_and_what_waits_does_not(plan):
+def test_what_a_reader_has_not_read_survives_the_attempt_and_what_waits_does_not(plan, collected):
     master = JobMaster(plan)
     master.handle(collected(SINK, "first"))
     waiting = [in_thread(lambda: master.handle(collected(SINK, "more")))[0] for _ in range(70)]
@@ -316,8 +338,7 @@ def test_what_a_reader_has_not_read_survives_the_attempt_and_what_waits_does_not
     master.abandon_attempt()
 
     assert all(done.wait(10) for done in waiting)
-    again = JobMaster(plan)
-    again.collectors = master.collectors
+    again = JobMaster(plan, collectors=master.collectors)
     out = again.collectors["out"]
     assert out.get() == ["first"]
     again.handle(collected(SINK, "of the second attempt"))

@@ -9,15 +9,14 @@ from hypothesis import strategies as st
 
 from funken.errors import RecordNotPicklable, TransferCorrupted
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.io.pickling import dumps_records, record_repr
 from funken.runtime import sealed
 from funken.runtime.exchange.wire import (
     BlockKind,
     decode_records,
-    encode_collected,
     encode_records,
     pack_header,
     read_header,
-    record_repr,
 )
 
 NUMBERS = st.integers(MIN_TIMESTAMP, MAX_WATERMARK)
@@ -79,11 +78,11 @@ def test_instances_of_a_local_class_survive():
     (found,), _ = decode_records(block)
     assert type(found) is Local
     assert found.value == 3
-    assert pickle.loads(encode_collected([Local(4)], "op", 0))[0].value == 4
+    assert pickle.loads(dumps_records([Local(4)], "op", 0))[0].value == 4
 
 
 @pytest.mark.parametrize(
-    "encode", [lambda values: encode_records(values, None, "op", 3), lambda v: encode_collected(v, "op", 3)]
+    "encode", [lambda values: encode_records(values, None, "op", 3), lambda v: dumps_records(v, "op", 3)]
 )
 def test_the_record_that_cannot_travel_is_named(encode):
     with pytest.raises(RecordNotPicklable) as caught:

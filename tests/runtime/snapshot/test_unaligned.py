@@ -26,7 +26,6 @@ from funken.ids import MAX_WATERMARK
 from funken.io.storage import mounted
 from funken.plan.nodes import Broadcast, Forward, Rescale
 from funken.plan.serialization import portable
-from funken.runtime.exchange.gate import InputGate
 from funken.runtime.exchange.wire import BlockKind, decode_records, encode_records, pack_header, payload_of, read_header
 from funken.runtime.messages import CheckpointAborted, Savepoint, TaskId, TriggerCheckpoint
 from funken.runtime.settings import CheckpointPlan, TaskSettings
@@ -35,6 +34,7 @@ from funken.runtime.snapshot.task_state import write_snapshot
 from funken.runtime.task.loop import Task
 from funken.testing.memory_storage import MemoryStorage
 from funken.timing.clock import ManualClock
+from tests.support.barriers import AligningGate
 from tests.support.receiver import Receiver
 
 A, B, C = (0, 0), (0, 1), (1, 0)
@@ -42,8 +42,6 @@ A, B, C = (0, 0), (0, 1), (1, 0)
 
 class Log(Receiver):
     """A receiver that writes down what is overtaken as well."""
-
-    now = 0
 
     def overtake(self, checkpoint, waiting):
         self.told.append(f"overtake {checkpoint}: {sorted(waiting)}")
@@ -54,10 +52,8 @@ def log():
     return Log()
 
 
-def gate_of(log, aligned_only=(), min_flush_delay=0):
-    gate = InputGate(log, [(A, 0), (B, 0), (C, 1)])
-    gate.enable_unaligned(aligned_only, log.overtake, lambda: log.now, min_flush_delay)
-    return gate
+def gate_of(log, aligned_only=(), timeout=0):
+    return AligningGate(log, [(A, 0), (B, 0), (C, 1)], aligned_only, unaligned_after=timeout)
 
 
 # ---- the gate
@@ -89,8 +85,8 @@ def test_records_of_firm_channels_are_not_overtaken(log):
 
 
 def test_an_alignment_that_takes_too_long_overtakes(log):
-    gate = gate_of(log, min_flush_delay=50)
-    log.now = 1000
+    gate = gate_of(log, timeout=50)
+    gate.now = 1000
     gate.announce(A, 1, unaligned=False)
     gate.barrier(A, 1)
     gate.data(A, ["after"], None)
@@ -103,7 +99,7 @@ def test_an_alignment_that_takes_too_long_overtakes(log):
 
 
 def test_one_that_is_done_in_time_overtakes_nothing(log):
-    gate = gate_of(log, min_flush_delay=50)
+    gate = gate_of(log, timeout=50)
     for channel in (A, B, C):
         gate.announce(channel, 1, unaligned=False)
         gate.barrier(channel, 1)
@@ -113,7 +109,7 @@ def test_one_that_is_done_in_time_overtakes_nothing(log):
 
 
 def test_a_savepoint_stays_aligned_however_long_it_takes(log):
-    gate = gate_of(log, min_flush_delay=50)
+    gate = gate_of(log, timeout=50)
     gate.barrier(A, 1)  # of a savepoint nothing is announced
 
     assert gate.advance(10_000) is None

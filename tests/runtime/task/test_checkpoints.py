@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from funken.runtime.exchange.gate import InputGate
+from tests.support.barriers import AligningGate
 from tests.support.receiver import Receiver
 
 
@@ -28,7 +28,7 @@ def log():
 
 @pytest.fixture
 def gate(log):
-    return InputGate(log, [(A, 0), (B, 0)])
+    return AligningGate(log, [(A, 0), (B, 0)])
 
 
 def test_what_follows_a_barrier_waits_for_the_other_barriers(gate, log):
@@ -118,7 +118,7 @@ def test_an_aborted_checkpoint_lets_through_what_was_held(gate, log):
 
 
 def test_at_least_once_holds_nothing(log):
-    gate = InputGate(log, [(A, 0), (B, 0)], align=False)
+    gate = AligningGate(log, [(A, 0), (B, 0)], align=False)
 
     gate.barrier(A, 1)
     gate.data(A, ["a1"], None)
@@ -139,7 +139,7 @@ def test_every_snapshot_is_the_cut_its_barriers_make(data, width, checkpoints):
         for channel in range(width)
     }
     log = Log()
-    gate = InputGate(log, [((0, channel), 0) for channel in range(width)])
+    gate = AligningGate(log, [((0, channel), 0) for channel in range(width)])
 
     left = {channel: list(items) for channel, items in sent.items()}
     while any(left.values()):

@@ -17,8 +17,9 @@ from funken.api.jobs.reporting import reporting
 from funken.api.jobs.results import CompletableFuture, JobExecutionResult
 from funken.checkpoint.events import Stop
 from funken.errors import InvalidProgram, JobExecutionError
+from funken.operators.coordinators.collecting import Collector
 from funken.plan.physical import PhysicalPlan
-from funken.runtime.driver.collecting import Collector
+from funken.rest.server import Shown, serve
 from funken.runtime.driver.execution import JobExecution
 from funken.runtime.driver.job import Job, Runner
 from funken.runtime.job.events import JobClosed, JobSubmitted
@@ -59,9 +60,11 @@ class JobClient:
     [2]
     """
 
-    def __init__(self, job: Job, runner: Runner) -> None:
+    def __init__(self, job: Job, runner: Runner, served: bool = False) -> None:
         self._job = job
         self._runner = runner
+        self._served = served
+        self._shown: Shown | None = None
         self._result: Future[JobExecutionResult] = Future()
         self._result.set_running_or_notify_cancel()  # a reader that gives up must not cancel the result itself
         self._wanted: set[str] = set()
@@ -112,11 +115,10 @@ class JobClient:
         begin = clock.monotonic()
         execution = JobExecution(self._job, self._runner)
         master = self._job.master
-        for name, collector in master.collectors.items():
-            if name not in self._wanted:
-                collector.close()  # nobody will read it
+        master.collectors.close_others(self._wanted)  # nobody will read them
         self._job.handle(JobSubmitted())
         try:
+            self._shown = serve(self._job.configuration, self, self._served)
             with ExitStack() as watching:
                 watching.enter_context(reporting(self._job.configuration, lambda: points_of(self._job.snapshot())))
                 for watch in tuple(_watchers):
@@ -144,6 +146,8 @@ class JobClient:
         with self._settling:
             if self._result.done():
                 return
+            if self._shown is not None:
+                self._shown.close()
             if isinstance(result, JobExecutionResult):
                 self._result.set_result(result)
             else:
@@ -157,6 +161,20 @@ class JobClient:
     def get_job_id(self) -> str:
         """Return the job's id."""
         return self._job.settings.job_id
+
+    def get_web_interface_url(self) -> str | None:
+        """Return the address of the REST API and the dashboard; ``None`` if the job has none, or has not begun.
+
+        >>> from funken.runtime.driver.local import LocalRunner
+        >>> from funken.testing import local
+        >>> words = local(["to", "be"])
+        >>> _ = words.for_each(len)
+        >>> client = JobClient(words.get_execution_environment().job("lengths"), LocalRunner())
+        >>> _ = client.run()
+        >>> print(client.get_web_interface_url())  # rest.enabled: auto serves jobs on Spark
+        None
+        """
+        return None if self._shown is None else self._shown.url
 
     def get_job_status(self) -> CompletableFuture[JobStatus]:
         """Return the job's status now."""

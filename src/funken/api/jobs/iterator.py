@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Generic
 
 from funken.api.jobs.results import CompletableFuture, T
-from funken.runtime.driver.collecting import Collector
+from funken.operators.coordinators.collecting import Collector
 
 if TYPE_CHECKING:
     from funken.api.jobs.client import JobClient

@@ -9,6 +9,7 @@ from funken import config
 from funken.config import Configuration
 from funken.connectors.dataframe import RowsSource
 from funken.errors import InvalidProgram
+from funken.operators.traits import traits_of
 from funken.plan.physical import PhysicalPlan
 
 
@@ -39,7 +40,7 @@ def is_batch(configuration: Configuration, plan: PhysicalPlan) -> bool:
     """Whether a program gives each result once; raises ``InvalidProgram`` if that was asked for and it never ends."""
     batch = wants_batch(configuration, plan)
     if batch and not plan.bounded:
-        names = [v.source.name for v in plan.vertices if v.source and not v.source.spec.bounded]  # type: ignore[attr-defined]
+        names = [node.name for node in plan.nodes if not traits_of(node.spec).bounded]
         raise InvalidProgram(
             f"runtime mode BATCH cannot run unbounded sources, but {', '.join(map(repr, names))} never ends. Use "
             "STREAMING or AUTOMATIC, or bound the source."
@@ -70,8 +71,8 @@ def _target_of_rows(target: str, plan: PhysicalPlan, frame: Any) -> str:
         raise InvalidProgram(
             f"execution.target {target!r} cannot read a {kind} DataFrame; leave it 'auto', or set {needed!r}."
         )
-    sources = [vertex.source for vertex in plan.vertices if vertex.source]
-    endless = [s.name for s in sources if not s.spec.bounded and not isinstance(s.spec.source, RowsSource)]  # type: ignore[attr-defined]
+    traits = [(node.name, traits_of(node.spec)) for node in plan.nodes]
+    endless = [name for name, found in traits if not (found.bounded or isinstance(found.source, RowsSource))]
     if endless:
         raise InvalidProgram(
             f"source {endless[0]!r} never ends, so it cannot be read beside a DataFrame. Read it with Spark and union "

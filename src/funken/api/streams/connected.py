@@ -17,7 +17,9 @@ from funken.api.functions.two_inputs import (
 from funken.api.streams.declared_types import typed
 from funken.api.streams.stream import DataStream
 from funken.errors import InvalidProgram
+from funken.operators.base import OperatorSpec
 from funken.operators.process.broadcast import BroadcastProcess, KeyedBroadcastProcess
+from funken.operators.process.keyed_operator import KeyedTransform
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, CoProcess, KeyedCoProcess
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import NodeInput
@@ -156,6 +158,29 @@ class ConnectedStreams(Generic[T1_co, T2_co]):
         else:
             processed = join_two(self._first, self._second, "co_process", KeyedCoProcess(call, *keys), keyed=True)
         return typed(processed, output_type)
+
+    def transform(self, name: str, spec: OperatorSpec, output_type: Any = None) -> DataStream:
+        """Run an operator of one's own with two inputs; keyed, it is a ``KeyedOperator``.
+
+        >>> from funken.sdk import Operator
+        >>> from funken.testing import local
+        >>> class Sides(Operator):
+        ...     def process(self, values, timestamps):
+        ...         self.output.emit([("left", value) for value in values], timestamps)
+        ...     def process_second(self, values, timestamps):
+        ...         self.output.emit([("right", value) for value in values], timestamps)
+        >>> class Both:
+        ...     def build(self):
+        ...         return Sides()
+        >>> left = local([1])
+        >>> right = left.get_execution_environment().from_collection(["a"])
+        >>> sorted(left.connect(right).transform("both", Both()).execute_and_collect(limit=2))
+        [('left', 1), ('right', 'a')]
+        """
+        keys = self._keys
+        if keys is None:
+            return typed(join_two(self._first, self._second, name, spec, keyed=False), output_type)
+        return typed(join_two(self._first, self._second, name, KeyedTransform(spec, *keys), keyed=True), output_type)
 
 
 def _object(function: object, first: str, second: str, kind: str) -> UserFunction:

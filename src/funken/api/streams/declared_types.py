@@ -1,24 +1,16 @@
 """Declared types in a program: where they are put, and what type a stream is known to have.
 
-A declaration belongs to the operator whose results it describes; a stream's type is found by looking at the operators
-it comes from, through those that pass records on as they are.
+A declaration is a field of the node of the operator whose results it describes; ``plan/rules/declared_types.py`` acts on it.
+A stream's type is found by looking at the operators it comes from, through those that pass records on as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from funken.operators.converting import Converting
-from funken.operators.process.keyed_map import KeyedMap, ResultKind
-from funken.operators.rolling import RollingReduce
-from funken.operators.source import SourceSpec
-from funken.operators.stateless import Filter
 from funken.operators.tags import OutputTag
-from funken.operators.timestamps import TimestampsAndWatermarks
-from funken.operators.window.contents import Reduced
-from funken.operators.window.spec import WindowSpec
+from funken.operators.traits import traits_of
 from funken.plan.graph import StreamGraph
 from funken.plan.nodes import NodeInput
 from funken.types.generics import R
@@ -40,9 +32,7 @@ def typed(stream: DataStream[R], output_type: TypeInformation | None) -> DataStr
     """
     type_info = declared(output_type)
     if type_info is not None:
-        graph, node = stream._environment.graph, stream._node("a declared type")
-        wrapped = node.spec if isinstance(node.spec, Converting) else Converting(node.spec)
-        graph.change(node.id, spec=replace(wrapped, type_info=type_info))
+        stream._environment.graph.change(stream._node("a declared type").id, output_type=type_info)
     return stream
 
 
@@ -51,8 +41,8 @@ def typed_side(stream: DataStream[Any], output_tag: OutputTag[Any]) -> None:
     type_info = declared(output_tag.type_info)
     if type_info is not None:
         graph, node = stream._environment.graph, stream._node("get_side_output()")
-        wrapped = node.spec if isinstance(node.spec, Converting) else Converting(node.spec)
-        graph.change(node.id, spec=wrapped.with_side(output_tag.tag_id, type_info))
+        sides = dict(node.side_types) | {output_tag.tag_id: type_info}
+        graph.change(node.id, side_types=tuple(sides.items()))
 
 
 def type_of(stream: StreamEnds[Any]) -> TypeInformation | None:
@@ -67,22 +57,9 @@ def _common(graph: StreamGraph, inputs: Iterable[NodeInput]) -> TypeInformation 
 
 def _of_input(graph: StreamGraph, given: NodeInput) -> TypeInformation | None:
     node = graph[given.upstream]
-    spec: Any = node.spec
     if given.side is not None:
-        return dict(spec.sides).get(given.side) if isinstance(spec, Converting) else None
-    if isinstance(spec, Converting):
-        if spec.type_info is not None:
-            return spec.type_info
-        spec = spec.spec
-    if isinstance(spec, SourceSpec):
-        return spec.type_info
-    return _common(graph, node.inputs) if _passes_on(spec) else None
-
-
-def _passes_on(spec: Any) -> bool:
-    """Whether an operator's results are of the type of its input."""
-    if isinstance(spec, WindowSpec):
-        return spec.function is None and isinstance(spec.contents, Reduced)
-    if isinstance(spec, KeyedMap):
-        return spec.kind is ResultKind.FILTER
-    return isinstance(spec, Filter | TimestampsAndWatermarks | RollingReduce) or getattr(spec, "passes_on", False)
+        return dict(node.side_types).get(given.side)
+    if node.output_type is not None:
+        return node.output_type
+    traits = traits_of(node.spec)
+    return _common(graph, node.inputs) if traits.keeps_type else traits.output_type

@@ -12,11 +12,13 @@ from funken.api.streams.family import family
 from funken.api.streams.stream import DataStream
 from funken.api.streams.window_settings import count_windows
 from funken.api.streams.windowed import WindowedStream
-from funken.operators.converting import converted_reduce
+from funken.operators.base import OperatorSpec
 from funken.operators.process.keyed_map import KeyedMap, ResultKind
+from funken.operators.process.keyed_operator import KeyedTransform
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.rolling import RollingReduce
 from funken.operators.user_functions import UserFunction
+from funken.operators.wrappers.converting import converted_reduce
 from funken.plan.nodes import Hash, NodeInput
 from funken.types.generics import Generic, K_co, R, S, T_co, W
 from funken.windowing.assigners import GlobalWindows
@@ -208,6 +210,19 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
             raise TypeError("KeyedProcessFunction is required for KeyedStream.process()")
         function = as_user_function(func, "process_element", "process()")
         return typed(self._keyed("process", KeyedProcess(function, self.key)), output_type)
+
+    def transform(self, name: str, spec: OperatorSpec, output_type: Any = None) -> DataStream[Any]:
+        """Run an operator of one's own for the records of each key: a ``KeyedOperator``.
+
+        >>> from funken.sdk import KeyedOperator
+        >>> from funken.testing import local
+        >>> class Initials(KeyedOperator):
+        ...     def process_element(self, value, timestamp):
+        ...         self.emit((self.current_key, value))
+        >>> local(["to", "be"]).key_by(lambda word: word[0]).transform("initials", Initials).execute_and_collect(limit=2)
+        [('t', 'to'), ('b', 'be')]
+        """
+        return typed(self._keyed(name, KeyedTransform(spec, self.key)), output_type)
 
     def window(self, window_assigner: WindowAssigner[T_co, W]) -> WindowedStream[T_co, K_co, W]:
         """Group the records of each key into windows.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 from funken.api.functions.base import as_user_function
 from funken.api.streams.declared_types import type_of
 from funken.api.streams.settings import OperatorSettings
-from funken.connectors.base import Sink
+from funken.connectors.sink import Sink
 from funken.operators.sink import CollectSink, ForEach, PrintSink, WriterSink
 from funken.plan.nodes import Node, NodeInput
 from funken.types.generics import Generic, T_co

@@ -16,6 +16,7 @@ from funken.api.streams.partitioning import StreamPartitioning
 from funken.api.streams.settings import StreamSettings
 from funken.api.streams.sinks import StreamEnds
 from funken.errors import InvalidProgram
+from funken.operators.base import OperatorSpec
 from funken.operators.process.one_input import Process
 from funken.operators.stateless import Filter, FlatMap, Map, MapBlock
 from funken.operators.timestamps import TimestampsAndWatermarks
@@ -156,6 +157,22 @@ class DataStream(StreamSettings, StreamPartitioning[T_co], StreamEnds[T_co], Gen
         return typed(
             self._then("process", Process(as_user_function(func, "process_element", "process()"))), output_type
         )
+
+    def transform(self, name: str, spec: OperatorSpec, output_type: Any = None) -> DataStream[Any]:
+        """Run an operator of one's own, written with ``funken.sdk``; ``spec.build()`` makes that of one subtask.
+
+        >>> from funken.sdk import Operator
+        >>> from funken.testing import local
+        >>> class Double(Operator):
+        ...     def process(self, values, timestamps):
+        ...         self.output.emit([2 * value for value in values], timestamps)
+        >>> class Doubled:
+        ...     def build(self):
+        ...         return Double()
+        >>> local([1, 2]).transform("doubled", Doubled()).execute_and_collect(limit=2)
+        [2, 4]
+        """
+        return typed(self._then(name, spec), output_type)
 
     def project(self, *field_indexes: int) -> DataStream[tuple[Any, ...]]:
         """Keep some fields of tuples, in the order given.

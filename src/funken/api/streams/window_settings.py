@@ -13,11 +13,11 @@ from funken.api.streams.declared_types import type_of
 from funken.api.streams.family import family
 from funken.errors import InvalidProgram
 from funken.io.durations import duration_ms
-from funken.operators.converting import converted_reduce
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.contents import Aggregated, Contents, Elements, Reduced
 from funken.operators.window.functions import CallStyle, WindowCall
 from funken.operators.window.spec import WindowSpec
+from funken.operators.wrappers.converting import converted_reduce
 from funken.plan.nodes import NodeInput
 from funken.types.generics import Generic, T_co, W
 from funken.windowing.evictors import CountEvictor

@@ -1,7 +1,8 @@
 """SQL expressions over the rows of a match, as Python functions: what DEFINE and MEASURES hold.
 
-An expression is compiled once, to a function of ``MatchedRows``, the rows of each pattern variable. NULL is ``None``, and
-truth has three values. What is not supported is refused when it is compiled, with the clause in which it stands.
+An expression is compiled once, to a function of ``MatchedRows``. NULL is ``None``, and truth has three values. The rows of a
+column are those of its variable, or, without one, all; where one is meant, the last, which in DEFINE is the row in question.
+What is not supported is refused when it is compiled, with the clause in which it stands.
 """
 
 from __future__ import annotations
@@ -12,21 +13,8 @@ from typing import Any, Protocol
 
 from sqlglot import expressions as sql
 
+from funken.cep.sql.rows import NO_ROW, MatchedRows
 from funken.errors import InvalidProgram
-
-
-class MatchedRows(Protocol):
-    """The rows that the pattern variables have taken, and the time of the match."""
-
-    @property
-    def timestamp(self) -> int:
-        """The time of the match."""
-        ...
-
-    def of(self, variable: str) -> Sequence[Any]:
-        """Return the rows of a variable, or (the empty name) all, in the order in which they were taken."""
-        ...
-
 
 Compiled = Callable[[MatchedRows], Any]
 
@@ -69,8 +57,7 @@ _AGGREGATES: dict[type, Callable[[list[Any]], Any]] = {
 class Compiler:
     """Compiles the expressions of a clause.
 
-    ``own`` is the variable that is being defined, if any: its last row is the
-    one that the pattern may take.
+    ``own`` is the variable that is being defined, if any: its last row is the one that the pattern may take.
     """
 
     def __init__(self, clause: str, variables: Sequence[str], column: ColumnGetter, own: str = "") -> None:
@@ -80,6 +67,8 @@ class Compiler:
         self._own = own
         #: whether more than the last row of ``own`` is needed
         self.looks_back = False
+        #: how many rows PREV goes back at most
+        self.before = 0
         self._kinds: dict[type, Callable[[Any], Compiled]] = {
             sql.Column: lambda given: self._pick(given, 0, last=True),
             sql.First: lambda given: self._navigated(given, last=False),
@@ -114,7 +103,7 @@ class Compiler:
         """Return the variable of a column, and its name."""
         if not isinstance(given, sql.Column):
             raise self._refused(given)
-        variable = given.table or self._own
+        variable = given.table
         if variable and variable not in self._variables:
             raise InvalidProgram(
                 f"MATCH_RECOGNIZE, {self._clause}: {given.sql()!r} is of no variable of PATTERN: "
@@ -124,29 +113,43 @@ class Compiler:
             self._get.check(given.name, self._clause)
         return variable, given.name
 
-    def _pick(self, given: Any, offset: int, last: bool) -> Compiled:
+    def _pick(self, given: Any, offset: int, last: bool, back: int = 0) -> Compiled:
+        """Return a column of one row: of the first or last of its variable, or ``offset`` from there, or ``back`` before it."""
         (variable, name), get = self._column(given), self._get
-        if variable != self._own or offset or not last:
-            self.looks_back = True
+        if self._own and variable in {"", self._own} and last and not offset:
+            self.looks_back |= bool(back)
+            if back:
+                return lambda rows: _column_of(get, rows.at(len(rows.rows) - 1 - back), name)
+            return lambda rows: get(rows.last(""), name)
+        self.looks_back = True
+        if last and not back:
+            return lambda rows: _column_of(get, rows.last(variable, offset), name)
 
         def pick(rows: MatchedRows) -> Any:
-            found = rows.of(variable)
-            return get(found[-1 - offset if last else offset], name) if len(found) > offset else None
+            places = rows.places(variable)
+            if len(places) <= offset:
+                return None
+            return _column_of(get, rows.at(places[-1 - offset if last else offset] - back), name)
 
         return pick
 
-    def _navigated(self, given: Any, last: bool) -> Compiled:
-        offset = given.args.get("expression") or sql.Literal.number(0)
-        if not isinstance(offset, sql.Literal) or offset.is_string:
+    def _navigated(self, given: Any, last: bool, back: int = 0) -> Compiled:
+        return self._pick(given.this, self._number(given.args.get("expression"), 0), last, back)
+
+    def _number(self, given: Any, default: int) -> int:
+        if given is None:
+            return default
+        if not isinstance(given, sql.Literal) or given.is_string or not given.this.isdigit():
             raise self._refused(given)
-        return self._pick(given.this, int(offset.this), last)
+        return int(given.this)
 
     def _aggregate(self, function: Callable[[list[Any]], Any], given: Any) -> Compiled:
         (variable, name), get = self._column(given), self._get
         self.looks_back = True
 
         def aggregate(rows: MatchedRows) -> Any:
-            found = [value for value in (get(row, name) for row in rows.of(variable)) if value is not None]
+            found = [get(rows.rows[place], name) for place in rows.places(variable)]
+            found = [value for value in found if value is not None]
             return function(found) if found else None
 
         return aggregate
@@ -154,18 +157,39 @@ class Compiler:
     def _count(self, given: Any) -> Compiled:
         self.looks_back = True
         if isinstance(given.this, sql.Star):
-            own = self._own
-            return lambda rows: len(rows.of(own))
+            return lambda rows: len(rows.rows)
         variable, name = self._column(given.this)
         if isinstance(given.this.this, sql.Star):
-            return lambda rows: len(rows.of(variable))
+            return lambda rows: len(rows.places(variable))
         get = self._get
-        return lambda rows: sum(get(row, name) is not None for row in rows.of(variable))
+        return lambda rows: sum(get(rows.rows[place], name) is not None for place in rows.places(variable))
 
     def _named(self, given: Any) -> Compiled:
-        if given.name.upper() != "MATCH_ROWTIME" or self._own:
-            raise self._refused(given)
-        return lambda rows: rows.timestamp
+        name = given.name.upper()
+        if name == "MATCH_ROWTIME" and not self._own:
+            return lambda rows: rows.timestamp
+        if name == "CLASSIFIER" and not given.expressions:
+            if self._own:
+                return _constant(self._own)
+            return lambda rows: rows.names[-1]
+        if name == "PREV" and given.expressions:
+            return self._previous(*given.expressions)
+        if name == "NEXT":
+            raise InvalidProgram(
+                f"MATCH_RECOGNIZE, {self._clause}: {given.sql()!r} looks at a row that has not come yet. Name that row with a "
+                "variable of its own."
+            )
+        raise self._refused(given)
+
+    def _previous(self, given: Any, offset: Any = None, *rest: Any) -> Compiled:
+        """PREV(column), PREV(column, n), PREV(FIRST(column), n) or of LAST: the row that many before in the partition."""
+        back = self._number(offset, 1)
+        if rest:
+            raise self._refused(rest[0])
+        self.before = max(self.before, back)
+        if isinstance(given, sql.First | sql.Last):
+            return self._navigated(given, isinstance(given, sql.Last), back)
+        return self._pick(given, 0, True, back)
 
     # ---- logic
 
@@ -222,6 +246,10 @@ class Compiler:
     def _coalesce(self, given: Any) -> Compiled:
         options = [self.compile(each) for each in (given.this, *given.expressions)]
         return lambda rows: next((value for value in (each(rows) for each in options) if value is not None), None)
+
+
+def _column_of(get: ColumnGetter, row: Any, name: str) -> Any:
+    return None if row is NO_ROW else get(row, name)
 
 
 def _strict(function: Callable[..., Any], *operands: Compiled) -> Compiled:

@@ -1,28 +1,34 @@
-"""SQL's MATCH_RECOGNIZE: the clause becomes a pattern, as in Flink, and its MEASURES the records of the result.
+"""SQL's MATCH_RECOGNIZE: PATTERN becomes a program that the operator of patterns runs, MEASURES the records of the result.
 
-Variables follow one another as with ``next``; a quantifier is consecutive, and greedy unless a ``?`` follows it. DEFINE becomes
-conditions: one that looks at the row alone is evaluated once per row. sqlglot parses the SQL; it comes with the extra ``cep``.
+Of the matches that begin with a row, SQL:2016 says which is preferred (``row_program.py``). A condition of DEFINE that looks at
+its own row alone is evaluated once per row. sqlglot parses the SQL; it comes with the extra ``cep``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from funken import DataStream, InvalidProgram, Row
-from funken.cep.entry import CEP
 from funken.cep.functions import PatternContext, PatternProcessFunction
 from funken.cep.nfa import Match
+from funken.cep.operator import MatchPattern, Settings
 from funken.cep.pattern import Pattern
 from funken.cep.skip import AfterMatchSkipStrategy
-from funken.cep.sql.row_patterns import Element, parse
+from funken.cep.sql.row_nfa import BEFORE, NAMES, ROWS, RowNfa, RowPlan
+from funken.cep.sql.row_patterns import parse, variables_of
+from funken.cep.sql.row_program import compile_rows
+from funken.cep.sql.rows import MatchedRows
+from funken.cep.stream import PatternStream
+from funken.sdk import OperatorSpec
 
 if TYPE_CHECKING:
     from funken.cep.sql.expressions import Compiled
 
 _WITHIN = re.compile(r"\)\s*WITHIN\s+INTERVAL\s+'(\d+)'\s+([A-Za-z]+?)S?\b", re.IGNORECASE)
+_SUBSET = re.compile(r"\bSUBSET((?:\s+\w+\s*=\s*\([^()]*\)\s*,?)+)", re.IGNORECASE)
 _UNITS = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 
 
@@ -50,10 +56,9 @@ def match_recognize(query: str, stream: DataStream, columns: Sequence[str] | Non
     """
     clause = _Clause(query, _Columns(columns))
     keyed = stream.key_by(_Key(clause.partition, clause.column)) if clause.partition else stream
-    found = CEP.pattern(keyed, clause.pattern(), clause.comparator)
-    if clause.processing_time:
-        found = found.in_processing_time()
-    return found.process(clause.measures()).name("match_recognize")
+    measures = clause.measures()
+    found = _RowStream(keyed, clause.plan(), Settings(clause.comparator, event_time=not clause.processing_time))
+    return found.process(measures).name("match_recognize")
 
 
 class _Columns:
@@ -69,6 +74,17 @@ class _Columns:
                 f"MATCH_RECOGNIZE, {clause}: there is no column {name!r} among {', '.join(self.positions)}."
             )
         return name
+
+    def names(self, row: Any) -> Iterable[str]:
+        """Return the columns of a record."""
+        if self.positions is not None:
+            return self.positions
+        if isinstance(row, Row):
+            return list(row.as_dict())
+        if hasattr(row, "keys"):
+            return list(row.keys())
+        fields = getattr(row, "_fields", None) or getattr(row, "__dataclass_fields__", None)
+        return list(fields if fields is not None else vars(row))
 
     def __call__(self, row: Any, name: str) -> Any:
         try:
@@ -93,45 +109,53 @@ class _Key:
 
 
 @dataclass(frozen=True)
-class _Taken:
-    """The rows of variables, from those of the elements; of alternatives, each row is of the first variable that it fits."""
+class MatchRowPattern(MatchPattern):
+    """Finds the matches of a MATCH_RECOGNIZE clause."""
 
-    elements: Sequence[Element]
-    tests: dict[str, Callable[[Any], bool]]
-    rows: Callable[[str], Sequence[Any]]
-    own: str = ""
-    row: Any = None
-    timestamp: int = 0
+    plan: RowPlan
 
-    def of(self, variable: str) -> Sequence[Any]:
-        """Return the rows of a variable, or all."""
-        if not variable:
-            return [row for element in self.elements for row in self.rows(element.name)]
-        element = next(each for each in self.elements if variable in each.variables)
-        found = self.rows(element.name)
-        if len(element.variables) > 1:
-            found = [row for row in found if self.variable_of(row, element) == variable]
-        return [*found, self.row] if variable == self.own else found
-
-    def variable_of(self, row: Any, element: Element) -> str:
-        """Return the variable that takes a row."""
-        return next(each for each in element.variables if each not in self.tests or self.tests[each](row))
+    def machine(self) -> RowNfa:
+        """Return what finds the matches, ready to run."""
+        return RowNfa(self.plan)
 
 
+class _RowStream(PatternStream):
+    def __init__(self, stream: DataStream, plan: RowPlan, settings: Settings) -> None:
+        super().__init__(stream, Pattern.begin(repr(plan)), settings)
+        self._plan = plan
+
+    def _spec(self, function: PatternProcessFunction, settings: Settings) -> OperatorSpec:
+        return MatchRowPattern(function, self._pattern, settings, self._plan)
+
+
+@dataclass(frozen=True)
 class _Measures(PatternProcessFunction):
-    """Emits a row per match."""
+    """Emits a row per match, or one per row of it."""
 
-    def __init__(self, clause: _Clause, measures: list[tuple[str, Compiled]]) -> None:
-        self.elements, self.tests = clause.elements, clause.tests
-        self.partition, self.column, self.compiled = clause.partition, clause.column, measures
+    partition: Sequence[str]
+    order: Sequence[str]
+    column: _Columns
+    compiled: Sequence[tuple[str, bool, Compiled]]
+    subsets: Mapping[str, Sequence[str]]
+    all_rows: bool
 
     def process_match(self, match: Match, ctx: PatternContext) -> Iterable[Any]:
-        """Emit the columns of the partition and the measures."""
-        taken = _Taken(self.elements, self.tests, lambda name: match.get(name, ()), timestamp=ctx.timestamp())
-        row = taken.of("")[0]
-        found = {name: self.column(row, name) for name in self.partition}
-        found.update((name, compiled(taken)) for name, compiled in self.compiled)
-        return (Row(**found),)
+        """Emit the columns of the partition and the measures; of all rows, also the others."""
+        names = [name.removeprefix("-") for name in match[NAMES]]
+        rows = MatchedRows(names, match[ROWS], match[BEFORE], self.subsets, ctx.timestamp())
+        if not self.all_rows:
+            found = {name: self.column(rows.at(0), name) for name in self.partition}
+            found.update((name, compiled(rows)) for name, _, compiled in self.compiled)
+            yield Row(**found)
+            return
+        for place, (name, row) in enumerate(zip(match[NAMES], match[ROWS], strict=True), 1):
+            if name.startswith("-"):
+                continue
+            so_far = MatchedRows(names[:place], match[ROWS][:place], match[BEFORE], self.subsets, ctx.timestamp())
+            found = {name: self.column(row, name) for name in (*self.partition, *self.order)}
+            found.update((name, compiled(rows if final else so_far)) for name, final, compiled in self.compiled)
+            found.update((name, self.column(row, name)) for name in self.column.names(row) if name not in found)
+            yield Row(**found)
 
 
 class _Clause:
@@ -139,18 +163,34 @@ class _Clause:
 
     def __init__(self, query: str, column: _Columns) -> None:
         self.column = column
-        self.within, parsed = _parsed(query)
+        self.within, subsets, parsed = _parsed(query)
         self.parsed: dict[str, Any] = parsed.args
-        self.elements = parse(self.parsed["pattern"].name if self.parsed.get("pattern") else "")
-        self.variables = [variable for element in self.elements for variable in element.variables]
-        self.tests: dict[str, Callable[[Any], bool]] = {}
+        self.shown = self.parsed["pattern"].name if self.parsed.get("pattern") else ""
+        pattern = parse(self.shown)
+        self.program = compile_rows(pattern, self.shown)
+        self.variables = variables_of(pattern)
+        self.subsets = self._subsets(subsets)
+        self.before = 0
+        self.order: list[str] = []
         self.partition = [self._name(each, "PARTITION BY") for each in self.parsed.get("partition_by") or ()]
         self.processing_time = False
         self.comparator = self._order()
-        rows = self.parsed.get("rows")
-        if rows and not rows.name.upper().startswith("ONE ROW"):
-            raise InvalidProgram(f"MATCH_RECOGNIZE, {rows.name}: only ONE ROW PER MATCH is supported.")
-        self._check()
+        rows = self.parsed["rows"].name.upper() if self.parsed.get("rows") else "ONE ROW PER MATCH"
+        if rows not in {"ONE ROW PER MATCH", "ALL ROWS PER MATCH", "ALL ROWS PER MATCH OMIT EMPTY MATCHES"}:
+            raise InvalidProgram(f"MATCH_RECOGNIZE, {rows}: only ONE ROW and ALL ROWS PER MATCH are supported.")
+        self.all_rows = rows.startswith("ALL")
+
+    def _subsets(self, given: str) -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        for name, members in re.findall(r"(\w+)\s*=\s*\(([^()]*)\)", given):
+            found[name] = tuple(each.strip() for each in members.split(","))
+            unknown = [each for each in found[name] if each not in self.variables]
+            if unknown or name in self.variables:
+                raise InvalidProgram(
+                    f"MATCH_RECOGNIZE, SUBSET {name}: it needs a name of its own, and variables of PATTERN: "
+                    f"{', '.join(self.variables)}."
+                )
+        return found
 
     def _name(self, given: Any, clause: str) -> str:
         from sqlglot import expressions as sql  # noqa: PLC0415 - only programs with SQL need it
@@ -170,85 +210,63 @@ class _Clause:
             raise InvalidProgram("MATCH_RECOGNIZE, ORDER BY: the first column is time, which only ascends.")
         self.processing_time = isinstance(first.this, sql.Anonymous) and first.this.name.upper() == "PROCTIME"
         if not self.processing_time:
-            self._name(first.this, "ORDER BY")
+            self.order.append(self._name(first.this, "ORDER BY"))
         keys = [(self._name(each.this, "ORDER BY"), -1 if each.args.get("desc") else 1) for each in others]
+        self.order += [name for name, _ in keys]
         return _Order(keys, self.column) if keys else None
-
-    def _check(self) -> None:
-        last, shown = self.elements[-1], self.parsed["pattern"].name
-        if all(element.least == 0 for element in self.elements):
-            raise InvalidProgram(
-                f"MATCH_RECOGNIZE, PATTERN ({shown}): it may match no row at all, which is not supported."
-            )
-        if last.greedy and last.least != last.most:
-            raise InvalidProgram(
-                f"MATCH_RECOGNIZE, PATTERN ({shown}): the last variable {last.name} is greedy, so no match would ever be "
-                "complete. Let another variable follow, or make it reluctant with a '?' behind the quantifier."
-            )
-        if any((each.least, each.most, each.greedy) == (0, 1, False) for each in self.elements):
-            raise InvalidProgram(f"MATCH_RECOGNIZE, PATTERN ({shown}): a reluctant '??' is not supported.")
 
     # ---- PATTERN, DEFINE, AFTER MATCH
 
-    def pattern(self) -> Pattern:
-        """Return the pattern."""
-        conditions, found = self._conditions(), None
-        for element in self.elements:
-            found = Pattern.begin(element.name, self._skip()) if found is None else found.next(element.name)
-            if element.name in conditions:
-                found = found.where(conditions[element.name])
-            found = _quantified(found, element)
-        assert found is not None
-        return found.within(self.within) if self.within else found
+    def plan(self) -> RowPlan:
+        """Return what finds matches; after ``measures``, which say how many rows before a match are needed."""
+        own, others = self._conditions()
+        skip, targets = self._skip()
+        return RowPlan(
+            self.program,
+            own,
+            others,
+            skip,
+            targets,
+            {name: (*each, *(f"-{variable}" for variable in each)) for name, each in self.subsets.items()},
+            self.within,
+            self.before,
+            " ".join(self.shown.split()),
+        )
 
-    def _conditions(self) -> dict[str, Any]:
-        """Return the condition of each element that has one."""
+    def _conditions(self) -> tuple[dict[str, Compiled], dict[str, Compiled]]:
+        """Return the conditions that look at their own row, and the others."""
         from funken.cep.sql.expressions import Compiler  # noqa: PLC0415 - needs sqlglot
 
-        defined: dict[str, tuple[Compiled, bool]] = {}
+        own: dict[str, Compiled] = {}
+        others: dict[str, Compiled] = {}
         for each in self.parsed.get("define") or ():
             name = each.alias
             if name not in self.variables:
                 raise InvalidProgram(
                     f"MATCH_RECOGNIZE, DEFINE: {name} is no variable of PATTERN: {', '.join(self.variables)}."
                 )
-            compiler = Compiler(f"DEFINE {name}", self.variables, self.column, own=name)
-            defined[name] = compiler.compile(each.this), compiler.looks_back
-        found: dict[str, Any] = {}
-        for element in self.elements:
-            alternatives = len(element.variables) > 1
-            for name in element.variables:
-                if alternatives and name in defined and defined[name][1]:
-                    raise InvalidProgram(
-                        f"MATCH_RECOGNIZE, DEFINE {name}: an alternative may look at its own row only; more is not supported."
-                    )
-                if name in defined and not defined[name][1]:
-                    self.tests[name] = _of_the_row(defined[name][0], self.elements, name)
-            if alternatives:
-                if all(name in self.tests for name in element.variables):
-                    found[element.name] = _any_of([self.tests[name] for name in element.variables])
-            elif element.name in self.tests:
-                found[element.name] = self.tests[element.name]
-            elif element.name in defined:
-                found[element.name] = _of_the_match(defined[element.name][0], self.elements, self.tests, element.name)
-        return found
+            compiler = Compiler(f"DEFINE {name}", [*self.variables, *self.subsets], self.column, own=name)
+            compiled = compiler.compile(each.this)
+            (others if compiler.looks_back else own)[name] = compiled
+            self.before = max(self.before, compiler.before)
+        return own, others
 
-    def _skip(self) -> AfterMatchSkipStrategy:
+    def _skip(self) -> tuple[AfterMatchSkipStrategy, frozenset[str]]:
+        """Return the strategy, and the names of the rows that it may skip to."""
         given = self.parsed["after"].name if self.parsed.get("after") else "AFTER MATCH SKIP PAST LAST ROW"
         words = given.split()[3:]
         kind = " ".join(words).upper()
         if kind == "PAST LAST ROW":
-            return AfterMatchSkipStrategy.skip_past_last_event()
+            return AfterMatchSkipStrategy.skip_past_last_event(), frozenset()
         if kind == "TO NEXT ROW":
-            return AfterMatchSkipStrategy.skip_to_next()
+            return AfterMatchSkipStrategy.skip_to_next(), frozenset()
         target = words[-1]
-        if not any(element.variables == (target,) for element in self.elements):
-            raise InvalidProgram(
-                f"MATCH_RECOGNIZE, {given}: {target} is no variable of PATTERN, or one of alternatives."
-            )
-        if kind.startswith("TO FIRST "):
-            return AfterMatchSkipStrategy.skip_to_first(target).throw_exception_on_miss()
-        return AfterMatchSkipStrategy.skip_to_last(target).throw_exception_on_miss()
+        names = self.subsets.get(target, (target,))
+        if not set(names) <= set(self.variables):
+            raise InvalidProgram(f"MATCH_RECOGNIZE, {given}: {target} is no variable of PATTERN.")
+        first = AfterMatchSkipStrategy.skip_to_first(target)
+        skip = first if kind.startswith("TO FIRST ") else AfterMatchSkipStrategy.skip_to_last(target)
+        return skip.throw_exception_on_miss(), frozenset((*names, *(f"-{name}" for name in names)))
 
     # ---- MEASURES
 
@@ -256,12 +274,17 @@ class _Clause:
         """Return what makes rows of matches."""
         from funken.cep.sql.expressions import Compiler  # noqa: PLC0415
 
-        compiler = Compiler("MEASURES", self.variables, self.column)
-        given = [each.this for each in self.parsed.get("measures") or ()]
-        found = [(each.alias, compiler.compile(each.this)) for each in given]
-        if not found and not self.partition:
+        compiler = Compiler("MEASURES", [*self.variables, *self.subsets], self.column)
+        found = []
+        for each in self.parsed.get("measures") or ():
+            frame = str(each.args.get("window_frame") or "").upper()
+            if frame == "RUNNING" and not self.all_rows:
+                raise InvalidProgram("MATCH_RECOGNIZE, MEASURES: RUNNING is for ALL ROWS PER MATCH.")
+            found.append((each.this.alias, frame == "FINAL", compiler.compile(each.this.this)))
+        if not found and not self.partition and not self.all_rows:
             raise InvalidProgram("MATCH_RECOGNIZE, MEASURES is missing: a row would have no columns.")
-        return _Measures(self, found)
+        self.before = max(self.before, compiler.before)
+        return _Measures(self.partition, self.order, self.column, found, self.subsets, self.all_rows)
 
 
 class _Order:
@@ -279,8 +302,8 @@ class _Order:
         return 0
 
 
-def _parsed(query: str) -> tuple[int, Any]:
-    """Return the window (ms; 0: none) and the parsed clause."""
+def _parsed(query: str) -> tuple[int, str, Any]:
+    """Return the window (ms; 0: none), SUBSET as text, and the parsed clause."""
     try:
         import sqlglot  # noqa: PLC0415 - only programs with SQL need it
         from sqlglot import expressions as sql  # noqa: PLC0415
@@ -294,6 +317,9 @@ def _parsed(query: str) -> tuple[int, Any]:
             raise InvalidProgram(f"MATCH_RECOGNIZE, WITHIN: {unit} is not supported, but {', '.join(_UNITS)} are.")
         within = int(found[1]) * _UNITS[unit]
         text = text[: found.start() + 1] + text[found.end() :]
+    subsets = _SUBSET.search(text)
+    if subsets:  # nor this one
+        text = text[: subsets.start()] + text[subsets.end() :]
     if re.match(r"MATCH_RECOGNIZE\b", text, re.IGNORECASE):
         text = f"SELECT * FROM stream {text}"
     try:
@@ -305,31 +331,7 @@ def _parsed(query: str) -> tuple[int, Any]:
     beside = {"with_", "with", "joins", "where", "group", "having", "order", "limit", "distinct"}
     if clause is None or not plain or any(statement.args.get(name) for name in beside):
         raise InvalidProgram("match_recognize() takes a MATCH_RECOGNIZE clause, alone or behind SELECT * FROM name.")
-    return within, clause
-
-
-def _quantified(pattern: Pattern, element: Element) -> Pattern:
-    least, most = element.least, element.most
-    if not element.quantified:
-        return pattern
-    if (least, most) == (0, 1):
-        return pattern.optional()
-    pattern = pattern.times_or_more(max(least, 1)) if most is None else pattern.times(max(least, 1), most)
-    pattern = pattern.consecutive()
-    pattern = pattern.greedy() if element.greedy and least != most else pattern
-    return pattern if least else pattern.optional()
-
-
-def _of_the_row(compiled: Compiled, elements: Sequence[Element], own: str) -> Callable[[Any], bool]:
-    return lambda row: compiled(_Taken(elements, {}, lambda name: (), own, row)) is True
-
-
-def _of_the_match(compiled: Compiled, elements: Sequence[Element], tests: Any, own: str) -> Callable[[Any, Any], bool]:
-    return lambda row, ctx: compiled(_Taken(elements, tests, ctx.get_events_for_pattern, own, row)) is True
-
-
-def _any_of(tests: list[Callable[[Any], bool]]) -> Callable[[Any], bool]:
-    return lambda row: any(test(row) for test in tests)
+    return within, subsets[1] if subsets else "", clause
 
 
 __all__ = ["match_recognize"]

@@ -1,56 +1,97 @@
-"""The PATTERN clause of MATCH_RECOGNIZE: variables, quantifiers, parentheses and alternatives, as plain data.
+"""The PATTERN clause of MATCH_RECOGNIZE: what SQL:2016 has in it, as plain data.
 
-``A B+ (C | D){2,3}? E*``: a sequence of elements. Alternatives are variables of one row each. What SQL has besides (anchors,
-exclusion, PERMUTE, groups with quantifiers, alternatives of several rows) is refused here.
+``^ A (B C | D)+? {- E* -} PERMUTE(F, G) $``: variables in sequence, alternatives, groups, quantifiers that are greedy unless a
+``?`` follows, exclusion, anchors. PERMUTE becomes the alternatives that it stands for.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import permutations
 
 from funken.errors import InvalidProgram
 
 _TOKEN = re.compile(r"\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<count>\{\s*\d*\s*(?:,\s*\d*\s*)?\})|(?P<mark>\{-|-\}|\S))")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_MOST_PERMUTED = 6
 
 
 @dataclass(frozen=True)
-class Element:
-    """One variable, or alternatives of which the first that fits takes a row; and how many rows it takes."""
+class Variable:
+    """A row that fulfils the condition of a variable; an excluded one is not among ALL ROWS PER MATCH."""
 
-    variables: tuple[str, ...]
-    least: int = 1
-    most: int | None = 1
+    name: str
+    excluded: bool = False
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """``^``, before the first row of a partition, or ``$``, behind its last."""
+
+    mark: str
+
+
+@dataclass(frozen=True)
+class Concatenation:
+    """One after the other."""
+
+    items: tuple[RowPattern, ...]
+
+
+@dataclass(frozen=True)
+class Alternation:
+    """One of several; the earlier is preferred."""
+
+    options: tuple[RowPattern, ...]
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """A number of times, as many as possible, or as few; ``most`` is ``None`` for any number."""
+
+    item: RowPattern
+    least: int
+    most: int | None
     greedy: bool = True
 
-    @property
-    def name(self) -> str:
-        """The name of the pattern that stands for it."""
-        return "|".join(self.variables)
 
-    @property
-    def quantified(self) -> bool:
-        """Whether it may take another number of rows than one."""
-        return (self.least, self.most) != (1, 1)
+RowPattern = Variable | Anchor | Concatenation | Alternation | Repetition
 
 
-def parse(text: str) -> list[Element]:
-    """Return the elements of a PATTERN clause.
+def variables_of(pattern: RowPattern) -> list[str]:
+    """Return the variables of a pattern, in the order in which they first stand in it.
+
+    >>> variables_of(parse("A (B | A) C"))
+    ['A', 'B', 'C']
+    """
+    return list(dict.fromkeys(_names(pattern)))
+
+
+def _names(pattern: RowPattern) -> Iterator[str]:
+    match pattern:
+        case Variable(name):
+            yield name
+        case Concatenation(items) | Alternation(items):
+            for item in items:
+                yield from _names(item)
+        case Repetition(item):
+            yield from _names(item)
+
+
+def parse(text: str) -> RowPattern:
+    """Return the PATTERN clause ``text`` as data.
 
     >>> parse("A B*?")
-    [Element(variables=('A',), least=1, most=1, greedy=True), Element(variables=('B',), least=0, most=None, greedy=False)]
-    """
-    tokens = [match.group().strip() for match in _TOKEN.finditer(text.strip())]
-    parser = _Parser(text, tokens)
-    found = parser.sequence()
-    if parser.tokens or not found:
-        raise parser.refused("it is empty" if not found else f"there is no '(' for {parser.tokens[0]!r}")
-    seen: set[str] = set()
-    for element in found:
-        for variable in element.variables:
-            if variable in seen:
-                raise parser.refused(f"the variable {variable} stands in it twice, which is not supported")
-            seen.add(variable)
+    Concatenation(items=(Variable(name='A', excluded=False), Repetition(item=Variable(name='B', excluded=False), least=0, most=None, greedy=False)))
+    """  # noqa: E501
+    parser = _Parser(text, [match.group().strip() for match in _TOKEN.finditer(text.strip())])
+    found = parser.alternation()
+    if parser.tokens:
+        raise parser.refused(f"there is no '(' for {parser.tokens[0]!r}")
+    if not variables_of(found):
+        raise parser.refused("it has no variable")
     return found
 
 
@@ -58,53 +99,72 @@ class _Parser:
     def __init__(self, text: str, tokens: list[str]) -> None:
         self.text = text
         self.tokens = tokens
+        self.excluded = False
 
     def refused(self, fact: str) -> InvalidProgram:
         return InvalidProgram(f"MATCH_RECOGNIZE, PATTERN ({self.text.strip()}): {fact}.")
 
-    def sequence(self) -> list[Element]:
-        found: list[Element] = []
-        alternatives: list[list[Element]] = []
-        while self.tokens and self.tokens[0] != ")":
-            if self.tokens[0] == "|":
-                self.tokens.pop(0)
-                alternatives.append(found)
-                found = []
-            else:
-                found += self.quantified(self.element())
-        if not alternatives:
-            return found
-        alternatives.append(found)
-        if any(len(each) != 1 or each[0].quantified for each in alternatives):
-            raise self.refused("an alternative is one variable, without a quantifier; others are not supported")
-        return [Element(tuple(variable for each in alternatives for variable in each[0].variables))]
+    def alternation(self) -> RowPattern:
+        options = [self.concatenation()]
+        while self.tokens[:1] == ["|"]:
+            self.tokens.pop(0)
+            options.append(self.concatenation())
+        return options[0] if len(options) == 1 else Alternation(tuple(options))
 
-    def element(self) -> list[Element]:
+    def concatenation(self) -> RowPattern:
+        items: list[RowPattern] = []
+        while self.tokens and self.tokens[0] not in {")", "|", "-}", ","}:
+            items.append(self.quantified(self.item()))
+        return items[0] if len(items) == 1 else Concatenation(tuple(items))
+
+    def item(self) -> RowPattern:
         token = self.tokens.pop(0)
         if token == "(":
-            inside = self.sequence()
-            if not self.tokens:
-                raise self.refused("a ')' is missing")
-            self.tokens.pop(0)
-            return inside
+            return self.closed(")")
+        if token == "{-":
+            if self.excluded:
+                raise self.refused("an exclusion {- -} lies within another")
+            self.excluded = True
+            found = self.closed("-}")
+            self.excluded = False
+            return found
+        if token in {"^", "$"}:
+            return Anchor(token)
         if token.upper() == "PERMUTE" and self.tokens[:1] == ["("]:
-            raise self.refused("PERMUTE is not supported")
-        if not re.fullmatch(r"[A-Za-z_]\w*", token):
-            names = {"^": "the anchor ^", "$": "the anchor $", "{-": "exclusion {- -}"}
-            raise self.refused(f"{names.get(token, repr(token))} is not supported")
-        return [Element((token,))]
+            return self.permuted()
+        if not _NAME.fullmatch(token):
+            raise self.refused(f"{token!r} is not supported")
+        return Variable(token, self.excluded)
 
-    def quantified(self, elements: list[Element]) -> list[Element]:
+    def closed(self, end: str) -> RowPattern:
+        found = self.alternation()
+        if self.tokens[:1] != [end]:
+            raise self.refused(f"a {end!r} is missing")
+        self.tokens.pop(0)
+        return found
+
+    def permuted(self) -> RowPattern:
+        items, separator = [], self.tokens.pop(0)
+        while separator in {"(", ","}:
+            items.append(self.alternation())
+            separator = self.tokens.pop(0) if self.tokens else ""
+        if separator != ")":
+            raise self.refused("a ')' is missing")
+        if len(items) > _MOST_PERMUTED:
+            raise self.refused(f"PERMUTE of {len(items)}; at most {_MOST_PERMUTED} are supported")
+        return Alternation(tuple(Concatenation(order) for order in permutations(items)))
+
+    def quantified(self, item: RowPattern) -> RowPattern:
         if not self.tokens or not (self.tokens[0] in {"*", "+", "?"} or re.match(r"\{\s*[\d,]", self.tokens[0])):
-            return elements
+            return item
         token = self.tokens.pop(0)
+        if isinstance(item, Anchor):
+            raise self.refused(f"the quantifier {token} of the anchor {item.mark}")
         least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(token) or self.counts(token)
         reluctant = self.tokens[:1] == ["?"]
         if reluctant:
             self.tokens.pop(0)
-        if len(elements) != 1 or elements[0].quantified:
-            raise self.refused(f"the quantifier {token} of a group is not supported; put it on the variables")
-        return [replace(elements[0], least=least, most=most, greedy=not reluctant)]
+        return Repetition(item, least, most, not reluctant)
 
     def counts(self, token: str) -> tuple[int, int | None]:
         low, comma, high = (part.strip() for part in token[1:-1].partition(","))

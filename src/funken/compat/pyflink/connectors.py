@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import enum
 from typing import Any
 
 from funken.compat.pyflink.refusals import NotAvailableYet, not_yet, without_effect
-from funken.connectors.base import Sink, Source
+from funken.connectors.base import Source
 from funken.connectors.datagen import NumberSequenceSource
 from funken.connectors.files import part_files
 from funken.connectors.files import sink as file_sink
@@ -14,6 +13,12 @@ from funken.connectors.files import source as files
 from funken.connectors.files.buckets import BucketAssigner
 from funken.connectors.files.part_files import RollingPolicy
 from funken.connectors.files.source import StreamFormat
+from funken.connectors.kafka import offsets
+from funken.connectors.kafka import records as kafka_records
+from funken.connectors.kafka import sink as kafka_sink
+from funken.connectors.kafka import source as kafka_source
+from funken.connectors.kafka.records import KafkaTopicSelector
+from funken.connectors.sink import DeliveryGuarantee, Sink
 
 
 class InPlace:
@@ -122,12 +127,58 @@ class OutputFileConfig(part_files.OutputFileConfig):
         return self.part_suffix
 
 
-class DeliveryGuarantee(enum.Enum):
-    """How often a record may arrive."""
+class KafkaSourceBuilder(InPlace):
+    """Describes a Kafka source."""
 
-    EXACTLY_ONCE = 0
-    AT_LEAST_ONCE = 1
-    NONE = 2
+
+class KafkaSource(kafka_source.KafkaSource):
+    """The records of topics."""
+
+    @staticmethod
+    def builder() -> Any:
+        """Start to describe a source."""
+        return KafkaSourceBuilder(kafka_source.KafkaSource.builder())
+
+
+class KafkaSinkBuilder(InPlace):
+    """Describes a Kafka sink."""
+
+
+class KafkaSink(kafka_sink.KafkaSink):
+    """Writes records to topics."""
+
+    @staticmethod
+    def builder() -> Any:
+        """Start to describe a sink."""
+        return KafkaSinkBuilder(kafka_sink.KafkaSink.builder())
+
+
+class KafkaRecordSerializationSchemaBuilder(InPlace):
+    """Describes how records become Kafka's."""
+
+    def __init__(self, builder: Any = None) -> None:
+        super().__init__(builder or kafka_records.KafkaRecordSerializationSchema.builder())
+
+
+class KafkaRecordSerializationSchema(kafka_records.KafkaRecordSerializationSchema):
+    """How records become Kafka's.
+
+    >>> from funken.compat.pyflink.formats import SimpleStringSchema
+    >>> builder = KafkaRecordSerializationSchema.builder()
+    >>> _ = builder.set_topic("words")
+    >>> builder.set_value_serialization_schema(SimpleStringSchema()).build().serialize("to").value
+    b'to'
+    """
+
+    @staticmethod
+    def builder() -> Any:
+        """Start to describe one."""
+        return KafkaRecordSerializationSchemaBuilder()
+
+
+KafkaOffsetsInitializer = offsets.KafkaOffsetsInitializer
+KafkaOffsetResetStrategy = offsets.KafkaOffsetResetStrategy
+KafkaTopicPartition = offsets.KafkaTopicPartition
 
 
 class StreamTransformer:
@@ -179,11 +230,10 @@ _REASONS = {
         "Elasticsearch6SinkBuilder", "Elasticsearch7SinkBuilder", "ElasticsearchEmitter", "ElasticsearchSink",
         "ElasticsearchSinkBuilderBase", "FlushBackoffType",
     ),
+    "use KafkaSource and KafkaSink.": (
+        "FlinkKafkaConsumer", "FlinkKafkaConsumerBase", "FlinkKafkaProducer", "FlinkKafkaProducerBase", "Semantic",
+    ),
     _BROKER: (
-        "KafkaSource", "KafkaSourceBuilder", "KafkaSink", "KafkaSinkBuilder", "KafkaOffsetsInitializer",
-        "KafkaOffsetResetStrategy", "KafkaTopicPartition", "KafkaRecordSerializationSchema",
-        "KafkaRecordSerializationSchemaBuilder", "KafkaTopicSelector", "FlinkKafkaConsumer", "FlinkKafkaConsumerBase",
-        "FlinkKafkaProducer", "FlinkKafkaProducerBase", "Semantic",
         "DynamicKafkaSource", "DynamicKafkaSourceBuilder", "KafkaMetadataService", "KafkaRecordDeserializationSchema",
         "KafkaStreamSetSubscriber", "KafkaStreamSubscriber", "SingleClusterTopicMetadataService",
         "StreamPatternSubscriber",
@@ -209,6 +259,16 @@ __all__ = [
     "FileSource",
     "FileSourceBuilder",
     "FileSplitAssignerProvider",
+    "KafkaOffsetResetStrategy",
+    "KafkaOffsetsInitializer",
+    "KafkaRecordSerializationSchema",
+    "KafkaRecordSerializationSchemaBuilder",
+    "KafkaSink",
+    "KafkaSinkBuilder",
+    "KafkaSource",
+    "KafkaSourceBuilder",
+    "KafkaTopicPartition",
+    "KafkaTopicSelector",
     "NumberSequenceSource",
     "OnCheckpointRollingPolicy",
     "OutputFileConfig",

@@ -29,7 +29,6 @@ from funken.config.flink import nearest
 from funken.connectors.base import Source
 from funken.connectors.files.source import FileSource, StreamFormat
 from funken.errors import InvalidProgram
-from funken.plan.graph import StreamGraph
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.job import Runner
 from funken.timing.watermarks import WatermarkStrategy
@@ -264,8 +263,8 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         width = self.get_parallelism()
         return flink_json(self.graph, width if width > 0 else os.cpu_count() or 1, self.get_max_parallelism())
 
-    def _compile(self, graph: StreamGraph, name: str | None, runner: Runner | None) -> PhysicalPlan:
-        return shipped(super()._compile(graph, name, runner), self._dependencies)
+    def _compiled(self, name: str | None, runner: Runner | None) -> PhysicalPlan:
+        return shipped(super()._compiled(name, runner), self._dependencies)
 
     def _submit(self, name: str | None) -> Any:
         client = super()._submit(name)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from funken.compat.pyflink.refusals import not_yet
+from funken.connectors import schemas
 from funken.connectors.files.part_files import Encoder
 
 
-class SerializationSchema:
+class SerializationSchema(schemas.SerializationSchema):
     """Makes bytes of a record.
 
     >>> class Comma(SerializationSchema):
@@ -23,7 +24,7 @@ class SerializationSchema:
         raise NotImplementedError
 
 
-class DeserializationSchema:
+class DeserializationSchema(schemas.DeserializationSchema):
     """Makes a record of bytes.
 
     >>> import json

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from funken.operators.converting import Converting
-from funken.operators.sink import CollectSink, ForEach, PrintSink, WriterSink
-from funken.operators.source import SourceSpec
+from funken.operators.traits import traits_of
 from funken.plan.graph import StreamGraph
 from funken.plan.nodes import Hash, Node, NodeInput
 from funken.plan.physical import resolve
 
 _NAMES = {"project": "Projection"}
-_SINKS = (CollectSink, ForEach, PrintSink, WriterSink)
 
 
 def flink_json(graph: StreamGraph, parallelism: int, max_parallelism: int) -> str:
@@ -31,12 +28,12 @@ class _Plan:
         self._width: dict[int, int] = {}
 
     def add(self, node: Node) -> None:
-        spec: Any = node.spec.spec if isinstance(node.spec, Converting) else node.spec
-        sink = isinstance(spec, _SINKS)
+        traits = traits_of(node.spec)
+        sink = traits.sink
         width = node.parallelism or 1
         before = [self._predecessor(given, width, sink) for given in node.inputs]
         name = _NAMES.get(node.name, node.name)
-        if isinstance(spec, SourceSpec):
+        if traits.source is not None:
             kind, name = "Data Source", f"Source: {name}"
         else:
             kind, name = ("Data Sink", f"Sink: {name}") if sink else ("Operator", name)

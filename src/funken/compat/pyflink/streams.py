@@ -18,6 +18,7 @@ from funken.compat.pyflink.adoption import adopt, adopting
 from funken.compat.pyflink.settings import ExecutionConfig
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.stateless import Map
+from funken.operators.traits import OperatorTraits
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Node, NodeInput
 from funken.types.convert import converter
@@ -30,7 +31,10 @@ from funken.windowing.assigners import CountSlidingWindowAssigner, CountTumbling
 class PassOn:
     """An operator that changes nothing: it gives a union or a side output a node of its own, to be named."""
 
-    passes_on = True
+    @property
+    def traits(self) -> OperatorTraits:
+        """Records pass as they are."""
+        return OperatorTraits(keeps_type=True)
 
     def build(self) -> Operator:
         """Make the logic."""

@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 from funken import config
 from funken.compat.pyflink.environment import RuntimeExecutionMode, StreamExecutionEnvironment
 from funken.compat.pyflink.watermarks import TimestampAssigner
-from funken.connectors.base import ReaderContext, Sink, SinkWriter
+from funken.connectors.context import CommitterContext, ConnectorContext
+from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
 from funken.types.info import TypeInformation
 from funken.types.text import written
 
@@ -40,13 +41,13 @@ class DataStreamTestSinkFunction(Sink):
         """Return the sink for records of a declared type."""
         return replace(self, type_info=type_info)
 
-    def writer(self, context: ReaderContext) -> SinkWriter:
+    def writer(self, context: ConnectorContext) -> SinkWriter:
         """Make a writer."""
         return _Collecting(self)
 
-    def commit(self, committables: Sequence[Any]) -> None:
-        """Keep what a subtask collected."""
-        _COLLECTED.setdefault(self.id, []).extend(committables)
+    def committer(self, context: CommitterContext) -> Committer:
+        """Make the committer."""
+        return _Keeping(self.id)
 
     def get_results(self, is_python_object: bool = False, stringify: bool = True) -> list[str]:
         """Return the records as Python or (by default) as Flink writes them, and forget them."""
@@ -55,6 +56,15 @@ class DataStreamTestSinkFunction(Sink):
     def clear(self) -> None:
         """Forget what was collected."""
         _COLLECTED.pop(self.id, None)
+
+
+class _Keeping(Committer):
+    def __init__(self, sink: str) -> None:
+        self._sink = sink
+
+    def commit(self, requests: Sequence[CommitRequest]) -> None:
+        """Keep what the subtasks collected."""
+        _COLLECTED.setdefault(self._sink, []).extend(request.committable for request in requests)
 
 
 class _Collecting(SinkWriter):
@@ -66,7 +76,7 @@ class _Collecting(SinkWriter):
         """Collect a block."""
         self._pairs += [(str(value), self._show(value)) for value in values]
 
-    def prepare_commit(self, end_of_input: bool) -> list[Any]:
+    def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
         """Return what was collected since the last time."""
         pairs, self._pairs = self._pairs, []
         return pairs

@@ -18,9 +18,10 @@ from dataclasses import dataclass, field, replace
 from typing import IO, Any, NamedTuple
 from uuid import uuid4
 
-from funken.connectors.base import ReaderContext, Sink, SinkWriter
+from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.files.buckets import BucketAssigner, BucketContext, DateTimeBucketAssigner
 from funken.connectors.files.part_files import Encoder, OutputFileConfig, RollingPolicy
+from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
 from funken.errors import InvalidProgram, SinkNotWritable
 from funken.ids import Millis
 from funken.io.durations import DurationLike, duration_ms
@@ -59,14 +60,15 @@ class FileSink(Sink):
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     sink = FileSink(folder, Encoder.simple_string_encoder(), BucketAssigner.base_path_bucket_assigner())
     ...     sink.check()
-    ...     writer = sink.writer(ReaderContext("sink", subtask=0, parallelism=1))
+    ...     writer = sink.writer(ConnectorContext("sink", subtask=0, parallelism=1))
     ...     writer.write(["to"], None, now=0)
-    ...     pending = writer.prepare_commit(end_of_input=False)
+    ...     pending = [CommitRequest(file) for file in writer.prepare_commit(1, end_of_input=False)]
     ...     before = len(list(Path(folder).glob("part-*")))
-    ...     sink.commit(pending)
+    ...     committer = sink.committer(CommitterContext("sink"))
+    ...     committer.commit(pending)
     ...     before, len(list(Path(folder).glob("part-*")))
     ...     writer.write(["be"], None, now=1)
-    ...     sink.abort(writer.prepare_commit(end_of_input=True))
+    ...     committer.abort([CommitRequest(file) for file in writer.prepare_commit(2, end_of_input=True)])
     ...     len(list(Path(folder).iterdir()))
     (0, 1)
     1
@@ -115,24 +117,16 @@ class FileSink(Sink):
         """
         return replace(self, encoder=self.encoder.of_type(type_info))
 
-    def writer(self, context: ReaderContext) -> FileWriter:
+    def writer(self, context: ConnectorContext) -> FileWriter:
         """Make a writer."""
         return FileWriter(self, context)
 
-    def commit(self, committables: Sequence[Any]) -> None:
-        """Give pending files their names."""
-        for hidden, final in committables:
-            with self._explained(final):
-                locate(self.base_path)[0].move(hidden, final)
-
-    def abort(self, committables: Sequence[Any]) -> None:
-        """Remove pending files."""
-        for hidden, _ in committables:
-            with self._explained(hidden):
-                locate(self.base_path)[0].remove(hidden)
+    def committer(self, context: CommitterContext) -> FileCommitter:
+        """Make the committer."""
+        return FileCommitter(self)
 
     @contextlib.contextmanager
-    def _explained(self, path: str, context: ReaderContext | None = None) -> Iterator[None]:
+    def _explained(self, path: str, context: ConnectorContext | None = None) -> Iterator[None]:
         try:
             yield
         except (OSError, ImportError) as error:
@@ -192,10 +186,31 @@ class _Part:
     size: int = 0
 
 
+class FileCommitter(Committer):
+    """Renames pending files; one that has its name already was committed before."""
+
+    def __init__(self, sink: FileSink) -> None:
+        self._sink = sink
+
+    def commit(self, requests: Sequence[CommitRequest]) -> None:
+        """Give pending files their names."""
+        for request in requests:
+            hidden, final = request.committable
+            with self._sink._explained(final):
+                locate(self._sink.base_path)[0].move(hidden, final)
+
+    def abort(self, requests: Sequence[CommitRequest]) -> None:
+        """Remove pending files."""
+        for request in requests:
+            hidden, _ = request.committable
+            with self._sink._explained(hidden):
+                locate(self._sink.base_path)[0].remove(hidden)
+
+
 class FileWriter(SinkWriter):
     """Writes the part files of one subtask: one open file per bucket, one write per block and bucket."""
 
-    def __init__(self, sink: FileSink, context: ReaderContext) -> None:
+    def __init__(self, sink: FileSink, context: ConnectorContext) -> None:
         self._sink = sink
         self._context = context
         self._id = uuid4()
@@ -267,13 +282,13 @@ class FileWriter(SinkWriter):
         with self._sink._explained(part.names.hidden, self._context):
             locate(self._sink.base_path)[0].seal(part.file)
 
-    def flush(self) -> None:
+    def flush(self, end_of_input: bool) -> None:
         """Hand what was written to the system."""
         for part in self._parts.values():
             with self._sink._explained(part.names.hidden, self._context):
                 part.file.flush()
 
-    def prepare_commit(self, end_of_input: bool) -> list[Any]:
+    def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
         """Close all files and return them."""
         for bucket in list(self._parts):
             self._roll(bucket)

@@ -20,16 +20,8 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
-from funken.connectors.base import (
-    NEED_SPLITS,
-    Batch,
-    Boundedness,
-    NeedSplits,
-    ReaderContext,
-    Source,
-    SplitEnumerator,
-    Wait,
-)
+from funken.connectors.base import NEED_SPLITS, Batch, Boundedness, NeedSplits, Source, SplitEnumerator, Wait
+from funken.connectors.context import ConnectorContext
 from funken.connectors.files.lines import BadBytes, Charset, Lines, RangeLines, StreamLines, newline_is_a_byte
 from funken.connectors.queued_reader import QueuedReader
 from funken.errors import InvalidConfiguration, InvalidProgram, SourceNotReadable
@@ -123,7 +115,7 @@ class FileSource(Source):
     ...     source = FileSource.for_record_stream_format(lines, folder).set_split_bytes(3).build()
     ...     splits = source.enumerator(parallelism=2)
     ...     splits.start()
-    ...     reader = source.reader(ReaderContext("lines", subtask=0, parallelism=2))
+    ...     reader = source.reader(ConnectorContext("lines", subtask=0, parallelism=2))
     ...     reader.add_splits(splits.next_splits(subtask=0))
     ...     reader.poll(10, now=0).values
     ...     reader.close()
@@ -162,7 +154,7 @@ class FileSource(Source):
         """Make the enumerator."""
         return FileEnumerator(self, parallelism)
 
-    def reader(self, context: ReaderContext) -> FileReader:
+    def reader(self, context: ConnectorContext) -> FileReader:
         """Make a reader."""
         return FileReader(self.format, context)
 
@@ -287,7 +279,7 @@ def _decompressor(path: str) -> str | None:
 class FileReader(QueuedReader):
     """Reads splits one after the other; a snapshot reads the position of the open file."""
 
-    def __init__(self, charset: Charset, context: ReaderContext) -> None:
+    def __init__(self, charset: Charset, context: ConnectorContext) -> None:
         super().__init__()
         self._charset = charset
         self._context = context
@@ -340,9 +332,9 @@ class FileReader(QueuedReader):
     def _failure(self, message: str) -> SourceNotReadable:
         return SourceNotReadable(f"{self._context.operator}: {message}", self._context.operator, self._context.subtask)
 
-    def snapshot(self) -> list[Any]:
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the splits, the first with the position that the open file has."""
-        splits = super().snapshot()
+        splits = super().snapshot_state(checkpoint_id)
         if self._reader is not None:
             splits[0] = replace(splits[0], position=self._reader.position(self._taken))
         return splits

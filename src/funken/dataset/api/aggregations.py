@@ -17,7 +17,7 @@ class Aggregations(enum.Enum):
     """What ``aggregate`` computes of a field.
 
     >>> from funken.dataset import ExecutionEnvironment
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> orders = env.from_elements((1, 5, 7), (1, 3, 9), (2, 8, 1))
     >>> sorted(orders.group_by(0).aggregate(Aggregations.SUM, 1).and_(Aggregations.MIN, 2).collect())
     [(1, 8, 7), (2, 8, 1)]

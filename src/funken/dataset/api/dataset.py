@@ -21,18 +21,7 @@ from funken.dataset.api.functions import (
     sampler,
     sampler_with_size,
 )
-from funken.dataset.api.operator import DataSetOperator
-from funken.dataset.api.sink import DataSink
-from funken.dataset.formats.outputs import (
-    CollectOutput,
-    CsvOutput,
-    JsonOutput,
-    OutputFormat,
-    ParquetOutput,
-    PrintOutput,
-    TextOutput,
-    WriteMode,
-)
+from funken.dataset.api.results import DataSetResults
 from funken.dataset.plan import nodes
 from funken.dataset.plan.functions import DataSetFunction, user_function
 from funken.dataset.plan.keys import Key, SortField, make_key, make_paths
@@ -46,11 +35,11 @@ if TYPE_CHECKING:
     from funken.dataset.api.two_inputs import CoGroupOperator, CrossDataSet, JoinOperator
 
 
-class DataSet(DataSetOperator):
+class DataSet(DataSetResults):
     """Records of a batch program, before they are computed.
 
     >>> from funken.dataset import ExecutionEnvironment
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> words = env.from_elements("to be or not to be").flat_map(lambda line: line.split())
     >>> sorted(words.map(lambda word: (word, 1)).group_by(0).sum(1).collect())
     [('be', 2), ('not', 1), ('or', 1), ('to', 2)]
@@ -97,21 +86,6 @@ class DataSet(DataSetOperator):
     (3, 5)
     >>> numbers.run_operation(lambda data_set: data_set.count())
     3
-
-    Files; ``execute`` writes them:
-
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> _ = pairs.write_as_csv(folder / "csv").set_parallelism(1)
-    >>> _ = pairs.write_as_text(folder / "text").set_parallelism(1)
-    >>> _ = pairs.write_as_formatted_text(folder / "formatted", lambda pair: f"{pair[0]}!").set_parallelism(1)
-    >>> _, _ = pairs.write_as_json(folder / "json"), pairs.write_as_parquet(folder / "parquet")
-    >>> result = env.execute()
-    >>> [(folder / name).read_text().split() for name in ("csv", "text", "formatted")]
-    [['1,5', '2,3'], ['(1,', '5)', '(2,', '3)'], ['1!', '2!']]
-    >>> sorted(path.name for path in (folder / "json").iterdir())
-    ['1', '2']
     """
 
     def _derive(self, make: Callable[..., nodes.Node], name: str, **fields: Any) -> DataSet:
@@ -149,7 +123,7 @@ class DataSet(DataSetOperator):
         """Call the function once per partition, also for an empty one, with an iterable of the records.
 
         >>> from funken.dataset import ExecutionEnvironment
-        >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
         >>> env.from_elements(1, 2, 3).map_partition(lambda numbers: [sum(numbers)]).collect()
         [1, 5]
         """
@@ -159,7 +133,7 @@ class DataSet(DataSetOperator):
         """Emit tuples of these fields, in this order; a field may be repeated.
 
         >>> from funken.dataset import ExecutionEnvironment
-        >>> env = ExecutionEnvironment.get_execution_environment(parallelism=1)
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=1)
         >>> env.from_elements((1, "a", 2.0)).project(2, 0).collect()
         [(2.0, 1)]
         """
@@ -184,7 +158,7 @@ class DataSet(DataSetOperator):
         ``combine``, or the method ``combine`` of a function object, shrinks the records of each task before that.
 
         >>> from funken.dataset import ExecutionEnvironment
-        >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
         >>> env.from_elements(1, 2, 3).reduce_group(lambda numbers: [max(numbers)], lambda numbers: [max(numbers)]).collect()
         [3]
         """
@@ -244,7 +218,7 @@ class DataSet(DataSetOperator):
         """Keep one record per key, an arbitrary one; without a key, one of equal records.
 
         >>> from funken.dataset import ExecutionEnvironment
-        >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
         >>> sorted(env.from_elements(3, 1, 3).distinct().collect())
         [1, 3]
         """
@@ -323,7 +297,7 @@ class DataSet(DataSetOperator):
         """Put the records of several data sets together; equal ones stay.
 
         >>> from funken.dataset import ExecutionEnvironment
-        >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
         >>> sorted(env.from_elements(1, 2).union(env.from_elements(2, 3)).collect())
         [1, 2, 2, 3]
         """
@@ -352,7 +326,7 @@ class DataSet(DataSetOperator):
         """Bring records to tasks so that the keys of a task are all before those of the next; reads all records first.
 
         >>> from funken.dataset import ExecutionEnvironment
-        >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
         >>> env.from_elements(4, 1, 3, 2).partition_by_range("*").sort_partition("*").collect()
         [1, 2, 3, 4]
         """
@@ -443,7 +417,7 @@ class DataSet(DataSetOperator):
         """Begin a bulk iteration: what is built on the result, up to ``close_with``, is repeated.
 
         >>> from funken.dataset import ExecutionEnvironment
-        >>> start = ExecutionEnvironment.get_execution_environment(parallelism=2).from_elements(1, 2).iterate(5)
+        >>> start = ExecutionEnvironment.create_local_environment(parallelism=2).from_elements(1, 2).iterate(5)
         >>> start.close_with(start.map(lambda n: n * 2)).collect()
         [32, 64]
         """
@@ -453,7 +427,7 @@ class DataSet(DataSetOperator):
         """Begin a delta iteration with this data set as solution set, identified by a key.
 
         >>> from funken.dataset import ExecutionEnvironment
-        >>> scores = ExecutionEnvironment.get_execution_environment(parallelism=2).from_elements(("a", 1), ("b", 7))
+        >>> scores = ExecutionEnvironment.create_local_environment(parallelism=2).from_elements(("a", 1), ("b", 7))
         >>> iteration = scores.iterate_delta(scores, 10, 0)
         >>> more = iteration.get_workset().map(lambda score: (score[0], score[1] + 3)).filter(lambda score: score[1] < 10)
         >>> sorted(iteration.close_with(more, more).collect())
@@ -466,71 +440,17 @@ class DataSet(DataSetOperator):
 
     # ---- results
 
-    def output(self, output_format: OutputFormat) -> DataSink:
-        """Write the records with an output format, when the program is executed; ``OutputFormat`` shows one.
-
-        >>> from funken.dataset import DiscardingOutput, ExecutionEnvironment
-        >>> sink = ExecutionEnvironment.get_execution_environment().from_elements(1).output(DiscardingOutput())
-        """
-        node = nodes.SinkNode(
-            id=self._environment._next_id(), name="sink", inputs=(self._read("output"),), format=output_format
-        )
-        return DataSink(self._environment, node)
-
-    def write_as_text(self, path: Any, write_mode: WriteMode = WriteMode.NO_OVERWRITE) -> DataSink:
-        """Write ``str(record)`` lines: one file with a parallelism of 1, else a folder of files ``1`` to ``n``."""
-        return self.output(TextOutput(path, write_mode))
-
-    def write_as_formatted_text(
-        self, path: Any, formatter: Callable[[Any], str], write_mode: WriteMode = WriteMode.NO_OVERWRITE
-    ) -> DataSink:
-        """Write ``formatter(record)`` lines."""
-        return self.output(TextOutput(path, write_mode, formatter))
-
-    def write_as_csv(self, path: Any, write_mode: WriteMode = WriteMode.NO_OVERWRITE, delimiter: str = ",") -> DataSink:
-        """Write the fields of each record as a line of CSV."""
-        return self.output(CsvOutput(path, write_mode, delimiter))
-
-    def write_as_json(self, path: Any, write_mode: WriteMode = WriteMode.NO_OVERWRITE) -> DataSink:
-        """Write each record as a line of JSON."""
-        return self.output(JsonOutput(path, write_mode))
-
-    def write_as_parquet(self, path: Any, write_mode: WriteMode = WriteMode.NO_OVERWRITE) -> DataSink:
-        """Write records with named fields, or tuples (``f0``, ``f1``), as Parquet."""
-        return self.output(ParquetOutput(path, write_mode))
-
-    def collect(self) -> list[Any]:
-        """Execute the program, with the sinks that were added, and return the records in the order of the partitions."""
-        output = CollectOutput()
-        self.output(output)
-        self._environment.execute("collect()")
-        return output.take()
-
     def count(self) -> int:
         """Execute the program and return the number of records."""
         counts = self._apply(Kind.MAP_PARTITION, DataSetFunction(CountPartition(), "map_partition", True), "count")
         return sum(count for _, count in counts.collect())
-
-    def print(self) -> None:
-        """Execute the program and print the records.
-
-        >>> from funken.dataset import ExecutionEnvironment
-        >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
-        >>> env.from_elements("a", "b").print()
-        a
-        b
-        """
-        output = PrintOutput()
-        self.output(output)
-        self._environment.execute("print()")
-        output.show()
 
 
 class SortedDataSet(DataSet):
     """A data set whose partitions are sorted; ``sort_partition`` adds a field to the order.
 
     >>> from funken.dataset import ExecutionEnvironment
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=1)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=1)
     >>> env.from_elements((2, 1), (1, 1), (1, 2)).sort_partition(0).sort_partition(1, descending=True).collect()
     [(1, 2), (1, 1), (2, 1)]
     """
@@ -561,7 +481,7 @@ class AggregateDataSet(DataSet):
     """The result of ``aggregate``; ``and_`` aggregates a further field in the same pass.
 
     >>> from funken.dataset import Aggregations, ExecutionEnvironment
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> env.from_elements((1, 5), (2, 3)).max(0).and_(Aggregations.MIN, 1).collect()
     [(2, 3)]
     """

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from funken import Configuration, JobExecutionResult, config
+from funken import Configuration, DataStream, JobExecutionResult, config
 from funken.dataset.api.dataset import DataSet
 from funken.dataset.api.sink import DataSink
 from funken.dataset.formats.inputs import (
@@ -29,11 +30,16 @@ from funken.errors import InvalidProgram
 from funken.timing.clock import SystemClock
 
 
+def cluster() -> Any:
+    """Return the module that runs programs on Spark; programs that do not never load pyspark."""
+    return importlib.import_module("funken.dataset.cluster.runner")
+
+
 class DataSetResult(JobExecutionResult):
     """What a finished program tells: how long it ran, its accumulators, and what became of its memory.
 
     >>> from funken.dataset import ExecutionEnvironment
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=1)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=1)
     >>> env.from_elements(1).count()
     1
     >>> result = env.get_last_job_execution_result()
@@ -50,6 +56,7 @@ class DataSetResult(JobExecutionResult):
         self.spill_files = outcome.spill_files
         self.peak_managed_memory = outcome.peak
         self.iterations = outcome.iterations
+        self.restarts = outcome.restarts
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
         """Return the values of all accumulators by name."""
@@ -59,7 +66,7 @@ class DataSetResult(JobExecutionResult):
 class ExecutionEnvironment:
     """Makes data sets, and executes the program that is built of them.
 
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> env.generate_sequence(1, 4).map(lambda n: n * n).collect()
     [1, 4, 9, 16]
     >>> env.set_parallelism(1).get_parallelism(), env.get_configuration().get(config.PARALLELISM)
@@ -85,10 +92,9 @@ class ExecutionEnvironment:
     ([[1, 'a'], [2, 'b']], [('a',), ('b',)])
     """
 
-    def __init__(self, configuration: Configuration | None = None, parallelism: int | None = None) -> None:
+    def __init__(self, configuration: Configuration | None = None, spark: Any = None) -> None:
         self._configuration = configuration or Configuration()
-        if parallelism is not None:
-            self._configuration.set(config.PARALLELISM, parallelism)
+        self._spark = spark
         self._sinks: list[DataSink] = []
         self._last_id = 0
         self._cached_files: dict[str, str] = {}
@@ -96,10 +102,32 @@ class ExecutionEnvironment:
 
     @staticmethod
     def get_execution_environment(
-        configuration: Configuration | None = None, parallelism: int | None = None
+        configuration: Configuration | None = None, spark: Any = None
     ) -> ExecutionEnvironment:
-        """Make an environment whose programs run in this process."""
-        return ExecutionEnvironment(configuration, parallelism)
+        """Return an environment that runs on Spark: in the ``SparkSession`` given, the active one, or a new local one.
+
+        With ``execution.target`` set to ``local`` it runs in this process. Nothing starts before the program is executed.
+
+        >>> configuration = Configuration({"execution.target": "local", "parallelism.default": 2})
+        >>> ExecutionEnvironment.get_execution_environment(configuration).from_elements(1, 2).count()
+        2
+        """
+        environment = ExecutionEnvironment(config.default_configuration(), spark)
+        if configuration is not None:
+            environment._configuration.add_all(configuration)
+        return environment
+
+    @staticmethod
+    def create_local_environment(
+        parallelism: int | None = None, configuration: Configuration | None = None
+    ) -> ExecutionEnvironment:
+        """Return an environment that runs in this process, without Spark: for tests, notebooks and debuggers.
+
+        Without a parallelism there is one subtask per core; all of them run in one thread.
+        """
+        environment = ExecutionEnvironment(configuration)
+        environment._configuration.set(config.TARGET, "local")
+        return environment if parallelism is None else environment.set_parallelism(parallelism)
 
     def _next_id(self) -> int:
         self._last_id += 1
@@ -112,9 +140,11 @@ class ExecutionEnvironment:
         return self._configuration
 
     def get_parallelism(self) -> int:
-        """Return the number of tasks per operator; if it is not set, the number of cores."""
+        """Return the number of tasks per operator; if it is not set, the number of cores of the session or this machine."""
         parallelism = self._configuration.get(config.PARALLELISM)
-        return parallelism if parallelism > 0 else os.cpu_count() or 1
+        if parallelism > 0:
+            return parallelism
+        return cluster().default_parallelism(self._spark) if self._on_spark else os.cpu_count() or 1
 
     def set_parallelism(self, parallelism: int) -> ExecutionEnvironment:
         """Set the number of tasks per operator."""
@@ -146,7 +176,7 @@ class ExecutionEnvironment:
         """Read with an input format; ``InputFormat`` shows one of one's own.
 
         >>> from funken.dataset.formats.inputs import SequenceInput
-        >>> ExecutionEnvironment.get_execution_environment(parallelism=1).create_input(SequenceInput(1, 3)).collect()
+        >>> ExecutionEnvironment.create_local_environment(parallelism=1).create_input(SequenceInput(1, 3)).collect()
         [1, 2, 3]
         """
         return self._source(input_format, "source")
@@ -197,7 +227,40 @@ class ExecutionEnvironment:
         """Read Parquet: dicts, tuples of the chosen columns, or objects of the class ``target``."""
         return self._source(ParquetInput(os.fspath(path), tuple(columns), target), "parquet")
 
+    def from_spark(self, frame: Any, folder: str | None = None) -> DataSet:
+        """Begin with the rows of a static ``DataFrame`` of Spark, as ``Row`` with its column names.
+
+        They are written once, now, as Parquet: to a folder in ``folder``, or in the temporary folder of this machine. On a
+        cluster, name one that all machines share. The files are removed when the data set is not used any more.
+
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
+        >>> env.from_spark("words")
+        Traceback (most recent call last):
+        funken.errors.InvalidProgram: from_spark() needs a DataFrame of pyspark.sql, but got 'words'.
+        """
+        return self._source(importlib.import_module("funken.dataset.cluster.frames").rows_of(frame, folder), "spark")
+
+    def from_data_stream(self, stream: DataStream[Any]) -> DataSet:
+        """Begin with the records of a bounded stream: its program is executed now, and the records are kept in this process.
+
+        >>> from funken.testing import local
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
+        >>> sorted(env.from_data_stream(local([1, 2, 3]).map(lambda n: n * 2)).collect())
+        [2, 4, 6]
+        """
+        with stream.execute_and_collect() as records:
+            return self._source(CollectionInput(check_elements(records, "from_data_stream")), "stream")
+
     # ---- execution
+
+    @property
+    def _on_spark(self) -> bool:
+        target = self._configuration.get(config.TARGET)
+        if target not in ("auto", "local", "batch"):
+            raise InvalidProgram(
+                f"execution.target {target!r} is for streams; a DataSet program runs on 'batch' (Spark) or 'local'."
+            )
+        return target != "local"
 
     def _plan(self) -> Plan:
         if not self._sinks:
@@ -210,7 +273,7 @@ class ExecutionEnvironment:
         """Return the chosen plan of the sinks that were added, with costs, and what was rejected.
 
         >>> from funken.dataset.formats.outputs import DiscardingOutput
-        >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
         >>> _ = env.from_elements((1, 2)).group_by(0).sum(1).output(DiscardingOutput())
         >>> print(env.explain().splitlines()[0])
         Plan, costs: network 4, disk 25, cpu 101
@@ -232,13 +295,17 @@ class ExecutionEnvironment:
         clock = SystemClock()
         began = clock.monotonic()
         directories = self._configuration.get(config.TEMPORARY_DIRECTORIES).split(",")
-        outcome = local.run(
+        details = (
             plan.sinks,
             self._configuration.get(config.MANAGED_MEMORY),
             [directory.strip() for directory in directories],
             self._configuration.get(config.JOB_PARAMETERS),
             self._cached_files,
         )
+        if self._on_spark:
+            outcome = cluster().run(*details, self._configuration, self._spark, job_name or "batch job")
+        else:
+            outcome = local.run(*details)
         self._last_result = DataSetResult(uuid.uuid4().hex, int((clock.monotonic() - began) * 1000), outcome)
         return self._last_result
 

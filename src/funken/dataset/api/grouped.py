@@ -18,7 +18,7 @@ class GroupedDataSet:
     """Groups of records with equal keys; ``sort_group`` orders the records that a function sees.
 
     >>> from funken.dataset import ExecutionEnvironment
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> pairs = env.from_elements((1, 3), (1, 1), (2, 9), (2, 2), (1, 2))
     >>> sorted(pairs.group_by(0).sort_group(1, descending=True).first(2).collect())
     [(1, 2), (1, 3), (2, 2), (2, 9)]

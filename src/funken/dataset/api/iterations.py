@@ -63,7 +63,7 @@ class IterativeDataSet(DataSet):
     """The partial solution of a bulk iteration, as its step reads it; ``close_with`` ends the step.
 
     >>> from funken.dataset import ExecutionEnvironment
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> start = env.from_elements(1, 2, 3, 4, 5).iterate(10)
     >>> start.close_with(start.map(lambda n: n + 1)).collect()
     [11, 12, 13, 14, 15]
@@ -149,7 +149,7 @@ class DeltaIteration:
     second one is the next workset. The iteration ends when that is empty.
 
     >>> from funken.dataset import ExecutionEnvironment
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> edges = env.from_elements((1, 2), (2, 1), (2, 3), (3, 2), (4, 5), (5, 4))
     >>> vertices = env.from_collection((n, n) for n in range(1, 6))
     >>> iteration = vertices.iterate_delta(vertices, 10, 0)

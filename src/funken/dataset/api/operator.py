@@ -19,7 +19,7 @@ class DataSetOperator:
     """An operator of the program; from the moment it is read by another, its properties are fixed.
 
     >>> from funken.dataset import ExecutionEnvironment
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=4)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=4)
     >>> mapped = env.from_elements(3, 4).map(str).set_parallelism(1).with_statistics(records=2, size=20)
     >>> mapped.get_execution_environment() is env, mapped.map_partition(list).collect()
     (True, ['3', '4'])
@@ -56,7 +56,7 @@ class DataSetOperator:
         """Name the operator; errors, accumulators and ``explain`` use the name.
 
         >>> from funken.dataset import ExecutionEnvironment
-        >>> env = ExecutionEnvironment.get_execution_environment(parallelism=1)
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=1)
         >>> env.from_elements(1, 0).map(lambda n: 1 // n).name("invert").collect()
         Traceback (most recent call last):
         ...
@@ -84,7 +84,7 @@ class DataSetOperator:
         ...         (self.total,) = runtime_context.get_broadcast_variable("total")
         ...     def map(self, value):
         ...         return value / self.total
-        >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
         >>> numbers = env.from_elements(1, 3)
         >>> numbers.map(Share()).with_broadcast_set(numbers.reduce(lambda a, b: a + b), "total").collect()
         [0.25, 0.75]
@@ -106,7 +106,7 @@ class DataSetOperator:
         """Promise that the function copies these fields unchanged: ``"f0; f2->f1"``. A wrong promise gives wrong results.
 
         >>> from funken.dataset import ExecutionEnvironment
-        >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
         >>> pairs = env.from_elements((1, 2), (1, 3)).group_by(0).sum(1)
         >>> doubled = pairs.map(lambda pair: (pair[0], pair[1] * 2)).with_forwarded_fields("f0")
         >>> doubled.group_by(0).max(1).collect()  # without another shuffle
@@ -129,7 +129,7 @@ class DataSetOperator:
         """Declare the type of the records, so that fields are checked while the program is built.
 
         >>> from funken.dataset import ExecutionEnvironment
-        >>> env = ExecutionEnvironment.get_execution_environment(parallelism=1)
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=1)
         >>> env.from_elements("a").map(lambda word: (word, 1)).returns(tuple[str, int]).group_by(2)
         Traceback (most recent call last):
         ...

@@ -18,7 +18,7 @@ class DataSink:
 
     >>> import tempfile
     >>> from funken.dataset import ExecutionEnvironment
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> path = tempfile.mkdtemp() + "/pairs"
     >>> sink = env.from_elements((2, "b"), (1, "a")).write_as_csv(path)
     >>> _ = sink.name("pairs").set_parallelism(1).sort_local_output(0)

@@ -85,7 +85,7 @@ class OuterJoin:
         """Call the function with each pair; the side that has no partner gets None.
 
         >>> from funken.dataset import ExecutionEnvironment
-        >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
         >>> left, right = env.from_elements((1, "a"), (2, "b"), (2, "c")), env.from_elements((2, "x"), (3, "y"))
         >>> joined = left.left_outer_join(right).where(0).equal_to(0)
         >>> sorted(joined.using(lambda l, r: (l[1], r[1] if r else None)).collect())
@@ -98,7 +98,7 @@ class JoinDataSet(DataSet):
     """Joined records, as pairs unless ``using`` or a projection says otherwise.
 
     >>> from funken.dataset import ExecutionEnvironment
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> users, orders = env.from_elements((1, "ann"), (2, "bob")), env.from_elements((10, 1), (11, 1))
     >>> sorted(users.join(orders).where(0).equal_to(1).collect())
     [((1, 'ann'), (10, 1)), ((1, 'ann'), (11, 1))]
@@ -156,7 +156,7 @@ class CoGroupOperator(_TwoKeys):
     """A co-group that lacks its keys.
 
     >>> from funken.dataset import ExecutionEnvironment
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> left, right = env.from_elements((1, "a"), (2, "b"), (2, "c")), env.from_elements((2, "x"), (3, "y"))
     >>> grouped = left.co_group(right).where(0).equal_to(0).sort_first_group(1).sort_second_group(1)
     >>> sorted(grouped.using(lambda ones, others: [(len(list(ones)), len(list(others)))]).collect())
@@ -218,7 +218,7 @@ class CoGroupDataSet(DataSet):
     """The result of a co-group.
 
     >>> from funken.dataset import ExecutionEnvironment
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> one, other = env.from_elements((1, "a")), env.from_elements((1, "b"))
     >>> both = one.co_group(other).where(0).equal_to(0).using(lambda a, b: [(1, len(list(a)) + len(list(b)))])
     >>> kept = both.with_forwarded_fields_first("f0").with_forwarded_fields_second("f0")
@@ -239,7 +239,7 @@ class CrossDataSet(DataSet):
     """All pairs, or what ``using`` or a projection makes of them.
 
     >>> from funken.dataset import ExecutionEnvironment
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> sorted(env.from_elements(1, 2).cross(env.from_elements("a", "b")).collect())
     [(1, 'a'), (1, 'b'), (2, 'a'), (2, 'b')]
     >>> numbers, pairs = env.from_elements(3), env.from_elements(("a", 2))

@@ -114,7 +114,7 @@ class DataSetUtils:
     """Functions of a whole data set.
 
     >>> from funken.dataset import ExecutionEnvironment
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> one, other = env.from_elements(1, 2, 2), env.from_elements(2, 1, 2)
     >>> DataSetUtils.checksum_hash_code(one) == DataSetUtils.checksum_hash_code(other)
     True

@@ -26,7 +26,7 @@ class InputFormat:
     ...         return [range(0, 3), range(3, 5)]
     ...     def read(self, split):
     ...         return (n * n for n in split)
-    >>> ExecutionEnvironment.get_execution_environment(parallelism=2).create_input(Squares()).collect()
+    >>> ExecutionEnvironment.create_local_environment(parallelism=2).create_input(Squares()).collect()
     [0, 1, 4, 9, 16]
 
     What is not overridden is not known:

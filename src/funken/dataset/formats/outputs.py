@@ -50,7 +50,7 @@ class OutputFormat:
     ...         print("commit")
     ...     def abort(self):
     ...         print("abort")
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> _ = env.from_elements(1, 2, 3).output(Total())
     >>> result = env.execute()
     begin with tasks: 2
@@ -93,6 +93,10 @@ class CollectOutput(OutputFormat):
     def __init__(self) -> None:
         self._parts: dict[int, list[Any]] = {}
 
+    def begin(self, parallelism: int) -> None:
+        """Begin anew: what an attempt that failed has left does not count."""
+        self._parts = {}
+
     def part(self, task: int) -> Callable[[Block], None]:
         """Return what takes the blocks of a task."""
         return self._parts.setdefault(task, []).extend
@@ -121,7 +125,7 @@ class DiscardingOutput(OutputFormat):
     """Writes nothing.
 
     >>> from funken.dataset import ExecutionEnvironment
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=1)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=1)
     >>> _ = env.from_elements(1).output(DiscardingOutput())
     >>> env.execute().get_all_accumulator_results()
     {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from funken.dataset.memory.blocks import Block, weighed
+from funken.dataset.memory.blocks import Block, load, weighed
 from funken.dataset.memory.manager import Share
 from funken.dataset.memory.spill import Extent
 
@@ -27,7 +27,7 @@ class BlockQueue:
 
     def __init__(self, share: Share) -> None:
         self._share = share
-        self._waiting: deque[tuple[Block, int] | Extent] = deque()
+        self._waiting: deque[tuple[Block | bytes, int] | Extent] = deque()
         self._on_disk = 0
 
     def __len__(self) -> int:
@@ -44,6 +44,16 @@ class BlockQueue:
                 share.reserve(size)
                 self._waiting.append((part, size))
 
+    def put_serialised(self, data: bytes, records: int) -> None:
+        """Append a block that is serialised already; it is kept so until it is read."""
+        share = self._share
+        if share.used + len(data) > share.limit:
+            self._waiting.append(share.file().append(data, records))
+            self._on_disk += 1
+        else:
+            share.reserve(len(data))
+            self._waiting.append((data, len(data)))
+
     def get(self) -> Block:
         """Remove and return the oldest block."""
         first = self._waiting.popleft()
@@ -56,7 +66,7 @@ class BlockQueue:
             return found
         block, size = first
         self._share.release(size)
-        return block
+        return load(block) if isinstance(block, bytes) else block
 
     def close(self) -> None:
         """Drop everything."""

@@ -2,9 +2,12 @@
 
 Invariant: a structure reserves before it keeps, and releases when it drops; ``used`` is the sum over all shares, and
 ``peak`` its highest value, in serialised bytes. A share refuses nothing: the structure that holds it decides what to spill.
+The manager may be used by several threads; a share belongs to one structure, which serialises access to it.
 """
 
 from __future__ import annotations
+
+import threading
 
 from funken.dataset.memory.spill import SpillFile, SpillSpace
 from funken.errors import InvalidConfiguration
@@ -34,6 +37,13 @@ class MemoryManager:
         self.space = space
         self.used = 0
         self.peak = 0
+        self._lock = threading.Lock()
+
+    def count(self, size: int) -> None:
+        """Add to what is used; a negative size takes off."""
+        with self._lock:
+            self.used += size
+            self.peak = max(self.peak, self.used)
 
     def share(self, operator: str) -> Share:
         """Return a share for one structure of an operator."""
@@ -69,15 +79,13 @@ class Share:
     def reserve(self, size: int) -> None:
         """Count what is kept from now on."""
         self.used += size
-        manager = self._manager
-        manager.used += size
-        manager.peak = max(manager.peak, manager.used)
+        self._manager.count(size)
 
     def release(self, size: int | None = None) -> None:
         """Count off what was dropped; everything, if no size is given."""
         size = self.used if size is None else min(size, self.used)
         self.used -= size
-        self._manager.used -= size
+        self._manager.count(-size)
 
     def file(self) -> SpillFile:
         """Return the spill file of this share, made when it is first needed."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 from weakref import WeakSet
@@ -38,6 +39,7 @@ class SpillSpace:
     def __init__(self, directories: Iterable[str] = ()) -> None:
         self._directories = [directory for directory in directories if directory] or [tempfile.gettempdir()]
         self._open: WeakSet[SpillFile] = WeakSet()
+        self._lock = threading.Lock()
         self.files = 0
         self.spilled = 0
 
@@ -53,10 +55,16 @@ class SpillSpace:
                 f"operator {operator!r} cannot make a spill file in {directory!r}: {error}. "
                 "Set io.tmp.dirs to folders that can be written."
             ) from error
-        self.files += 1
         file = SpillFile(self, handle, operator, directory)
-        self._open.add(file)
+        with self._lock:
+            self.files += 1
+            self._open.add(file)
         return file
+
+    def count(self, size: int) -> None:
+        """Count bytes that were written to a file."""
+        with self._lock:
+            self.spilled += size
 
     def _full(self, operator: str, directory: str) -> DiskFull:
         return DiskFull(
@@ -104,7 +112,7 @@ class SpillFile:
             if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
                 raise self._space._full(self._operator, self._directory) from error
             raise
-        self._space.spilled += len(data)
+        self._space.count(len(data))
         return Extent(start, len(data), records)
 
     def rewind(self) -> None:

@@ -52,6 +52,9 @@ class PhysicalNode:
     choices: dict[int, PhysicalNode] = field(default_factory=dict)
     costs: Costs = FREE
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"choices": {}}  # the rejected plans stay where they were made
+
     @property
     def name(self) -> str:
         """Return the operator's name."""

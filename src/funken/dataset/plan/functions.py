@@ -91,7 +91,7 @@ class MapPartitionFunction(Function):
     >>> class Count(MapPartitionFunction):
     ...     def map_partition(self, values):
     ...         yield sum(1 for _ in values)
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> env.from_elements(5, 6, 7).map_partition(Count()).collect()
     [1, 2]
     """
@@ -111,7 +111,7 @@ class GroupReduceFunction(Function):
     ...         yield values[0][0], sum(value[1] for value in values)
     ...     def combine(self, values):
     ...         return self.reduce(values)
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> sorted(env.from_elements(("a", 1), ("b", 5), ("a", 2)).group_by(0).reduce_group(Total()).collect())
     [('a', 3), ('b', 5)]
     """
@@ -129,7 +129,7 @@ class GroupCombineFunction(Function):
     ...     def combine(self, values):
     ...         values = list(values)
     ...         yield values[0], len(values)
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=1)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=1)
     >>> sorted(env.from_elements("a", "b", "a").group_by("*").combine_group(Part()).collect())
     [('a', 2), ('b', 1)]
     """
@@ -146,7 +146,7 @@ class CrossFunction(Function):
     >>> class Times(CrossFunction):
     ...     def cross(self, first, second):
     ...         return first * second
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=1)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=1)
     >>> sorted(env.from_elements(2, 3).cross(env.from_elements(5, 7)).using(Times()).collect())
     [10, 14, 15, 21]
     """

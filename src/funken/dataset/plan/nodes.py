@@ -103,7 +103,7 @@ class CombineHint(enum.Enum):
     """How records are reduced before they travel.
 
     >>> from funken.dataset import ExecutionEnvironment
-    >>> pairs = ExecutionEnvironment.get_execution_environment(parallelism=2).from_elements((1, 2), (1, 3))
+    >>> pairs = ExecutionEnvironment.create_local_environment(parallelism=2).from_elements((1, 2), (1, 3))
     >>> pairs.group_by(0).reduce(lambda a, b: (a[0], a[1] + b[1]), CombineHint.SORT).collect()
     [(1, 5)]
     """
@@ -180,7 +180,7 @@ class JoinHint(enum.Enum):
     """Which strategy a join has to take.
 
     >>> from funken.dataset import ExecutionEnvironment
-    >>> pairs = ExecutionEnvironment.get_execution_environment(parallelism=2).from_elements((1, 2), (3, 4))
+    >>> pairs = ExecutionEnvironment.create_local_environment(parallelism=2).from_elements((1, 2), (3, 4))
     >>> pairs.join(pairs, JoinHint.REPARTITION_SORT_MERGE).where(0).equal_to(0).count()
     2
     """

@@ -67,7 +67,7 @@ class DataSetRuntimeContext:
     ...     def map(self, key):
     ...         self.found.add(1)
     ...         return self.names[key]
-    >>> env = ExecutionEnvironment.get_execution_environment(parallelism=2)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> named = env.from_elements(1, 2).map(Name())
     >>> named.with_broadcast_set(env.from_elements((1, "ann"), (2, "bob")), "names").collect()
     ['ann', 'bob']

@@ -7,38 +7,48 @@ report of another superstep, or a second one, is a fault of whoever drives the t
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
+from funken.dataset.memory.blocks import Block
 from funken.dataset.plan.nodes import Aggregators
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a subtask has at the end of a superstep. ``workset`` and ``termination`` count its records; None: there is none."""
+    """What a subtask has at the end of a superstep. ``workset`` and ``termination`` count its records; None: there is none.
+
+    ``began`` is the size of the workset at the beginning of the superstep.
+    """
 
     superstep: int
     subtask: int
     aggregates: Mapping[str, Any] = field(default_factory=dict)
     workset: int | None = None
     termination: int | None = None
+    began: int | None = None
 
 
 @dataclass(frozen=True)
 class Next:
-    """There is another superstep; ``aggregates`` are the global values of the one before."""
+    """There is another superstep; ``aggregates`` are the global values of the one before.
+
+    ``checkpoint``: its end is to be part of a checkpoint.
+    """
 
     superstep: int
     aggregates: Mapping[str, Any]
+    checkpoint: bool = field(default=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
 class StopSupersteps:
-    """That was the last superstep."""
+    """That was the last superstep; ``worksets`` are the sizes of the worksets that the supersteps began with."""
 
     supersteps: int
     reason: str
+    worksets: tuple[int, ...] = field(default=(), repr=False, compare=False)
 
 
 class IterationCoordinator:
@@ -57,6 +67,17 @@ class IterationCoordinator:
         self._maximum = maximum
         self._aggregators = aggregators
         self._reports: dict[int, Report] = {}
+        self._worksets: list[int] = []
+
+    @property
+    def worksets(self) -> tuple[int, ...]:
+        """Return the sizes of the worksets that the supersteps began with."""
+        return tuple(self._worksets)
+
+    def restore(self, decision: Next, worksets: tuple[int, ...]) -> None:
+        """Go on after a decision of an earlier attempt."""
+        self.superstep = decision.superstep
+        self._worksets = list(worksets)
 
     def report(self, report: Report) -> Next | StopSupersteps | None:
         """Take a report; return the decision if it was the last one of the superstep."""
@@ -68,9 +89,12 @@ class IterationCoordinator:
         reports = [self._reports[subtask] for subtask in sorted(self._reports)]
         self._reports = {}
         aggregates = self._merged(reports)
+        began = [report.began for report in reports if report.began is not None]
+        if began:
+            self._worksets.append(sum(began))
         reason = self._reason(reports, aggregates)
         if reason:
-            return StopSupersteps(self.superstep, reason)
+            return StopSupersteps(self.superstep, reason, self.worksets)
         self.superstep += 1
         return Next(self.superstep, aggregates)
 
@@ -99,3 +123,30 @@ class IterationCoordinator:
 
 def _is_zero(counts: list[int | None]) -> bool:
     return None not in counts and not any(counts)
+
+
+FEEDBACK, SOLUTION, ACCUMULATORS = range(3)
+"""What a part of a snapshot belongs to: the partial solution or workset, the solution set, what the step has counted."""
+
+Part = tuple[int, Block]
+
+
+@dataclass(frozen=True)
+class Restored:
+    """Where an iteration goes on: the decision of an earlier attempt, and the parts of its snapshot in this process."""
+
+    decision: Next
+    parts: Iterator[Part]
+
+
+class Supersteps(Protocol):
+    """Ends the supersteps of one iteration."""
+
+    def restored(self) -> Restored | None:
+        """Return where the iteration goes on; None: it begins."""
+
+    def end(self, reports: Sequence[Report], snapshot: Callable[[], Iterator[Part]]) -> Next | StopSupersteps:
+        """Report the subtasks of this process; return the decision when those of all others have reported.
+
+        ``snapshot`` returns what they have, if that is to be written first.
+        """

@@ -3,14 +3,21 @@
 A consumer that has no block advances the producers in turn (all of one before the next, if there is one consumer: the
 order of partitions is kept). Blocks for other consumers wait in their queues, which spill. A producer that has ended is not
 advanced again; when all have, the consumer ends: in an iteration, that is the barrier of the superstep.
+
+``Exchanges`` is the seam to a cluster: ``LocalExchanges`` connects tasks of this process, those of several processes are
+connected by ``dataset/cluster/exchange.py``.
 """
 
 from __future__ import annotations
 
 import random
+import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
+from typing import Any, Protocol
 
 from funken.dataset.memory.blocks import Block
 from funken.dataset.memory.buffers import BlockCache, BlockQueue
@@ -25,6 +32,59 @@ Router = Callable[[Block], Sequence[Block]]
 
 FULL = 512
 """Small blocks are put together until they have so many records."""
+
+
+@dataclass(frozen=True)
+class EdgeUse:
+    """One use of an edge of a plan: ``number`` names it in every process of the job, ``operator`` is the one that reads it."""
+
+    number: int
+    superstep: int
+    operator: str
+    producers: int
+    consumers: int
+
+
+class EdgeReceiver(Protocol):
+    """The consumers' side of a connected edge."""
+
+    def receive(self, consumer: int) -> Blocks:
+        """Return the blocks for a consumer of this process."""
+
+    def close(self) -> None:
+        """Drop what was not read."""
+
+
+class Exchanges(Protocol):
+    """Connects the producers of an edge with its consumers; only those of this process are given."""
+
+    def connect(
+        self,
+        edge: EdgeUse,
+        producers: Mapping[int, Blocks],
+        router: Callable[[int], Router],
+        share: Callable[[int], Share],
+    ) -> EdgeReceiver:
+        """Connect by a router per producer; ``share`` makes memory for a subtask."""
+
+    def by_range(
+        self,
+        edge: EdgeUse,
+        producers: Mapping[int, Blocks],
+        order: Order,
+        check: Column,
+        share: Callable[[int], Share],
+    ) -> EdgeReceiver:
+        """Connect by ranges of keys, whose bounds are sampled; ``check`` raises if a key cannot be used."""
+
+    def everything(self, edge: EdgeUse, producers: Mapping[int, Blocks], share: Callable[[int], Share]) -> EdgeReceiver:
+        """Let one consumer in each process receive the blocks of all producers, in their order."""
+
+    def spawn(self, name: str, run: Callable[[], None]) -> None:
+        """Run beside everything else what nobody in this process reads."""
+
+    def settle(self, receivers: Sequence[Any]) -> None:
+        """Wait until the producers of connected edges have emitted everything; whatever else is among them is left alone."""
 
 
 class Exchange:
@@ -141,6 +201,61 @@ SAMPLES = 1000
 """Keys that are sampled per consumer to find the bounds of ranges."""
 
 
+class Sample:
+    """A uniform sample of the keys that were seen; the same one in every run.
+
+    >>> sample = Sample(2)
+    >>> sample.add([3, 1])
+    >>> sample.seen, sample.keys
+    (2, [3, 1])
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._chance = random.Random(17)
+        self.seen = 0
+        self.keys: list[Any] = []
+
+    def add(self, keys: Sequence[Any]) -> None:
+        """Take the keys of a block into account."""
+        for key in keys:
+            self.seen += 1
+            if len(self.keys) < self._most:
+                self.keys.append(key)
+            elif (at := self._chance.randrange(self.seen)) < self._most:
+                self.keys[at] = key
+
+
+def bounds_of(samples: Sequence[tuple[int, Sequence[Any]]], consumers: int) -> list[Any]:
+    """Return the upper bounds of all ranges but the last; each sample stands for the number of keys that it was taken of.
+
+    >>> bounds_of([(4, [1, 2, 3, 4])], 2), bounds_of([(4, [1, 2]), (2, [5, 6])], 2), bounds_of([(0, [])], 2)
+    ([2], [2], [])
+    """
+    weighed = [(key, seen / len(keys)) for seen, keys in samples for key in keys]
+    weighed.sort(key=itemgetter(0))
+    whole = sum(seen for seen, _ in samples)
+    bounds: list[Any] = []
+    reached = 0.0
+    for key, weight in weighed:
+        reached += weight
+        while len(bounds) < consumers - 1 and reached >= whole * (len(bounds) + 1) / consumers - 1e-9 * whole:
+            bounds.append(key)
+    return bounds
+
+
+def by_bounds(consumers: int, order: Order, bounds: Sequence[Any]) -> Router:
+    """Return a router that sends each record to the range of its key."""
+
+    def route(block: Block) -> Sequence[Block]:
+        parts: list[Block] = [[] for _ in range(consumers)]
+        for record, key in zip(block, order.keys(block), strict=True):
+            parts[bisect_left(bounds, key)].append(record)
+        return parts
+
+    return route
+
+
 class RangeExchange(Exchange):
     """Finds the bounds of ranges from a sample of all records, which are kept until then."""
 
@@ -162,31 +277,15 @@ class RangeExchange(Exchange):
     def _prepare(self) -> None:
         self._prepared = True
         consumers = len(self._queues)
-        most = SAMPLES * consumers
-        chance = random.Random(17)  # the same ranges in every run
         kept = BlockCache(self._cache)
-        sample: list[Any] = []
-        seen = 0
+        sample = Sample(SAMPLES * consumers)
         for producer, _ in self._producers:
             for block in producer:
                 kept.add(block)
                 self._check(block)
-                for key in self._order.keys(block):
-                    seen += 1
-                    if len(sample) < most:
-                        sample.append(key)
-                    elif (at := chance.randrange(seen)) < most:
-                        sample[at] = key
-        sample.sort()
-        bounds = [sample[len(sample) * n // consumers - 1] for n in range(1, consumers)] if sample else []
-
-        def route(block: Block) -> Sequence[Block]:
-            parts: list[Block] = [[] for _ in range(consumers)]
-            for record, key in zip(block, self._order.keys(block), strict=True):
-                parts[bisect_left(bounds, key)].append(record)
-            return parts
-
-        self._producers = [(iter(kept), route)]
+                sample.add(self._order.keys(block))
+        bounds = bounds_of([(sample.seen, sample.keys)], consumers)
+        self._producers = [(iter(kept), by_bounds(consumers, self._order, bounds))]
 
     def close(self) -> None:
         """Drop what was not read."""
@@ -198,6 +297,7 @@ class Shared:
     """The output of a task that several consumers read: computed once, kept for the slower ones."""
 
     def __init__(self, blocks: Blocks, shares: Sequence[Share]) -> None:
+        self._lock = threading.Lock()
         self._blocks = blocks
         self._queues = [BlockQueue(share) for share in shares]
         self._readers = 0
@@ -209,19 +309,73 @@ class Shared:
         return self._read(own)
 
     def _read(self, own: BlockQueue) -> Iterator[Block]:
-        while True:
-            if len(own):
-                yield own.get()
-                continue
-            block = next(self._blocks, None)
-            if block is None:
-                return
-            for queue in self._queues:
-                if queue is not own:
-                    queue.put(block)
+        while (block := self._next(own)) is not None:
             yield block
+
+    def _next(self, own: BlockQueue) -> Block | None:
+        with self._lock:  # on a cluster the readers are in several threads
+            if len(own):
+                return own.get()
+            block = next(self._blocks, None)
+            if block is not None:
+                for queue in self._queues:
+                    if queue is not own:
+                        queue.put(block)
+            return block
 
     def close(self) -> None:
         """Drop what was not read."""
         for queue in self._queues:
             queue.close()
+
+
+class _Chained:
+    """Producers that one consumer reads directly, one after the other."""
+
+    def __init__(self, producers: Mapping[int, Blocks]) -> None:
+        self._producers = producers
+
+    def receive(self, consumer: int) -> Blocks:
+        """Return the blocks of all producers."""
+        return chain.from_iterable(self._producers.values())
+
+    def close(self) -> None:
+        """Do nothing: nothing waits here."""
+
+
+class LocalExchanges:
+    """Connects tasks of one process."""
+
+    def connect(
+        self,
+        edge: EdgeUse,
+        producers: Mapping[int, Blocks],
+        router: Callable[[int], Router],
+        share: Callable[[int], Share],
+    ) -> EdgeReceiver:
+        """Connect by a router per producer."""
+        routers = [router(subtask) for subtask in producers]
+        return Exchange(list(producers.values()), routers, [share(subtask) for subtask in range(edge.consumers)])
+
+    def by_range(
+        self,
+        edge: EdgeUse,
+        producers: Mapping[int, Blocks],
+        order: Order,
+        check: Column,
+        share: Callable[[int], Share],
+    ) -> EdgeReceiver:
+        """Connect by ranges of keys."""
+        shares = [share(subtask) for subtask in range(edge.consumers)]
+        return RangeExchange(list(producers.values()), order, check, shares, share(0))
+
+    def everything(self, edge: EdgeUse, producers: Mapping[int, Blocks], share: Callable[[int], Share]) -> EdgeReceiver:
+        """Let the consumer receive the blocks of all producers, in their order."""
+        return _Chained(producers)
+
+    def spawn(self, name: str, run: Callable[[], None]) -> None:
+        """Run it now: in one process everything is read."""
+        run()
+
+    def settle(self, receivers: Sequence[Any]) -> None:
+        """Do nothing: what nobody reads is not computed."""

@@ -1,18 +1,20 @@
-"""Iterations in this process: the tasks of the step are made once, and read once per superstep.
+"""Iterations: the tasks of the step are made once, and read once per superstep.
 
 What the tasks keep stays: hash tables of constant build sides, constant inputs behind their exchange and sort (``Replay``),
 constant broadcast sets. The exchanges of the dynamic path are made anew for each superstep, so that their end is its
 barrier. What was emitted becomes visible to the next superstep only: partial solution and workset are collected, changes of
-the solution set are applied when all tasks have ended the superstep.
+the solution set are applied when all tasks have ended the superstep. That is known when every subtask has reported its end:
+``Supersteps`` (in ``coordinator.py``) is the seam to whoever counts the reports, which is the driver on a cluster.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
-from funken.dataset.memory.blocks import Block
 from funken.dataset.memory.buffers import BlockCache
 from funken.dataset.memory.manager import Share
 from funken.dataset.memory.solution_set import SolutionSet
@@ -20,10 +22,53 @@ from funken.dataset.optimizer.physical import PhysicalNode, PlanChannel, walk
 from funken.dataset.optimizer.strategies import DriverStrategy, Temp
 from funken.dataset.plan import nodes
 from funken.dataset.plan.keys import KeyColumn
+from funken.dataset.runtime.accumulators import merged
 from funken.dataset.runtime.context import Superstep
-from funken.dataset.runtime.coordinator import IterationCoordinator, Next, Report, StopSupersteps
-from funken.dataset.runtime.pipeline import BatchJob, Pipeline
+from funken.dataset.runtime.coordinator import (
+    ACCUMULATORS,
+    FEEDBACK,
+    SOLUTION,
+    IterationCoordinator,
+    Next,
+    Part,
+    Report,
+    Restored,
+    StopSupersteps,
+    Supersteps,
+)
+from funken.dataset.runtime.pipeline import BatchJob, Pipeline, Streams
 from funken.dataset.runtime.task import Blocks
+from funken.errors import InvalidProgram
+from funken.io.pickling import dumps
+
+
+class LocalSupersteps:
+    """All subtasks report in this process, which has no earlier attempt."""
+
+    def __init__(self, plan: PhysicalNode) -> None:
+        self._coordinator = coordinator_of(plan)
+
+    def restored(self) -> Restored | None:
+        """Return that the iteration begins."""
+        return None
+
+    def end(self, reports: Sequence[Report], snapshot: Callable[[], Iterator[Part]]) -> Next | StopSupersteps:
+        """Report all subtasks; return the decision."""
+        decisions = [self._coordinator.report(report) for report in reports]
+        assert decisions[-1] is not None
+        return decisions[-1]
+
+
+def coordinator_of(plan: PhysicalNode) -> IterationCoordinator:
+    """Return a coordinator for an iteration: one report per subtask of the widest operator of the step."""
+    node = _node(plan)
+    return IterationCoordinator(width_of(plan), node.maximum, node.aggregators)
+
+
+def width_of(plan: PhysicalNode) -> int:
+    """Return the parallelism of an iteration, its step included."""
+    return max([plan.parallelism, *(node.parallelism for node in walk_step(plan))])
+
 
 Reading = tuple[Blocks, BlockCache | None, int]
 """A stream of a superstep, where its records go (None: they are only counted), and its subtask."""
@@ -55,12 +100,12 @@ class StepPipeline(Pipeline):
         self,
         roots: Sequence[PhysicalNode],
         job: BatchJob,
-        supersteps: Sequence[Superstep],
-        statics: Mapping[int, list[Blocks]],
+        supersteps: Mapping[int, Superstep],
+        statics: Mapping[int, Streams],
     ) -> None:
         super().__init__(roots, job, supersteps, outside=statics)
         self._statics = dict(statics)
-        self._constant: dict[tuple[int, int], list[Any]] = {}
+        self._constant: dict[tuple[int, int], dict[int, Any]] = {}
         self._constant_sets: dict[tuple[int, str], Any] = {}
         self._kept: list[Any] = []
         self.offer_all(statics)
@@ -71,19 +116,20 @@ class StepPipeline(Pipeline):
         self._kept += [*self._generators, *self._closing]
         self._generators, self._closing = [], []
 
-    def begin(self, given: Mapping[int, list[Blocks]]) -> None:
+    def begin(self, superstep: int, given: Mapping[int, Streams]) -> None:
         """Wire a superstep."""
+        self.superstep = superstep
         self.wire(given)
 
     def end(self) -> None:
         """End a superstep: close its exchanges and the functions, which are opened again by the next one."""
         super().close_streams()
-        for task in self.tasks.values():
+        for task in self.every_task():
             task.end_superstep()
-            task.context.accumulators = {}  # what was added so far is in the job's list
-            self.job.accumulators.append(task.context.accumulators)
+            task.context.accumulators = {}  # what was added so far is in the lists
+            self.count(task.context.accumulators)
 
-    def _edge(self, node: PhysicalNode, channel: PlanChannel, place: int) -> list[Blocks]:
+    def _edge(self, node: PhysicalNode, channel: PlanChannel, place: int) -> Streams:
         if id(channel.source) not in self._statics:
             return super()._edge(node, channel, place)
         at = (id(node), place)
@@ -93,22 +139,24 @@ class StepPipeline(Pipeline):
             self._generators, self._closing = [], []
             streams = super()._edge(node, channel, place)
             if channel.temp is Temp.CACHED:
-                made = [Replay(stream, self._share(node.name, subtask)) for subtask, stream in enumerate(streams)]
-                self._closing += made
+                made = {at: Replay(stream, self._share(node.name, at)) for at, stream in streams.items()}
+                self._closing += made.values()
                 self._constant[at] = made
             else:  # the driver keeps it in a table of its own
                 self._constant[at] = streams
             self._keep()
             self._generators, self._closing = generators, closing
         if channel.temp is Temp.CACHED:
-            return [replay.blocks() for replay in self._constant[at]]
-        return self._constant[at] if first else [iter(()) for _ in self._constant[at]]
+            return {subtask: replay.blocks() for subtask, replay in self._constant[at].items()}
+        return self._constant[at] if first else {subtask: iter(()) for subtask in self._constant[at]}
 
     def _broadcast(self, node: PhysicalNode, name: str, channel: PlanChannel) -> Any:
         if id(channel.source) not in self._statics:
             return super()._broadcast(node, name, channel)
         if (id(node), name) not in self._constant_sets:
+            closing, self._closing = self._closing, []
             self._constant_sets[id(node), name] = super()._broadcast(node, name, channel)
+            self._kept, self._closing = [*self._kept, *self._closing], closing
         return self._constant_sets[id(node), name]
 
     def close(self) -> None:
@@ -120,43 +168,52 @@ class StepPipeline(Pipeline):
 class IterationRun:
     """One iteration of a program; it runs when its result is first read."""
 
-    def __init__(self, plan: PhysicalNode, inputs: list[list[Blocks]], job: BatchJob) -> None:
+    def __init__(self, plan: PhysicalNode, inputs: list[Streams], job: BatchJob) -> None:
         self._plan = plan
         self._node = _node(plan)
         self._job = job
-        maximum, aggregators = self._node.maximum, self._node.aggregators
         count = len(self._node.inputs)
         self._initial = inputs[:count]
         statics = {
             id(channel.source): streams for channel, streams in zip(plan.inputs[count:], inputs[count:], strict=True)
         }
         self._step = walk_step(plan)
-        width = max([plan.parallelism, *(node.parallelism for node in self._step)])
-        self._supersteps = [
-            Superstep(aggregators={name: copy.deepcopy(made) for name, made in aggregators.made}) for _ in range(width)
-        ]
-        self._coordinator = IterationCoordinator(plan.parallelism, maximum, aggregators)
+        self._hosted = job.hosted(plan.parallelism)
+        self._supersteps = {
+            at: Superstep(aggregators={name: copy.deepcopy(made) for name, made in self._node.aggregators.made})
+            for at in job.hosted(width_of(plan))
+        }
+        assert job.supersteps is not None
+        self._ending: Supersteps = job.supersteps(plan)
         self._pipeline = StepPipeline(plan.step, job, self._supersteps, statics)
-        self._results: list[Any] | None = None
-        self.supersteps = 0
-        self.worksets: list[int] = []
+        self._results: Mapping[int, Any] | None = None
 
-    def streams(self) -> list[Blocks]:
+    def streams(self) -> Streams:
         """Return the result by subtask."""
-        return [self._read(subtask) for subtask in range(self._plan.parallelism)]
+        return {subtask: self._read(subtask) for subtask in self._hosted}
 
     def _read(self, subtask: int) -> Blocks:
-        if self._results is None:
-            bulk = self._plan.driver is DriverStrategy.BULK_ITERATION
-            self._results = self._bulk() if bulk else self._delta()
+        self.run()
+        assert self._results is not None
         found = self._results[subtask]
         yield from found if isinstance(found, BlockCache) else found.blocks()
 
-    def _caches(self, streams: Sequence[Iterator[Block]] = ()) -> list[BlockCache]:
-        caches = [BlockCache(self._job.memory(at).share(self._node.name)) for at in range(self._plan.parallelism)]
-        for cache, stream in zip(caches, streams, strict=False):
+    def run(self) -> None:
+        """Run all supersteps, unless they have run."""
+        if self._results is None and self._supersteps:
+            bulk = self._plan.driver is DriverStrategy.BULK_ITERATION
+            self._results = self._bulk() if bulk else self._delta()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether this process has a part of the result, so that reading it runs the supersteps."""
+        return bool(self._hosted) or not self._supersteps
+
+    def _caches(self, streams: Streams | None = None) -> dict[int, BlockCache]:
+        caches = {at: BlockCache(self._job.memory(at).share(self._node.name)) for at in self._hosted}
+        for at, stream in (streams or {}).items():
             for block in stream:
-                cache.add(block)
+                caches[at].add(block)
         return caches
 
     def _placeholder(self, node: nodes.Node) -> int:
@@ -164,92 +221,132 @@ class IterationRun:
 
     # ---- the two kinds
 
-    def _bulk(self) -> list[BlockCache]:
-        current = self._caches(self._initial[0])
+    def _bulk(self) -> dict[int, BlockCache]:
+        current = self._begin(self._initial[0])
         partial = self._placeholder(self._node.partial)
         while True:
-            self._pipeline.begin({partial: [iter(cache) for cache in current]})
+            self._pipeline.begin(self._number, {partial: {at: iter(cache) for at, cache in current.items()}})
             following = self._caches()
-            termination = [0] * self._plan.parallelism
+            termination = dict.fromkeys(self._supersteps, 0)
             feedback, *ending = self._plan.step
-            running = [(self._pipeline.stream(feedback, at), following[at], at) for at in range(feedback.parallelism)]
-            counted = [
-                (self._pipeline.stream(root, at), None, at % self._plan.parallelism)
-                for root in ending
-                for at in range(root.parallelism)
-            ]
+            running = [(stream, following[at], at) for at, stream in self._pipeline.streams(feedback).items()]
+            counted = [(stream, None, at) for root in ending for at, stream in self._pipeline.streams(root).items()]
             _drain([*running, *counted], termination)
             self._pipeline.end()
-            for cache in current:
+            for cache in current.values():
                 cache.close()
             current = following
-            decision = self._decide([None] * len(current), [*termination] if ending else [None] * len(current))
-            if isinstance(decision, StopSupersteps):
+            if isinstance(self._decide(current, {}, {}, termination if ending else {}), StopSupersteps):
                 self._pipeline.close()
                 return current
 
-    def _delta(self) -> list[SolutionSet]:
-        parallelism = self._plan.parallelism
-        key = self._node.key
-        keys = KeyColumn(key, self._node.name)
-        solution = [SolutionSet(self._job.memory(at).share(self._node.name)) for at in range(parallelism)]
-        for at, stream in enumerate(self._initial[0]):
-            for block in stream:
-                solution[at].put(block, keys(block))
+    def _delta(self) -> dict[int, SolutionSet]:
+        keys = self._keys
+        solution = {at: SolutionSet(self._job.memory(at).share(self._node.name)) for at in self._hosted}
+        current = self._begin(self._initial[1], solution)
         for task in self._pipeline.tasks.values():
             if task.plan.driver.name.startswith("SOLUTION_SET_"):
                 task.kept["solution"] = solution[task.context.subtask]
-        current = self._caches(self._initial[1])
         workset, entries = self._placeholder(self._node.workset), self._placeholder(self._node.solution)
         while True:
-            self.worksets.append(sum(cache.records for cache in current))
-            self._pipeline.begin(
-                {workset: [iter(cache) for cache in current], entries: [iter(()) for _ in range(parallelism)]}
-            )
+            began = {at: current[at].records if at in current else 0 for at in self._supersteps}
+            given: dict[int, Streams] = {
+                workset: {at: iter(cache) for at, cache in current.items()},
+                entries: {at: iter(()) for at in self._hosted},
+            }
+            self._pipeline.begin(self._number, given)
             following, changes = self._caches(), self._caches()
             feedback, delta = self._plan.step
             running: list[Reading] = [
-                (self._pipeline.stream(feedback, at), following[at], at) for at in range(parallelism)
+                (stream, following[at], at) for at, stream in self._pipeline.streams(feedback).items()
             ]
-            running += [(self._pipeline.stream(delta, at), changes[at], at) for at in range(parallelism)]
-            _drain(running, [0] * parallelism)
+            running += [(stream, changes[at], at) for at, stream in self._pipeline.streams(delta).items()]
+            _drain(running, {})
             self._pipeline.end()
-            for cache in current:
+            for cache in current.values():
                 cache.close()
             current = following
-            for at, change in enumerate(changes):
+            for at, change in changes.items():
                 for block in change:
                     solution[at].put(block, keys(block))
                 change.close()
-            decision = self._decide([cache.records for cache in current], [None] * parallelism)
-            if isinstance(decision, StopSupersteps):
-                for cache in current:
+            if isinstance(self._decide(current, solution, began, {}), StopSupersteps):
+                for cache in current.values():
                     cache.close()
                 self._pipeline.close()
                 return solution
 
-    def _decide(self, worksets: Sequence[int | None], terminations: Sequence[int | None]) -> StopSupersteps | Next:
-        decision: StopSupersteps | Next | None = None
-        parallelism = self._plan.parallelism
-        for at, (workset, termination) in enumerate(zip(worksets, terminations, strict=True)):
-            aggregates = {}
-            for name, whole in self._supersteps[at].aggregators.items():
-                # Tasks beyond the iteration's own parallelism report with the others.
-                for other in self._supersteps[at + parallelism :: parallelism]:
-                    whole.aggregate(other.aggregators[name].get_aggregate())
-                aggregates[name] = whole.get_aggregate()
-            report = Report(self._coordinator.superstep, at, aggregates, workset, termination)
-            decision = self._coordinator.report(report)
-        assert decision is not None
+    @cached_property
+    def _keys(self) -> KeyColumn:
+        return KeyColumn(self._node.key, self._node.name)
+
+    @property
+    def _number(self) -> int:
+        return next((superstep.number for superstep in self._supersteps.values()), 1)
+
+    def _begin(self, initial: Streams, solution: Mapping[int, SolutionSet] | None = None) -> dict[int, BlockCache]:
+        """Return what the first superstep begins with, or the one behind a checkpoint; fill the solution set."""
+        restored = self._ending.restored()
+        if restored is None:
+            for at, entries in (solution or {}).items():
+                for block in self._initial[0][at]:
+                    entries.put(block, self._keys(block))
+            return self._caches(initial)
+        self._proceed(restored.decision)
+        current = self._caches()
+        for section, block in restored.parts:
+            match section:
+                case 0:
+                    for cache in current.values():
+                        cache.add(block)
+                case 1:
+                    for entries in (solution or {}).values():
+                        entries.put(block, self._keys(block))
+                case _:
+                    self._pipeline.count(pickle.loads(block[0]))
+        return current
+
+    def _snapshot(self, current: Mapping[int, BlockCache], solution: Mapping[int, SolutionSet]) -> Iterator[Part]:
+        for cache in current.values():
+            yield from ((FEEDBACK, block) for block in cache)
+        for entries in solution.values():
+            yield from ((SOLUTION, block) for block in entries.blocks())
+        counted = pickle.loads(
+            dumps(self._pipeline.counted, _not_kept, self._node.name)
+        )  # a copy, as merging changes it
+        yield ACCUMULATORS, [dumps(merged(counted), _not_kept, self._node.name)]
+
+    def _proceed(self, decision: Next) -> None:
+        for superstep in self._supersteps.values():
+            superstep.number = decision.superstep
+            superstep.previous = decision.aggregates
+            for aggregator in superstep.aggregators.values():
+                aggregator.reset()
+
+    def _decide(
+        self,
+        current: Mapping[int, BlockCache],
+        solution: Mapping[int, SolutionSet],
+        began: Mapping[int, int],
+        terminations: Mapping[int, int],
+    ) -> StopSupersteps | Next:
+        """Report the end of a superstep; an iteration without a workset or a termination set counts no records of it."""
+        reports = [
+            Report(
+                superstep.number,
+                at,
+                {name: aggregator.get_aggregate() for name, aggregator in superstep.aggregators.items()},
+                (current[at].records if at in current else 0) if began else None,
+                terminations.get(at),
+                began.get(at),
+            )
+            for at, superstep in self._supersteps.items()
+        ]
+        decision = self._ending.end(reports, lambda: self._snapshot(current, solution))
         if isinstance(decision, StopSupersteps):
-            self.supersteps = decision.supersteps
-            self._job.iterations.append((self._node.name, decision.supersteps, decision.reason, tuple(self.worksets)))
+            self._job.iterations.append((self._node.name, decision.supersteps, decision.reason, decision.worksets))
         else:
-            for superstep in self._supersteps:
-                superstep.number = decision.superstep
-                superstep.previous = decision.aggregates
-                for aggregator in superstep.aggregators.values():
-                    aggregator.reset()
+            self._proceed(decision)
         return decision
 
     def close(self) -> None:
@@ -262,7 +359,7 @@ def walk_step(plan: PhysicalNode) -> list[PhysicalNode]:
     return list(walk(plan.step, {id(channel.source) for channel in plan.inputs}))
 
 
-def _drain(running: list[Reading], counts: list[int]) -> None:
+def _drain(running: list[Reading], counts: dict[int, int]) -> None:
     """Read all streams in turn, a block each, until all have ended."""
     while running:
         left = []
@@ -276,6 +373,13 @@ def _drain(running: list[Reading], counts: list[int]) -> None:
                 cache.add(block)
             left.append((stream, cache, at))
         running = left
+
+
+def _not_kept(error: Exception, iteration: str) -> InvalidProgram:
+    return InvalidProgram(
+        f"operator {iteration!r} cannot be checkpointed, as an accumulator of its step cannot be pickled: "
+        f"{type(error).__name__}: {error}. Keep locks, files and connections out of it."
+    )
 
 
 def _node(plan: PhysicalNode) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from funken.dataset.memory.manager import MemoryManager
 from funken.dataset.memory.spill import SpillSpace
 from funken.dataset.optimizer.physical import PhysicalNode, everything, memory_consumers
 from funken.dataset.runtime.accumulators import Accumulator, merged
-from funken.dataset.runtime.iterations import IterationRun
+from funken.dataset.runtime.iterations import IterationRun, LocalSupersteps
 from funken.dataset.runtime.pipeline import BatchJob, Pipeline
 
 
@@ -35,6 +35,7 @@ class ExecutionOutcome:
     spill_files: int
     peak: int
     iterations: list[tuple[str, int, str, tuple[int, ...]]]
+    restarts: int = 0
 
 
 def run(
@@ -46,53 +47,75 @@ def run(
 ) -> ExecutionOutcome:
     """Run a plan; raise what fails, when everything is closed."""
     parallelism = max(node.parallelism for node in everything(sinks))
-    with SpillSpace(directories) as space:
+    with SpillSpace(directories) as space, Outputs(sinks):
         consumers = memory_consumers(sinks)
         memories = [MemoryManager(budget, consumers, space) for _ in range(parallelism)]
-        job = BatchJob(space, memories, parameters or {}, cached_files or {}, run_iteration=IterationRun)
+        job = BatchJob(
+            space,
+            memories,
+            parameters or {},
+            cached_files or {},
+            run_iteration=IterationRun,
+            supersteps=LocalSupersteps,
+        )
         pipeline = Pipeline(sinks, job)
-        formats: list[Any] = []
         try:
-            for sink in sinks:
-                output = sink.node.format  # type: ignore[attr-defined]
-                output.begin(sink.parallelism)
-                formats.append(output)
             pipeline.wire()
-            _drain(pipeline, sinks)
+            drain(pipeline, sinks, lambda sink, subtask: sinks[sink].node.format.part(subtask))  # type: ignore[attr-defined]
         except BaseException:
             with contextlib.suppress(Exception):  # the first error is the one that counts
                 pipeline.close()
-            for output in formats:
-                output.abort()
             raise
-        try:
-            pipeline.close()
-        except BaseException:
-            for output in formats:
-                output.abort()
-            raise
-        for output in formats:
-            output.commit()
+        pipeline.close()
         peak = max(memory.peak for memory in memories)
         return ExecutionOutcome(merged(job.accumulators), space.spilled, space.files, peak, job.iterations)
 
 
-def _drain(pipeline: Pipeline, sinks: Sequence[PhysicalNode]) -> None:
-    """Read all sinks in turn, a block each."""
+class Outputs:
+    """The formats of all sinks, where the program runs: begun together, committed at the end, or aborted."""
+
+    def __init__(self, sinks: Sequence[PhysicalNode]) -> None:
+        self._sinks = sinks
+        self._begun: list[Any] = []
+
+    def __enter__(self) -> Outputs:
+        try:
+            for sink in self._sinks:
+                output = sink.node.format  # type: ignore[attr-defined]
+                output.begin(sink.parallelism)
+                self._begun.append(output)
+        except BaseException:
+            self._abort()
+            raise
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self._abort()
+            return
+        for output in self._begun:
+            output.commit()
+
+    def _abort(self) -> None:
+        for output in self._begun:
+            output.abort()
+
+
+def drain(pipeline: Pipeline, sinks: Sequence[PhysicalNode], part: Callable[[int, int], Any]) -> None:
+    """Read the sinks of this process in turn, a block each.
+
+    ``part`` returns what takes the blocks of a sink, by its place, and a subtask if the format keeps them in the driver.
+    """
     running = []
-    for sink in sinks:
-        for subtask in range(sink.parallelism):
-            task = pipeline.tasks[id(sink), subtask]
-            task.kept["output"] = _opened(sink, subtask)
+    for place, sink in enumerate(sinks):
+        for subtask in pipeline.job.hosted(sink.parallelism):
+            output = sink.node.format  # type: ignore[attr-defined]
+            if output.travels:
+                output = copy.copy(output)
+                output.open(subtask, sink.parallelism)
+            else:
+                output = _Part(part(place, subtask))
+            pipeline.tasks[id(sink), subtask].kept["output"] = output
             running.append(pipeline.stream(sink, subtask))
     while running:
         running = [stream for stream in running if next(stream, None) is not None]
-
-
-def _opened(sink: PhysicalNode, subtask: int) -> Any:
-    output = sink.node.format  # type: ignore[attr-defined]
-    if not output.travels:
-        return _Part(output.part(subtask))
-    own = copy.copy(output)
-    own.open(subtask, sink.parallelism)
-    return own

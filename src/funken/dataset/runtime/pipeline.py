@@ -1,6 +1,7 @@
 """A plan, wired: its tasks, its exchanges, and what several operators read.
 
-``Pipeline`` makes them for this process; an iteration makes a pipeline of its step, and wires that anew for each superstep.
+``Pipeline`` makes those of this process: all subtasks, or on a cluster those of one index (``BatchJob.index``). An iteration
+makes a pipeline of its step, and wires that anew for each superstep. Streams are kept by subtask.
 """
 
 from __future__ import annotations
@@ -23,15 +24,20 @@ from funken.dataset.runtime import exchange
 from funken.dataset.runtime.accumulators import Accumulator
 from funken.dataset.runtime.context import Superstep, TaskContext
 from funken.dataset.runtime.drivers import DRIVERS
-from funken.dataset.runtime.exchange import Exchange, RangeExchange, Shared
+from funken.dataset.runtime.exchange import EdgeReceiver, EdgeUse, Exchanges, LocalExchanges, Shared
 from funken.dataset.runtime.groups import groups, reduced
 from funken.dataset.runtime.task import Blocks, DriverTask
 from funken.errors import InvalidProgram
 
+Streams = dict[int, Blocks]
+"""The output of the subtasks of a node that are in this process."""
+
+_BROADCAST = 0x8000
+
 
 @dataclass
 class BatchJob:
-    """What all tasks of a job have in common."""
+    """What all tasks of a job have in common. ``index``: only these subtasks are in this process; None: all are."""
 
     space: SpillSpace
     memories: list[MemoryManager]
@@ -39,11 +45,21 @@ class BatchJob:
     cached_files: Mapping[str, str] = field(default_factory=dict)
     accumulators: list[dict[str, Accumulator]] = field(default_factory=list)
     iterations: list[tuple[str, int, str, tuple[int, ...]]] = field(default_factory=list)
-    run_iteration: Callable[[PhysicalNode, list[list[Blocks]], BatchJob], Any] | None = None
+    run_iteration: Callable[[PhysicalNode, list[Streams], BatchJob], Any] | None = None
+    exchanges: Exchanges = field(default_factory=LocalExchanges)
+    supersteps: Callable[[PhysicalNode], Any] | None = None
+    index: int | None = None
+    pipelines: int = 0
 
     def memory(self, subtask: int) -> MemoryManager:
         """Return the managed memory of the subtasks with this index."""
-        return self.memories[subtask]
+        return self.memories[subtask % len(self.memories)]
+
+    def hosted(self, parallelism: int) -> Sequence[int]:
+        """Return which subtasks of an operator are in this process."""
+        if self.index is None:
+            return range(parallelism)
+        return (self.index,) if self.index < parallelism else ()
 
 
 class Pipeline:
@@ -53,24 +69,29 @@ class Pipeline:
         self,
         roots: Sequence[PhysicalNode],
         job: BatchJob,
-        supersteps: Sequence[Superstep] = (),
+        supersteps: Mapping[int, Superstep] | None = None,
         outside: Mapping[int, Any] | None = None,
     ) -> None:
         self.job = job
         self.plan = list(walk(roots, outside or ()))
-        self._supersteps = supersteps
+        self.superstep = 0
+        self._number, job.pipelines = job.pipelines, job.pipelines + 1
+        self._places = {id(node): place for place, node in enumerate(self.plan)}
+        self._supersteps = supersteps or {}
         self.tasks: dict[tuple[int, int], DriverTask] = {}
+        self._routing: dict[tuple[int, int], DriverTask] = {}
+        self.counted: list[dict[str, Accumulator]] = []
         self._closing: list[Any] = []
         self._generators: list[Any] = []
-        self._streams: dict[int, list[Blocks]] = {}
-        self._shared: dict[int, list[Shared]] = {}
+        self._streams: dict[int, Streams] = {}
+        self._shared: dict[int, dict[int, Shared]] = {}
         self._readers: dict[int, int] = {}
         for root in roots:
             self._readers[id(root)] = self._readers.get(id(root), 0) + 1
         for node in self.plan:
             for channel in node.channels:
                 self._readers[id(channel.source)] = self._readers.get(id(channel.source), 0) + 1
-            for subtask in range(node.parallelism):
+            for subtask in job.hosted(node.parallelism):
                 self.tasks[id(node), subtask] = self._task(node, subtask)
 
     def _task(self, node: PhysicalNode, subtask: int) -> DriverTask:
@@ -82,14 +103,19 @@ class Pipeline:
             job.memory(subtask),
             job.parameters,
             job.cached_files,
-            superstep=self._supersteps[subtask] if self._supersteps else None,
+            superstep=self._supersteps.get(subtask),
         )
-        job.accumulators.append(context.accumulators)
+        self.count(context.accumulators)
         return DriverTask(node, context)
+
+    def count(self, accumulators: dict[str, Accumulator]) -> None:
+        """Let the values of accumulators be part of the job's."""
+        self.counted.append(accumulators)
+        self.job.accumulators.append(accumulators)
 
     # ---- wiring
 
-    def wire(self, given: Mapping[int, list[Blocks]] | None = None) -> None:
+    def wire(self, given: Mapping[int, Streams] | None = None) -> None:
         """Connect the tasks; nothing is computed before the streams are read."""
         self.offer_all(given or {})
         for node in self.plan:
@@ -100,36 +126,42 @@ class Pipeline:
                 assert self.job.run_iteration is not None
                 run = self.job.run_iteration(node, inputs, self.job)
                 self._closing.append(run)
+                if not run.is_read:
+                    self.job.exchanges.spawn(f"{node.name} of subtask {self.job.index}", run.run)
                 self._offer(id(node), node.name, run.streams())
                 continue
             broadcasts = {name: self._broadcast(node, name, channel) for name, channel in node.broadcasts}
-            streams = [
-                self._run(self.tasks[id(node), subtask], [edge[subtask] for edge in inputs], broadcasts)
-                for subtask in range(node.parallelism)
-            ]
-            self._generators += streams
+            streams = {
+                subtask: self._run(self.tasks[id(node), subtask], [edge[subtask] for edge in inputs], broadcasts)
+                for subtask in self.job.hosted(node.parallelism)
+            }
+            self._generators += streams.values()
             self._offer(id(node), node.name, streams)
 
-    def offer_all(self, given: Mapping[int, list[Blocks]]) -> None:
+    def offer_all(self, given: Mapping[int, Streams]) -> None:
         """Take streams as the outputs of nodes that are computed elsewhere."""
         for node, streams in given.items():
             self._offer(node, "iteration", streams)
 
-    def _offer(self, node: int, name: str, streams: list[Blocks]) -> None:
+    def _offer(self, node: int, name: str, streams: Streams) -> None:
         self._streams[node] = streams
         readers = self._readers.get(node, 0)
         if readers > 1:
-            self._shared[node] = [
-                Shared(stream, [self._share(name, subtask % len(self.job.memories)) for _ in range(readers)])
-                for subtask, stream in enumerate(streams)
-            ]
-            self._closing += self._shared[node]
+            self._shared[node] = {
+                subtask: Shared(stream, [self._share(name, subtask) for _ in range(readers)])
+                for subtask, stream in streams.items()
+            }
+            self._closing += self._shared[node].values()
 
     def stream(self, node: PhysicalNode, subtask: int) -> Blocks:
         """Return the output of a subtask for its next consumer."""
         if id(node) in self._shared:
             return self._shared[id(node)][subtask].reader()
         return self._streams[id(node)][subtask]
+
+    def streams(self, node: PhysicalNode) -> Streams:
+        """Return the output of all subtasks of this process for the next consumer."""
+        return {subtask: self.stream(node, subtask) for subtask in self.job.hosted(node.parallelism)}
 
     def _share(self, operator: str, subtask: int) -> Share:
         return self.job.memory(subtask).share(operator)
@@ -141,66 +173,74 @@ class Pipeline:
         yield from DRIVERS[task.plan.driver](task, *inputs)
 
     def _broadcast(self, node: PhysicalNode, name: str, channel: PlanChannel) -> Any:
-        producers = [self.stream(channel.source, subtask) for subtask in range(channel.source.parallelism)]
+        place = _BROADCAST + [each for each, _ in node.broadcasts].index(name)
+        producers, share = self.streams(channel.source), partial(self._share, node.name)
+        made = self.job.exchanges.everything(self._use(node, channel, place), producers, share)
+        self._closing.append(made)
         found: list[Any] = []
         done: list[bool] = []
 
         def read() -> list[Any]:
             if not done:
                 done.append(True)
-                for producer in producers:
-                    found.extend(records_of(producer))
+                found.extend(records_of(made.receive(self.job.index or 0)))
             return found
 
         return read
 
-    def _edge(self, node: PhysicalNode, channel: PlanChannel, place: int) -> list[Blocks]:
-        source = channel.source
-        producers = [self.stream(source, subtask) for subtask in range(source.parallelism)]
+    def _edge(self, node: PhysicalNode, channel: PlanChannel, place: int) -> Streams:
+        producers = self.streams(channel.source)
         if channel.ship is Ship.FORWARD:
             streams = producers
         else:
-            made = self._exchange(node, channel, producers)
+            made = self._exchange(node, channel, self._use(node, channel, place), producers)
             self._closing.append(made)
-            streams = [made.receive(subtask) for subtask in range(node.parallelism)]
+            streams = {subtask: made.receive(subtask) for subtask in self.job.hosted(node.parallelism)}
         if channel.local is Local.NONE:
             return streams
-        ordered = [self._sorted(node, channel, subtask, stream) for subtask, stream in enumerate(streams)]
-        self._generators += ordered
+        ordered = {subtask: self._sorted(node, channel, subtask, stream) for subtask, stream in streams.items()}
+        self._generators += ordered.values()
         return ordered
 
-    def _exchange(self, node: PhysicalNode, channel: PlanChannel, producers: list[Blocks]) -> Exchange:
+    def _use(self, node: PhysicalNode, channel: PlanChannel, place: int) -> EdgeUse:
+        number = self._number << 32 | self._places[id(node)] << 16 | place
+        return EdgeUse(number, self.superstep, node.name, channel.source.parallelism, node.parallelism)
+
+    def _exchange(self, node: PhysicalNode, channel: PlanChannel, edge: EdgeUse, producers: Streams) -> EdgeReceiver:
         consumers = node.parallelism
-        shares = [self._share(node.name, subtask) for subtask in range(consumers)]
-        count = len(producers)
+        share = partial(self._share, node.name)
         key = channel.key
 
         def task(subtask: int) -> DriverTask:
-            return self.tasks[id(node), subtask % consumers]
+            if self.job.index is None:
+                return self.tasks[id(node), subtask % consumers]
+            if (id(node), subtask) not in self._routing:  # its consumer may be elsewhere, and runs in another thread
+                self._routing[id(node), subtask] = self._task(node, subtask)
+            return self._routing[id(node), subtask]
 
         def column(subtask: int) -> KeyColumn:
             assert key is not None
             return task(subtask).column(key)
 
-        match channel.ship:
-            case Ship.PARTITION_HASH:
-                routers = [exchange.by_hash(consumers, column(subtask)) for subtask in range(count)]
-            case Ship.BROADCAST:
-                routers = [exchange.to_all(consumers)] * count
-            case Ship.PARTITION_CUSTOM:
-                call = channel.partition.partitioner
-                routers = [
-                    exchange.by_partitioner(consumers, column(subtask), task(subtask).function(call), node.name)
-                    for subtask in range(count)
-                ]
-            case Ship.PARTITION_RANGE:
-                assert key is not None
-                columns: list[Any] = [FieldColumn((path,), node.name) for path in key.paths] or [column(0)]
-                order = Order(columns, channel.partition.descending)
-                return RangeExchange(producers, order, column(0), shares, self._share(node.name, 0))
-            case _:
-                routers = [exchange.in_turn(consumers, subtask % consumers) for subtask in range(count)]
-        return Exchange(producers, routers, shares)
+        def router(subtask: int) -> exchange.Router:
+            match channel.ship:
+                case Ship.PARTITION_HASH:
+                    return exchange.by_hash(consumers, column(subtask))
+                case Ship.BROADCAST:
+                    return exchange.to_all(consumers)
+                case Ship.PARTITION_CUSTOM:
+                    partition = task(subtask).function(channel.partition.partitioner)
+                    return exchange.by_partitioner(consumers, column(subtask), partition, node.name)
+                case _:
+                    return exchange.in_turn(consumers, subtask % consumers)
+
+        if channel.ship is not Ship.PARTITION_RANGE:
+            return self.job.exchanges.connect(edge, producers, router, share)
+        assert key is not None
+        first = self.job.index or 0
+        columns: list[Any] = [FieldColumn((path,), node.name) for path in key.paths] or [column(first)]
+        order = Order(columns, channel.partition.descending)
+        return self.job.exchanges.by_range(edge, producers, order, column(first), share)
 
     def _sorted(self, node: PhysicalNode, channel: PlanChannel, subtask: int, stream: Blocks) -> Blocks:
         task = self.tasks[id(node), subtask]
@@ -234,8 +274,14 @@ class Pipeline:
 
     # ---- the end
 
+    def every_task(self) -> Iterator[DriverTask]:
+        """Return the tasks, and those that only extract keys for exchanges."""
+        yield from self.tasks.values()
+        yield from self._routing.values()
+
     def close_streams(self) -> None:
         """Stop what runs, and drop what was not read."""
+        self.job.exchanges.settle(self._closing)
         for each in (*reversed(self._generators), *reversed(self._closing)):
             each.close()
         self._generators, self._closing = [], []
@@ -244,7 +290,7 @@ class Pipeline:
         """Stop what runs, close the functions, give back memory and disk space; raise the first error of a function."""
         first: BaseException | None = None
         self.close_streams()
-        for each in self.tasks.values():
+        for each in self.every_task():
             try:
                 each.close()
             except Exception as error:  # noqa: BLE001 - raised below, once everything is closed

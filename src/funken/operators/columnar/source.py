@@ -12,7 +12,6 @@ from funken.columnar.kernels.columns import Array, Column, Columns, rows
 from funken.columnar.kernels.evaluation import FallBackToRows, computed, evaluate
 from funken.columnar.tracing import Traced
 from funken.connectors.base import SourceReader
-from funken.connectors.datagen import GeneratorReader, SequenceReader
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.columnar.specs import ColumnarSource, ColumnarTimestamps
@@ -35,14 +34,16 @@ class ColumnarSourceOperator(SourceOperator):
     def make_reader(self) -> SourceReader:
         """Make a reader whose records are columns."""
         reader = super().make_reader()
-        if isinstance(reader, SequenceReader):
-            reader.records = _indices  # type: ignore[method-assign]
-        elif isinstance(reader, GeneratorReader) and self._vector.generated is not None:
-            source: Any = self._vector.source
-            generate = reader.records
-            call = function_call(source.generator_function, "map")
+        declared = self._vector.source.index_columns
+        if declared is None:
+            return reader
+        if declared.function is None:
+            reader.read_columns(_indices)
+        elif self._vector.generated is not None:
+            call = function_call(declared.function, "map")
             made = Generated(call, self._vector.generated, self._vector.schema)
-            reader.records = lambda indices: made.records(indices, generate)  # type: ignore[method-assign]
+            function = declared.function if callable(declared.function) else declared.function.map
+            reader.read_columns(lambda indices: made.records(indices, function))
         return reader
 
     def make_watermark_emitter(self) -> WatermarkEmitter:
@@ -72,15 +73,15 @@ class Generated:
         self._shape = schema
         self._kernel = TracedFunction(call, traced)
 
-    def records(self, indices: range, generate: Any) -> Any:
-        """Compute a block; by ``generate`` if the kernels cannot."""
+    def records(self, indices: range, function: Any) -> Any:
+        """Compute a block; by ``function`` for each index if the kernels cannot."""
         block = _indices(indices)
         if type(block) is Columns and self._kernel.ready():
             try:
                 return computed(self._result, self._shape, block)
             except FallBackToRows:
                 pass
-        return generate(indices)
+        return [function(index) for index in indices]
 
 
 class ColumnarWatermarkEmitter(WatermarkEmitter):

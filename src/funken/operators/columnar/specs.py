@@ -7,7 +7,7 @@ lists, and blocks that the kernels cannot compute, go through the record path it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from funken.columnar.expressions import Constant, RecordSchema
 from funken.columnar.folds import Aggregate, Fold
@@ -19,6 +19,7 @@ from funken.operators.sink import WriterSink
 from funken.operators.source import SourceOperator, SourceSpec
 from funken.operators.stateless import Filter, Map
 from funken.operators.timestamps import TimestampsAndWatermarks
+from funken.operators.traits import BatchInput, OperatorTraits
 from funken.operators.window.spec import WindowSpec
 
 _NOTHING = Traced(Constant(0))
@@ -32,6 +33,11 @@ class ColumnarSource(SourceSpec):
     generated: Traced | None = None
     stamped: Traced | None = None
 
+    @property
+    def traits(self) -> OperatorTraits:
+        """It makes columns."""
+        return replace(super().traits, columnar=True)
+
     def build(self) -> SourceOperator:
         """Make the logic of one subtask."""
         return late_operator(SourceOperator, "funken.operators.columnar.source:ColumnarSourceOperator", self)
@@ -44,6 +50,11 @@ class ColumnarMap(Map):
     traced: Traced = _NOTHING
     schema: RecordSchema = "int"
 
+    @property
+    def traits(self) -> OperatorTraits:
+        """It takes columns, and has no generated loop."""
+        return replace(super().traits, columnar=True, loop=(), fusable=False)
+
     def build(self) -> Operator:
         """Make the logic."""
         return late_operator(Operator, "funken.operators.columnar.stateless:ColumnarMapLogic", self)
@@ -55,6 +66,11 @@ class ColumnarFilter(Filter):
 
     traced: Traced = _NOTHING
 
+    @property
+    def traits(self) -> OperatorTraits:
+        """It takes columns, and has no generated loop."""
+        return replace(super().traits, columnar=True, loop=(), fusable=False)
+
     def build(self) -> Operator:
         """Make the logic."""
         return late_operator(Operator, "funken.operators.columnar.stateless:ColumnarFilterLogic", self)
@@ -65,6 +81,11 @@ class ColumnarTimestamps(TimestampsAndWatermarks):
     """A traced timestamp assigner, or none."""
 
     stamped: Traced | None = None
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """It takes columns."""
+        return replace(super().traits, columnar=True)
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -79,6 +100,11 @@ class ColumnarReduce(RollingReduce):
     traced: Traced = _NOTHING
     folds: tuple[Fold, ...] = ()
     schema: RecordSchema = "int"
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """It takes columns, and has no generated loop."""
+        return replace(super().traits, columnar=True, loop=(), fusable=False)
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -96,16 +122,24 @@ class ColumnarWindow(WindowSpec):
     aggregate: Aggregate | None = None
     """How the contents begin; ``None``: with the first record."""
 
+    @property
+    def traits(self) -> OperatorTraits:
+        """It takes columns, in any order: ``plan/rules/vectorize.py`` makes it only where the order does not show."""
+        return replace(super().traits, columnar=True, batch_input=BatchInput.ANY_ORDER, in_keyed_state=None)
+
     def build(self) -> Operator:
         """Make the logic."""
-        if self.general:
-            return super().build()
         return late_operator(Operator, "funken.operators.columnar.window:ColumnarWindows", self)
 
 
 @dataclass(frozen=True)
 class ColumnarSink(WriterSink):
     """A sink that looks at no record."""
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """It takes columns."""
+        return replace(super().traits, columnar=True)
 
     def build(self) -> Operator:
         """Make the logic."""

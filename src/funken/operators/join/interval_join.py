@@ -21,6 +21,7 @@ from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.results import Results
 from funken.operators.tags import OutputTag
+from funken.operators.traits import OperatorTraits
 from funken.operators.user_functions import UserFunction
 from funken.state.descriptors import MapStateDescriptor
 from funken.state.keyed import NO_KEY
@@ -48,6 +49,11 @@ class IntervalJoinSpec:
     upper: int
     left_late: str | None = None
     right_late: str | None = None
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """The keys."""
+        return OperatorTraits(keys=(self.key1, self.key2))
 
     def build(self) -> Operator:
         """Make the logic."""

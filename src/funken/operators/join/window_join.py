@@ -9,13 +9,14 @@ co-group that calls its function for each pair. Results carry the largest timest
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext, RuntimeContext
+from funken.operators.traits import OperatorTraits
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import WindowSpec
 
@@ -117,6 +118,17 @@ class WindowJoin:
     key1: UserFunction
     key2: UserFunction
     window: WindowSpec
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """The keys; the logic is that of the windows."""
+        return OperatorTraits(
+            keys=(self.key1, self.key2), logic=self.window.traits.logic, in_keyed_state=self.in_keyed_state
+        )
+
+    def in_keyed_state(self) -> WindowJoin:
+        """Return the same join with its windows in keyed state."""
+        return replace(self, window=self.window.in_keyed_state())
 
     def build(self) -> Operator:
         """Make the logic."""

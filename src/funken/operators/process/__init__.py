@@ -1,4 +1,4 @@
-"""Process functions: with one input and two, broadcast, keyed, and on sorted input in batch mode.
+"""Process functions: with one input and two, broadcast, and keyed.
 
 May import ``operators`` and what is below.
 """

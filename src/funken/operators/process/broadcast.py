@@ -23,6 +23,7 @@ from funken.operators.process.contexts import (
     UnkeyedTimerService,
 )
 from funken.operators.process.one_input import ProcessOperator, TimerOperator
+from funken.operators.traits import OperatorTraits
 from funken.operators.user_functions import UserFunction
 from funken.state.backend import Table
 from funken.state.descriptors import MapStateDescriptor
@@ -256,6 +257,11 @@ class KeyedBroadcastProcess:
     function: UserFunction
     key: UserFunction
     states: tuple[MapStateDescriptor, ...]
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """The key of the main input."""
+        return OperatorTraits(keys=(self.key, None))
 
     def build(self) -> Operator:
         """Make the logic."""

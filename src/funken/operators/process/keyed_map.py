@@ -14,6 +14,7 @@ from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.process.contexts import ProcessContext
 from funken.operators.process.one_input import ProcessOperator
+from funken.operators.traits import OperatorTraits
 from funken.operators.user_functions import UserFunction
 
 
@@ -32,6 +33,11 @@ class KeyedMap:
     function: UserFunction
     key: UserFunction
     kind: ResultKind
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """The key."""
+        return OperatorTraits(keys=(self.key,), keeps_type=self.kind is ResultKind.FILTER)
 
     def build(self) -> Operator:
         """Make the logic."""

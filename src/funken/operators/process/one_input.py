@@ -20,6 +20,7 @@ from funken.operators.context import OperatorContext
 from funken.operators.process.contexts import KeyedContext, OnTimerContext, ProcessContext, TimeDomain
 from funken.operators.results import Results
 from funken.operators.strides import FEW, MANY, Stride
+from funken.operators.traits import OperatorTraits
 from funken.operators.user_functions import UserFunction
 from funken.state.keyed import NO_KEY
 from funken.types.copying import IMMUTABLE
@@ -215,6 +216,11 @@ class KeyedProcess:
 
     function: UserFunction
     key: UserFunction
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """The key."""
+        return OperatorTraits(keys=(self.key,))
 
     def build(self) -> Operator:
         """Make the logic."""

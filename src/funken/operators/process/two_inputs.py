@@ -14,7 +14,12 @@ from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.process.contexts import KeyedContext, ProcessContext
 from funken.operators.process.one_input import ProcessOperator, TimerOperator
+from funken.operators.traits import OperatorTraits
 from funken.operators.user_functions import UserFunction
+
+
+def _two_keys(key1: UserFunction | None, key2: UserFunction | None) -> OperatorTraits:
+    return OperatorTraits(keys=() if key1 is None else (key1, key2))
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,11 @@ class CoMap:
     function: UserFunction
     key1: UserFunction | None = None
     key2: UserFunction | None = None
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """The keys, if there are any."""
+        return _two_keys(self.key1, self.key2)
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -38,6 +48,11 @@ class CoFlatMap:
     function: UserFunction
     key1: UserFunction | None = None
     key2: UserFunction | None = None
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """The keys, if there are any."""
+        return _two_keys(self.key1, self.key2)
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -118,6 +133,11 @@ class KeyedCoProcess:
     function: UserFunction
     key1: UserFunction
     key2: UserFunction
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """The keys."""
+        return _two_keys(self.key1, self.key2)
 
     def build(self) -> Operator:
         """Make the logic."""

@@ -20,6 +20,7 @@ from funken.operators.context import OperatorContext
 from funken.operators.strides import MANY, Stride
 from funken.operators.window.base import WindowOperator
 from funken.operators.window.contents import Pane
+from funken.operators.window.spec import Strategy
 from funken.state.delta_tables import DeltaTable, PaneTable
 from funken.windowing.assigners import SlidingEventTimeWindows, SlidingProcessingTimeWindows, no_timestamp
 from funken.windowing.windows import TimeWindow
@@ -35,7 +36,7 @@ class AlignedWindows(WindowOperator):
     """Tumbling and sliding windows, in event time or processing time."""
 
     #: the keyed state that the panes are in snapshots; its namespaces are the starts of windows
-    state_name = "_windows.panes"
+    state_name = Strategy.ALIGNED.state_name
 
     def __init__(self, spec: WindowSpec) -> None:
         super().__init__(spec)

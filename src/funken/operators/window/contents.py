@@ -22,12 +22,13 @@ from funken.state.descriptors import (
     ReducingStateDescriptor,
     StateDescriptor,
 )
+from funken.windowing.windows import WINDOW_STATE
 
 Pane = dict[Any, Any]
 Pairs = Iterable[tuple[Any, Any]]
 """Records, each after its key."""
 
-_NAME = "_window.contents"
+_NAME = f"{WINDOW_STATE}contents"
 
 
 class ContentsLogic(Protocol):

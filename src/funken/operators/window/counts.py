@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from funken.operators.base import Output, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.window.base import WindowOperator
+from funken.operators.window.spec import Strategy
 from funken.state.delta_tables import KeyedDeltaTable
 from funken.state.descriptors import StateKind
 from funken.windowing.assigners import CountTumblingWindowAssigner
@@ -32,7 +33,7 @@ class CountOperator(WindowOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
         super().setup(context, output)
-        self.store.register("_windows.counts", StateKind.VALUE, self._entries)
+        self.store.register(Strategy.COUNTS.state_name, StateKind.VALUE, self._entries)
 
     def fire_all(self) -> None:
         """Do nothing: these windows do not wait for a time."""

@@ -28,12 +28,13 @@ from funken.windowing.evictors import TimestampedValue
 from funken.windowing.firing import TriggerResult
 from funken.windowing.merging import MergingWindowSet
 from funken.windowing.triggers import PurgingTrigger
+from funken.windowing.windows import WINDOW_STATE
 
 if TYPE_CHECKING:
     from funken.operators.window.spec import WindowSpec
 
-_MERGING = ValueStateDescriptor("_window.merging")
-_EVICTABLE = ListStateDescriptor("_window.elements")
+_MERGING = ValueStateDescriptor(f"{WINDOW_STATE}merging")
+_EVICTABLE = ListStateDescriptor(f"{WINDOW_STATE}elements")
 
 
 class GeneralWindows(WindowOperator):

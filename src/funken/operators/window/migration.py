@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.window.sliced import FIRED
-from funken.operators.window.spec import WindowSpec
+from funken.operators.window.spec import Strategy, WindowSpec
 from funken.state.delta_tables import StateRow, TableSnapshot
 from funken.state.descriptors import StateKind
 from funken.state.keygroups import key_group_of
@@ -64,17 +64,17 @@ class SavedRows:
 def register_former_states(windows: MigrationTarget) -> SavedRows:
     """Have the rows kept that the fast logic of these windows may have saved; before anything is restored."""
     saved = SavedRows()
-    strategy = replace(windows.spec, general=False).strategy.value
+    strategy = replace(windows.spec, general=False).strategy
     if strategy in _ADOPT:
         kind = windows.contents.descriptor.kind if strategy in _PANES else StateKind.VALUE
-        windows.store.register(_STATES[strategy], kind, saved)
+        windows.store.register(strategy.state_name, kind, saved)
     return saved
 
 
 def migrate(windows: MigrationTarget, saved: SavedRows) -> None:
     """Put what a fast logic has saved where the general one finds it; its tables are open."""
     if saved.found:
-        strategy = replace(windows.spec, general=False).strategy.value
+        strategy = replace(windows.spec, general=False).strategy
         _ADOPT[strategy](windows, saved.found)
         saved.found = []
     windows.context.operator_state.union.pop(FIRED, None)
@@ -137,10 +137,7 @@ def _assigner(windows: MigrationTarget) -> Any:
     return windows.spec.assigner
 
 
-_PANES = ("aligned", "slices")
-_STATES = {
-    "aligned": "_windows.panes", "slices": "_windows.slices", "sessions": "_windows.sessions", "counts": "_windows.counts"
-}  # fmt: skip
-_ADOPT: dict[str, Callable[[MigrationTarget, Rows], None]] = {
-    "aligned": _aligned, "slices": _slices, "sessions": _sessions, "counts": _counts
+_PANES = (Strategy.ALIGNED, Strategy.SLICES)
+_ADOPT: dict[Strategy, Callable[[MigrationTarget, Rows], None]] = {
+    Strategy.ALIGNED: _aligned, Strategy.SLICES: _slices, Strategy.SESSIONS: _sessions, Strategy.COUNTS: _counts
 }  # fmt: skip

@@ -17,6 +17,7 @@ from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Output, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.window.base import WindowOperator
+from funken.operators.window.spec import Strategy
 from funken.state.delta_tables import KeyedDeltaTable
 from funken.state.descriptors import StateKind
 from funken.windowing.windows import TimeWindow
@@ -51,7 +52,7 @@ class SessionWindows(WindowOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
         super().setup(context, output)
-        self.store.register("_windows.sessions", StateKind.VALUE, self._sessions)
+        self.store.register(Strategy.SESSIONS.state_name, StateKind.VALUE, self._sessions)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Handle a block."""

@@ -19,6 +19,7 @@ from funken.operators.base import Output
 from funken.operators.context import OperatorContext
 from funken.operators.window.aligned import AlignedWindows
 from funken.operators.window.contents import Pane
+from funken.operators.window.spec import Strategy
 from funken.state.delta_tables import DeltaTable
 from funken.state.keygroups import key_group_of
 
@@ -32,7 +33,7 @@ FIRED = "(windows fired)"
 class SlicedWindows(AlignedWindows):
     """Sliding windows over slices; ``_panes`` are the contents of slices here, by their start."""
 
-    state_name = "_windows.slices"
+    state_name = Strategy.SLICES.state_name
 
     def __init__(self, spec: WindowSpec) -> None:
         super().__init__(spec)

@@ -17,12 +17,13 @@ to purge. ``count_window(size)`` is ``GlobalWindows`` with ``PurgingTrigger(Coun
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from funken.errors import InvalidProgram
 from funken.operators.base import Operator
 from funken.operators.late import late_operator
+from funken.operators.traits import OperatorTraits
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.contents import Aggregated, Contents, Elements, Reduced
 from funken.operators.window.functions import CallStyle, WindowCall
@@ -63,6 +64,16 @@ class Strategy(enum.Enum):
     SLICES = "slices"
     SESSIONS = "sessions"
     COUNTS = "counts"
+
+    @property
+    def state_name(self) -> str:
+        """The keyed state that a fast logic has its windows in; those of the general one begin with ``WINDOW_STATE``."""
+        return f"_windows.{_CONTENTS[self]}"
+
+
+_CONTENTS = {
+    Strategy.ALIGNED: "panes", Strategy.SLICES: "slices", Strategy.SESSIONS: "sessions", Strategy.COUNTS: "counts"
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -127,6 +138,26 @@ class WindowSpec:
             if type(self.assigner) in _SESSIONS:
                 return Strategy.SESSIONS
         return Strategy.GENERAL
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """The key, the logic, and how to keep everything in keyed state."""
+        return OperatorTraits(
+            keys=(self.key,),
+            logic=f"{self.strategy.value} windows",
+            in_keyed_state=self.in_keyed_state,
+            keeps_type=self.function is None and isinstance(self.contents, Reduced),
+        )
+
+    def in_keyed_state(self) -> WindowSpec:
+        """Return the same windows in the general logic, which keeps all that grows with its keys in keyed state.
+
+        >>> from operator import add
+        >>> tumbling = TumblingEventTimeWindows.of(1000)
+        >>> WindowSpec(UserFunction(len), tumbling, Reduced(UserFunction(add))).in_keyed_state().strategy
+        <Strategy.GENERAL: 'general'>
+        """
+        return replace(self, general=True)
 
     def build(self) -> Operator:
         """Make the logic."""

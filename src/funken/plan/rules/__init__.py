@@ -1,4 +1,4 @@
-"""Rewrites of a plan: each decides how operators run, changes no result, and is told by ``explain()``.
+"""Rewrites of a plan: each decides how operators run, changes no result, and notes its decisions for ``explain()``.
 
-May import ``plan``, ``operators``, ``columnar`` and what is below.
+``stage.py`` has their order. They run on the driver only. May import ``plan``, ``operators``, ``columnar`` and what is below.
 """

@@ -1,54 +1,62 @@
 """Which operators of a vertex run as one loop: neighbours that map, filter and flat_map, and the key_by behind them.
 
-The runtime reads here what to fuse (``runtime/chain/fused.py``), and ``explain()`` what to print; so they agree.
+``runtime/chain/fused.py`` generates the loops. Operators with a declared type, whose results are converted a block at a time,
+are not fused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 
 from funken.operators.codegen.inlining import expression_of
-from funken.operators.rolling import RollingReduce
-from funken.operators.stateless import Filter, FlatMap, Map
+from funken.operators.traits import LoopCall, traits_of
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Hash, Node
-from funken.plan.physical import Edge, Vertex
+from funken.plan.physical import Edge, FusedRun, PhysicalPlan, RuleNote, Vertex
+from funken.plan.rules.base import Rewritten, Rule, RuleContext
 
-FUSABLE = (Map, Filter, FlatMap)
-
-
-@dataclass(frozen=True)
-class FusedRun:
-    """Nodes that are one loop, and the exchange whose key and appends are in it too."""
-
-    nodes: tuple[Node, ...]
-    edge: Edge | None = None
+_NAME = "fusion"
 
 
-def fused_runs(vertex: Vertex, edges: Iterable[Edge]) -> list[FusedRun]:
-    """Return the runs of a vertex; ``edges`` are those of the plan.
+def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
+    notes: list[RuleNote] = []
+    vertices = []
+    for vertex in plan.vertices:
+        leaving = [edge for edge in plan.edges if edge.source == vertex.id]
+        runs = fused_runs(vertex, leaving)
+        vertices.append(replace(vertex, fused=tuple(runs)))
+        notes += [RuleNote(_NAME, text, vertex=vertex.id) for text in _notes(vertex, runs, plan.edges, context)]
+    return replace(plan, vertices=tuple(vertices)), notes
+
+
+def fused_runs(vertex: Vertex, leaving: Iterable[Edge]) -> list[FusedRun]:
+    """Return the runs of a vertex, which the edges ``leaving`` leave.
 
     A run goes on as long as each operator has exactly one reader; it may be a single operator.
     """
-    leaving = [edge for edge in edges if edge.source == vertex.id]
+    edges = list(leaving)
     runs: list[FusedRun] = []
     taken: set[int] = set()
     for first in vertex.nodes:
-        if first.id in taken or type(first.spec) not in FUSABLE:
+        if first.id in taken or not _fusable(first):
             continue
         run = [first]
         while True:
             last = run[-1]
-            children = [node for node in vertex.nodes if node.inputs and node.inputs[0].upstream == last.id]
-            out = [edge for edge in leaving if edge.source_node == last.id]
-            if len(children) != 1 or out or children[0].inputs[0].side or type(children[0].spec) not in FUSABLE:
+            readers = [node for node in vertex.nodes if node.inputs and node.inputs[0].upstream == last.id]
+            out = [edge for edge in edges if edge.source_node == last.id]
+            if len(readers) != 1 or out or readers[0].inputs[0].side or not _fusable(readers[0]):
                 break
-            run.append(children[0])
-        tail = out[0] if not children and len(out) == 1 and out[0].side is None and _by_key(out[0]) else None
-        runs.append(FusedRun(tuple(run), tail))
+            run.append(readers[0])
+        by_key = not readers and len(out) == 1 and out[0].side is None and _by_key(out[0])
+        runs.append(FusedRun(tuple(node.id for node in run), out[0].id if by_key else None))
         taken.update(node.id for node in run)
     return runs
+
+
+def _fusable(node: Node) -> bool:
+    return traits_of(node.spec).fusable and not node.declares_types
 
 
 def _by_key(edge: Edge) -> bool:
@@ -60,24 +68,33 @@ def inlined(call: UserFunction, arguments: int = 1) -> bool:
     return expression_of(call.bind(), [f"value{position}" for position in range(arguments)]) is not None
 
 
-def notes(vertex: Vertex, edges: Iterable[Edge]) -> list[str]:
-    """Return what ``explain()`` prints about a vertex."""
-    said = []
-    for run in fused_runs(vertex, edges):
-        parts = [(node.name, node.spec.function) for node in run.nodes]  # type: ignore[attr-defined]
+def _notes(vertex: Vertex, runs: list[FusedRun], edges: tuple[Edge, ...], context: RuleContext) -> Iterable[str]:
+    nodes = {node.id: node for node in vertex.nodes}
+    for run in runs:
+        calls = [(nodes[number], call) for number in run.operators for call in traits_of(nodes[number].spec).loop]
+        parts = [_part(call, node) for node, call in calls]
         if run.edge is not None:
-            assert isinstance(run.edge.partitioning, Hash)
-            parts.append(("key_by", run.edge.partitioning.key))
-        if len(parts) > 1 or inlined(parts[0][1]):
-            text = " + ".join(_part(name, inlined(call)) for name, call in parts)
-            said.append(f"one loop: {text}")
+            partitioning = edges[run.edge].partitioning
+            assert isinstance(partitioning, Hash)
+            parts.append(_part(LoopCall(partitioning.key, label="key_by"), nodes[run.operators[-1]]))
+        if len(parts) > 1 or inlined(calls[0][1].function):
+            yield f"one loop: {' + '.join(parts)}"
+    fused = {number for run in runs for number in run.operators}
     for node in vertex.nodes:
-        if type(node.spec) is RollingReduce and not node.spec.function.rich:
-            keys, reduces = inlined(node.spec.key), inlined(node.spec.function, 2)
-            if keys or reduces:
-                said.append(f"one loop: {_part('key', keys)} + {_part(node.name, reduces)}")
-    return said
+        traits = traits_of(node.spec)
+        if node.id in fused or not traits.loop:
+            continue
+        if traits.fusable:
+            yield f"no loop: {node.name}, its results are converted to a declared type"
+        elif not context.batch and any(inlined(call.function, call.arguments) for call in traits.loop):
+            yield f"one loop: {' + '.join(_part(call, node) for call in traits.loop)}"
 
 
-def _part(name: str, read: bool) -> str:
-    return f"{name} (inlined)" if read else name
+def _part(call: LoopCall, node: Node) -> str:
+    name = call.label or node.name
+    return f"{name} (inlined)" if inlined(call.function, call.arguments) else name
+
+
+RULE = Rule(_NAME, _apply)
+
+__all__ = ["RULE", "fused_runs", "inlined"]

@@ -9,28 +9,45 @@ partial is a record (``columnar/kernels/partials.py``), so a leaf of the record 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from math import gcd
 from typing import Any
 
+from funken import config
 from funken.columnar.expressions import INT, Argument, Constant, Expression, NotVectorizable, leaves_of
 from funken.columnar.folds import FIRST, LAST, SUM, Fold
 from funken.columnar.tracing import Traced
+from funken.ids import EdgeId
 from funken.operators.columnar.specs import ColumnarWindow
 from funken.operators.user_functions import UserFunction
+from funken.plan.columnar_hash import ColumnarHash, PreAggregation
+from funken.plan.physical import PhysicalPlan, RuleNote
+from funken.plan.rules.base import Rewritten, Rule, RuleContext
 
+_NAME = "pre-aggregation"
 _MOST_ADDED = 1 << 31
 """What is added per record has no more than so much, so that so much for each record of a block does not overflow."""
 
 
-@dataclass(frozen=True)
-class PreAggregation:
-    """How records become partials: the role of each leaf, the length of panes, and the functions that decide it."""
-
-    roles: tuple[str, ...]
-    pane: int
-    offset: int
-    functions: tuple[tuple[UserFunction, Traced], ...]
+def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
+    if not context.pre_aggregate:
+        return plan, [RuleNote(_NAME, f"off: {config.PRE_AGGREGATION.key} is false")]
+    notes: list[RuleNote] = []
+    hashes: dict[EdgeId, ColumnarHash] = {}
+    for vertex in plan.vertices:
+        node = vertex.nodes[0]
+        if not isinstance(node.spec, ColumnarWindow):
+            continue
+        (edge,) = (edge for edge in plan.edges if edge.target == vertex.id)
+        assert isinstance(edge.partitioning, ColumnarHash)
+        try:
+            hashes[edge.id] = replace(edge.partitioning, pre_aggregation=pre_aggregation(node.spec))
+        except NotVectorizable as reason:
+            notes.append(RuleNote(_NAME, f"not before the exchange: {reason}", node.id))
+        else:
+            notes.append(RuleNote(_NAME, "before the exchange", node.id))
+    edges = (replace(edge, partitioning=hashes.get(edge.id, edge.partitioning)) for edge in plan.edges)
+    return replace(plan, edges=tuple(edges)), notes
 
 
 def pre_aggregation(window: ColumnarWindow) -> PreAggregation:
@@ -115,4 +132,6 @@ def _paths(expression: Any) -> Iterator[tuple[int, ...]]:
             yield from _paths(each)
 
 
-__all__ = ["PreAggregation", "pre_aggregation"]
+RULE = Rule(_NAME, _apply)
+
+__all__ = ["RULE", "pre_aggregation"]

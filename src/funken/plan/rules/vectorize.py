@@ -1,4 +1,4 @@
-"""Which operators work on columns: the optimizer's last step, and the answer that ``explain()`` prints.
+"""Which operators work on columns.
 
 An operator is vectorized only where the result is provably the same: its functions are traced (``columnar/tracing.py``), the
 types of its input are known, and every operation has a kernel with Python's results. Columns begin at a source that makes
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from types import MethodType
 from typing import Any
 
+from funken import config
 from funken.columnar.expressions import (
     HIGHEST,
     INT,
@@ -26,8 +27,6 @@ from funken.columnar.expressions import (
 from funken.columnar.folds import EXTREME, FIRST, LAST, Aggregate, Fold, aggregate_folds, reduce_folds
 from funken.columnar.inference import schema_of
 from funken.columnar.tracing import Traced, trace
-from funken.connectors.datagen import DataGeneratorSource, NumberSequenceSource
-from funken.connectors.discard import DiscardingSink
 from funken.ids import OperatorId
 from funken.operators.base import OperatorSpec
 from funken.operators.columnar.specs import (
@@ -39,7 +38,6 @@ from funken.operators.columnar.specs import (
     ColumnarTimestamps,
     ColumnarWindow,
 )
-from funken.operators.converting import Converting
 from funken.operators.process.keyed_map import KeyedMap
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSink
@@ -49,26 +47,14 @@ from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.contents import Aggregated, Reduced
 from funken.operators.window.spec import Strategy, WindowSpec
+from funken.plan.columnar_hash import ColumnarHash
 from funken.plan.nodes import Hash, Node
-from funken.plan.physical import Edge, PhysicalPlan, Vertex
-from funken.plan.rules.preaggregate import PreAggregation, pre_aggregation
+from funken.plan.physical import Edge, PhysicalPlan, RuleNote, Vertex
+from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkStrategy
 
 VECTORIZED = "vectorized"
-
-
-@dataclass(frozen=True)
-class ColumnarHash(Hash):
-    """``Hash`` of columns."""
-
-    traced: Traced
-    pre_aggregation: PreAggregation | None = None
-    """How a block is folded before it is sent; ``None``: not at all."""
-
-    @property
-    def label(self) -> str:
-        """The name that ``explain()`` prints."""
-        return "HASH"
+_NAME = "columns"
 
 
 _WITH_FORM = (Map, Filter, TimestampsAndWatermarks, RollingReduce, WindowSpec)
@@ -84,63 +70,50 @@ class _Found:
     """Whether anything is gained by it, even if nothing after it is vectorized."""
 
 
-def vectorize(plan: PhysicalPlan, pre_aggregate: bool = True, batch: bool = False) -> PhysicalPlan:
-    """Return the plan with vectorized operators where that changes only the speed; ``paths`` has where and why.
-
-    ``batch``: a keyed operator gets its records in the order of time, which columns are not brought into.
-    """
-    return _Vectorizer(plan, pre_aggregate, batch).run()
+def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
+    if not context.vectorized:
+        return plan, [RuleNote(_NAME, f"off: {config.VECTORIZED.key} is false")]
+    if context.state_in_files:  # the arrays that columns are folded into are in memory
+        return plan, [RuleNote(_NAME, "off: state is in files")]
+    return _Vectorizer(plan, context.batch).run()
 
 
 class _Vectorizer:
-    """Walks the plan in topological order, then back to drop what is of no use."""
+    """Walks the plan in topological order, then back to drop what is of no use.
 
-    def __init__(self, plan: PhysicalPlan, pre_aggregate: bool, batch: bool) -> None:
+    ``batch``: a keyed operator gets its records in the order of time, which columns are not brought into.
+    """
+
+    def __init__(self, plan: PhysicalPlan, batch: bool) -> None:
         self._plan = plan
         self._batch = batch
-        self._pre_aggregate = pre_aggregate
         self._found: dict[OperatorId, _Found] = {}
         self._hashes: dict[int, ColumnarHash] = {}
         self._paths: dict[OperatorId, str] = {}
-        self._nodes = {node.id: node for vertex in plan.vertices for node in vertex.nodes}
+        self._nodes = {node.id: node for node in plan.nodes}
 
-    def run(self) -> PhysicalPlan:
+    def run(self) -> Rewritten:
         """Decide for every operator."""
         for vertex in self._plan.vertices:
             for node in vertex.nodes:
                 self._decide(vertex, node)
         for node in reversed(list(self._nodes.values())):
             self._drop_if_useless(node)
-        vertices = tuple(
-            replace(vertex, nodes=tuple(self._rewritten(node) for node in vertex.nodes))
-            for vertex in self._plan.vertices
-        )
         edges = tuple(
             replace(edge, partitioning=self._hashes[edge.id]) if edge.id in self._hashes else edge
             for edge in self._plan.edges
         )
-        return replace(self._plan, vertices=vertices, edges=edges, paths=self._paths)
+        notes = [RuleNote(_NAME, text, operator) for operator, text in self._paths.items()]
+        return replace(with_nodes(self._plan, self._rewritten), edges=edges), notes
 
     def _decide(self, vertex: Vertex, node: Node) -> None:
         try:
-            found = self._source(node.spec) if isinstance(node.spec, SourceSpec) else self._operator(vertex, node)
+            found = self._source(node) if isinstance(node.spec, SourceSpec) else self._operator(vertex, node)
         except NotVectorizable as reason:
             self._paths[node.id] = f"per record: {reason}"
             return
         self._found[node.id] = found
         self._paths[node.id] = VECTORIZED
-        if self._pre_aggregate and isinstance(found.spec, ColumnarWindow):
-            self._paths[node.id] = f"{VECTORIZED}, {self._pre_aggregated(vertex, found.spec)}"
-
-    def _pre_aggregated(self, vertex: Vertex, window: ColumnarWindow) -> str:
-        """Let the exchange before a window fold records, if it may; return what ``explain`` prints about it."""
-        try:
-            found = pre_aggregation(window)
-        except NotVectorizable as reason:
-            return f"not pre-aggregated: {reason}"
-        (edge,) = (edge for edge in self._plan.edges if edge.target == vertex.id)
-        self._hashes[edge.id] = replace(self._hashes[edge.id], pre_aggregation=found)
-        return "pre-aggregated before the exchange"
 
     def _rewritten(self, node: Node) -> Node:
         found = self._found.get(node.id)
@@ -159,20 +132,21 @@ class _Vectorizer:
 
     # ---- sources
 
-    def _source(self, spec: SourceSpec) -> _Found:
+    def _source(self, node: Node) -> _Found:
+        spec: Any = node.spec
         source: Any = spec.source
         schema: RecordSchema = INT
         generated = None
-        if spec.type_info is not None:
+        if spec.type_info is not None or node.declares_types:
             raise NotVectorizable("declares a type")
-        if type(source) is NumberSequenceSource:
-            if not LOWEST <= source.start <= source.end <= HIGHEST:
-                raise NotVectorizable("makes numbers that no column can hold")
-        elif type(source) is DataGeneratorSource:
-            generated = _traced(source.generator_function, "map", 1)
-            schema = schema_of(generated.result, INT)
-        else:
+        declared = source.index_columns if _declares(source, "index_columns", "reader") else None
+        if declared is None:
             raise NotVectorizable(f"{type(source).__name__} makes no columns")
+        if declared.function is not None:
+            generated = _traced(declared.function, "map", 1)
+            schema = schema_of(generated.result, INT)
+        elif not LOWEST <= declared.least <= declared.greatest <= HIGHEST:
+            raise NotVectorizable("makes numbers that no column can hold")
         stamped = _stamped(spec.strategy, schema)
         fields = {"source": source, "strategy": spec.strategy, "type_info": None}
         made = ColumnarSource(**fields, schema=schema, generated=generated, stamped=stamped)
@@ -183,6 +157,8 @@ class _Vectorizer:
     def _operator(self, vertex: Vertex, node: Node) -> _Found:
         schema = self._input(vertex, node)
         spec: Any = node.spec
+        if type(spec) in _WITH_FORM and node.declares_types:
+            raise NotVectorizable("declares a type")
         match spec:
             case Map() if type(spec) is Map:
                 traced = _of_call(spec.function, 1)
@@ -200,10 +176,8 @@ class _Vectorizer:
                 return self._reduce(spec, schema)
             case WindowSpec() if type(spec) is WindowSpec:
                 return self._window(spec, schema)
-            case WriterSink(sink) if type(sink) is DiscardingSink:
+            case WriterSink(sink) if sink.takes_columns and _declares(sink, "takes_columns", "writer"):
                 return _Found(ColumnarSink(sink))
-            case Converting(inner) if type(inner) in _WITH_FORM:
-                raise NotVectorizable("declares a type")
             case KeyedMap():
                 raise NotVectorizable("calls a function with open(), which may have state")
         raise NotVectorizable(f"{node.kind} has no vectorized form")
@@ -283,6 +257,12 @@ def _shows_order(fold: Fold, own: tuple[int, ...] | None, key: Traced) -> bool:
     return fold.kind != INT or (own is not None and fold.of != Argument(0, own))
 
 
+def _declares(connector: object, capability: str, method: str) -> bool:
+    """Whether a capability was declared together with the method it is about, or for it: not before it was overridden."""
+    found = next(vars(kind) for kind in type(connector).__mro__ if capability in vars(kind) or method in vars(kind))
+    return capability in found
+
+
 def _of_call(call: UserFunction, arguments: int) -> Traced:
     return trace(call.target, call.method, arguments)
 
@@ -315,4 +295,6 @@ def _stamped(strategy: WatermarkStrategy, schema: RecordSchema) -> Traced | None
     return traced
 
 
-__all__ = ["VECTORIZED", "ColumnarHash", "vectorize"]
+RULE = Rule(_NAME, _apply)
+
+__all__ = ["RULE", "VECTORIZED"]

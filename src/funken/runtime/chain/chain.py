@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from funken.ids import OperatorId
 from funken.operators.base import Operator, Output, Timestamps, Values, as_lists
 from funken.operators.context import OperatorContext
 from funken.operators.stateless import UserFunctionOperator
 from funken.plan.physical import Edge, Vertex
-from funken.plan.rules.fusion import fused_runs
 from funken.runtime.chain.fused import FusedOperators
 from funken.runtime.exchange.writers import HashWriter
 from funken.types.copying import can_change, copies_of
@@ -34,7 +33,7 @@ class EdgeOutput:
         emit: Emit,
         watermark: Callable[[int], None],
         idle: Callable[[bool], None],
-        barrier: Callable[[int], None],
+        barrier: Callable[[int, bytes, Any], None],
         end: Callable[[bool], None],
         flush: Callable[[], None],
         writer: HashWriter | None = None,
@@ -124,11 +123,11 @@ class OperatorChain:
             children[node.inputs[0].upstream].append((node.inputs[0].side, operators[node.id]))
         #: what takes the place of an operator's ``process``: the loop of the run that it begins
         self._process = {operator: operator.process for operator in self._order}
-        for run in fused_runs(vertex, [end.edge for end in ends]):
-            writer = next((end.writer for end in ends if end.edge is run.edge), None)
-            found = [op for node in run.nodes if isinstance(op := operators[node.id], UserFunctionOperator)]
-            loop = FusedOperators(found, writer)
-            self._process[operators[run.nodes[0].id]] = loop.process
+        for run in vertex.fused:
+            writer = next((end.writer for end in ends if end.edge.id == run.edge), None)
+            found = [operators[number] for number in run.operators]
+            loop = FusedOperators(cast(list[UserFunctionOperator], found), writer)
+            self._process[found[0]] = loop.process
         for node in vertex.nodes:
             leaving = [end for end in ends if end.edge.source_node == node.id]
             output = self._wire(children[node.id], leaving, operators[node.id], contexts[node.id].object_reuse)
@@ -136,7 +135,6 @@ class OperatorChain:
         self._inputs_closed: set[int] = set()
         #: whether no operator calls a function per record, unless a kernel cannot compute a block
         self.columnar = all(operator.columnar for operator in self._order)
-        self.snapshot: Callable[[int], None] = lambda checkpoint: None
 
     def _wire(
         self, children: list[tuple[str | None, Operator]], leaving: list[EdgeOutput], operator: Operator, reuse: bool
@@ -186,12 +184,6 @@ class OperatorChain:
         """Pass the idle status to the head."""
         self.head.idle(idle)
 
-    def barrier(self, checkpoint: int) -> None:
-        """Take the snapshot of every operator, then pass the barrier on; no record is handled between the two."""
-        self.snapshot(checkpoint)
-        for end in self._outputs:
-            end.barrier(checkpoint)
-
     def end_input(self, index: int) -> None:
         """Notify the head that an input ended."""
         self._inputs_closed.add(index)
@@ -236,6 +228,22 @@ class OperatorChain:
         at = operator.next_tick()
         if at is not None and at <= now:
             operator.tick(now)
+
+    def handle_operator_event(self, number: OperatorId, payload: Any) -> None:
+        """Hand an event of a coordinator to its operator, if that is in the chain."""
+        operator = self.operators.get(number)
+        if operator is not None:
+            operator.handle_operator_event(payload)
+
+    def notify_checkpoint_complete(self, checkpoint: int) -> None:
+        """Notify every operator that a checkpoint is complete."""
+        for operator in self._order:
+            operator.notify_checkpoint_complete(checkpoint)
+
+    def notify_checkpoint_aborted(self, checkpoint: int) -> None:
+        """Notify every operator that a checkpoint is aborted."""
+        for operator in self._order:
+            operator.notify_checkpoint_aborted(checkpoint)
 
     def flush(self) -> None:
         """Flush the edges."""

@@ -5,25 +5,17 @@ An operator reaches its driver only by ``report(kind, payload)``; here that beco
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from funken.ids import OperatorId
 from funken.metrics.registry import MetricGroup
 from funken.operators.context import OperatorContext
 from funken.operators.strides import TaskTime
 from funken.plan.nodes import Node
 from funken.plan.physical import Vertex
 from funken.runtime.chain.backends import TaskBackends
-from funken.runtime.exchange.wire import encode_collected
-from funken.runtime.messages import (
-    Collected,
-    CommittablesPrepared,
-    Printed,
-    SplitsRequested,
-    TaskEvent,
-    TaskId,
-    WatermarkReport,
-)
+from funken.runtime.messages import CoordinatorEvent, TaskEvent, TaskId
 from funken.runtime.settings import TaskSettings
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_groups_of
@@ -36,8 +28,9 @@ class OperatorContexts:
 
     def __init__(
         self, task: TaskId, settings: TaskSettings, backends: TaskBackends, clock: Clock, time: TaskTime,
-        event: Callable[[TaskEvent], None], wake: Callable[[], None] | None,
+        event: Callable[[TaskEvent], None], wake: Callable[[], None] | None, stable_ids: Mapping[OperatorId, str],
     ) -> None:  # fmt: skip
+        self._stable_ids = stable_ids
         self._task = task
         self._settings = settings
         self._backends = backends
@@ -51,6 +44,7 @@ class OperatorContexts:
     def make(self, vertex: Vertex, node: Node) -> OperatorContext:
         """Make the context of one operator."""
         subtask, width, limit = self._task.subtask, vertex.parallelism, vertex.max_parallelism
+        checkpoints = self._settings.checkpoints
         self.metrics[node.id] = metrics = MetricGroup(self._clock.monotonic)
         context = OperatorContext(
             operator=node.name,
@@ -65,9 +59,11 @@ class OperatorContexts:
             object_reuse=self._settings.object_reuse,
             auto_watermark_interval=self._settings.auto_watermark_interval,
             job_parameters=self._settings.job_parameters,
-            checkpointing=self._settings.checkpoints is not None,
+            checkpointing=checkpoints is not None,
+            operator_uid=self._stable_ids[node.id],
+            restored_checkpoint_id=None if checkpoints is None else checkpoints.restored_checkpoint_id,
             metrics=metrics,
-            report=lambda kind, payload: self._pass_on(node, kind, payload),
+            report=lambda payload, output: self._pass_on(node, payload, output),
             wake=self._wake,
         )
         context.next_time = self._time.read
@@ -78,19 +74,5 @@ class OperatorContexts:
             context.timers = InternalTimerService(self._clock.now, limit, groups, context.checkpointing)
         return context
 
-    def _pass_on(self, node: Node, kind: str, payload: Any) -> None:
-        place = (self._task, node.id, self._task.subtask)
-        match kind:
-            case "splits":
-                self._report(SplitsRequested(*place))
-            case "align":
-                group, watermark, drift = payload
-                self._report(WatermarkReport(*place, group=group, watermark=watermark, drift=drift))
-            case "print":
-                self._report(Printed(*place, lines=tuple(payload)))
-            case "collect":
-                name, records = payload
-                data = encode_collected(records, node.name, self._task.subtask)
-                self._report(Collected(*place, sink=name, records=data))
-            case "commit":
-                self._report(CommittablesPrepared(*place, committables=tuple(payload)))
+    def _pass_on(self, node: Node, payload: Any, output: bool) -> None:
+        self._report(CoordinatorEvent(self._task, node.id, self._task.subtask, payload, output))

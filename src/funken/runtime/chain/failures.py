@@ -14,10 +14,10 @@ from typing import Any
 
 from funken.checkpoint.restart import fault_of
 from funken.errors import FunkenError, JobExecutionError, OperatorFailed, TaskLost
+from funken.io.pickling import record_repr
 from funken.operators.base import Operator
 from funken.operators.codegen.loops import add_frames, step_at
 from funken.runtime.chain.fused import FusedOperators
-from funken.runtime.exchange.wire import record_repr
 from funken.runtime.messages import TaskFailed, TaskId
 
 _LIST_ITERATOR: type = type(iter([]))

@@ -7,8 +7,10 @@ parallelism may need it.
 
 from __future__ import annotations
 
+from typing import Any
+
 from funken.errors import JobExecutionError
-from funken.ids import MAX_WATERMARK
+from funken.ids import MAX_WATERMARK, OperatorId
 from funken.operators.base import Timestamps, Values
 from funken.runtime.chain.chain import OperatorChain
 
@@ -44,6 +46,15 @@ class FinishedOperatorChain(OperatorChain):
 
     def drain(self, inputs: int) -> None:
         """Nothing is held back."""
+
+    def handle_operator_event(self, number: OperatorId, payload: Any) -> None:
+        """Not passed on: its operators were not opened."""
+
+    def notify_checkpoint_complete(self, checkpoint: int) -> None:
+        """Not passed on: its operators were not opened."""
+
+    def notify_checkpoint_aborted(self, checkpoint: int) -> None:
+        """Not passed on: its operators were not opened."""
 
     def next_tick(self) -> int | None:
         """No operator waits for anything."""

@@ -1,7 +1,8 @@
 """Runs of operators as one generated loop: per record the functions one after the other, the key, and an append.
 
-Records go through one by one, as in Flink: the functions of a run see a record before any of them sees the next. What
-the operators do otherwise (opening, closing, watermarks) stays theirs. docs/decisions/0004 has the measurements.
+The plan has the runs of a vertex (``plan/rules/fusion.py``). Records go through one by one, as in Flink: the functions of a run
+see a record before any of them sees the next. What the operators do otherwise (opening, closing, watermarks) stays theirs.
+docs/decisions/0004 has the measurements.
 """
 
 from __future__ import annotations

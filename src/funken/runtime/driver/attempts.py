@@ -7,26 +7,26 @@ the job's error if Spark stops retrying. What a finished task reports when it is
 from __future__ import annotations
 
 from funken.errors import JobExecutionError, TaskLost
-from funken.runtime.messages import TaskEvent, TaskId
+from funken.runtime.messages import CoordinatorEvent, TaskId
 
 
 class AttemptOutputs:
     """The events and failures of the tasks of one job; the caller holds the master's lock."""
 
     def __init__(self) -> None:
-        self._held: dict[TaskId, list[TaskEvent]] = {}
+        self._held: dict[TaskId, list[CoordinatorEvent]] = {}
         self._failures: dict[TaskId, list[JobExecutionError]] = {}
         self._finished: set[TaskId] = set()
 
-    def hold(self, event: TaskEvent) -> None:
+    def hold(self, event: CoordinatorEvent) -> None:
         """Buffer an event until its task has finished."""
         self._held.setdefault(event.task, []).append(event)
 
-    def take(self, task: TaskId) -> list[TaskEvent]:
+    def take(self, task: TaskId) -> list[CoordinatorEvent]:
         """Return what a task's attempt has reported, and forget it."""
         return self._held.pop(task, [])
 
-    def take_all(self) -> list[TaskEvent]:
+    def take_all(self) -> list[CoordinatorEvent]:
         """Return what is held of every task, and forget it."""
         return [event for task in list(self._held) for event in self.take(task)]
 

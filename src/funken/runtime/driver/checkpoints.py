@@ -49,13 +49,12 @@ from funken.checkpoint.settings import CheckpointSettings
 from funken.checkpoint.store.completed import CompletedCheckpointStore, open_checkpoint
 from funken.checkpoint.store.manifest import Manifest, SnapshotKind, folder_of
 from funken.config import Configuration
-from funken.errors import CheckpointError, Fault, JobExecutionError
+from funken.errors import CheckpointError, CommitError, Fault, JobExecutionError
 from funken.ids import CheckpointId, Millis, OperatorId
 from funken.io.storage import Storage, open_storage
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.background import BackgroundWorker
 from funken.runtime.driver.master import JobMaster
-from funken.runtime.driver.restore_targets import restore_targets
 from funken.runtime.job.checkpoint_history import CheckpointHistory
 from funken.runtime.messages import (
     CheckpointAborted,
@@ -68,6 +67,7 @@ from funken.runtime.messages import (
     TriggerCheckpoint,
 )
 from funken.runtime.settings import CheckpointPlan
+from funken.runtime.snapshot.restore_targets import restore_targets
 from funken.timing.clock import Clock, SystemClock
 from funken.timing.waiting import came
 
@@ -112,6 +112,7 @@ class JobCheckpoints:
         self._warned: set[str] = set()
         self._pausing = False
         self._restored_from: CheckpointId | None = None
+        self._foreign: CheckpointId | None = None  # of another job
         self._fault = Fault(0)  # of the last commit that failed
         if not later:
             self.claim()
@@ -173,6 +174,7 @@ class JobCheckpoints:
         newest = self._store.latest()
         ignoring = self._settings.allow_non_restored
         self._restored_from = None if newest is None else newest.checkpoint
+        self._foreign = None
         if newest is not None:
             self.history.restored(newest, f"{self._storage.uri}/{folder_of(newest.checkpoint)}")
             return plan_restore(newest, self._storage.uri, self._targets, ignoring, own=True)
@@ -180,6 +182,7 @@ class JobCheckpoints:
             found = open_checkpoint(self._settings.restore_path)
             restoration = plan_restore(found.manifest, found.root.uri, self._targets, ignoring)
             self.history.restored(found.manifest, found.root.uri)
+            self._foreign = found.manifest.checkpoint
             self._warn(restoration.warnings)
             return restoration
         return None
@@ -191,7 +194,10 @@ class JobCheckpoints:
             restores = {place: replace(restore, finished=False) for place, restore in restores.items()}
         settings = self._settings
         unaligned_after = settings.aligned_timeout if settings.unaligned else None
-        return CheckpointPlan(self._storage.uri, settings.snapshots, settings.exactly_once, unaligned_after, restores)
+        return CheckpointPlan(
+            self._storage.uri, settings.snapshots, settings.exactly_once, unaligned_after, restores,
+            self._foreign if self._restored_from is None else self._restored_from, self._restored_from or 0,
+        )  # fmt: skip
 
     def attach(self, master: JobMaster, attempt: int, restoration: Restoration | None) -> None:
         """Begin an attempt: its master reports here, and its enumerators and sinks go on from ``restoration``."""
@@ -200,12 +206,12 @@ class JobCheckpoints:
         self._settled.clear()
         master.checkpoints = self
         if restoration is not None:
-            master.restore_enumerators(
+            master.restore_coordinators(
                 {self._by_id[name]: pickle.loads(data) for name, data in restoration.enumerators.items()}
             )
             for name, prepared in restoration.committables.items():
                 try:
-                    self._commit(name, prepared)
+                    self._commit(name, prepared, recover=True)
                 except Exception as error:
                     failure = JobExecutionError(
                         f"what the checkpoint prepared, from which job {self._plan.name!r} starts, cannot be committed: "
@@ -277,6 +283,8 @@ class JobCheckpoints:
                 "deleted there at the end may not be. Is it reachable? A job with this id that starts later tidies up.",
                 self._plan.name, self._storage.uri, _TIDY_SECONDS,
             )  # fmt: skip
+        if self._master is not None:
+            self._master.close()
         if self._folder is not None:
             self._folder.cleanup()
         elif self._claimed and outcome in self._settings.policy.kept_after and not self._pausing:
@@ -373,7 +381,7 @@ class JobCheckpoints:
         master = self._master
         assert master is not None
         savepoint = Savepoint(command.target, command.stop) if command.kind is SnapshotKind.SAVEPOINT else None
-        snapshots = master.trigger(command.tasks, TriggerCheckpoint(command.checkpoint, savepoint))
+        snapshots = master.trigger(command.tasks, TriggerCheckpoint(command.checkpoint, savepoint), command.checkpoint)
         return {self._plan.stable_ids[number]: pickle.dumps(value) for number, value in snapshots.items()}
 
     def commit(self, manifest: Manifest) -> None:
@@ -381,15 +389,17 @@ class JobCheckpoints:
         for entry in manifest.operators:
             self._commit(entry.id, [handle.committables for handle in entry.subtasks if handle.committables])
 
-    def _commit(self, operator: str, prepared: Any) -> None:
+    def _commit(self, operator: str, prepared: Any, recover: bool = False) -> None:
         assert self._master is not None
         number = self._by_id.get(operator)
         committables = [committable for pickled in prepared for committable in pickle.loads(pickled)]
         if number is not None and committables:
             try:
-                self._master.commit(number, committables)
+                (self._master.recover if recover else self._master.commit)(number, committables)
             except Exception as error:
                 self._fault = fault_of(error)
+                if isinstance(error, CommitError) and error.__cause__ is not None:
+                    self._fault |= fault_of(error.__cause__)
                 raise
 
     def perform(self, command: Command) -> None:
@@ -397,9 +407,11 @@ class JobCheckpoints:
         master = self._master
         match command:
             case NotifyComplete(checkpoint=checkpoint, tasks=tasks) if master is not None:
+                master.coordinators.notify_complete(checkpoint)
                 for task in tasks:
                     master.send(task, CheckpointComplete(checkpoint))  # type: ignore[arg-type]
             case NotifyAborted(checkpoint=checkpoint, tasks=tasks) if master is not None:
+                master.coordinators.notify_aborted(checkpoint)
                 for task in tasks:
                     master.send(task, CheckpointAborted(checkpoint))  # type: ignore[arg-type]
             case FailJob(reason=reason) if master is not None:

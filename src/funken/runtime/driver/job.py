@@ -15,9 +15,12 @@ from typing import Any, Protocol
 
 from funken import config
 from funken.checkpoint.restart import restart_strategy
+from funken.checkpoint.restore import Restoration
 from funken.config import Configuration
 from funken.ids import Millis
 from funken.plan.physical import PhysicalPlan
+from funken.plan.rules.backend_choice import saved_in_keyed_state
+from funken.plan.rules.stage import RewriteStage
 from funken.runtime.driver.checkpoints import JobCheckpoints
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.interruption import Interruption
@@ -60,6 +63,8 @@ class Job:
     """What runners wait for: the machine has commanded to stop the attempt."""
     interruption: Interruption = field(default_factory=Interruption)
     machine: JobMachine = field(init=False)
+    stage: RewriteStage = field(kw_only=True)
+    """What makes the plan of an attempt."""
 
     def __post_init__(self) -> None:
         """Make its machine."""
@@ -72,6 +77,7 @@ class Job:
         self._graph = job_graph(self.plan)
         self._metrics = MetricsHistory(self.plan)
         self._masked = masked(self.configuration.to_dict())
+        self._in_keyed_state: frozenset[str] = frozenset()
 
     def handle(self, event: JobEvent) -> JobCommand | None:
         """Pass an event to the machine, from any thread; return the command for the thread that runs the job."""
@@ -129,9 +135,12 @@ class Job:
         """Make everything ready for an attempt: its settings, and from the second on a master of its own."""
         self.settings = replace(self.settings, attempt=attempt)
         if attempt:
-            collectors = self.master.collectors
-            self.master = JobMaster(self.plan)
-            self.master.collectors = collectors
+            former = self.master
+            self.master = JobMaster(self.plan, collectors=former.collectors)
+            former.close()
+            self.master.coordinators.configuration = former.coordinators.configuration
+            self.master.coordinators.threaded = former.coordinators.threaded
+        self.master.coordinators.settings = self.settings
         self.master.observe = partial(self._observe, self.master, attempt)
         self._metrics.clear()
         self.handle(ExecutionsCreated(attempt, tuple(self.master.tasks)))
@@ -139,9 +148,18 @@ class Job:
             self.checkpoints.claim()
             restoration = self.checkpoints.restoration()
             self.settings = replace(self.settings, checkpoints=self.checkpoints.plan_for(restoration))
+            self.master.coordinators.settings = self.settings
+            self._plan_attempt(restoration)
             self.checkpoints.attach(self.master, attempt, restoration)
         if self.cancelled.is_set():
             self.master.cancel()
+
+    def _plan_attempt(self, restoration: Restoration | None) -> None:
+        """Apply the rules anew if the attempt starts from another kind of window state than the plan is for."""
+        restores = {} if restoration is None else restoration.subtasks
+        found = saved_in_keyed_state((operator, restore.states) for (operator, _), restore in restores.items())
+        if found != self._in_keyed_state:
+            self.plan, self._in_keyed_state = self.stage.plan(found), found
 
     def _observe(self, master: JobMaster, attempt: int, event: TaskEvent) -> None:
         """Pass on to the machine what a task's event says about its execution."""

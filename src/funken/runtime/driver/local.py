@@ -7,16 +7,17 @@ fixed order; how blocks of different channels interleave still depends on the cl
 
 from __future__ import annotations
 
+import math
 import os
 import socket
-import time
+import sys
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
 
-from funken import config
 from funken.config import Configuration
 from funken.errors import JobExecutionError
 from funken.io.storage import open_storage
@@ -26,17 +27,20 @@ from funken.runtime.job.events import ExecutionsDeployed
 from funken.runtime.messages import TaskCommand, TaskEvent, TaskId, TaskOpening, TaskStarted
 from funken.runtime.snapshot.task_state import TaskStateSnapshot, acknowledgement_of
 from funken.runtime.task.loop import Task
+from funken.runtime.task.mailbox import TaskLoop
 from funken.timing.clock import Clock, SystemClock
 
 _HOST = socket.gethostname()
 _IN_FLIGHT = 16
-_MEASURE_SECONDS = 0.5
+_ALL = sys.maxsize
+"""A turn processes all blocks that have arrived: all tasks share one thread."""
+_LONGEST_WAIT = 1000
 
 
 class LocalRunner:
     """Runs jobs in the calling thread."""
 
-    def __init__(self, clock: Clock | None = None, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, clock: Clock | None = None, sleep: Callable[[float], None] | None = None) -> None:
         self._clock = clock or SystemClock()
         self._sleep = sleep
 
@@ -49,7 +53,14 @@ class LocalRunner:
         job.interruption.enter_thread()
         try:
             job.check()
-            loop = LocalLoop(job, portable(job.plan), self._clock, self._sleep)
+            woken = threading.Event()
+
+            def sleep(seconds: float) -> None:
+                woken.wait(seconds)
+                woken.clear()
+
+            wake = woken.set if self._sleep is None else None
+            loop = LocalLoop(job, portable(job.plan), self._clock, self._sleep or sleep, wake)
             try:
                 loop.run()
             finally:
@@ -58,34 +69,77 @@ class LocalRunner:
             job.interruption.leave_thread()
 
 
-class LocalLoop:
-    """The tasks of one job and the queues between them.
+class Inbox:
+    """The mailbox of a task in this process: the blocks that others have sent to it."""
 
-    ``run`` steps the tasks until the job has ended. With a manual clock, call ``open``, and ``settle`` after each advance.
+    def __init__(self, loop: LocalLoop, task: Task) -> None:
+        self.blocks: deque[bytes] = deque()
+        self._loop = loop
+        self._task = task
+
+    def empty(self) -> bool:
+        """Whether no block has arrived."""
+        return not self.blocks
+
+    def deliver(self) -> bool:
+        """Give the oldest block to the task."""
+        self._task.receive(self.blocks.popleft())
+        return True
+
+    def processed(self) -> None:
+        """Nothing: blocks are not admitted by credit here, sources are not polled while many are in flight."""
+
+    def flushes(self) -> bool:
+        """Whether no task had anything to do in the last round."""
+        return self._loop.quiet
+
+
+class LocalLoop:
+    """The tasks of one job and the queues between them; each has its turn (``task/mailbox.py``) after the other.
+
+    ``run`` turns the tasks until the job has ended. With a manual clock, call ``open``, and ``settle`` after each advance.
     """
 
-    def __init__(self, job: Job, blob: bytes, clock: Clock, sleep: Callable[[float], None]) -> None:
+    def __init__(
+        self,
+        job: Job,
+        blob: bytes,
+        clock: Clock,
+        sleep: Callable[[float], None],
+        wake: Callable[[], None] | None = None,
+    ) -> None:
         self._job = job
+        self._wake = wake
         self._clock = clock
         self._sleep = sleep
         self._user_code = job.interruption
         self._reports: deque[TaskEvent] = deque()
-        self._tasks = {task: self._task(blob, task) for task in job.master.tasks}
         self._orders: deque[tuple[TaskId, TaskCommand]] = deque()
         job.master.send = lambda task, command: self._orders.append((task, command))  # from any thread
-        self._inbox: dict[TaskId, deque[bytes]] = {task: deque() for task in self._tasks}
-        self._timeout = job.configuration.get(config.BUFFER_TIMEOUT) / 1000
+        self.quiet = False
+        """Whether no task had anything to do in the last round: then they flush."""
+        self._inbox: dict[TaskId, deque[bytes]] = {}
+        self._loops = {task: self._loop(blob, task) for task in job.master.tasks}
 
-    def _task(self, blob: bytes, task: TaskId) -> Task:
+    def _loop(self, blob: bytes, number: TaskId) -> TaskLoop:
         settings = self._job.settings
         deliver = None
         if settings.checkpoints is not None:
             storage = open_storage(settings.checkpoints.folder)
 
             def deliver(snapshot: TaskStateSnapshot) -> None:
-                self._reports.append(acknowledgement_of(task, settings.attempt, snapshot, storage, self._clock))
+                self._reports.append(acknowledgement_of(number, settings.attempt, snapshot, storage, self._clock))
 
-        return Task(cloudpickle.loads(blob), task, settings, self._clock, self._reports.append, deliver=deliver)
+        report = self._reports.append
+        task = Task(cloudpickle.loads(blob), number, settings, self._clock, report, self._wake, deliver)
+        inbox = Inbox(self, task)
+        self._inbox[number] = inbox.blocks
+        return TaskLoop(task, inbox, report, self._clock, settings.buffer_timeout / 1000, reports_delay=False)
+
+    @property
+    def tasks(self) -> list[Task]:
+        """The tasks, upstream first."""
+        return [loop.task for loop in self._loops.values()]
 
     @property
     def over(self) -> bool:
@@ -95,7 +149,7 @@ class LocalLoop:
     def open(self) -> None:
         """Open every task."""
         self._job.handle(ExecutionsDeployed())
-        for task in self._tasks.values():
+        for task in self.tasks:
             self._order(self._job.master.handle(TaskOpening(task.id, pid=os.getpid(), host=_HOST)))
             with self._user_code:
                 task.open()
@@ -104,84 +158,54 @@ class LocalLoop:
     def settle(self) -> int:
         """Work until nothing moves any more while the clock stands still; return ms until something may happen."""
         while True:
-            wait = self._turn()
-            self._order(self._job.master.discover(self._clock.now()))
+            wait = self.turn()
+            self._job.master.advance(self._clock.now())
             if self._job.master.error is not None:
                 raise self._job.master.error
-            if self.over or (wait and not self._flush()):
-                return wait
+            if self._talk():
+                continue
+            if self.over or wait:
+                return math.ceil(wait)
 
     def run(self) -> None:
         """Give every task its turn until all have finished."""
         self.open()
         self._talk()
-        flushed = measured = self._clock.monotonic()
         while not self.over:
             if self._job.cancelled.is_set():
                 return
-            wait = self._turn()
+            wait = self.turn()
             if self._job.master.error is not None:
                 raise self._job.master.error
-            now = self._clock.monotonic()
-            if wait or (self._timeout >= 0 and now - flushed >= self._timeout):
-                flushed = now
-                if self._flush():
-                    continue
-            if now - measured >= _MEASURE_SECONDS:
-                measured = now
-                for task in self._tasks.values():
-                    self._reports.append(task.measured())
             if wait:
-                self._order(self._job.master.discover(self._clock.now()))
+                self._job.master.advance(self._clock.now())
                 self._sleep(min(wait, 50) / 1000)
         self._talk()
         if self._job.master.error is not None:
             raise self._job.master.error
 
-    def _turn(self) -> int:
-        """One round; returns ms until anything may happen, 0 if something did."""
+    def turn(self) -> float:
+        """Give every task a turn; return ms until anything may happen, 0 if something did, or may in the next round."""
         with self._user_code:
             wait = self._turn_of_tasks()
         self._job.master.tick()
         if self._talk():
             wait = 0
-        return wait
+        settled, self.quiet = self.quiet, wait > 0
+        return wait if settled else 0
 
-    def _turn_of_tasks(self) -> int:
-        wait = 1000
+    def _turn_of_tasks(self) -> float:
+        wait: float = _LONGEST_WAIT
         # Downstream first: what is in flight is worked off before a source adds to it.
-        for task in reversed(self._tasks.values()):
-            now = self._clock.now()
-            due = task.advance()
-            self._route(task)
-            if due is not None:
-                wait = 0 if task.materializing else min(wait, max(1, due - now))
-            inbox = self._inbox[task.id]
-            while inbox:
-                task.receive(inbox.popleft())
-                while task.work:
-                    task.step()
-                self._route(task)
-                wait = 0
-            if task.has_sources and not self._room():
-                task.meter.hold()
-            elif task.has_sources:
-                task.meter.release()
-                found = task.poll()
-                wait = min(wait, found) if found is not None else wait
-                self._route(task)
+        for loop in reversed(self._loops.values()):
+            for _ in loop.turn(_ALL, not loop.task.has_sources or self._room()):
+                if self._route(loop.task):
+                    wait = 0
+            wait = min(wait, loop.wait)
         return wait
 
     def _room(self) -> bool:
-        return sum(len(inbox) for inbox in self._inbox.values()) < _IN_FLIGHT * len(self._inbox)
-
-    def _flush(self) -> bool:
-        moved = False
-        with self._user_code:
-            for task in self._tasks.values():
-                task.flush()
-                moved = self._route(task) or moved
-        return moved
+        return sum(map(len, self._inbox.values())) < _IN_FLIGHT * len(self._inbox)
 
     def _route(self, task: Task) -> bool:
         if not task.outbox:
@@ -204,12 +228,12 @@ class LocalLoop:
 
     def _order(self, commands: list[tuple[TaskId, TaskCommand]]) -> None:
         for task, command in commands:
-            self._tasks[task].handle_command(command)
+            self._loops[task].task.handle_command(command)
 
     def close(self) -> None:
         """Close every task; the first error of a close is raised only if nothing else went wrong, Ctrl-C always."""
         raised: list[BaseException] = []
-        for task in self._tasks.values():
+        for task in self.tasks:
             try:
                 with self._user_code:
                     task.close()

@@ -6,33 +6,24 @@ several threads (one per connection); one lock makes them one after the other.
 
 from __future__ import annotations
 
-import pickle
-import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol
 
-from funken.connectors.base import Sink, SplitEnumerator
+from funken.config import Configuration
+from funken.connectors.sink import PreparedCommittable
 from funken.errors import JobExecutionError, TaskLost
 from funken.ids import OperatorId
-from funken.operators.sink import CollectSink, WriterSink
-from funken.operators.source import SourceSpec
+from funken.operators.coordinators.collecting import Collectors
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.attempts import AttemptOutputs
-from funken.runtime.driver.collecting import Collector
-from funken.runtime.driver.discovery import Discovery
-from funken.runtime.driver.source_coordinator import SourceCoordinator
-from funken.runtime.driver.watermark_alignment import WatermarkAlignment
+from funken.runtime.driver.coordinators import Coordinators
 from funken.runtime.messages import (
     CheckpointAcknowledged,
     CheckpointDeclined,
-    Collected,
-    CommittablesPrepared,
+    CoordinatorEvent,
     MetricsReport,
-    Printed,
     QueueDelayExceeded,
-    SplitsDiscovered,
-    SplitsRequested,
     StartReading,
     TaskCommand,
     TaskEnded,
@@ -42,7 +33,6 @@ from funken.runtime.messages import (
     TaskOpening,
     TaskStarted,
     Throttle,
-    WatermarkReport,
 )
 
 Commands = list[tuple[TaskId, TaskCommand]]
@@ -69,8 +59,8 @@ class JobMaster:
     """
 
     def __init__(
-        self, plan: PhysicalPlan, hold: bool = False, out: TextIO | None = None,
-        progress: Callable[[JobMaster], None] | None = None,
+        self, plan: PhysicalPlan, hold: bool = False, configuration: Configuration | None = None,
+        progress: Callable[[JobMaster], None] | None = None, collectors: Collectors | None = None,
     ) -> None:  # fmt: skip
         self.plan = plan
         self.tasks = [TaskId(stage, index) for stage, width in enumerate(plan.widths) for index in range(width)]
@@ -83,7 +73,8 @@ class JobMaster:
         """Whether everything the job did is safe; with checkpoints that comes after the end of the last task."""
         self.all_started = threading.Event()
         self.metrics: dict[TaskId, MetricsReport] = {}
-        self.collectors: dict[str, Collector] = {}
+        self.collectors = collectors or Collectors()
+        """Where the records of collecting sinks arrive: those of the job."""
         self.checkpoints: CheckpointObserver | None = None
         self.send: Callable[[TaskId, TaskCommand], None] = lambda task, command: None
         self.observe: Callable[[TaskEvent], None] = lambda event: None
@@ -92,96 +83,89 @@ class JobMaster:
         self.spark_retries = False
         """Whether Spark retries failed tasks; then a failure ends the job only when Spark stops retrying."""
         self._attempt_outputs = AttemptOutputs()
-        self._out = out
         self._progress = progress
         self._lock = threading.RLock()
-        self._printing = threading.Lock()
         self._cancelled = False
-        self._abandoned = False
-        self._sinks: dict[OperatorId, Sink] = {}
-        self._prepared: dict[OperatorId, list[Any]] = {}
-        self._alignment = WatermarkAlignment()
-        enumerators: dict[OperatorId, SplitEnumerator] = {}
-        names: dict[OperatorId, str] = {}
-        for vertex in plan.vertices:
-            for node in vertex.nodes:
-                if isinstance(node.spec, SourceSpec):
-                    enumerators[node.id] = node.spec.source.enumerator(vertex.parallelism)
-                    names[node.id] = node.name
-                elif isinstance(node.spec, WriterSink):
-                    self._sinks[node.id] = node.spec.sink
-                elif isinstance(node.spec, CollectSink):
-                    self.collectors[node.spec.name] = Collector()
-        self._sources = SourceCoordinator(plan.name, enumerators)
-        self.discovery = Discovery(plan.name, enumerators, names)
+        self._stopping = threading.Event()
+        self.coordinators = Coordinators(plan, self._lock, self._stopping, self.fail, self._send)
+        self.coordinators.configuration = configuration or Configuration()
+        self.collectors.share(self.coordinators.shared)
 
     # ---- life
 
     def check(self) -> None:
         """Check every source and sink before anything runs; raises what they raise."""
-        self._sources.start()
-        for sink in self._sinks.values():
-            sink.check()
+        self.coordinators.start()
 
     def succeed(self) -> None:
         """The job has succeeded: commit what its sinks prepared, and end the collected streams."""
-        for operator, committables in self._prepared.items():
-            self._sinks[operator].commit(committables)
-        self._prepared.clear()
+        for sink in self.coordinators.sinks():
+            sink.succeeded()
         self.end_collecting()
+        if self.checkpoints is None:
+            self.close()
+
+    def close(self) -> None:
+        """Release what the coordinators hold; nothing is committed after it."""
+        self.coordinators.close()
 
     def abandon(self) -> None:
         """The job failed or was cancelled: abort what is not committed."""
         with self._lock:
             void = self._attempt_outputs.take_all()
         self._drop(void)
-        for operator, committables in self._prepared.items():
-            self._sinks[operator].abort(committables)
-        self._prepared.clear()
+        for sink in self.coordinators.sinks():
+            sink.abort()
+        if self.checkpoints is None:
+            self.close()
 
     def cancel(self) -> None:
         """The job is cancelled: release writers that wait for a reader, and record no later failure as the cause."""
         with self._lock:
             self._cancelled = True
+        self._stopping.set()
         self.ended.set()
-        for collector in self.collectors.values():
-            collector.close()
+        self.collectors.close()
 
     def abandon_attempt(self) -> None:
-        """This attempt is abandoned: release writers that wait for a reader, which may read from another attempt."""
-        self._abandoned = True
-        for collector in self.collectors.values():
-            collector.wake()
+        """This attempt is abandoned: threads that wait in its coordinators return."""
+        self.coordinators.abandon()
 
     def end_collecting(self) -> None:
         """Notify readers of collected records of the end."""
-        for collector in self.collectors.values():
-            collector.end()
+        self.collectors.end()
 
     def begin_micro_batch(self, number: int, own: bool) -> bool:
         """Set which rows are to be read; false if the checkpoint that the attempt starts from ends with that batch.
 
         ``own``: it is a checkpoint of this very job, else the first batch begins. Raises if batches are missing.
         """
-        return self._sources.begin_micro_batch(number, own)
+        return all([source.begin_micro_batch(number, own) for source in self.coordinators.sources()])
+
+    def _send(self, task: TaskId, command: TaskCommand) -> None:
+        self.send(task, command)  # which the runner sets later
 
     # ---- checkpoints
 
-    def restore_enumerators(self, snapshots: Mapping[OperatorId, Any]) -> None:
-        """Restore the enumerators from snapshots; call it before ``check``."""
-        self._sources.restore(snapshots)
+    def restore_coordinators(self, snapshots: Mapping[OperatorId, Any]) -> None:
+        """Restore coordinators from snapshots; call it before ``check``."""
+        self.coordinators.restore(snapshots)
 
-    def trigger(self, tasks: Iterable[Any], command: TaskCommand) -> dict[OperatorId, Any]:
-        """Send a command to tasks and return the snapshots of the enumerators; no split is assigned in between."""
+    def trigger(self, tasks: Iterable[Any], command: TaskCommand, checkpoint: int = 0) -> dict[OperatorId, Any]:
+        """Send a command to tasks and return the snapshots of the coordinators; no event is sent in between."""
         with self._lock:
-            snapshots = self._sources.snapshot()
+            snapshots = self.coordinators.checkpoint(checkpoint)
             for task in tasks:
                 self.send(task, command)
         return snapshots
 
-    def commit(self, operator: OperatorId, committables: list[Any]) -> None:
-        """Commit what a sink prepared; it may have been committed before."""
-        self._sinks[operator].commit(committables)
+    def recover(self, operator: OperatorId, prepared: list[PreparedCommittable]) -> None:
+        """Commit what the checkpoint holds that the attempt starts from; it may have been committed before."""
+        self.coordinators.sink(operator).recover(prepared)
+
+    def commit(self, operator: OperatorId, prepared: list[PreparedCommittable]) -> None:
+        """Commit what a sink prepared for a checkpoint that is complete."""
+        self.coordinators.sink(operator).commit(prepared)
 
     def tick(self) -> None:
         """Tick the checkpoints."""
@@ -194,16 +178,13 @@ class JobMaster:
         """Handle an event; return the commands to send."""
         self.observe(event)
         match event:
-            case Collected() | Printed() | CommittablesPrepared() if self.buffers_output:
+            case CoordinatorEvent(output=True) if self.buffers_output:
                 with self._lock:
                     self._attempt_outputs.hold(event)
                 return []
-            case Collected() | Printed() | CommittablesPrepared():
-                self._deliver(event)
+            case CoordinatorEvent(output=True):
+                self.coordinators.handle_output(event)
                 return []
-            case WatermarkReport():
-                with self._lock:
-                    return self._alignment.reached(event)
             case QueueDelayExceeded(ingested_at=ingested_at, excess=excess):
                 return [(task, Throttle(event.task, ingested_at, excess)) for task in self.tasks if task.stage == 0]
             case TaskEnded():
@@ -227,9 +208,9 @@ class JobMaster:
                 return []
         with self._lock:
             match event:
-                case SplitsRequested():
-                    # Sent before the lock is released: an assignment must not overtake the trigger of a checkpoint.
-                    self.send(event.task, self._sources.assign(event))
+                case CoordinatorEvent():
+                    # Answers are sent before the lock is released: they must not overtake the trigger of a checkpoint.
+                    self.coordinators.handle_event(event)
                 case TaskFailed() if self.spark_retries and not (self._cancelled or self.over):
                     self._attempt_outputs.failed(event.task, _of_the_job(event.error))
                 case TaskFailed():
@@ -251,7 +232,7 @@ class JobMaster:
             self._drop(held)
         else:
             for event in held:  # without the lock: a slow reader must not delay the events of other tasks
-                self._deliver(event)
+                self.coordinators.handle_output(event)
         with self._lock:
             self.finished.add(task)
             if len(self.finished) == len(self.tasks) and self.checkpoints is None:
@@ -269,6 +250,7 @@ class JobMaster:
                 return
             if self.error is None or (isinstance(self.error, TaskLost) and not secondary):
                 self.error = _of_the_job(error)
+        self._stopping.set()
         self.ended.set()
 
     def spark_gave_up(self) -> None:
@@ -288,47 +270,24 @@ class JobMaster:
         return commands
 
     def _begin(self, task: TaskId) -> Commands:
-        if task in self.started and task.stage == 0:  # a second attempt
-            self._sources.assign_again(task.subtask)
+        if task in self.started:  # a second attempt
+            self.coordinators.subtask_failed(task)
         self.started.add(task)
         if len(self.started) < len(self.tasks):
             return []
         self.all_started.set()
         return [(source, StartReading()) for source in self.tasks if source.stage == 0]
 
-    def _deliver(self, event: TaskEvent) -> None:
-        match event:
-            case Printed(lines=lines):
-                out = self._out or sys.stdout
-                with self._printing:
-                    out.write("".join(line + "\n" for line in lines))
-                    out.flush()
-            case Collected(sink=sink, records=records):
-                self.collectors[sink].put(pickle.loads(records), lambda: self._abandoned)
-            case CommittablesPrepared(committables=committables):
-                with self._lock:
-                    self._prepared.setdefault(OperatorId(event.operator), []).extend(committables)
-
-    def _drop(self, void: list[TaskEvent]) -> None:
-        """Let sinks abort what a discarded attempt prepared."""
+    def _drop(self, void: list[CoordinatorEvent]) -> None:
+        """Discard the output of an attempt that does not count."""
         for event in void:
-            if isinstance(event, CommittablesPrepared):
-                self._sinks[OperatorId(event.operator)].abort(list(event.committables))
+            self.coordinators.discard_output(event)
 
     # ---- time
 
-    def discover(self, now: int) -> Commands:
-        """Let enumerators look for new splits whose time it is; tell the source tasks of what has been found by now.
-
-        Looks run where ``discovery.run`` says, without the lock: a slow one delays neither reports nor checkpoints.
-        """
-        commands: Commands = []
-        for operator, found in self.discovery.poll(now):
-            with self._lock:
-                new = self._sources.found(operator, found)
-            if new:
-                commands += [(task, SplitsDiscovered(operator)) for task in self.tasks if task.stage == 0]
-        return commands
+    def advance(self, now: int) -> None:
+        """Let processing time (ms) pass for the coordinators."""
+        self.coordinators.tick(now)
 
 
 def _read_already(task: TaskId) -> TaskLost:

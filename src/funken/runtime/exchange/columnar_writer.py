@@ -18,7 +18,7 @@ from funken.columnar.kernels.keys import KeyTargets
 from funken.columnar.kernels.partials import joined_alike
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.stateless import TracedFunction
-from funken.plan.rules.vectorize import ColumnarHash
+from funken.plan.columnar_hash import ColumnarHash
 from funken.runtime.exchange.writers import HashWriter
 
 _FACTOR = 8

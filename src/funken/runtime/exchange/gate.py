@@ -1,25 +1,16 @@
-"""The input gate of a subtask: its channels, their watermarks, which are idle or ended, and the alignment of barriers.
+"""The input gate of a subtask: its channels, their watermarks, which are idle or ended, and which are held back.
 
 Invariants: the watermark passed to the operators never decreases and is the minimum over the inputs that are not idle, each
 of which has the watermark of its valve (``valve.py``); the end is passed once, after ``MAX_WATERMARK``.
 
-Barriers (Chandy and Lamport's cut, as in Flink's ``SingleCheckpointBarrierHandler``): the first barrier of checkpoint n
-begins an alignment. From then on a channel whose barrier came is *blocked*: what follows on it is held back, in order.
-When every channel that has not ended has delivered its barrier, the operators take their snapshot, and then what was
-buffered is processed. So the operators' state at that moment holds exactly what came before the barriers. With
-``align`` false (at least once) nothing is buffered. A barrier of a later checkpoint aborts an earlier alignment; one of
-an earlier is ignored.
-
-An unaligned barrier is *announced* as soon as it is received, while records of its channel may still wait before the gate.
-Then the operators take their snapshot without waiting, except for the barriers of *aligned-only* channels, whose records are
-not overtaken (``runtime/snapshot/channel_state.py``). An alignment
-that is announced becomes unaligned if it takes longer than the aligned timeout.
+What comes on a *blocked* channel is held back, in order, until ``release``. Which channels are blocked, and what a barrier means,
+is decided by the checkpoints of the task (``task/checkpoint_machine.py``): the gate passes barriers and ends to them.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
@@ -43,9 +34,6 @@ class Receiver(Protocol):
     def idle(self, idle: bool) -> None:
         """Everything went idle, or came back."""
 
-    def barrier(self, checkpoint: int) -> None:
-        """Every channel has delivered its barrier: take the snapshot, and pass the barrier on."""
-
     def end_input(self, index: int) -> None:
         """One input ended."""
 
@@ -56,27 +44,25 @@ class Receiver(Protocol):
         """All inputs ended for now: there is more to come in another micro-batch."""
 
 
-class InputGate:
-    """Merges the channels of one subtask: records, watermarks, idleness, barriers and ends."""
+class BarrierHandler(Protocol):
+    """What is given the barriers and ends that arrive at the gates of a task."""
 
-    def __init__(self, receiver: Receiver, channels: Iterable[tuple[Key, int]], align: bool = True) -> None:
+    def barrier(self, vertex: int, channel: Key, checkpoint: int, unaligned: bool) -> None:
+        """A barrier arrived, and everything before it on its channel was processed."""
+
+    def end(self, vertex: int, channel: Key) -> None:
+        """A channel has ended."""
+
+
+class InputGate:
+    """Merges the channels of one subtask: records, watermarks, idleness and ends."""
+
+    def __init__(self, receiver: Receiver, channels: Iterable[tuple[Key, int]]) -> None:
         self._receiver = receiver
-        self._align = align
-        self._aligned_only: frozenset[Key] = frozenset()
-        self._begin_unaligned: Callable[[int, Collection[Key]], None] = lambda checkpoint, waiting: None
-        self._now: Callable[[], int] = lambda: 0
-        self._aligned_timeout = 0
-        #: when the alignment began (ms), and whether its barriers overtake
-        self._since = 0
-        self._unaligned = False
-        self._announced: set[Key] = set()
-        self._aligning: int | None = None
-        self._newest = -1
-        self._aborted: set[int] = set()
-        self._arrived: set[Key] = set()
-        #: the channels to be held back; a subset of ``_arrived``, empty unless aligning
+        self._vertex = 0
+        self._handler: BarrierHandler | None = None
+        #: the channels that are held back, and what came on them, in order
         self._blocked: set[Key] = set()
-        #: what came on blocked channels, in order
         self._held: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self.channels = {key: InputChannel(index) for key, index in channels}
         self._inputs = sorted({channel.input for channel in self.channels.values()})
@@ -87,11 +73,13 @@ class InputGate:
         self.combined: int = MIN_TIMESTAMP
         self.records = 0
         """How many records were passed on."""
-        self.on_alignment: Callable[[int], None] = lambda checkpoint: None
-        """Called when the alignment of a checkpoint begins."""
         self._idle = False
         self.finished = False
         self._pauses = False
+
+    def connect(self, vertex: int, handler: BarrierHandler, blocked: set[Key]) -> None:
+        """Pass barriers and ends to a handler, as those of a vertex; it keeps ``blocked`` up to date."""
+        self._vertex, self._handler, self._blocked = vertex, handler, blocked
 
     def data(self, key: Key, values: Values, timestamps: Timestamps) -> None:
         """A block of records arrived."""
@@ -142,105 +130,20 @@ class InputGate:
                 self._receiver.pause()
             else:
                 self._receiver.finish()
-        elif self._aligning is not None:
-            self._complete_if_all_came()
-
-    def enable_unaligned(
-        self, aligned_only: Collection[Key], overtake: Callable[[int, Collection[Key]], None], now: Callable[[], int],
-        min_flush_delay: int,
-    ) -> None:  # fmt: skip
-        """Enable unaligned barriers: at once, or after so many ms of alignment."""
-        self._aligned_only, self._begin_unaligned, self._now, self._aligned_timeout = (
-            frozenset(aligned_only),
-            overtake,
-            now,
-            min_flush_delay,
-        )
+        if self._handler is not None:
+            self._handler.end(self._vertex, key)
 
     def barrier(self, key: Key, checkpoint: int, unaligned: bool = False) -> None:
         """A channel's barrier arrived, and everything before it was processed."""
         if key in self._blocked:
             self._held.append((self.barrier, (key, checkpoint, unaligned)))
-            return
-        if not self._begin(checkpoint):
-            return
-        self._arrived.add(key)
-        if self._align:
-            self._blocked.add(key)
-        self._unaligned |= unaligned
-        self._complete_if_all_came()
+        elif self._handler is not None:
+            self._handler.barrier(self._vertex, key, checkpoint, unaligned)
 
-    def announce(self, key: Key, checkpoint: int, unaligned: bool) -> None:
-        """A channel's barrier was received; records before it may still wait to be processed."""
-        if self._begin(checkpoint):
-            self._announced.add(key)
-            self._unaligned |= unaligned
-            self._complete_if_all_came()
-
-    @property
-    def aligning(self) -> bool:
-        """Whether an alignment is under way."""
-        return self._aligning is not None
-
-    def advance(self, now: int) -> int | None:
-        """Become unaligned if the alignment takes too long; return when to check again (ms), ``None`` if none is under way."""
-        if self._unaligned or not self._aligned_timeout or not self._announced:  # savepoints are not announced
-            return None
-        if now < self._since + self._aligned_timeout:
-            return self._since + self._aligned_timeout
-        self._unaligned = True
-        self._complete_if_all_came()
-        return None
-
-    def abort(self, checkpoint: int | None = None) -> None:
-        """Abort an alignment, of ``checkpoint`` if one is given, even before its barriers arrive; process what was buffered."""
-        if checkpoint is not None and checkpoint > self._newest:
-            self._aborted.add(checkpoint)
-        if self._aligning is None or (checkpoint is not None and checkpoint != self._aligning):
-            return
-        self._forget()
-        self._release()
-
-    def _begin(self, checkpoint: int) -> bool:
-        """Begin an alignment, or continue it; return whether the barrier is of the current checkpoint."""
-        if self._aligning is not None and checkpoint > self._aligning:
-            self.abort()  # a buffered barrier may have begun this very checkpoint
-        if checkpoint == self._aligning:
-            return True
-        if checkpoint <= self._newest or checkpoint in self._aborted:
-            return False
-        self._aborted = {later for later in self._aborted if later > checkpoint}
-        self._aligning = self._newest = checkpoint
-        self._since = self._now()
-        self.on_alignment(checkpoint)
-        return True
-
-    def _forget(self) -> None:
-        self._aligning = None
-        self._unaligned = False
-        self._arrived.clear()
-        self._announced.clear()
-
-    def _complete_if_all_came(self) -> None:
-        checkpoint = self._aligning
-        assert checkpoint is not None
-        waiting = [key for key, channel in self.channels.items() if not channel.ended and key not in self._arrived]
-        if waiting and not (self._unaligned and self._aligned_only.isdisjoint(waiting)):
-            return
-        unaligned = self._unaligned
-        self._forget()
-        if unaligned:
-            self._begin_unaligned(checkpoint, waiting)
-        self._receiver.barrier(checkpoint)
-        self._release()
-
-    def _release(self) -> None:
-        self._blocked.clear()
+    def release(self) -> None:
+        """Process what was held back; a barrier among it may block channels anew, and then the rest is held back again."""
         held, self._held = self._held, deque()
-        for (
-            handle,
-            arguments,
-        ) in held:  # a barrier among them may begin the next alignment: then the rest is buffered again
+        for handle, arguments in held:
             handle(*arguments)
 
     def _advance(self, index: int, rose: bool) -> None:

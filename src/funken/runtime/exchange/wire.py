@@ -16,8 +16,8 @@ import zlib
 from array import array
 from typing import Any, NamedTuple
 
-from funken.errors import RecordNotPicklable, TransferCorrupted
-from funken.io.pickling import dumps, first_unpicklable
+from funken.errors import TransferCorrupted
+from funken.io.pickling import dumps, record_not_picklable
 from funken.runtime.exchange.named_tuples import fields_of, named_tuples_of
 
 ChannelId = tuple[int, int]
@@ -107,33 +107,7 @@ def encode_records(values: list[Any], timestamps: list[int] | None, operator: st
     stamps = None if timestamps is None else array("q", timestamps).tobytes()
     columns = fields_of(values)
     content = (values, stamps) if columns is None else (type(values[0]), columns, stamps)
-    return dumps(content, _unpicklable, values, operator, subtask)
-
-
-def encode_collected(values: list[Any], operator: str, subtask: int) -> bytes:
-    """Pickle records for the program itself."""
-    return dumps(values, _unpicklable, values, operator, subtask)
-
-
-def record_repr(record: Any) -> str:
-    """Return a record as an error message shows it: not too long, and whatever its ``__repr__`` does."""
-    try:
-        text = repr(record)
-    except Exception as error:  # noqa: BLE001 - another error is reported
-        return f"<{type(record).__qualname__} whose __repr__ raises {type(error).__name__}>"
-    return text if len(text) <= 200 else text[:197] + "..."
-
-
-def _unpicklable(error: Exception, values: list[Any], operator: str, subtask: int) -> RecordNotPicklable:
-    found = first_unpicklable(values)
-    culprit = found[1] if found else None
-    return RecordNotPicklable(
-        f"operator {operator!r} (subtask {subtask}) emitted a record of type {type(culprit).__qualname__!r} that cannot "
-        f"be sent to another task: {type(error).__name__}: {error}. The record: {record_repr(culprit)}. Emit plain data, and "
-        "open files, locks and connections in open() of the function that uses them.",
-        operator,
-        subtask,
-    )
+    return dumps(content, record_not_picklable, values, operator, subtask)
 
 
 def decode_records(block: bytes) -> tuple[list[Any], list[int] | None]:

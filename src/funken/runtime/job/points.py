@@ -26,14 +26,14 @@ def points_of(job: JobSnapshot) -> list[MetricPoint]:
                 for name, value in metrics.items():
                     short, keys = labels.get(name, (name, {}))
                     at = place | {key if key not in place else f"user_{key}": each for key, each in keys.items()}
-                    found += [MetricPoint(part, number, at) for part, number in _numbers({short: value})]
+                    found += [MetricPoint(part, number, at) for part, number in numbers({short: value})]
     return found
 
 
-def _numbers(metrics: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
+def numbers(metrics: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
     """Yield what is a number: a meter has a count and a rate, a distribution five numbers; texts and errors are none.
 
-    >>> list(_numbers({"late": 2, "orders": {"count": 20, "rate": 2.0}, "state": "open"}))
+    >>> list(numbers({"late": 2, "orders": {"count": 20, "rate": 2.0}, "state": "open"}))
     [('late', 2), ('orders.count', 20), ('orders.rate', 2.0)]
     """
     for name, value in metrics.items():

@@ -16,7 +16,7 @@ no longer exist.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from funken.errors import CheckpointIncompatible
 from funken.operators.base import Timestamps, Values, as_lists
 from funken.plan.nodes import Global, Hash, Partitioning, Rebalance, Shuffle
 from funken.plan.physical import Edge, PhysicalPlan
-from funken.runtime.exchange.wire import BlockHeader, BlockKind, ChannelId
+from funken.runtime.exchange.wire import BlockHeader, BlockKind
 from funken.state.keygroups import KeyRouter
 from funken.types.copying import copied_block
 
@@ -109,32 +109,17 @@ def edge_names(plan: PhysicalPlan) -> dict[int, EdgeName]:
 
 
 class ChannelStateWriter:
-    """Writes what one barrier overtakes at one subtask, until the barrier of every channel has arrived."""
+    """What one barrier has overtaken at one subtask; which blocks that are is decided by ``task/checkpoint_machine.py``."""
 
-    def __init__(self, checkpoint: int, waiting: Collection[ChannelId]) -> None:
-        self.checkpoint = checkpoint
-        #: the channels whose barrier has not arrived
-        self.waiting = set(waiting)
-        #: whether a later barrier arrived instead: then this checkpoint was aborted upstream
-        self.void = False
+    def __init__(self) -> None:
         self.received: list[tuple[BlockHeader, Values, Timestamps]] = []
         self.sent: list[tuple[Edge, Values, Timestamps]] = []
 
-    def take(self, head: BlockHeader, values: Values, timestamps: Timestamps) -> None:
-        """Handle a block that the snapshot does not contain yet, in the order of arrival."""
-        channel = (head.edge, head.upstream)
-        if channel not in self.waiting:
-            return
-        if head.kind == BlockKind.BARRIER:
-            if head.number >= self.checkpoint:
-                self.waiting.discard(channel)
-                self.void |= head.number > self.checkpoint
-        elif head.kind == BlockKind.END:  # no barrier follows, and the end is sent again after a restore
-            self.waiting.discard(channel)
-        else:
-            records, stamps = as_lists(values, timestamps)
-            # Written down only later, when functions may have changed them in place.
-            self.received.append((head, copied_block(records), stamps))
+    def add(self, head: BlockHeader, values: Values, timestamps: Timestamps) -> None:
+        """Add an overtaken block, in the order of arrival."""
+        records, stamps = as_lists(values, timestamps)
+        # Written down only later, when functions may have changed them in place.
+        self.received.append((head, copied_block(records), stamps))
 
     def by_operator(self, edges: Sequence[Edge], names: Mapping[int, EdgeName]) -> dict[str, ChannelState]:
         """Return it all by the operator that it is restored with: receiver or sender."""

@@ -2,21 +2,16 @@
 
 At the barrier, what belongs to a snapshot is only fixed. The task then calls ``step`` after every block, and whenever
 it would wait. A step takes about ``_STEP_SECONDS``; while there are records they get as much time as the steps, so that
-a snapshot is materialized in twice the time that it takes to pickle. Snapshots are delivered in the order in which they
-were taken. An operator's next snapshot waits for the one before: if that is not complete by then, its rest is pickled
-at once.
+a snapshot is materialized in twice the time that it takes to pickle. An operator's next snapshot waits for the one before:
+if that is not complete by then, its rest is pickled at once.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from funken.checkpoint.snapshot.materialization import Materialization
-
-if TYPE_CHECKING:
-    from funken.runtime.snapshot.task_state import TaskStateSnapshot
+from funken.runtime.settings import OperatorSubtaskId
 
 _STEP_SECONDS = 0.005
 _FIRST_ROWS = 500
@@ -24,25 +19,27 @@ _MOST_ROWS = 20_000
 
 
 class Materializer:
-    """The materializations under way, and the snapshots to pass to ``deliver``; ``rows``: per step, if given."""
+    """The materializations under way, one per operator; ``rows``: per step, if given.
+
+    ``materialized`` is called with the operator when a materialization that took more than one step is complete.
+    """
 
     def __init__(
         self,
-        deliver: Callable[[TaskStateSnapshot], None] | None = None,
         clock: Callable[[], float] = lambda: 0.0,
         rows: int = 0,
+        materialized: Callable[[OperatorSubtaskId], None] = lambda place: None,
     ) -> None:
-        self._deliver = deliver
+        self._materialized = materialized
         self._clock = clock
         self._fixed = rows
         self._rows = rows or _FIRST_ROWS
-        self._open: dict[tuple[str, int], Materialization] = {}
-        self._waiting: deque[TaskStateSnapshot] = deque()
+        self._open: dict[OperatorSubtaskId, Materialization] = {}
         self._not_before = 0.0
         #: whether records were processed since the last step
         self.worked = False
 
-    def add(self, place: tuple[str, int], snapshot: Materialization) -> None:
+    def add(self, place: OperatorSubtaskId, snapshot: Materialization) -> None:
         """Add a materialization; a small one is completed at once."""
         snapshot.step(self._fixed or _FIRST_ROWS)
         if snapshot.open:
@@ -52,11 +49,6 @@ class Materializer:
     def open(self) -> bool:
         """Whether anything is left to materialize."""
         return bool(self._open)
-
-    def deliver(self, snapshot: TaskStateSnapshot) -> None:
-        """Deliver snapshots as soon as they are materialized."""
-        self._waiting.append(snapshot)
-        self._deliver_materialized()
 
     def step(self) -> None:
         """Pickle one step, unless it is the records' turn."""
@@ -68,27 +60,20 @@ class Materializer:
         end = self._clock()
         if not snapshot.open:
             del self._open[place]
-            self._deliver_materialized()
+            self._materialized(place)
         elif not self._fixed:
             share = _STEP_SECONDS / max(end - begin, 1e-6)
             self._rows = max(1, min(int(self._rows * min(share, 2)), _MOST_ROWS))
         self._not_before = end + (end - begin)
         self.worked = False
 
-    def finish(self, place: tuple[str, int] | None = None) -> None:
+    def finish(self, place: OperatorSubtaskId | None = None) -> None:
         """Complete the materialization of one operator or of all."""
         for each in list(self._open) if place is None else [place] if place in self._open else []:
             self._open[each].finish()
             del self._open[each]
-        self._deliver_materialized()
+            self._materialized(each)
 
     def cancel(self) -> None:
         """Drop what is not materialized: the task has ended. References to files go with it."""
         self._open.clear()
-        self._waiting.clear()
-
-    def _deliver_materialized(self) -> None:
-        while self._waiting and self._waiting[0].materialized:
-            snapshot = self._waiting.popleft()
-            if self._deliver is not None:
-                self._deliver(snapshot)

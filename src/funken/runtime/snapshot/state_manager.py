@@ -55,7 +55,8 @@ class TaskStateManager:
         self._incremental: dict[OperatorSubtaskId, IncrementalSnapshots] = {}
         self._partial: dict[CheckpointId, dict[OperatorSubtaskId, tuple[IncrementalSnapshots, OperatorSnapshot]]] = {}
         self._prepared: dict[OperatorSubtaskId, list[tuple[CheckpointId, Any]]] = {}
-        self._newest = CheckpointId(0)
+        #: the final snapshot has an id of its own, greater than that of any snapshot before, also of attempts before
+        self._newest = CheckpointId(plan.newest)
         self._channel_state: dict[OperatorSubtaskId, ChannelState] = {}
         self._ended: dict[CheckpointId, set[OperatorSubtaskId]] = {}
         #: restored state of operators of a ``FinishedOperatorChain``, which are not given it
@@ -134,7 +135,7 @@ class TaskStateManager:
             self.materializer.finish(place)
             runs = not isinstance(chain, FinishedOperatorChain)
             if runs:
-                prepared += [(checkpoint, committable) for committable in operator.prepare_commit()]
+                prepared += [(checkpoint, committable) for committable in operator.prepare_snapshot(checkpoint)]
             own = operator.snapshot if runs else partial(self._of_finished.get, place)
             chunk = self._plan.options.materialize_rows or CHUNK
             dumps = state_pickler(incremental.operator, incremental.subtask)

@@ -41,9 +41,9 @@ class TaskStateSnapshot:
     taken: float = 0.0
 
     @property
-    def materialized(self) -> bool:
-        """Whether nothing of it is left to materialize."""
-        return all(snapshot.materialized for _, snapshot in self.snapshots.values())
+    def open(self) -> frozenset[OperatorSubtaskId]:
+        """The operators whose state is not materialized yet."""
+        return frozenset(place for place, (_, snapshot) in self.snapshots.items() if not snapshot.materialized)
 
 
 def write_snapshot(

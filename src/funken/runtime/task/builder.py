@@ -6,16 +6,14 @@ stage ends in the gate of the other vertex, by a plain call.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Mapping
+from functools import partial
 
-from funken.operators.base import OperatorSpec, Timestamps, Values, record_count
+from funken.operators.base import Timestamps, Values, record_count
 from funken.operators.context import OperatorContext
-from funken.operators.process.sorted_input import with_sorted_input
 from funken.operators.source import SourceOperator
 from funken.plan.nodes import Node
 from funken.plan.physical import Edge, PhysicalPlan, Vertex
-from funken.plan.rules.backend_choice import in_keyed_state, was_in_keyed_state
 from funken.runtime.chain.chain import EdgeOutput, OperatorChain
 from funken.runtime.chain.finished_chain import FinishedOperatorChain
 from funken.runtime.exchange.factory import writer_for
@@ -23,7 +21,7 @@ from funken.runtime.exchange.flushing import FlushTimers
 from funken.runtime.exchange.gate import InputGate
 from funken.runtime.exchange.wire import BlockHeader, BlockKind, ChannelId
 from funken.runtime.exchange.writers import EdgeWriter, HashWriter, IngestionTime
-from funken.runtime.messages import Savepoint, TaskId, VertexMetrics
+from funken.runtime.messages import TaskId, VertexMetrics
 from funken.runtime.settings import TaskSettings
 from funken.runtime.snapshot.channel_state import (
     UNALIGNED,
@@ -80,7 +78,7 @@ class Subtask:
         self.local = local
         self.outputs = ends
         self.writers = writers
-        #: writes the channel state of the newest unaligned barrier
+        #: the channel state of the newest unaligned barrier, while it is written
         self.state_writer: ChannelStateWriter | None = None
         self.chain = chain
         self.gate: InputGate | None = None
@@ -105,12 +103,9 @@ class TaskBuilder:
         self._settings = settings
         self._outbox = outbox
         self._born = ingested_at
-        self._align = settings.checkpoints is None or settings.checkpoints.align
         self.subtasks: dict[int, Subtask] = {}
         self.names = edge_names(plan)
         self.flushing = FlushTimers(settings.buffer_timeout)
-        #: the savepoints among the checkpoints under way; their barriers carry them
-        self.savepoints: dict[int, Savepoint] = {}
 
     def build(self, make_context: MakeContext) -> dict[int, Subtask]:
         """Build every subtask, and the input gates between them."""
@@ -119,7 +114,7 @@ class TaskBuilder:
                 self.subtasks[vertex.id] = self._build_subtask(vertex, make_context)
         for subtask in self.subtasks.values():
             if subtask.source is None:
-                subtask.gate = InputGate(subtask.chain, self._channels(subtask.vertex), self._align)
+                subtask.gate = InputGate(subtask.chain, self._channels(subtask.vertex))
         return self.subtasks
 
     def relays(self) -> int:
@@ -140,9 +135,7 @@ class TaskBuilder:
             for edge in self._plan.edges
             if edge.source == vertex.id
         ]
-        operators = {node.id: self._spec(node).build() for node in vertex.nodes}
-        if self._settings.batch:
-            operators = {node.id: with_sorted_input(node.spec, operators[node.id], node.keyed) for node in vertex.nodes}
+        operators = {node.id: node.spec.build() for node in vertex.nodes}
         contexts = {node.id: make_context(vertex, node) for node in vertex.nodes}
         kind = FinishedOperatorChain if self._had_finished(vertex) else OperatorChain
         return Subtask(vertex, kind(vertex, contexts, operators, ends), ends, writers, local)
@@ -154,14 +147,6 @@ class TaskBuilder:
             return False
         found = [checkpoints.restores.get((ids[node.id], self._task.subtask)) for node in vertex.nodes]
         return all(restore is not None and restore.finished for restore in found)
-
-    def _spec(self, node: Node) -> OperatorSpec:
-        """Return the spec to build an operator from: with state in files, now or when it was saved, windows are keyed state."""
-        checkpoints, place = self._settings.checkpoints, (self._plan.stable_ids[node.id], self._task.subtask)
-        saved = None if checkpoints is None else checkpoints.restores.get(place)
-        if self._settings.state.in_files or (saved is not None and was_in_keyed_state(saved.states)):
-            return in_keyed_state(node.spec)
-        return node.spec
 
     def _exchange_output(self, edge: Edge, vertex: Vertex, writers: list[EdgeWriter]) -> EdgeOutput:
         name = next(node.name for node in vertex.nodes if node.id == edge.source_node)
@@ -176,29 +161,12 @@ class TaskBuilder:
             emit=writer.emit,
             watermark=lambda watermark: writer.control(BlockKind.WATERMARK, watermark),
             idle=lambda idle: writer.control(BlockKind.IDLE, int(idle)),
-            barrier=lambda checkpoint: self._send_barrier(writer, checkpoint),
+            barrier=partial(_send_barrier, writer),
             end=lambda pauses: writer.control(BlockKind.END, int(pauses)),
             flush=flush,
             writer=writer if isinstance(writer, HashWriter) else None,
             columnar=writer.columnar,
         )
-
-    def _send_barrier(self, writer: EdgeWriter, checkpoint: int) -> None:
-        state_writer = self._state_writer(writer.edge, checkpoint)
-        if state_writer is None:
-            savepoint = self.savepoints.get(checkpoint)
-            writer.control(BlockKind.BARRIER, checkpoint, b"" if savepoint is None else pickle.dumps(savepoint))
-        elif may_overtake(writer.edge.partitioning):
-            state_writer.sent += [
-                (writer.edge, *records) for records in writer.overtaking_barrier(checkpoint, UNALIGNED)
-            ]
-        else:
-            writer.control(BlockKind.BARRIER, checkpoint, UNALIGNED)
-
-    def _state_writer(self, edge: Edge, checkpoint: int) -> ChannelStateWriter | None:
-        """Return the channel state writer of an unaligned barrier at the source of an edge, if there is one."""
-        state_writer = self.subtasks[edge.source].state_writer
-        return state_writer if state_writer is not None and state_writer.checkpoint == checkpoint else None
 
     def _sender(self, edge: Edge) -> Callable[[int, bytes], None]:
         outbox, stage = self._outbox, self._task.stage
@@ -226,8 +194,8 @@ class TaskBuilder:
             emit=local[-1].emit,
             watermark=lambda watermark: gate().watermark(channel, watermark),
             idle=lambda idle: gate().idle(channel, idle),
-            barrier=lambda checkpoint: gate().barrier(
-                channel, checkpoint, self._state_writer(edge, checkpoint) is not None
+            barrier=lambda checkpoint, details, state_writer: gate().barrier(
+                channel, checkpoint, state_writer is not None
             ),
             end=lambda pauses: gate().end(channel, pauses),
             flush=lambda: None,
@@ -250,6 +218,19 @@ class TaskBuilder:
                 ups = [self._task.subtask] if edge.local else range(edge.source_parallelism)
                 channels += [((edge.id, up), edge.index) for up in ups]
         return channels
+
+
+def _send_barrier(
+    writer: EdgeWriter, checkpoint: int, details: bytes, state_writer: ChannelStateWriter | None
+) -> None:  # fmt: skip
+    """Send a barrier with its details; one that overtakes records leaves them to the channel state."""
+    if state_writer is None:
+        writer.control(BlockKind.BARRIER, checkpoint, details)
+    elif may_overtake(writer.edge.partitioning):
+        overtaken = writer.overtaking_barrier(checkpoint, UNALIGNED)
+        state_writer.sent += [(writer.edge, *records) for records in overtaken]
+    else:
+        writer.control(BlockKind.BARRIER, checkpoint, UNALIGNED)
 
 
 def restore_channel_state(

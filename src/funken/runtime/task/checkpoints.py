@@ -1,10 +1,9 @@
-"""A task's part in a checkpoint, from the trigger or the first barrier until all its subtasks are snapshotted, or it is aborted.
+"""A task's part in checkpoints: executes what ``checkpoint_machine.py`` decides.
 
-Each subtask takes its snapshot when its barrier passes; all snapshots are delivered once every subtask has taken one or
-has ended, and all of them are materialized. An unaligned barrier has its subtask snapshotted at once, but the snapshot
-counts only when its channel state is complete (``record``, ``complete_recorded``). The barriers of a savepoint carry
-its target, and a subtask that is snapshotted for one that stops the job is *stopped* from then on, unless it is
-aborted. Without checkpoints no barrier arrives, and nothing happens.
+It turns barriers, ends and the driver's commands into events of the machine, takes and restores the state of the subtasks
+(``runtime/snapshot``), sends barriers on, and keeps the records that the machine has recorded. It decides nothing itself.
+Commands are executed depth first: a barrier that is sent over an edge within the task is an event of the next subtask before the
+first one reports its snapshot. Without checkpoints no barrier arrives, and nothing happens.
 
 It does not attribute failures: the task calls it where an exception is attributed to the operator that raised it.
 """
@@ -12,68 +11,83 @@ It does not attribute failures: the task calls it where an exception is attribut
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 
 from funken.checkpoint.events import Stop
-from funken.ids import MAX_WATERMARK, CheckpointId
+from funken.ids import MAX_WATERMARK, CheckpointId, Millis
 from funken.operators.base import Timestamps, Values
+from funken.operators.strides import TaskTime
 from funken.plan.physical import PhysicalPlan
-from funken.runtime.exchange.wire import BlockHeader, ChannelId
-from funken.runtime.messages import Savepoint, SubtaskCheckpoint
+from funken.runtime.exchange.wire import BlockHeader, BlockKind, ChannelId
+from funken.runtime.messages import CheckpointAborted, SubtaskCheckpoint
 from funken.runtime.settings import CheckpointPlan
 from funken.runtime.snapshot.channel_state import UNALIGNED, ChannelStateWriter
 from funken.runtime.snapshot.materializer import Materializer
 from funken.runtime.snapshot.state_manager import TaskStateManager
 from funken.runtime.snapshot.task_state import TaskStateSnapshot
 from funken.runtime.task.builder import Subtask, TaskBuilder, restore_channel_state
+from funken.runtime.task.checkpoint_events import (
+    AddChannelState,
+    BarrierProcessed,
+    BarrierReceived,
+    BarrierRecorded,
+    ChannelEnded,
+    CheckpointEvent,
+    DeliverSnapshot,
+    DropChannelState,
+    DropSnapshot,
+    ReleaseChannels,
+    SealSnapshot,
+    SnapshotSealed,
+    SnapshotTaken,
+    StateMaterialized,
+    TakeSnapshot,
+)
+from funken.runtime.task.checkpoint_machine import TaskCheckpointMachine
+from funken.timing.clock import Clock
 
 QueuedBlock = tuple[Subtask, BlockHeader, Values, Timestamps]
 """A block, or a part of one, that is queued for its subtask."""
 
 
 class TaskCheckpoints:
-    """The checkpoints of one task; ``work`` are its queued blocks, ``over`` returns whether a subtask has ended."""
+    """The checkpoints of one task; ``work`` are its queued blocks."""
 
     def __init__(
         self, plan: PhysicalPlan, checkpoints: CheckpointPlan | None, subtask: int, builder: TaskBuilder,
-        work: Iterable[QueuedBlock], over: Callable[[Subtask], bool], now: Callable[[], int], monotonic: Callable[[], float],
-        deliver: Callable[[TaskStateSnapshot], None] | None,
+        work: Iterable[QueuedBlock], time: TaskTime, clock: Clock, deliver: Callable[[TaskStateSnapshot], None] | None,
     ) -> None:  # fmt: skip
         self._plan = plan
         self._subtasks = builder.subtasks
         self._names = builder.names
-        self._savepoints = builder.savepoints
         self._work = work
-        self._has_finished = over
-        self.materializer = Materializer()
-        """Materializes and delivers the snapshots."""
-        self._state_manager: TaskStateManager | None = None
-        if checkpoints is not None:
-            self.materializer = Materializer(deliver, monotonic, checkpoints.options.materialize_rows)
-            self._state_manager = TaskStateManager(checkpoints, plan.stable_ids, subtask, self.materializer)
-        self.unaligned_after = None if checkpoints is None else checkpoints.unaligned_after
-        """After how many ms of alignment a barrier becomes unaligned (0: at once), ``None``: never."""
-        self.snapshotted: dict[int, set[int]] = {}
-        """The subtasks that have taken their snapshot, by checkpoint, while others have not."""
-        self.recording: list[Subtask] = []
-        """Subtasks whose channel state is being written."""
-        self.stopped: dict[int, int] = {}
-        """Subtasks that process nothing any more, by the checkpoint: the savepoint that the job is stopped with."""
-        self._now, self._monotonic = now, monotonic
-        #: when (wall clock, ms; monotonic, s) the first barrier of its newest alignment came to a subtask
-        self._aligning: dict[int, tuple[int, float]] = {}
+        self._time = time
+        self._clock = clock
+        self._deliver = deliver
+        #: sealed snapshots that are not delivered
+        self._sealed: dict[int, TaskStateSnapshot] = {}
         #: the times of the subtasks that have taken their snapshot, by checkpoint
         self._times: dict[int, dict[int, SubtaskCheckpoint]] = {}
-        for hosted in self._subtasks.values():
-            if self._state_manager is not None:
-                if hosted.gate is not None:
-                    hosted.gate.on_alignment = partial(self._begin_alignment, hosted.vertex.id)
-                hosted.chain.snapshot = partial(self._snapshot, self._state_manager, hosted)
-            if self.unaligned_after is not None and hosted.gate is not None:
-                aligned_only, overtake = builder.aligned_only(hosted.vertex), partial(self._begin_unaligned, hosted)
-                hosted.gate.enable_unaligned(aligned_only, overtake, now, self.unaligned_after)
+        self._state_manager: TaskStateManager | None = None
+        self.materializer = Materializer()
+        """Materializes the snapshots."""
+        align, unaligned_after = True, None
+        if checkpoints is not None:
+            align, unaligned_after = checkpoints.align, checkpoints.unaligned_after
+            self.materializer = Materializer(
+                clock.monotonic, checkpoints.options.materialize_rows, lambda place: self.handle(StateMaterialized(place))
+            )  # fmt: skip
+            self._state_manager = TaskStateManager(checkpoints, plan.stable_ids, subtask, self.materializer)
+        channels = {number: tuple(each.gate.channels) if each.gate else () for number, each in self._subtasks.items()}
+        aligned_only = [key for each in self._subtasks.values() for key in builder.aligned_only(each.vertex)]
+        self.machine = TaskCheckpointMachine(channels, aligned_only, align=align, unaligned_after=unaligned_after)
+        """Decides."""
+        #: subtasks whose channels are being recorded
+        self.recording = self.machine.recording
+        for number, hosted in self._subtasks.items():
+            if hosted.gate is not None:
+                hosted.gate.connect(number, self, self.machine.subtasks[number].blocked)
 
     # ---- at the start
 
@@ -93,149 +107,140 @@ class TaskCheckpoints:
                     subtask, self._plan, self._names, self._state_manager.take_channel_state(subtask.chain), take
                 )
 
-    # ---- barriers
+    # ---- what becomes an event
 
-    @property
-    def awaits_barriers(self) -> bool:
-        """Whether an unaligned checkpoint waits for barriers."""
-        return bool(self.recording) or (
-            self.unaligned_after is not None
-            and any(subtask.gate is not None and subtask.gate.aligning for subtask in self._subtasks.values())
-        )
+    def receive_barrier(self, subtask: Subtask, head: BlockHeader, details: bytes) -> None:
+        """A barrier was received and queued; ``details`` is what it carries besides its number."""
+        if details or self.machine.unaligned_after is not None:
+            unaligned = details == UNALIGNED
+            savepoint = pickle.loads(details) if details and not unaligned else None
+            channel = head.edge, head.upstream
+            self.handle(BarrierReceived(subtask.vertex.id, channel, head.number, unaligned, savepoint))
 
-    def trigger(self, checkpoint: int, savepoint: Savepoint | None, sources: Iterable[Subtask]) -> None:
-        """Begin a checkpoint at the sources: each takes its snapshot and emits a barrier."""
-        if savepoint is not None:
-            self._savepoints[checkpoint] = savepoint
-        for subtask in sources:
-            if savepoint is not None and savepoint.stop is Stop.DRAIN:
-                subtask.chain.watermark(MAX_WATERMARK)
-            if savepoint is None and self.unaligned_after == 0:
-                self._begin_unaligned(subtask, checkpoint, ())
-            subtask.chain.barrier(checkpoint)
-        self.complete_recorded()
+    def barrier(self, vertex: int, channel: ChannelId, checkpoint: int, unaligned: bool) -> None:
+        """A gate was given a barrier."""
+        self.handle(BarrierProcessed(vertex, channel, checkpoint, unaligned))
 
-    def read_barrier(self, checkpoint: int, details: bytes) -> bool:
-        """Read what a barrier carries besides its number; return whether it is unaligned."""
-        if details == UNALIGNED:
-            return True
-        if details:
-            self._savepoints[checkpoint] = pickle.loads(details)
-        return False
-
-    def announce(self, subtask: Subtask, head: BlockHeader, unaligned: bool) -> None:
-        """A barrier was received; records before it may still be queued."""
-        if self.unaligned_after is not None and head.number not in self._savepoints:
-            assert subtask.gate is not None
-            subtask.gate.announce((head.edge, head.upstream), head.number, unaligned)
-            self.complete_recorded()
+    def end(self, vertex: int, channel: ChannelId) -> None:
+        """A gate was given the end of a channel."""
+        self.handle(ChannelEnded(vertex, channel))
 
     def record(self, subtask: Subtask, head: BlockHeader, values: Values, timestamps: Timestamps) -> None:
-        """A block was received while channel state is written: record it if a barrier has overtaken it."""
-        if subtask.state_writer is not None:
-            subtask.state_writer.take(head, values, timestamps)
-            self.complete_recorded()
+        """Record a block that was queued or received, if a barrier has overtaken it."""
+        recording, channel = self.recording.get(subtask.vertex.id), (head.edge, head.upstream)
+        if recording is None or channel not in recording.waiting:
+            return
+        if head.kind in (BlockKind.BARRIER, BlockKind.END):
+            number = head.number if head.kind == BlockKind.BARRIER else None
+            self.handle(BarrierRecorded(subtask.vertex.id, channel, number))
+        else:
+            assert subtask.state_writer is not None
+            subtask.state_writer.add(head, values, timestamps)
 
-    def complete_recorded(self) -> None:
-        """Complete the snapshots of subtasks whose channel state is complete."""
-        for subtask in [each for each in self.recording if each.state_writer and not each.state_writer.waiting]:
-            self.recording.remove(subtask)
-            state_writer = subtask.state_writer
-            assert state_writer is not None and self._state_manager is not None
-            if not state_writer.void and self._state_manager.add_channel_state(
-                subtask.chain,
-                CheckpointId(state_writer.checkpoint),
-                state_writer.by_operator(self._plan.edges, self._names),
-            ):
-                self.snapshotted.setdefault(state_writer.checkpoint, set()).add(subtask.vertex.id)
-                self.deliver_if_complete()
+    def handle(self, event: CheckpointEvent) -> None:
+        """Give an event to the machine, and execute what it commands."""
+        for command in self.machine.handle(event, Millis(self._time.latest), self._clock.monotonic()):
+            match command:
+                case TakeSnapshot(vertex):
+                    self._take_snapshot(self._subtasks[vertex], command)
+                case ReleaseChannels(vertex):
+                    gate = self._subtasks[vertex].gate
+                    assert gate is not None
+                    gate.release()
+                case SealSnapshot():
+                    self._seal(command)
+                case DeliverSnapshot(checkpoint):
+                    self.deliver(self._sealed.pop(checkpoint))
+                case AddChannelState(vertex, checkpoint):
+                    self._add_channel_state(self._subtasks[vertex], checkpoint)
+                case DropChannelState(vertex):
+                    self._subtasks[vertex].state_writer = None
+                case DropSnapshot(checkpoint):
+                    self._times.pop(checkpoint, None)
+                    if self._state_manager is not None:
+                        self._state_manager.abort(CheckpointId(checkpoint))
 
-    def _begin_unaligned(self, subtask: Subtask, checkpoint: int, waiting: Collection[ChannelId]) -> None:
-        """A subtask takes its snapshot before the barriers of these channels were processed, or even received."""
-        state_writer = subtask.state_writer = ChannelStateWriter(checkpoint, waiting)
-        for other, head, values, timestamps in self._work if waiting else ():
-            if other is subtask:
-                state_writer.take(head, values, timestamps)
-        if subtask not in self.recording:
-            self.recording.append(subtask)
+    # ---- what the machine commands
 
-    # ---- snapshots
-
-    def _snapshot(self, snapshots: TaskStateManager, subtask: Subtask, checkpoint: int) -> None:
-        savepoint = self._savepoints.get(checkpoint)
-        if savepoint is not None and savepoint.stop is not None:
-            if savepoint.stop is Stop.DRAIN:
-                subtask.chain.drain(subtask.gate.inputs if subtask.gate else 0)
-            self.stopped[subtask.vertex.id] = checkpoint
-        begin = self._monotonic()
-        came, aligning = self._aligning.pop(subtask.vertex.id, (self._now(), begin))
-        snapshots.snapshot(subtask.chain, CheckpointId(checkpoint))
+    def _take_snapshot(self, subtask: Subtask, command: TakeSnapshot) -> None:
+        assert self._state_manager is not None
+        checkpoint, savepoint = command.checkpoint, command.savepoint
+        state_writer = None
+        if command.overtaken is not None:
+            state_writer = subtask.state_writer = ChannelStateWriter()
+            for other, head, values, timestamps in self._work:
+                if other is subtask:
+                    self.record(subtask, head, values, timestamps)
+        if savepoint is not None and savepoint.stop is Stop.DRAIN:
+            if subtask.gate is None:
+                subtask.chain.watermark(MAX_WATERMARK)
+            subtask.chain.drain(subtask.gate.inputs if subtask.gate else 0)
+        begin = self._clock.monotonic()
+        self._state_manager.snapshot(subtask.chain, CheckpointId(checkpoint))
         self._times.setdefault(checkpoint, {})[subtask.vertex.id] = SubtaskCheckpoint(
-            came,
-            (begin - aligning) * 1000,
-            (self._monotonic() - begin) * 1000,
-            unaligned=subtask.state_writer is not None and subtask.state_writer.checkpoint == checkpoint,
+            command.since,
+            0.0 if subtask.gate is None else (begin - command.began) * 1000,
+            (self._clock.monotonic() - begin) * 1000,
+            unaligned=command.overtaken is not None,
         )
-        if (
-            subtask.state_writer is None or subtask.state_writer.checkpoint != checkpoint
-        ):  # else its channel state is not complete
-            self.snapshotted.setdefault(checkpoint, set()).add(subtask.vertex.id)
-            self.deliver_if_complete()
+        details = pickle.dumps(savepoint) if savepoint is not None else b""
+        for output in subtask.outputs:
+            output.barrier(checkpoint, details, state_writer)
+        self.handle(SnapshotTaken(subtask.vertex.id, checkpoint))
 
-    def _begin_alignment(self, vertex: int, checkpoint: int) -> None:
-        self._aligning[vertex] = self._now(), self._monotonic()
+    def _add_channel_state(self, subtask: Subtask, checkpoint: int) -> None:
+        state_writer, subtask.state_writer = subtask.state_writer, None
+        assert state_writer is not None and self._state_manager is not None
+        found = state_writer.by_operator(self._plan.edges, self._names)
+        self._state_manager.add_channel_state(subtask.chain, CheckpointId(checkpoint), found)
 
-    def deliver_if_complete(self) -> None:
-        """Deliver the checkpoints of which every subtask has its snapshot; one that has ended is snapshotted now."""
-        for checkpoint, done in sorted(self.snapshotted.items()):
-            missing = [subtask for number, subtask in self._subtasks.items() if number not in done]
-            if all(self._has_finished(subtask) for subtask in missing):
-                assert self._state_manager is not None
-                for subtask in missing:
-                    self._state_manager.snapshot(subtask.chain, CheckpointId(checkpoint), ended=True)
-                for older in [number for number in self.snapshotted if number <= checkpoint]:
-                    del self.snapshotted[older]
-                savepoint = self._savepoints.get(checkpoint)
-                for older in [number for number in self._savepoints if number < checkpoint]:
-                    del self._savepoints[older]  # this one is still needed: its barrier has not been emitted
-                times = self._times.pop(checkpoint, {})
-                self._times = {later: found for later, found in self._times.items() if later > checkpoint}
-                taken = self._state_manager.take(CheckpointId(checkpoint), savepoint)
-                self.materializer.deliver(replace(taken, times=times, taken=self._monotonic()))
+    def _seal(self, command: SealSnapshot) -> None:
+        assert self._state_manager is not None
+        checkpoint = CheckpointId(command.checkpoint)
+        for vertex in command.ended:
+            self._state_manager.snapshot(self._subtasks[vertex].chain, checkpoint, ended=True)
+        times = self._times.pop(checkpoint, {})
+        self._times = {later: found for later, found in self._times.items() if later > checkpoint}
+        snapshot = self._state_manager.take(checkpoint, command.savepoint)
+        self._sealed[checkpoint] = replace(snapshot, times=times, taken=self._clock.monotonic())
+        self.handle(SnapshotSealed(checkpoint, snapshot.open if self.materializer.open else frozenset()))
+
+    def deliver(self, snapshot: TaskStateSnapshot) -> None:
+        """Pass a snapshot to what writes it."""
+        if self._deliver is not None:
+            self._deliver(snapshot)
+
+    # ---- besides
 
     def materialize(self, worked: bool) -> None:
         """Materialize one step; ``worked``: after records."""
-        if self.materializer.open:
-            self.materializer.worked |= worked
-            self.materializer.step()
+        self.materializer.worked |= worked
+        self.materializer.step()
 
-    def notify_complete(self, checkpoint: int) -> None:
-        """A checkpoint is complete: what sinks prepared for it is committed."""
+    def notify_complete(self, checkpoint: int, is_open: bool = True) -> None:
+        """A checkpoint is complete: what sinks prepared for it is committed; notify the operators if they are open."""
         if self._state_manager is not None:
             self._state_manager.notify_complete(CheckpointId(checkpoint))
+        for subtask in self._subtasks.values() if is_open else ():
+            subtask.chain.notify_checkpoint_complete(checkpoint)
 
-    def abort(self, checkpoint: int) -> None:
-        """A checkpoint is aborted: stop waiting for it, and let stopped subtasks continue."""
-        self._savepoints.pop(checkpoint, None)
-        self._times.pop(checkpoint, None)
-        self.stopped = {vertex: by for vertex, by in self.stopped.items() if by != checkpoint}
-        self.recording = [
-            each for each in self.recording if each.state_writer and each.state_writer.checkpoint != checkpoint
-        ]
-        if self._state_manager is not None:
-            self.snapshotted.pop(checkpoint, None)
-            self._state_manager.abort(CheckpointId(checkpoint))
-        for subtask in self._subtasks.values():
-            if subtask.gate is not None:
-                subtask.gate.abort(checkpoint)
+    def abort(self, command: CheckpointAborted, is_open: bool = True) -> None:
+        """A checkpoint is aborted: give it up, and notify the operators if they are open."""
+        self.handle(command)
+        for subtask in self._subtasks.values() if is_open else ():
+            subtask.chain.notify_checkpoint_aborted(command.checkpoint)
 
     def final_snapshot(self) -> TaskStateSnapshot | None:
         """Take the final snapshot of every subtask, now that all have ended; ``None`` without checkpoints."""
         if self._state_manager is None:
             return None
-        self.complete_recorded()  # the end of a channel may complete the channel state
         checkpoint = self._state_manager.last
         for subtask in self._subtasks.values():
             self._state_manager.snapshot(subtask.chain, checkpoint, final=True)
         self.materializer.finish()  # the task has no other work
         return self._state_manager.take(checkpoint, final=True)
+
+    def close(self) -> None:
+        """Drop what was not delivered: the task has ended."""
+        self.materializer.cancel()
+        self._sealed.clear()

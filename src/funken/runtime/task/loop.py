@@ -1,8 +1,8 @@
-"""The task loop without I/O: blocks, ticks and commands in, blocks and events out.
+"""The task without I/O: blocks, ticks and commands in, blocks and events out.
 
-A task hosts one subtask of every vertex of its stage. A runner owns it: it calls ``receive`` for each block that
+A task hosts one subtask of every vertex of its stage. ``TaskLoop`` (``mailbox.py``) calls ``receive`` for each block that
 arrived, ``step`` while there is ``work``, ``poll`` where there are sources, ``advance`` when time has passed, ``flush``
-when records have waited long enough; and carries ``outbox`` (target task of the next stage, bytes) away after each.
+when records have waited long enough; and has ``outbox`` (target task of the next stage, bytes) carried away after each.
 Nothing here blocks, reads a socket or starts a thread, so the same task runs in Spark and under simulated time.
 
 Long blocks of slow records are split (``_piece``), so that no call takes much longer than 20 ms because of
@@ -17,10 +17,9 @@ from collections.abc import Callable
 from typing import Any
 
 from funken.connectors.dataframe import RowsReader
-from funken.ids import MAX_WATERMARK
+from funken.ids import MAX_WATERMARK, OperatorId
 from funken.metrics.histogram import bucket_of
 from funken.operators.base import Timestamps, Values
-from funken.operators.source import SourceOperator
 from funken.operators.strides import TaskTime
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.chain.backends import TaskBackends
@@ -30,12 +29,10 @@ from funken.runtime.chain.finished_chain import FinishedOperatorChain
 from funken.runtime.exchange.wire import BlockHeader, BlockKind, decode_records, payload_of, read_header
 from funken.runtime.exchange.writers import IngestionTime
 from funken.runtime.messages import (
-    AddSplits,
-    AlignWatermark,
     CheckpointAborted,
     CheckpointComplete,
     MetricsReport,
-    SplitsDiscovered,
+    OperatorEvent,
     StartReading,
     TaskCommand,
     TaskEnded,
@@ -47,6 +44,7 @@ from funken.runtime.messages import (
 from funken.runtime.settings import TaskSettings
 from funken.runtime.snapshot.task_state import TaskStateSnapshot
 from funken.runtime.task.builder import Subtask, TaskBuilder
+from funken.runtime.task.checkpoint_events import SourceEnded, TimePassed
 from funken.runtime.task.checkpoints import QueuedBlock, TaskCheckpoints
 from funken.runtime.task.meter import TaskMeter
 from funken.runtime.task.source_throttle import SourceThrottle
@@ -83,7 +81,9 @@ class Task:
         self._reported_finished = False
         self._may_read = not settings.together
         self._backends = TaskBackends(settings.state, task.subtask)
-        self._contexts = OperatorContexts(task, settings, self._backends, clock, self._time, event, wake)
+        self._contexts = OperatorContexts(
+            task, settings, self._backends, clock, self._time, event, wake, plan.stable_ids
+        )
         builder = TaskBuilder(plan, task, settings, self.outbox, self._ingestion_time)
         self.subtasks = builder.build(self._contexts.make)
         self.meter = TaskMeter(task, self.subtasks, clock.monotonic)
@@ -91,22 +91,17 @@ class Task:
         self._relays_expected = builder.relays()
         self._flushing = builder.flushing
         self._checkpoints = TaskCheckpoints(
-            plan,
-            settings.checkpoints,
-            task.subtask,
-            builder,
-            self._work,
-            self._has_finished,
-            lambda: self._now,
-            clock.monotonic,
-            deliver,
+            plan, settings.checkpoints, task.subtask, builder, self._work, self._time, clock, deliver
         )
+        #: decides about checkpoints; to be read only
+        self.machine = self._checkpoints.machine
+        self._failures = FailureAttribution(task.subtask)
 
     # ---- life
 
     def open(self) -> None:
         """Open every operator, downstream ones first."""
-        with self._attributing_failures():
+        with self._failures:
             self._checkpoints.restore()
             for subtask in reversed(list(self.subtasks.values())):
                 subtask.chain.open()
@@ -140,12 +135,12 @@ class Task:
     @property
     def looks_ahead(self) -> bool:
         """Whether blocks are received although others are queued: an unaligned barrier overtakes these."""
-        return self._checkpoints.unaligned_after is not None
+        return self.machine.unaligned_after is not None
 
     @property
     def awaits_barriers(self) -> bool:
         """Whether an unaligned checkpoint waits for barriers."""
-        return self._checkpoints.awaits_barriers
+        return self.machine.awaits_barriers
 
     def close(self) -> None:
         """Close every operator; errors of user code surface here only if nothing failed before, Ctrl-C always."""
@@ -153,7 +148,7 @@ class Task:
             return
         self.closed = True
         raised = [error for subtask in self.subtasks.values() for error in subtask.chain.close()]
-        self._checkpoints.materializer.cancel()
+        self._checkpoints.close()
         self._backends.close()
         for error in raised:
             if not isinstance(error, Exception | SystemExit):
@@ -176,10 +171,9 @@ class Task:
             return
         subtask = self.subtasks[edge.target]
         if head.kind == BlockKind.BARRIER:
-            unaligned = self._checkpoints.read_barrier(head.number, payload_of(data))
-            self._take(subtask, head, [], None)
-            with self._attributing_failures():
-                self._checkpoints.announce(subtask, head, unaligned)
+            with self._failures:
+                self._take(subtask, head, [], None)
+                self._checkpoints.receive_barrier(subtask, head, payload_of(data))
             return
         if head.kind != BlockKind.DATA:
             self._take(subtask, head, [], None)
@@ -206,7 +200,7 @@ class Task:
         assert subtask.gate is not None
         gate, channel = subtask.gate, (head.edge, head.upstream)
         begin = self._clock.monotonic()
-        with self._attributing_failures():
+        with self._failures:
             self._tick_if_due(subtask)
             match head.kind:
                 case BlockKind.DATA:
@@ -219,18 +213,19 @@ class Task:
                     gate.idle(channel, bool(head.number))
                 case BlockKind.BARRIER:
                     gate.barrier(channel, head.number)
-                    self._checkpoints.complete_recorded()
                 case BlockKind.END:
                     gate.end(channel, bool(head.number))
             if head.kind != BlockKind.DATA:
                 subtask.metrics.busy += self._clock.monotonic() - begin
-            self._checkpoints.materialize(worked=True)
-        self._check_finished()
+            if self._checkpoints.materializer.open:
+                self._checkpoints.materialize(worked=True)
+        if head.kind >= BlockKind.BARRIER:  # an end, or a barrier that lets one through that was held back
+            self._check_finished()
 
     def _tick_if_due(self, subtask: Subtask) -> None:
         """Tick the operators of a vertex whose time has come by now, before they are given something else."""
         at = subtask.chain.next_tick()
-        if at is not None and subtask.vertex.id not in self._checkpoints.stopped and not self._has_finished(subtask):
+        if at is not None and subtask.vertex.id not in self.machine.stopped and not self._has_finished(subtask):
             now = self._clock.now()
             if at <= now:
                 subtask.chain.tick(now)
@@ -252,7 +247,7 @@ class Task:
 
     def poll(self) -> int | None:
         """Poll every source once; return ms to wait (0: poll again at once), ``None`` if no source is left."""
-        if self._checkpoints.stopped or not self._may_read:
+        if self.machine.stopped or not self._may_read:
             return _BEGIN_MILLIS
         pause = self.throttle.pause()
         if pause:
@@ -267,12 +262,10 @@ class Task:
             begin = self._clock.monotonic()
             self._time.read()
             self._ingestion_time.at = self._clock.wall()
-            with self._attributing_failures():
+            with self._failures:
                 had_ended = isinstance(subtask.chain, FinishedOperatorChain)
-                room, before = (
-                    self.throttle.room(self._ingestion_time.at, self._piece * subtask.factor),
-                    subtask.source.records,
-                )
+                room = self.throttle.room(self._ingestion_time.at, self._piece * subtask.factor)
+                before = subtask.source.records
                 found = None if had_ended else subtask.source.poll(room, self._now)
                 self.throttle.on_read(self._ingestion_time.at, subtask.source.records - before)
                 if found == 0:
@@ -285,11 +278,12 @@ class Task:
                     else:
                         subtask.chain.watermark(MAX_WATERMARK)
                         subtask.chain.finish()
+                    self._checkpoints.handle(SourceEnded(subtask.vertex.id))
                     found = 0
             wait = found if wait is None else min(wait, found)
         self.throttle.on_poll(wait == 0)
         if self._checkpoints.materializer.open:
-            with self._attributing_failures():
+            with self._failures:
                 self._checkpoints.materialize(worked=wait == 0)
         self._check_finished()
         return wait
@@ -318,10 +312,10 @@ class Task:
         """Read the clock and tick what is due; return when the next tick is (ms), ``None``: never."""
         self._now = now = self._time.read()
         due: int | None = None
-        with self._attributing_failures():
+        with self._failures:
             self._backends.watch(now)
             for subtask in self.subtasks.values():
-                if subtask.vertex.id in self._checkpoints.stopped:
+                if subtask.vertex.id in self.machine.stopped:
                     continue
                 at = subtask.chain.next_tick()
                 if at is not None and at <= now:
@@ -332,11 +326,13 @@ class Task:
                     at = subtask.chain.next_tick()
                 if at is not None and not self._has_finished(subtask):
                     due = at if due is None else min(due, at)
-                if subtask.gate is not None and self._checkpoints.unaligned_after:
-                    at = subtask.gate.advance(now)
-                    due = due if at is None else at if due is None else min(due, at)
-            self._checkpoints.complete_recorded()
-            self._checkpoints.materialize(worked=False)
+            if (deadline := self.machine.deadline) is not None:
+                if now >= deadline:
+                    self._checkpoints.handle(TimePassed())
+                    deadline = self.machine.deadline
+                due = deadline if due is None else due if deadline is None else min(due, deadline)
+            if self._checkpoints.materializer.open:
+                self._checkpoints.materialize(worked=False)
             at = self._flushing.advance(now)
         if self._checkpoints.materializer.open:
             return now
@@ -349,14 +345,14 @@ class Task:
 
     def flush(self) -> None:
         """Flush all writers, except those whose operator has a timeout of its own."""
-        with self._attributing_failures():
+        with self._failures:
             for subtask in self.subtasks.values():
                 subtask.chain.flush()
 
     def _send_all(self) -> None:
         """The sources' in-flight records are limited: flush everything, without delay on the way."""
         self.flush()
-        with self._attributing_failures():
+        with self._failures:
             self._flushing.flush_timed()
         if self.outbox:
             self._flushing.request_urgent_flush()
@@ -368,37 +364,23 @@ class Task:
     def handle_command(self, command: TaskCommand) -> None:
         """Handle a command of the driver."""
         match command:
-            case AddSplits(operator, _, splits, no_more):
-                source = self._source(operator)
-                if source is not None:
-                    with self._attributing_failures():
-                        source.add_splits(splits, no_more)
-            case TriggerCheckpoint(checkpoint, savepoint):
-                with self._attributing_failures():
-                    self._checkpoints.trigger(checkpoint, savepoint, list(self._live_sources))
+            case TriggerCheckpoint():
+                with self._failures:
+                    self._checkpoints.handle(command)
             case CheckpointComplete(checkpoint):
-                self._checkpoints.notify_complete(checkpoint)
-            case CheckpointAborted(checkpoint):
-                with self._attributing_failures():
-                    self._checkpoints.abort(checkpoint)
+                with self._failures:
+                    self._checkpoints.notify_complete(checkpoint, not self.closed)
+            case CheckpointAborted():
+                with self._failures:
+                    self._checkpoints.abort(command, not self.closed)
+            case OperatorEvent(operator, _, payload) if not self.closed:
+                with self._failures:
+                    for subtask in self.subtasks.values():
+                        subtask.chain.handle_operator_event(OperatorId(operator), payload)
             case StartReading():
                 self._may_read = True
-            case AlignWatermark(operator, allowed):
-                source = self._source(operator)
-                if source is not None:
-                    source.align(allowed)
             case Throttle():
                 self.throttle.on_throttle(command)
-            case SplitsDiscovered(operator):
-                source = self._source(operator)
-                if source is not None:
-                    source.more_splits_came()
-
-    def _source(self, operator: int) -> SourceOperator | None:
-        for subtask in self._live_sources:
-            if subtask.vertex.nodes[0].id == operator:
-                return subtask.source
-        return None
 
     @property
     def materializing(self) -> bool:
@@ -412,20 +394,13 @@ class Task:
         return self.meter.report(self._plan, self._contexts)
 
     def _check_finished(self) -> None:
-        if self._checkpoints.snapshotted:
-            self._checkpoints.deliver_if_complete()  # a subtask that has just ended is no longer waited for
         if not self._reported_finished and self.finished:
             self._reported_finished = True
-            with self._attributing_failures():
+            with self._failures:
                 snapshot = self._checkpoints.final_snapshot()
             self.close()
             self._report(self.measured())
             if snapshot is not None:
-                self._checkpoints.materializer.deliver(snapshot)
+                self._checkpoints.deliver(snapshot)
             else:
                 self._report(TaskEnded(self.id))
-
-    # ---- failures
-
-    def _attributing_failures(self) -> FailureAttribution:
-        return FailureAttribution(self.id.subtask)

@@ -18,7 +18,7 @@ import re
 from pathlib import Path
 from uuid import uuid4
 
-from funken.spark.java.cache import cache_folder
+from funken.io.cache import cache_folder
 from funken.timing.clock import SystemClock
 
 _KEPT = 2

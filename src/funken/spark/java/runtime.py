@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from funken.errors import JavaNotFound
-from funken.spark.java.cache import cache_folder
+from funken.io.cache import cache_folder
 
 MINIMUM = 17
 """The oldest Java that Spark 4.3 runs on."""

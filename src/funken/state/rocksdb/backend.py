@@ -43,6 +43,8 @@ class TaskDatabases:
         self._folder: WorkFolder | None = None
         self.objects = ObjectLimit(self._budget.objects)
         self._count = 0
+        #: those that something refers to
+        self._snapshots: weakref.WeakSet[LinkedFiles] = weakref.WeakSet()
 
     @property
     def memory(self) -> SharedMemory:
@@ -63,9 +65,18 @@ class TaskDatabases:
         self._count += 1
         return self.folder.place(str(self._count))
 
+    def linked_files(self, database: Database, path: str) -> LinkedFiles:
+        """Begin to make the files of a snapshot of a database."""
+        files = LinkedFiles(database, path, self.folder)
+        self._snapshots.add(files)
+        return files
+
     def close(self) -> None:
-        """Release the folder, which stays only while a snapshot in it is read."""
-        self._folder = None
+        """Release the folder, which stays only while a snapshot in it can be read."""
+        folder, self._folder = self._folder, None
+        # An error that is passed on refers by its traceback to the snapshot that failed, and so to the folder.
+        if folder is not None and all(files.failed for files in self._snapshots):
+            folder.remove()
 
 
 class LinkedFiles:
@@ -173,7 +184,7 @@ class RocksDBBackend:
             database.changed = False
             self._cuts += 1
             path = f"{self._path}.cut-{self._cuts}"
-            self._linked = LinkedFiles(database, path, self._shared.folder)
+            self._linked = self._shared.linked_files(database, path)
         return DatabaseSnapshot(self._linked, self._groups, states, now)
 
     def close(self) -> None:

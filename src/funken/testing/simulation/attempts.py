@@ -22,6 +22,7 @@ from funken.runtime.driver.job import Job
 from funken.runtime.messages import TaskCommand, TaskEvent, TaskId
 from funken.runtime.snapshot.task_state import TaskStateSnapshot, acknowledgement_of
 from funken.runtime.task.loop import Task
+from funken.runtime.task.mailbox import TaskLoop
 from funken.testing.simulation.ledgers import Violation
 from funken.timing.clock import Clock
 
@@ -94,6 +95,35 @@ class SimulatedCheckpoints(JobCheckpoints):
         return super().failed(reason)
 
 
+class Mail:
+    """The mailbox of a simulated task; whether the task flushes in a turn is drawn."""
+
+    def __init__(self, task: Task) -> None:
+        self.waiting: deque[bytes | TaskCommand] = deque()
+        self.flush = False
+        self._task = task
+
+    def empty(self) -> bool:
+        """Whether nothing has arrived."""
+        return not self.waiting
+
+    def deliver(self) -> bool:
+        """Give the oldest to the task."""
+        item = self.waiting.popleft()
+        if isinstance(item, bytes):
+            self._task.receive(item)
+        else:
+            self._task.handle_command(item)
+        return True
+
+    def processed(self) -> None:
+        """Nothing: blocks are not admitted by credit here."""
+
+    def flushes(self) -> bool:
+        """Whether the task flushes in this turn."""
+        return self.flush
+
+
 class Attempt:
     """The tasks of an attempt, and everything on its way between them and to and from the driver.
 
@@ -103,6 +133,8 @@ class Attempt:
     def __init__(self, job: Job, blob: bytes, clock: Clock, storage: Storage) -> None:
         self.number = job.settings.attempt
         self.tasks: dict[TaskId, Task] = {}
+        self.mail: dict[TaskId, Mail] = {}
+        self._loops: dict[TaskId, TaskLoop] = {}
         self.dead: set[TaskId] = set()
         self.gone: set[TaskId] = set(job.master.tasks)
         self.blocks: dict[tuple[TaskId, TaskId], deque[bytes]] = {}
@@ -113,7 +145,11 @@ class Attempt:
         for task in job.master.tasks:
             deliver = self.writing[task].append if job.settings.checkpoints is not None else None
             plan = cloudpickle.loads(blob)
-            self.tasks[task] = Task(plan, task, job.settings, clock, self.reports[task].append, deliver=deliver)
+            report = self.reports[task].append
+            made = self.tasks[task] = Task(plan, task, job.settings, clock, report, deliver=deliver)
+            mail = self.mail[task] = Mail(made)
+            timeout = job.settings.buffer_timeout / 1000
+            self._loops[task] = TaskLoop(made, mail, report, clock, timeout, reports_delay=True)
 
     def open(self, task: Task) -> None:
         """Open a task."""
@@ -125,7 +161,11 @@ class Attempt:
         self.orders[task].append(command)
 
     def carry(self, task: Task) -> None:
-        """Take away what a task sends."""
+        """Take away what a task sends; check that its checkpoints are in order."""
+        try:
+            task.machine.validate()
+        except AssertionError as error:
+            raise Violation(f"{task.id}: {error}\n{task.machine.story()}") from error
         for target, data in task.outbox:
             place = task.id, TaskId(task.id.stage + 1, target)
             self.blocks.setdefault(place, deque()).append(data)
@@ -133,24 +173,22 @@ class Attempt:
 
     def receive(self, place: tuple[TaskId, TaskId]) -> None:
         """Let the oldest block between two tasks arrive."""
-        task = self.tasks[place[1]]
-        task.receive(self.blocks[place].popleft())
-        self.carry(task)
+        self.mail[place[1]].waiting.append(self.blocks[place].popleft())
+
+    def command(self, task: TaskId) -> None:
+        """Let the oldest order to a task arrive."""
+        self.mail[task].waiting.append(self.orders[task].popleft())
 
     def write(self, task: TaskId) -> None:
         """Write the oldest snapshot of a task."""
         self.reports[task].append(acknowledgement_of(task, self.number, self.writing[task].popleft(), self.storage))
 
     def work(self, task: Task, chance: random.Random, room: int) -> None:
-        """Let a task work a little; it reads from its sources if fewer than ``room`` blocks are under way."""
-        task.advance()
-        for _ in range(chance.randrange(4)):
-            if task.work:
-                task.step()
-        if task.has_sources and sum(map(len, self.blocks.values())) < room:
-            task.poll()
-        if chance.random() < 0.3:
-            task.flush()
+        """Give a task a turn; it reads from its sources if fewer than ``room`` blocks are under way."""
+        under_way = sum(map(len, self.blocks.values()))  # commands in the mailboxes must not stop a source
+        self.mail[task.id].flush = chance.random() < 0.3
+        for _ in self._loops[task.id].turn(chance.randrange(4), under_way < room):
+            self.carry(task)
         self.carry(task)
 
     def choices(self) -> list[tuple[str, Any]]:
@@ -174,12 +212,7 @@ class Attempt:
     @property
     def aligning(self) -> bool:
         """Whether some task has some barriers of a checkpoint, and not all."""
-        return any(
-            subtask.gate is not None and subtask.gate.aligning
-            for number, task in self.tasks.items()
-            if number not in self.dead
-            for subtask in task.subtasks.values()
-        )
+        return any(task.machine.aligning for number, task in self.tasks.items() if number not in self.dead)
 
     def kill(self, task: TaskId, chance: random.Random, lost: bool, last: TaskEvent) -> None:
         """End a task; a part of what it was about to say is lost, and the driver gets to know of it after the rest."""

@@ -112,12 +112,13 @@ class Driver:
         )
         build(env, drawn.program, drawn.records, world.name, world.wide)
         self.job: Job = env.job("simulated")
+        self.job.master.coordinators.threaded = False
         self.job.settings = replace(self.job.settings, together=True)
         if drawn.interval is not None:
             self.checkpoints = SimulatedCheckpoints(self.job.plan, self._settings(path), job_id, world.clock, newest)
             self.checkpoints.triggered = lambda: world.strike("triggered")
         self.job.checkpoints = self.checkpoints
-        self._blob = portable(self.job.plan)
+        self._planned, self._blob = self.job.plan, portable(self.job.plan)
 
     def _settings(self, path: str) -> CheckpointSettings:
         world, drawn = self.world, self.world.conditions
@@ -165,6 +166,8 @@ class Driver:
         """Begin an attempt."""
         job, world = self.job, self.world
         job.begin_attempt(number)
+        if job.plan is not self._planned:
+            self._planned, self._blob = job.plan, portable(job.plan)
         world.ledger.give_up()
         world.check_committed()
         job.master.check()
@@ -200,7 +203,7 @@ class Driver:
             raise job.master.error
         for task in attempt.tasks.values():
             if not task.finished and not (self._stopping is not None and self._stopping.done()):
-                raise Violation(f"the job is over, but {task.id} is not")
+                raise Violation(f"the job is over, but {task.id} is not\n{task.machine.story()}")
 
     def _end_attempt(self, error: JobExecutionError) -> bool:
         """Say whether there is to be another, as a job's client does; no driver goes on if there cannot be one."""
@@ -286,14 +289,13 @@ class Driver:
             case "report":
                 self._deliver(attempt.reports[which].popleft())
             case "order":
-                attempt.tasks[which].handle_command(attempt.orders[which].popleft())
-                attempt.carry(attempt.tasks[which])
+                attempt.command(which)
             case "write":
                 attempt.write(which)
                 world.strike("written")
             case "tick":
                 self.job.master.tick()
-                self._send(self.job.master.discover(world.clock.now()))
+                self.job.master.advance(world.clock.now())
             case "background":
                 self._background()
             case "zombie":

@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from funken import Encoder, FileSink
-from funken.connectors.base import ReaderContext, Sink, SinkWriter
+from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.files.buckets import BucketAssigner
+from funken.connectors.files.sink import FileCommitter
+from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
 
 
 class Violation(AssertionError):
@@ -73,18 +75,29 @@ class LedgerSink(Sink):
     ledger: str
     tag: int = 0
 
-    def writer(self, context: ReaderContext) -> SinkWriter:
+    def writer(self, context: ConnectorContext) -> SinkWriter:
         """Make a writer."""
         return LedgerWriter(LEDGERS[self.ledger], self.tag)
 
-    def commit(self, committables: Sequence[Any]) -> None:
-        """Commit transactions."""
-        LEDGERS[self.ledger].commit(committables)
+    def committer(self, context: CommitterContext) -> Committer:
+        """Make the committer."""
+        return LedgerCommitter(LEDGERS[self.ledger])
 
-    def abort(self, committables: Sequence[Any]) -> None:
+
+class LedgerCommitter(Committer):
+    """Commits into a ledger, which knows whether a transaction was committed before."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def commit(self, requests: Sequence[CommitRequest]) -> None:
+        """Commit transactions."""
+        self._ledger.commit([request.committable for request in requests])
+
+    def abort(self, requests: Sequence[CommitRequest]) -> None:
         """Drop transactions."""
-        for name in committables:
-            LEDGERS[self.ledger].prepared.pop(name, None)
+        for request in requests:
+            self._ledger.prepared.pop(request.committable, None)
 
 
 class LedgerWriter(SinkWriter):
@@ -99,7 +112,7 @@ class LedgerWriter(SinkWriter):
         """Add to the transaction."""
         self._open += [(self._tag, value) for value in values]
 
-    def prepare_commit(self, end_of_input: bool) -> list[Any]:
+    def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
         """Close the transaction."""
         if not self._open:
             return []
@@ -150,11 +163,23 @@ class WatchedFiles(FileSink):
 
     ledger: str = ""
 
-    def commit(self, committables: Sequence[Any]) -> None:
-        """Give pending files their names, one after the other."""
-        for committable in committables:
-            LEDGERS[self.ledger].fault()
-            super().commit([committable])
+    def committer(self, context: CommitterContext) -> FileCommitter:
+        """Make the committer."""
+        return WatchedFileCommitter(self)
+
+
+class WatchedFileCommitter(FileCommitter):
+    """Commits one file after the other, and may fail before each."""
+
+    def __init__(self, sink: WatchedFiles) -> None:
+        super().__init__(sink)
+        self._ledger = sink.ledger
+
+    def commit(self, requests: Sequence[CommitRequest]) -> None:
+        """Give pending files their names."""
+        for request in requests:
+            LEDGERS[self._ledger].fault()
+            super().commit([request])
 
 
 def memory_folder() -> str:

@@ -27,16 +27,8 @@ from funken import (
     ValueStateDescriptor,
     WatermarkGenerator,
 )
-from funken.connectors.base import (
-    NEED_SPLITS,
-    Batch,
-    NeedSplits,
-    ReaderContext,
-    Source,
-    SplitEnumerator,
-    StaticSplits,
-    Wait,
-)
+from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, Source, SplitEnumerator, StaticSplits, Wait
+from funken.connectors.context import ConnectorContext
 from funken.connectors.datagen import IndexSplit
 from funken.connectors.queued_reader import QueuedReader
 
@@ -302,7 +294,7 @@ class BurstSource(Source):
         parts = min(parallelism, self.count)
         return StaticSplits([IndexSplit(f"{n}/{parts}", n, self.count, parts) for n in range(parts)], parallelism)
 
-    def reader(self, context: ReaderContext) -> BurstReader:
+    def reader(self, context: ConnectorContext) -> BurstReader:
         """Make a reader; how long it pauses differs between subtasks."""
         return BurstReader(self.burst, self.pause * (1 + context.subtask))
 

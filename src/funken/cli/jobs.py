@@ -1,0 +1,308 @@
+"""``funken list, info, cancel, stop, savepoint, checkpoints, metrics``: jobs that run, by the REST API of their drivers.
+
+Exit codes: 0, 1 if there is no such job or it refuses or the operation fails, 2 for a wrong command line.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from funken.cli.remote import OVER, FoundJob, all_jobs, clients, find_job, remote_options
+from funken.errors import FunkenError
+
+_POLL_SECONDS = 0.2
+
+
+def job_command(name: str, optional: bool = False) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a command that gets a ``FoundJob`` first: its JOB argument, ``--url`` and their like, and ``--json``."""
+
+    def decorate(function: Callable[..., None]) -> click.Command:
+        def run(
+            wanted: str | None, url: str | None, token_file: str | None, certificate: str | None, **options: Any
+        ) -> None:
+            with errors_as_text():
+                function(find_job(clients(url, token_file, certificate), wanted, url is not None), **options)
+
+        run.__doc__ = function.__doc__
+        run.__dict__.update(function.__dict__)  # the options that click's decorators left there
+        found: Callable[..., Any] = click.argument(
+            "wanted", metavar="[JOB]" if optional else "JOB", required=not optional
+        )(run)
+        return click.command(name)(remote_options(as_json_option(found)))
+
+    return decorate
+
+
+def as_json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command ``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+@contextmanager
+def errors_as_text() -> Iterator[None]:
+    """Turn an error of a server into one of the command line: its text, and exit code 1."""
+    try:
+        yield
+    except FunkenError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@click.command("list")
+@click.option("--all", "-a", "with_ended", is_flag=True, help="Also jobs that are over, while their driver is there.")
+@as_json_option
+@remote_options
+def list_jobs(
+    with_ended: bool, as_json: bool, url: str | None, token_file: str | None, certificate: str | None
+) -> None:
+    """List the jobs of this user's processes, or of a driver."""
+    with errors_as_text():
+        jobs = all_jobs(clients(url, token_file, certificate), tolerant=url is None)
+    shown = [job for job in jobs if with_ended or not job.is_over]
+    if as_json:
+        print_json([job.entry | {"url": job.client.url} for job in shown])
+        return
+    if not shown:
+        click.echo("No job runs." if not with_ended else "There are no jobs.")
+        return
+    table = new_table("job", "name", "state", "duration", "tasks running", "dashboard")
+    for job in shown:
+        tasks = job.entry["tasks"]
+        table.add_row(
+            *map(
+                Text,
+                (
+                    job.id,
+                    job.entry["name"],
+                    job.entry["state"],
+                    duration(job.entry["duration"]),
+                    f"{tasks['running']} of {tasks['total']}",
+                    f"{job.client.url}/#/jobs/{job.id}",
+                ),
+            )
+        )
+    print_table(table)
+
+
+@job_command("info", optional=True)
+def info(job: FoundJob, as_json: bool) -> None:
+    """Show a job: its vertices, how busy they are, and its newest failure.
+
+    JOB is an id, the beginning of one, or a name; it may be left out if one job runs.
+    """
+    found = job.get()
+    failures = job.get("exceptions", maxExceptions="1")
+    if as_json:
+        print_json(found | {"exceptions": failures})
+        return
+    click.echo(f"{found['name']}  ({found['jid']})  {found['state']} for {duration(found['duration'])}")
+    click.echo(f"started {moment(found['start-time'])}, {job.client.url}/#/jobs/{job.id}")
+    table = new_table("vertex", "state", "subtasks", "records in", "records out", "busy", "back-pressured")
+    for vertex in found["vertices"]:
+        load = job.get("vertices", vertex["id"], "backpressure")["subtasks"]
+        busy, pressed = (max((each[name] for each in load), default=0) for name in ("busyRatio", "ratio"))
+        moved = vertex["metrics"]
+        cells = (
+            vertex["name"], vertex["status"], str(vertex["parallelism"]), f"{moved['read-records']:,}",
+            f"{moved['write-records']:,}", f"{busy:.0%}", f"{pressed:.0%}",
+        )  # fmt: skip
+        table.add_row(*map(Text, cells))
+    print_table(table)
+    for failure in failures["exceptionHistory"]["entries"]:
+        click.echo(f"\nnewest failure, {moment(failure['timestamp'])}: {failure['stacktrace']}")
+
+
+@job_command("cancel")
+def cancel(job: FoundJob, as_json: bool, no_wait: bool, timeout: float) -> None:
+    """Cancel a job; its state is not saved.
+
+    JOB is an id, the beginning of one, or a name.
+    """
+    job.client.patch("jobs", job.id, mode="cancel")
+    state = "CANCELLING" if no_wait else wait_for_end(job, timeout)
+    if as_json:
+        print_json({"jid": job.id, "state": state})
+    else:
+        click.echo(f"{job.entry['name']} ({job.id}) is {state}.")
+
+
+@job_command("savepoint")
+def savepoint(job: FoundJob, as_json: bool, directory: str | None, timeout: float) -> None:
+    """Save the state of a job, which goes on; print the savepoint's path.
+
+    JOB is an id, the beginning of one, or a name.
+    """
+    begun = job.client.post("jobs", job.id, "savepoints", body={"target-directory": directory, "cancel-job": False})
+    finish_savepoint(job, begun["request-id"], as_json, timeout)
+
+
+@job_command("stop")
+def stop(job: FoundJob, as_json: bool, directory: str | None, drain: bool, timeout: float) -> None:
+    """Save the state of a job and end it; print the savepoint's path.
+
+    JOB is an id, the beginning of one, or a name.
+    """
+    begun = job.client.post("jobs", job.id, "stop", body={"targetDirectory": directory, "drain": drain})
+    finish_savepoint(job, begun["request-id"], as_json, timeout)
+
+
+_timeout = click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait.",
+)
+_directory = click.option(
+    "--savepoint-dir",
+    "directory",
+    metavar="DIR",
+    help="A path or URI; without it, the one that the job is set up with.",
+)
+_timeout(_directory(savepoint))
+_timeout(_directory(stop))
+click.option("--drain", "-d", is_flag=True, help="Fire all windows and event-time timers first.")(stop)
+_timeout(click.option("--no-wait", is_flag=True, help="Do not wait until the job is over.")(cancel))
+
+
+@job_command("checkpoints", optional=True)
+def checkpoints(job: FoundJob, as_json: bool) -> None:
+    """List the checkpoints of a job, newest first.
+
+    JOB is an id, the beginning of one, or a name; it may be left out if one job runs.
+    """
+    found = job.get("checkpoints")
+    if as_json:
+        print_json(found)
+        return
+    counts = found["counts"]
+    click.echo(", ".join(f"{counts[name]} {name.replace('_', ' ')}" for name in ("completed", "failed", "in_progress")))
+    table = new_table("id", "kind", "status", "triggered", "duration", "bytes", "acknowledged", "where, or why not")
+    for each in found["history"]:
+        cells = (
+            str(each["id"]), each["checkpoint_type"].lower(), each["status"], moment(each["trigger_timestamp"]),
+            duration(each["end_to_end_duration"]), f"{each['state_size']:,}",
+            f"{each['num_acknowledged_subtasks']} of {each['num_subtasks']}",
+            each.get("failure_message") or each.get("external_path") or "",
+        )  # fmt: skip
+        table.add_row(*map(Text, cells))
+    if found["history"]:
+        print_table(table)
+
+
+@job_command("metrics", optional=True)
+def metrics(job: FoundJob, as_json: bool, part: str) -> None:
+    """Print the metrics of a job, one per line: name and value.
+
+    Those of the job come first, then those of subtasks, as VERTEX.SUBTASK.METRIC. JOB is an id, the beginning of one, or a
+    name; it may be left out if one job runs.
+    """
+    found = values(job.get("metrics", get=names(job.get("metrics"))))
+    for vertex in job.get()["vertices"]:
+        path = ("vertices", vertex["id"], "metrics")
+        mine = values(job.get(*path, get=names(job.get(*path))))
+        found |= {f"{vertex['name']}.{name}": value for name, value in mine.items()}
+    found = {name: value for name, value in found.items() if part.lower() in name.lower()}
+    if as_json:
+        print_json(found)
+        return
+    for name, value in found.items():
+        click.echo(f"{name} {value}")
+
+
+click.option("--only", "part", default="", metavar="TEXT", help="Only metrics with this in their name.")(metrics)
+
+
+def names(listed: list[dict[str, str]]) -> str:
+    """Return the names of metrics as a query takes them."""
+    return ",".join(each["id"] for each in listed)
+
+
+def values(read: list[dict[str, str]]) -> dict[str, str]:
+    """Return metrics by name."""
+    return {each["id"]: each["value"] for each in read}
+
+
+def finish_savepoint(job: FoundJob, trigger: str, as_json: bool, timeout: float) -> None:
+    """Wait for a savepoint and print its path; raises ``ClickException`` if it fails or takes too long."""
+    until = time.monotonic() + timeout
+    while True:
+        found = job.get("savepoints", trigger)
+        if found["status"]["id"] == "COMPLETED":
+            break
+        if time.monotonic() >= until:
+            raise click.ClickException(f"the savepoint is not complete after {timeout:g} s; it goes on, as {trigger}.")
+        time.sleep(_POLL_SECONDS)
+    operation = found["operation"]
+    if "failure-cause" in operation:
+        raise click.ClickException(f"the savepoint has failed: {operation['failure-cause']['stack-trace']}")
+    if as_json:
+        print_json({"jid": job.id, "location": operation["location"]})
+    else:
+        click.echo(operation["location"])
+
+
+def wait_for_end(job: FoundJob, timeout: float) -> str:
+    """Wait until a job is over and return its state; raises ``ClickException`` if that takes too long."""
+    until = time.monotonic() + timeout
+    while True:
+        state = str(job.get()["state"])
+        if state in OVER:
+            return state
+        if time.monotonic() >= until:
+            raise click.ClickException(f"the job is {state} after {timeout:g} s; its driver goes on ending it.")
+        time.sleep(_POLL_SECONDS)
+
+
+# ---- texts
+
+
+def duration(ms: int) -> str:
+    """Return a duration as text.
+
+    >>> duration(900), duration(75_000), duration(3 * 86_400_000 + 7_200_000)
+    ('0.9 s', '0:01:15', '3 days, 2:00:00')
+    """
+    if ms < 0:
+        return "-"
+    if ms < 60_000:
+        return f"{ms / 1000:.1f} s"
+    return str(datetime.timedelta(seconds=ms // 1000))
+
+
+def moment(ms: int | None) -> str:
+    """Return a time of the wall clock as text, in the local time zone."""
+    if ms is None or ms < 0:
+        return "-"
+    return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def print_json(data: Any) -> None:
+    """Print data as JSON."""
+    click.echo(json.dumps(data, indent=2))
+
+
+def new_table(*columns: str) -> Table:
+    """Return a table without lines."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def print_table(table: Table) -> None:
+    """Print a table; whoever reads a pipe gets whole lines."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 10_000
+    console.print(table)

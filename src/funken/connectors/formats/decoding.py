@@ -1,0 +1,109 @@
+"""What a source does with messages: a schema makes records of them, a policy decides about those that it cannot read.
+
+A message is *malformed* if the schema raises. The policy is part of the source's description:
+
+* ``FAIL``: the job fails; the error names the message and where it was read.
+* ``SKIP``: the message is dropped and counted in the metric ``malformedRecords``.
+* ``EMIT``: a ``MalformedRecord`` takes its place in the stream, also counted. The program sends it where it wants (a dead letter
+  topic, a file), exactly once like any record.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from funken.connectors.schemas import DeserializationSchema
+from funken.errors import MessageMalformed
+from funken.metrics.registry import Counter
+
+_SHOWN_BYTES = 80
+
+
+class MalformedRecordPolicy(enum.Enum):
+    """What a source does with a message that its schema cannot read."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    EMIT = "emit"
+
+
+@dataclass(frozen=True)
+class MalformedRecord:
+    """A message that the schema cannot read, in the stream in place of its record (``MalformedRecordPolicy.EMIT``).
+
+    >>> MalformedRecord(b'{"n":', "orders-0 offset 7", "JSONDecodeError: Expecting value").where
+    'orders-0 offset 7'
+    """
+
+    message: bytes
+    where: str
+    error: str
+
+
+class MessageDecoder:
+    """Applies a schema and a policy to blocks of messages; ``payload`` returns the bytes of a message for errors.
+
+    >>> from funken.connectors.formats.json_schema import JsonSchema
+    >>> decoder = MessageDecoder(JsonSchema(), MalformedRecordPolicy.SKIP, Counter())
+    >>> decoder.decode([b"1", b"{", b"3"], lambda index: f"message {index}")
+    ([1, 3], [0, 2])
+    >>> decoder.malformed.count
+    1
+
+    ``None`` instead of positions: each message has a record.
+
+    >>> decoder.decode([b"1", b"2"], str)
+    ([1, 2], None)
+    """
+
+    def __init__(
+        self, schema: DeserializationSchema, policy: MalformedRecordPolicy, malformed: Counter,
+        payload: Callable[[Any], bytes] = bytes,
+    ) -> None:  # fmt: skip
+        self._schema = schema
+        self._policy = policy
+        self._payload = payload
+        self._block = getattr(schema, "deserialize_block", None)  # a schema of PyFlink has none
+        self.malformed = malformed
+
+    def decode(self, messages: Sequence[Any], where: Callable[[int], str]) -> tuple[list[Any], list[int] | None]:
+        """Return the records, and the positions of their messages; ``where`` names the place of a message for errors."""
+        if self._block is not None:
+            try:
+                records = self._block(messages)
+            except Exception:  # noqa: BLE001 - found again, message by message
+                records = ()
+            if len(records) == len(messages):
+                return list(records), None
+        return self._one_by_one(messages, where)
+
+    def _one_by_one(self, messages: Sequence[Any], where: Callable[[int], str]) -> tuple[list[Any], list[int] | None]:
+        records: list[Any] = []
+        positions: list[int] = []
+        for index, message in enumerate(messages):
+            try:
+                record = self._schema.deserialize(message)
+            except Exception as error:  # noqa: BLE001 - the policy decides
+                record = self._malformed(message, where(index), error)
+            if record is not None:
+                records.append(record)
+                positions.append(index)
+        return records, positions if len(records) < len(messages) else None
+
+    def _malformed(self, message: Any, where: str, error: Exception) -> MalformedRecord | None:
+        reason = f"{type(error).__name__}: {error}"
+        payload = self._payload(message)
+        if self._policy is MalformedRecordPolicy.FAIL:
+            shown = repr(payload[:_SHOWN_BYTES]) + (" ..." if len(payload) > _SHOWN_BYTES else "")
+            raise MessageMalformed(
+                f"{where}: {type(self._schema).__name__} cannot read the message {shown} ({reason}); correct the schema, or set "
+                "MalformedRecordPolicy.SKIP or EMIT to go on without it."
+            ) from error
+        self.malformed.inc()
+        return MalformedRecord(payload, where, reason) if self._policy is MalformedRecordPolicy.EMIT else None
+
+
+__all__ = ["MalformedRecord", "MalformedRecordPolicy", "MessageDecoder"]

@@ -1,0 +1,108 @@
+"""The client library: the only module that imports ``confluent_kafka``, and what its errors mean.
+
+Properties are librdkafka's; those of Flink's connector and of the Java client that have an equivalent are translated.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from funken.errors import EnvironmentNotReady, InvalidConfiguration
+
+logger = logging.getLogger(__name__)
+
+REQUEST_TIMEOUT_S = 30.0
+"""How long the driver waits for an answer of the brokers."""
+
+SOURCE_PROPERTIES = ("partition.discovery.interval.ms", "commit.offsets.on.checkpoint", "client.id.prefix")
+"""Properties of Flink's source that the source itself reads."""
+
+_ADVICE = {
+    "sasl.jaas.config": "set 'sasl.username' and 'sasl.password'",
+    "key.deserializer": "set a deserializer with set_deserializer()",
+    "value.deserializer": "set one with set_value_only_deserializer()",
+    "key.serializer": "set one in the record serializer",
+    "value.serializer": "set one in the record serializer",
+    "ssl.truststore.location": "set 'ssl.ca.location' (PEM)",
+    "ssl.truststore.password": "set 'ssl.ca.location' (PEM)",
+    "enable.auto.commit": "offsets are committed with checkpoints ('commit.offsets.on.checkpoint')",
+}
+_SECRETS = ("password", "secret", "oauthbearer.config", "key.pem", "ssl.key")
+
+
+def confluent(module: str = "confluent_kafka") -> Any:
+    """Return a module of the client; raises ``EnvironmentNotReady`` if it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise EnvironmentNotReady(
+            f"the Kafka connectors need confluent-kafka ({error}); install it with: pip install 'funken[kafka]'."
+        ) from error
+
+
+def check_properties(properties: Mapping[str, str], who: str) -> None:
+    """Reject what only the Java client knows, and name what takes its place."""
+    for key in properties:
+        if key in _ADVICE:
+            raise InvalidConfiguration(f"{who}: property {key!r} has no meaning here; {_ADVICE[key]}.")
+
+
+def made(make: Callable[[dict[str, Any]], Any], properties: Mapping[str, Any], who: str) -> Any:
+    """Make a client; a property that it does not know is an ``InvalidConfiguration``."""
+    try:
+        return make(dict(properties))
+    except (confluent().KafkaException, ValueError, TypeError) as error:
+        shown = {key: "***" if is_secret(key) else value for key, value in properties.items() if not callable(value)}
+        raise InvalidConfiguration(f"{who}: {message_of(error)}; its properties are {shown}. Correct them.") from error
+
+
+def is_secret(key: str) -> bool:
+    """Whether the value of a property must not be shown."""
+    return any(part in key for part in _SECRETS)
+
+
+def message_of(error: Any) -> str:
+    """Return what an error of the client says."""
+    cause = getattr(error, "args", None)
+    inner = cause[0] if cause else error
+    text = inner.str() if hasattr(inner, "str") else str(error)
+    name = inner.name() if hasattr(inner, "name") else type(error).__name__
+    return f"{name}: {text}"
+
+
+class LastError:
+    """The newest error that a client reported on its own (``error_cb``): it says why a request got no answer."""
+
+    def __init__(self, who: str) -> None:
+        self._who = who
+        self.text = ""
+        self.all_down = False
+
+    def __call__(self, error: Any) -> None:
+        """The client reports an error: most of them go away by themselves."""
+        text = message_of(error)
+        if text != self.text:
+            logger.info("%s: %s", self._who, text)
+        if not self.text or error.code() != confluent().KafkaError._ALL_BROKERS_DOWN:
+            self.text = text
+        self.all_down = self.all_down or error.code() == confluent().KafkaError._ALL_BROKERS_DOWN
+
+    @property
+    def because(self) -> str:
+        """Return the error in brackets, if there is one."""
+        return f" ({self.text})" if self.text else ""
+
+
+__all__ = [
+    "REQUEST_TIMEOUT_S",
+    "SOURCE_PROPERTIES",
+    "LastError",
+    "check_properties",
+    "confluent",
+    "is_secret",
+    "made",
+    "message_of",
+]

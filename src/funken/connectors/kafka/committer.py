@@ -1,0 +1,133 @@
+"""The committer of an exactly-once Kafka sink, on the driver.
+
+At a recovery it commits what the checkpoint names, and then aborts and fences what else bears the sink's prefix:
+transactions of writers whose checkpoint was never completed. Until that is done no writer runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+
+from funken.connectors.context import CommitterContext
+from funken.connectors.kafka.transactions import RETRIABLE, PreparedTransaction, TransactionAdmin, error_name
+from funken.connectors.kafka.transport import SinkSettings
+from funken.connectors.sink import CommitRequest, Committer
+from funken.errors import InvalidConfiguration, SinkNotWritable
+
+logger = logging.getLogger(__name__)
+
+_TRIES, _PAUSE_S = 100, 0.3
+_COMMITTED = ("CompleteCommit", "PrepareCommit")
+
+
+class KafkaCommitter(Committer):
+    """Ends transactions that writers, perhaps of processes that are gone, have prepared."""
+
+    def __init__(self, sink: SinkSettings, context: CommitterContext) -> None:
+        self._sink, self._context = sink, context
+        self._who = f"operator {context.operator!r}"
+        self._admin: TransactionAdmin
+        self._opened = False
+        self._mine = re.compile(
+            re.escape(sink.ids_of(context.operator_uid or context.operator)) + r"\d+/[0-9a-f]{8}/\d+"
+        ).fullmatch
+
+    def open(self) -> None:
+        """Compare the timeout of transactions with the time between checkpoints."""
+        interval, timeout = self._context.checkpoint_interval, self._sink.transaction_timeout
+        if interval is not None and timeout <= interval:
+            raise InvalidConfiguration(
+                f"{self._who}: transactions of the Kafka sink expire after {timeout} ms (transaction.timeout.ms), but "
+                f"checkpoints are {interval} ms apart, so none would be committed in time; set a longer timeout or a shorter "
+                "interval."
+            )
+        self._admin = self._sink.transport.transactions(self._sink.servers, self._sink.client_properties())
+        self._opened = True
+
+    def close(self) -> None:
+        """Close the connections; also if ``open`` has raised."""
+        if self._opened:
+            self._admin.close()
+
+    def commit(self, requests: Sequence[CommitRequest]) -> None:
+        """Commit transactions; one that is committed already is committed again without effect."""
+        for request in requests:
+            self._commit(request, PreparedTransaction(*request.committable))
+
+    def _commit(self, request: CommitRequest, transaction: PreparedTransaction) -> None:
+        try:
+            code = self._admin.end(transaction, commit=True)
+            if code in RETRIABLE:
+                request.retry_later(f"the coordinator of {transaction.transactional_id!r} says {error_name(code)}")
+            elif code:
+                self._rejected(request, transaction, code)
+        except OSError as error:
+            request.retry_later(f"the coordinator of {transaction.transactional_id!r} does not answer: {error}")
+
+    def _rejected(self, request: CommitRequest, transaction: PreparedTransaction, code: int) -> None:
+        """The coordinator rejects the commit for good: it was committed before, or is lost."""
+        now = self._admin.describe(transaction.transactional_id)
+        if now.state in _COMMITTED and (now.producer_id, now.epoch) == transaction[1:]:
+            request.already_committed()
+            return
+        request.failed(
+            f"transaction {transaction.transactional_id!r} (producer {transaction.producer_id}, epoch {transaction.epoch}) "
+            f"cannot be committed ({error_name(code)}; it is {now.state or 'unknown'}, producer {now.producer_id}, epoch "
+            f"{now.epoch}), so its records are lost. Did it expire (transaction.timeout.ms), did another job with this "
+            "transactional id prefix abort it, or is the checkpoint older than what the brokers remember "
+            "(transactional.id.expiration.ms)? Set a timeout that exceeds the longest outage, and start from an earlier "
+            "checkpoint or savepoint, if its sources still have the records"
+        )
+
+    def recover(self, requests: Sequence[CommitRequest]) -> None:
+        """Commit what the checkpoint names, then abort and fence all other transactions of the sink."""
+        self.commit(requests)
+        named = {PreparedTransaction(*request.committable).transactional_id for request in requests}
+        left, reason = self._lingering(named)
+        for _ in range(_TRIES):
+            if not left and not reason:
+                return
+            self._sink.transport.pause(_PAUSE_S)
+            left, reason = self._lingering(named)
+        raise SinkNotWritable(
+            f"{self._who}: transactions of an earlier attempt cannot be aborted ({reason}); is {self._sink.servers!r} "
+            "well, and may this user describe and write transactional ids with the prefix?",
+            self._context.operator,
+        )
+
+    def _lingering(self, named: set[str]) -> tuple[int, str]:
+        """Fence transactions of the sink that are not named; returns how many could not be, and why.
+
+        What is open is found again until it is aborted; ids that were only initialized are fenced once.
+        """
+        left, reason = 0, ""
+        try:
+            for state in ("Ongoing", "Empty"):
+                for transactional_id in self._admin.in_states([state]):
+                    if transactional_id in named or not self._mine(transactional_id):
+                        continue
+                    code = self._admin.fence(transactional_id)
+                    if code:
+                        left, reason = left + 1, f"{transactional_id!r}: {error_name(code)}"
+                    elif state == "Ongoing":
+                        logger.info("%s: aborted transaction %r of an earlier attempt", self._who, transactional_id)
+        except OSError as error:
+            return left + 1, str(error)
+        return left, reason
+
+    def abort(self, requests: Sequence[CommitRequest]) -> None:
+        """Abort transactions that are in no checkpoint, so that readers need not wait for their timeout."""
+        for request in requests:
+            transaction = PreparedTransaction(*request.committable)
+            try:
+                code = self._admin.end(transaction, commit=False)
+            except OSError as error:
+                logger.warning("%s: %r is not aborted: %s", self._who, transaction.transactional_id, error)
+                continue
+            if code:
+                logger.warning("%s: %r is not aborted: %s", self._who, transaction.transactional_id, error_name(code))
+
+
+__all__ = ["KafkaCommitter"]

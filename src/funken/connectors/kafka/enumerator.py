@@ -1,0 +1,250 @@
+"""Which partitions there are, where each begins and ends, and which subtask reads it; on the driver.
+
+The offsets of a partition are asked for once: those that are there at the start by the program's initializers, those of
+partitions that appear later are the earliest. So a split always has numbers, and a restart never asks again.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from funken.connectors.base import SplitEnumerator
+from funken.connectors.kafka.client import REQUEST_TIMEOUT_S, LastError, confluent, made, message_of
+from funken.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaTopicPartition
+from funken.errors import SourceNotReadable
+
+logger = logging.getLogger(__name__)
+
+_EARLIEST, _LATEST = -2, -1  # as timestamps in the brokers' protocol
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """What is read: topics, topics by a pattern, or partitions."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    partitions: tuple[KafkaTopicPartition, ...] = ()
+
+    def __str__(self) -> str:
+        if self.pattern is not None:
+            return f"topics that match {self.pattern!r}"
+        return ", ".join(self.topics) if self.topics else ", ".join(map(str, self.partitions))
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaPartitionSplit:
+    """A partition: ``offset`` is the next record's, ``stopping_offset`` that of the first one that is not read."""
+
+    topic: str
+    partition: int
+    offset: int
+    stopping_offset: int | None = None
+
+    @property
+    def id(self) -> str:
+        """Return a name that no other split has."""
+        return f"{self.topic}-{self.partition}"
+
+
+class KafkaEnumerator(SplitEnumerator):
+    """Finds partitions and assigns each to a subtask, the same in every run: partitions of a topic are spread evenly."""
+
+    def __init__(
+        self, subscription: Subscription, starting: KafkaOffsetsInitializer, stopping: KafkaOffsetsInitializer | None,
+        discovery_interval: int | None, client_properties: Callable[[str], dict[str, Any]], parallelism: int,
+    ) -> None:  # fmt: skip
+        self.discovery_interval = discovery_interval
+        self._subscription = subscription
+        self._starting, self._stopping = starting, stopping
+        self._client_properties = client_properties
+        self._parallelism = parallelism
+        self._known: set[KafkaTopicPartition] = set()
+        self._waiting: list[KafkaPartitionSplit] = []
+
+    def start(self) -> None:
+        """Find the partitions; raises ``SourceNotReadable`` if brokers, topics or offsets are not there."""
+        with Cluster(self._client_properties("enumerator")) as cluster:
+            there = cluster.partitions(self._subscription, strict=True)
+            if not there and self.discovery_interval is None:
+                raise SourceNotReadable(
+                    f"Kafka source: there are no {self._subscription}; create one, or correct set_topic_pattern()."
+                )
+            self._known.update(there)
+            self._waiting += self._splits(cluster, there, self._starting)
+
+    def discover(self, now: int) -> Any:
+        """Look for partitions that are new; brokers that do not answer are asked again the next time."""
+        try:
+            with Cluster(self._client_properties("enumerator")) as cluster:
+                there = cluster.partitions(self._subscription, strict=False)
+                new = [each for each in there if each not in self._known]
+                splits = self._splits(cluster, new, KafkaOffsetsInitializer.earliest()) if new else []
+                return new, splits
+        except SourceNotReadable as error:
+            logger.warning("new partitions were not looked for, that is tried again: %s", error)
+            return None
+
+    def add_discovered(self, found: Any) -> bool:
+        """Take over new partitions."""
+        partitions, splits = found
+        self._known.update(partitions)
+        self._waiting += splits
+        return bool(splits)
+
+    def next_splits(self, subtask: int) -> list[Any] | None:
+        """Return the subtask's partitions."""
+        share = [split for split in self._waiting if self._owner(split) == subtask]
+        self._waiting = [split for split in self._waiting if self._owner(split) != subtask]
+        if share:
+            return share
+        return [] if self._stopping is None else None
+
+    def _owner(self, split: KafkaPartitionSplit) -> int:
+        return (zlib.crc32(split.topic.encode()) + split.partition) % self._parallelism
+
+    def snapshot(self) -> Any:
+        """Return the partitions that are known, and the splits not handed out."""
+        return sorted(self._known), list(self._waiting)
+
+    def restore(self, snapshot: Any) -> None:
+        """Go on from a snapshot."""
+        known, waiting = snapshot
+        self._known = {KafkaTopicPartition(*each) for each in known}
+        self._waiting = list(waiting)
+
+    def _splits(
+        self, cluster: Cluster, partitions: Sequence[KafkaTopicPartition], starting: KafkaOffsetsInitializer
+    ) -> list[KafkaPartitionSplit]:
+        begins = cluster.offsets(partitions, starting)
+        if self._stopping is None:
+            return [KafkaPartitionSplit(*each, begins[each]) for each in partitions]
+        ends = cluster.offsets(partitions, self._stopping)
+        return [
+            KafkaPartitionSplit(*each, begins[each], ends[each]) for each in partitions if begins[each] < ends[each]
+        ]
+
+
+class Cluster:
+    """Questions to the brokers, each with a bound; a context manager."""
+
+    def __init__(self, properties: dict[str, Any]) -> None:
+        self._servers = properties["bootstrap.servers"]
+        self._group = properties["group.id"]
+        self._last_error = LastError("Kafka source")
+        kafka = confluent()
+        self._kafka = kafka
+        asking = {key: value for key, value in properties.items() if key != "enable.partition.eof"}
+        self._consumer = made(kafka.Consumer, {**asking, "error_cb": self._last_error}, "Kafka source")
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._consumer.close()
+
+    def partitions(self, subscription: Subscription, strict: bool) -> list[KafkaTopicPartition]:
+        """Return the partitions of a subscription; ``strict``: raise if a topic or partition is missing."""
+        try:
+            topics = self._consumer.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        except self._kafka.KafkaException as error:
+            raise SourceNotReadable(
+                f"Kafka source: no broker of {self._servers!r} answers: {message_of(error)}{self._last_error.because}; "
+                "start one, or correct set_bootstrap_servers(), the credentials or the security.protocol."
+            ) from error
+        found = {name: topic.partitions for name, topic in topics.items() if topic.error is None}
+        if subscription.pattern is not None:
+            matches = re.compile(subscription.pattern).fullmatch
+            return [
+                KafkaTopicPartition(name, p) for name in sorted(found) if matches(name) for p in sorted(found[name])
+            ]
+        wanted = subscription.topics or sorted({each.topic for each in subscription.partitions})
+        missing = [name for name in wanted if name not in found]
+        if missing and strict:
+            near = difflib.get_close_matches(missing[0], found, 3)
+            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            refused = topics[missing[0]].error if missing[0] in topics else None
+            raise SourceNotReadable(
+                f"Kafka source: topic {missing[0]!r} {f'is not readable ({refused})' if refused else 'does not exist'} at "
+                f"{self._servers!r}; create it, or correct the name.{hint}"
+            )
+        if subscription.topics:
+            return [KafkaTopicPartition(name, p) for name in wanted if name in found for p in sorted(found[name])]
+        absent = [each for each in subscription.partitions if each.partition not in found.get(each.topic, ())]
+        if absent and strict:
+            raise SourceNotReadable(
+                f"Kafka source: there is no partition {absent[0]} at {self._servers!r}: the topic has "
+                f"{len(found[absent[0].topic])}; correct set_partitions()."
+            )
+        return [each for each in subscription.partitions if each not in absent]
+
+    def offsets(
+        self, partitions: Sequence[KafkaTopicPartition], initializer: KafkaOffsetsInitializer
+    ) -> dict[KafkaTopicPartition, int]:
+        """Return the offset that an initializer means, for each partition."""
+        if not partitions:
+            return {}
+        match initializer.kind:
+            case "earliest":
+                return self._at(partitions, _EARLIEST)
+            case "latest":
+                return self._at(partitions, _LATEST)
+            case "timestamp":
+                found = self._at(partitions, initializer.millis)
+            case "committed":
+                found = self._committed(partitions)
+            case _:
+                specific = dict(initializer.specific)
+                found = {each: specific.get(each, -1) for each in partitions}
+        unknown = [each for each in partitions if found[each] < 0]
+        return found | (self._reset(unknown, initializer) if unknown else {})
+
+    def _reset(
+        self, partitions: Sequence[KafkaTopicPartition], initializer: KafkaOffsetsInitializer
+    ) -> dict[KafkaTopicPartition, int]:
+        match initializer.reset:
+            case KafkaOffsetResetStrategy.EARLIEST:
+                return self._at(partitions, _EARLIEST)
+            case KafkaOffsetResetStrategy.LATEST:
+                return self._at(partitions, _LATEST)
+        why = (
+            f"group {self._group!r} has committed nothing" if initializer.kind == "committed" else "there is no offset"
+        )
+        raise SourceNotReadable(
+            f"Kafka source: {why} for {', '.join(map(str, partitions[:5]))}; pass KafkaOffsetResetStrategy.EARLIEST or LATEST."
+        )
+
+    def _at(self, partitions: Sequence[KafkaTopicPartition], millis: int) -> dict[KafkaTopicPartition, int]:
+        asked = [self._kafka.TopicPartition(topic, partition, millis) for topic, partition in partitions]
+        return self._ask(lambda: self._consumer.offsets_for_times(asked, timeout=REQUEST_TIMEOUT_S), "offsets")
+
+    def _committed(self, partitions: Sequence[KafkaTopicPartition]) -> dict[KafkaTopicPartition, int]:
+        asked = [self._kafka.TopicPartition(topic, partition) for topic, partition in partitions]
+        return self._ask(
+            lambda: self._consumer.committed(asked, timeout=REQUEST_TIMEOUT_S), f"offsets of group {self._group!r}"
+        )
+
+    def _ask(self, ask: Callable[[], Any], what: str) -> dict[KafkaTopicPartition, int]:
+        try:
+            answer = ask()
+        except self._kafka.KafkaException as error:
+            raise SourceNotReadable(
+                f"Kafka source: {self._servers!r} does not tell the {what}: {message_of(error)}{self._last_error.because}; "
+                "is the broker well, and may this user describe the topic and the group?"
+            ) from error
+        for each in answer:
+            if each.error is not None:
+                raise SourceNotReadable(
+                    f"Kafka source: {self._servers!r} does not tell the {what} of {each.topic}-{each.partition}: "
+                    f"{message_of(each.error)}; allow this user to read it."
+                )
+        return {KafkaTopicPartition(each.topic, each.partition): each.offset for each in answer}
+
+
+__all__ = ["Cluster", "KafkaEnumerator", "KafkaPartitionSplit", "Subscription"]

@@ -1,0 +1,92 @@
+"""The thread that takes records out of the client, so that a reader never waits and is woken when there are some.
+
+Only this thread calls the consumer: while it polls, no call of another thread returns (confluent-kafka 2.16). What it
+has taken is bounded, and the client's own queue by its properties: a reader that does not read stops the fetching.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+FETCHED = 5_000
+"""The most records in a block."""
+_QUEUED = 20_000
+"""Nothing more is taken while so many records are queued."""
+_POLL_S, _JOIN_S = 0.05, 10.0
+
+
+class Fetcher:
+    """Fetches blocks of records in a thread, from ``start`` until ``stop``."""
+
+    def __init__(self, consumer: Any, wake: Callable[[], None]) -> None:
+        self._consumer = consumer
+        self._wake = wake
+        self._blocks: deque[list[Any]] = deque()
+        self._calls: deque[Callable[[], None]] = deque()
+        self._queued = 0
+        self._room = threading.Condition()
+        self._stopped = False
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="funken-kafka-fetcher", daemon=True)
+
+    def start(self) -> None:
+        """Start to fetch."""
+        self._thread.start()
+
+    def call(self, work: Callable[[], None]) -> None:
+        """Run something on the consumer in the thread, soon and in order; what it raises is raised by ``take``."""
+        with self._room:
+            self._calls.append(work)
+            self._room.notify()
+
+    def take(self) -> list[Any] | None:
+        """Return the next block, ``None`` if there is none; raises what has ended the thread."""
+        with self._room:
+            if not self._blocks:
+                if self._error is not None:
+                    raise self._error
+                return None
+            block = self._blocks.popleft()
+            self._queued -= len(block)
+            self._room.notify()
+            return block
+
+    def stop(self) -> bool:
+        """End the thread; returns whether it has ended."""
+        with self._room:
+            self._stopped = True
+            self._room.notify()
+        if self._thread.ident is not None:
+            self._thread.join(_JOIN_S)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            while self._wait_for_room():
+                while self._calls:
+                    self._calls.popleft()()
+                if self._queued >= _QUEUED:
+                    continue
+                first = self._consumer.poll(_POLL_S)
+                if first is None:
+                    continue
+                block = [first, *self._consumer.consume(FETCHED - 1, 0)]
+                with self._room:
+                    self._blocks.append(block)
+                    self._queued += len(block)
+                self._wake()
+        except Exception as error:  # noqa: BLE001 - raised in the reader
+            self._error = error
+            self._wake()
+
+    def _wait_for_room(self) -> bool:
+        with self._room:
+            while self._queued >= _QUEUED and not self._calls and not self._stopped:
+                self._room.wait(_POLL_S)
+            return not self._stopped
+
+
+__all__ = ["Fetcher"]

@@ -1,0 +1,328 @@
+"""The reader of partitions in a task: blocks of one partition at a time, positions per partition, offsets for the group.
+
+A partition's position is the offset after the last record that ``poll`` has returned; what was fetched beyond it is
+fetched again after a restore.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, SourceReader, Wait
+from funken.connectors.context import ConnectorContext
+from funken.connectors.formats.decoding import MalformedRecordPolicy, MessageDecoder
+from funken.connectors.kafka.client import LastError, confluent, made, message_of
+from funken.connectors.kafka.enumerator import KafkaPartitionSplit
+from funken.connectors.kafka.fetcher import Fetcher
+from funken.connectors.kafka.offsets import KafkaTopicPartition
+from funken.connectors.kafka.records import ConsumerRecord, KafkaRecordDeserializationSchema
+from funken.errors import SourceNotReadable
+
+logger = logging.getLogger(__name__)
+
+BROKERS_AWAY_MS = 300_000
+"""A reader that has had no connection to any broker for so long fails."""
+_ASK_MS = 1000
+"""How often an unbounded reader asks for partitions that were discovered."""
+_STATISTICS_MS = 2000
+
+
+class KafkaReader(SourceReader):
+    """Reads partitions by a consumer that is assigned them; the group plays no part in that."""
+
+    def __init__(
+        self, properties: dict[str, Any], deserializer: Any, policy: MalformedRecordPolicy, commits: bool, ends: bool,
+        context: ConnectorContext,
+    ) -> None:  # fmt: skip
+        self._properties, self._commits, self._ends = properties, commits, ends
+        self._context = context
+        self._who = f"operator {context.operator!r}"
+        self._of_records = isinstance(deserializer, KafkaRecordDeserializationSchema)
+        self._metrics = context.metrics.add_group("KafkaSourceReader")
+        payload = _value if self._of_records else bytes
+        self._decoder = MessageDecoder(deserializer, policy, self._metrics.counter("malformedRecords"), payload)
+        self._splits: dict[KafkaTopicPartition, KafkaPartitionSplit] = {}
+        self._positions: dict[KafkaTopicPartition, int] = {}
+        #: where partitions end, as far as that is known; written by the fetcher's thread
+        self._known_ends: dict[KafkaTopicPartition, int] = {}
+        self._committed: dict[KafkaTopicPartition, int] = {}
+        self._of_checkpoints: dict[int, dict[KafkaTopicPartition, int]] = {}
+        #: what was fetched: records of one partition, in order; the last of them may say that the partition ends there
+        self._runs: deque[tuple[KafkaTopicPartition, list[Any]]] = deque()
+        self._ending: list[KafkaTopicPartition] = []
+        self._ended: list[str] = []
+        self._ask_at = 0
+        self._away_since: int | None = None
+        self._connected = True
+        self._consumer: Any = None
+        self._fetcher: Fetcher | None = None
+
+    # ---- life
+
+    def open(self) -> None:
+        """Make the consumer; it connects on its own."""
+        self._kafka = confluent()
+        self._last_error = LastError(self._who)
+        callbacks = {
+            "error_cb": self._last_error,
+            "stats_cb": self._on_statistics,
+            "on_commit": self._on_commit,
+            "statistics.interval.ms": _STATISTICS_MS,
+        }
+        self._consumer = made(self._kafka.Consumer, {**self._properties, **callbacks}, self._who)
+        self._succeeded = self._metrics.counter("commitsSucceeded")
+        self._failed = self._metrics.counter("commitsFailed")
+        self._fetcher = Fetcher(self._consumer, self._context.wake)
+        self._fetcher.start()
+
+    def add_splits(self, splits: Sequence[Any]) -> None:
+        """Read these partitions too."""
+        for split in splits:
+            key = KafkaTopicPartition(split.topic, split.partition)
+            self._splits[key], self._positions[key] = split, split.offset
+            group = self._metrics.add_group("topic", key.topic).add_group("partition", str(key.partition))
+            group.gauge("currentOffset", partial(self._current, key))
+            group.gauge("committedOffset", partial(self._committed.get, key, -1))
+            group.gauge("recordsLag", partial(self._lag, key))
+        assigned = [self._kafka.TopicPartition(split.topic, split.partition, split.offset) for split in splits]
+        self._call(lambda consumer: consumer.incremental_assign(assigned))
+
+    def close(self) -> None:
+        """Leave the brokers."""
+        fetcher, consumer = self._fetcher, self._consumer
+        self._fetcher = self._consumer = None
+        if fetcher is not None and fetcher.stop():
+            consumer.close()
+
+    # ---- reading
+
+    def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
+        """Return the next records of a partition."""
+        for key in self._ending:
+            self._end(key)
+        self._ending.clear()
+        if not self._splits and self._ends:
+            return NEED_SPLITS
+        if now >= self._ask_at and not self._ends:
+            self._ask_at = now + _ASK_MS
+            return NEED_SPLITS
+        assert self._fetcher is not None
+        while True:
+            while self._runs:
+                batch = self._next(limit)
+                if batch is not None:
+                    return batch
+                if self._ending:
+                    return self.poll(limit, now)
+            block = self._fetcher.take()
+            if block is None:
+                self._check_connection(now)
+                return Wait(None)
+            self._sort_in(block)
+
+    def _sort_in(self, block: list[Any]) -> None:
+        """Cut a block into runs of one partition."""
+        keys = {(key.topic, key.partition): key for key in self._splits}
+        of: tuple[str, int] | None = None
+        run: list[Any] | None = None
+        for message in block:
+            error = message.error()
+            if error is not None and error.code() != self._kafka.KafkaError._PARTITION_EOF:
+                self._on_error(error)
+                continue
+            where = (message.topic(), message.partition())
+            if where != of:
+                of, key = where, keys.get(where)
+                run = None
+                if key is not None:  # else it has ended
+                    run = []
+                    self._runs.append((key, run))
+            if run is not None:
+                run.append(message)
+
+    def _next(self, limit: int) -> Batch | None:
+        """Take records off the first run; ``None`` if none of them is for the stream."""
+        key, run = self._runs[0]
+        split = self._splits.get(key)
+        if split is None:
+            self._runs.popleft()
+            return None
+        taken = run[:limit]
+        del run[:limit]
+        if not run:
+            self._runs.popleft()
+        if self._ends:
+            taken = self._cut(key, split, taken)
+        if not taken:
+            return None
+        offset = taken[-1].offset() + 1
+        values, timestamps = self._decoded(key, taken)
+        self._positions[key] = offset
+        return Batch(values, timestamps, split.id) if values else None
+
+    def _cut(self, key: KafkaTopicPartition, split: KafkaPartitionSplit, taken: list[Any]) -> list[Any]:
+        """Drop what is not before the stopping offset, and end the partition where it is reached.
+
+        The last offsets may be of no record (a transaction's end, or compacted): then the end of the partition is reported.
+        """
+        end = split.stopping_offset
+        assert end is not None
+        kept = []
+        for message in taken:
+            at = message.offset()
+            if message.error() is not None or at >= end:
+                if at >= end and key not in self._ending:
+                    self._ending.append(key)
+            else:
+                kept.append(message)
+                if at + 1 == end:
+                    self._ending.append(key)
+        return kept
+
+    def _decoded(self, key: KafkaTopicPartition, taken: list[Any]) -> tuple[list[Any], list[int] | None]:
+        messages: list[Any]
+        if self._of_records:
+            messages = [_record(key, message) for message in taken]
+        else:
+            messages = [message.value() for message in taken]
+            if None in messages:  # it deletes a key: a record without a value
+                taken = [message for message, value in zip(taken, messages, strict=True) if value is not None]
+                messages = [value for value in messages if value is not None]
+        values, positions = self._decoder.decode(
+            messages, lambda index: f"{self._who}: {key} offset {taken[index].offset()}"
+        )
+        if positions is not None:
+            taken = [taken[position] for position in positions]
+        timestamps = [message.timestamp()[1] for message in taken]
+        return values, timestamps if -1 not in timestamps else None
+
+    def _end(self, key: KafkaTopicPartition) -> None:
+        split = self._splits.pop(key)
+        self._ended.append(split.id)
+        unassigned = [self._kafka.TopicPartition(*key)]
+        self._call(lambda consumer: consumer.incremental_unassign(unassigned))
+
+    def _call(self, work: Callable[[Any], Any]) -> None:
+        assert self._fetcher is not None
+        consumer = self._consumer
+        self._fetcher.call(lambda: work(consumer))
+
+    def split_finished(self) -> list[str]:
+        """Return the partitions that were read to their stopping offsets."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    # ---- checkpoints
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        """Return the partitions with their positions."""
+        if self._commits:
+            self._of_checkpoints[checkpoint_id] = dict(self._positions)
+        ended = set(self._ending)
+        return [replace(split, offset=self._positions[key]) for key, split in self._splits.items() if key not in ended]
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Commit the offsets of the checkpoint to the group; a failure is counted, and repaired by the next one."""
+        offsets = self._of_checkpoints.pop(checkpoint_id, None)
+        self._of_checkpoints = {number: at for number, at in self._of_checkpoints.items() if number > checkpoint_id}
+        changed = {key: at for key, at in (offsets or {}).items() if self._committed.get(key) != at}
+        if changed:
+            committed = [self._kafka.TopicPartition(*key, at) for key, at in changed.items()]
+            self._call(lambda consumer: self._commit(consumer, committed))
+
+    def _commit(self, consumer: Any, committed: list[Any]) -> None:
+        try:
+            consumer.commit(offsets=committed, asynchronous=True)
+        except self._kafka.KafkaException as error:
+            self._commit_failed(message_of(error))
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Forget the offsets of the checkpoint."""
+        self._of_checkpoints.pop(checkpoint_id, None)
+
+    def _on_commit(self, error: Any, partitions: Sequence[Any]) -> None:
+        failed = error or next((each.error for each in partitions if each.error is not None), None)
+        if failed is not None:
+            self._commit_failed(message_of(failed))
+            return
+        self._succeeded.inc()
+        self._committed.update({KafkaTopicPartition(each.topic, each.partition): each.offset for each in partitions})
+
+    def _commit_failed(self, reason: str) -> None:
+        self._failed.inc()
+        logger.warning(
+            "%s: offsets were not committed to the group, which the next checkpoint does: %s", self._who, reason
+        )
+
+    # ---- what goes wrong
+
+    def _current(self, key: KafkaTopicPartition) -> int:
+        return self._positions[key] - 1
+
+    def _lag(self, key: KafkaTopicPartition) -> int:
+        """Return how many offsets are between the position and the end of the partition; -1 if that is not known."""
+        end = self._known_ends.get(key, -1)
+        return max(0, end - self._positions[key]) if end >= 0 else -1
+
+    def _on_statistics(self, text: str) -> None:
+        """Take from the client's statistics what the consumer cannot be asked for while it polls."""
+        statistics = json.loads(text)
+        self._connected = any(broker["state"] == "UP" for broker in statistics["brokers"].values())
+        for topic, of_topic in statistics["topics"].items():
+            for number, of_partition in of_topic["partitions"].items():
+                self._known_ends[KafkaTopicPartition(topic, int(number))] = of_partition["ls_offset"]
+
+    def _check_connection(self, now: int) -> None:
+        if self._connected:
+            self._away_since = None
+        elif self._away_since is None:
+            self._away_since = now
+            logger.warning(
+                "%s: no broker is connected%s; reading goes on when one is", self._who, self._last_error.because
+            )
+        elif now - self._away_since >= BROKERS_AWAY_MS:
+            raise self._failure(
+                f"no broker has been connected for {BROKERS_AWAY_MS // 1000} s{self._last_error.because}; "
+                "start one, or correct the addresses that the brokers advertise."
+            )
+
+    def _on_error(self, error: Any) -> None:
+        codes = self._kafka.KafkaError
+        code, text = error.code(), message_of(error)
+        if code == codes._AUTO_OFFSET_RESET:
+            raise self._failure(
+                f"an offset to read from is not in its partition any more ({text}); were records deleted? Start without the "
+                "checkpoint, or allow it to skip them with a KafkaOffsetResetStrategy (auto.offset.reset)."
+            )
+        if code == codes.UNKNOWN_TOPIC_OR_PART:
+            raise self._failure(f"a topic is gone ({text}); create it again, or remove it from the source.")
+        if code in (codes.TOPIC_AUTHORIZATION_FAILED, codes.GROUP_AUTHORIZATION_FAILED):
+            raise self._failure(f"reading is not allowed ({text}); allow it to this user.")
+        if error.fatal():
+            raise self._failure(f"the client cannot go on ({text}).")
+        logger.info("%s: %s", self._who, text)
+
+    def _failure(self, message: str) -> SourceNotReadable:
+        return SourceNotReadable(f"{self._who}: {message}", self._context.operator, self._context.subtask)
+
+
+def _value(record: ConsumerRecord) -> bytes:
+    return record.value or b""
+
+
+def _record(key: KafkaTopicPartition, message: Any) -> ConsumerRecord:
+    _, at = message.timestamp()
+    headers = message.headers()
+    return ConsumerRecord(
+        key.topic, key.partition, message.offset(), None if at < 0 else at, message.key(), message.value(),
+        tuple(headers) if headers else (),
+    )  # fmt: skip
+
+
+__all__ = ["BROKERS_AWAY_MS", "KafkaReader"]

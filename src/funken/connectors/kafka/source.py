@@ -1,0 +1,231 @@
+"""Topics as a source: PyFlink's ``KafkaSource`` and its builder.
+
+A split is a partition with the offset of the next record. The offsets that matter are those of checkpoints; they are
+also committed to the consumer group when a checkpoint is complete, so that other tools see how far the job is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from funken.connectors.base import Boundedness, Source
+from funken.connectors.context import ConnectorContext
+from funken.connectors.formats.decoding import MalformedRecordPolicy
+from funken.connectors.kafka.client import SOURCE_PROPERTIES, check_properties
+from funken.connectors.kafka.enumerator import KafkaEnumerator, Subscription
+from funken.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopicPartition
+from funken.connectors.kafka.reader import KafkaReader
+from funken.connectors.kafka.records import KafkaRecordDeserializationSchema
+from funken.errors import InvalidConfiguration
+from funken.io.durations import duration_ms
+
+DISCOVERY_INTERVAL = 300_000
+NOTHING, EARLIEST = Subscription(), KafkaOffsetsInitializer.earliest()
+
+
+@dataclass(frozen=True)
+class KafkaSource(Source):
+    """The records of topics; made by ``builder()``.
+
+    >>> from funken.connectors import JsonSchema
+    >>> builder = KafkaSource.builder().set_bootstrap_servers("localhost:9092").set_topics("orders")
+    >>> source = builder.set_value_only_deserializer(JsonSchema()).build()
+    >>> source.boundedness.name, source.discovery_interval
+    ('CONTINUOUS_UNBOUNDED', 300000)
+    """
+
+    servers: str = ""
+    subscription: Subscription = NOTHING
+    deserializer: Any = None
+    starting: KafkaOffsetsInitializer = EARLIEST
+    stopping: KafkaOffsetsInitializer | None = None
+    boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED
+    malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)  # there may be passwords in it
+
+    @staticmethod
+    def builder() -> KafkaSourceBuilder:
+        """Start to describe a source."""
+        return KafkaSourceBuilder(KafkaSource())
+
+    @property
+    def discovery_interval(self) -> int | None:
+        """Return how often (ms) new partitions are looked for; ``None``: never."""
+        if self.stopping is not None:
+            return None
+        interval = duration_ms(_number(self.properties.get("partition.discovery.interval.ms", DISCOVERY_INTERVAL)))
+        return interval if interval > 0 else None
+
+    @property
+    def group_id(self) -> str | None:
+        """Return the consumer group, if there is one."""
+        return self.properties.get("group.id")
+
+    @property
+    def commits_offsets(self) -> bool:
+        """Whether offsets are committed to the group when a checkpoint is complete."""
+        wanted = str(self.properties.get("commit.offsets.on.checkpoint", "true")).lower()
+        return self.group_id is not None and wanted == "true"
+
+    def client_properties(self, suffix: str) -> dict[str, Any]:
+        """Return the properties of a client of this source."""
+        own = {key: value for key, value in self.properties.items() if key not in SOURCE_PROPERTIES}
+        prefix = self.properties.get("client.id.prefix") or self.group_id or "funken"
+        reset = self.starting.reset.value
+        return {
+            "auto.offset.reset": reset,
+            "client.id": f"{prefix}-{suffix}",
+            "group.id": "funken",  # the client wants one; nothing is committed to it
+            # What waits in the client for a reader that does not read, e.g. one that is throttled, is bounded.
+            "queued.max.messages.kbytes": "16384",
+            **own,
+            "bootstrap.servers": self.servers,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": self.stopping is not None,
+        }
+
+    def enumerator(self, parallelism: int) -> KafkaEnumerator:
+        """Make the enumerator."""
+        return KafkaEnumerator(
+            self.subscription,
+            self.starting,
+            self.stopping,
+            self.discovery_interval,
+            self.client_properties,
+            parallelism,
+        )
+
+    def reader(self, context: ConnectorContext) -> KafkaReader:
+        """Make a reader."""
+        return KafkaReader(
+            self.client_properties(f"{context.operator_uid or context.operator}-{context.subtask}"),
+            self.deserializer,
+            self.malformed,
+            self.commits_offsets,
+            self.boundedness is Boundedness.BOUNDED or self.stopping is not None,
+            context,
+        )
+
+
+def _number(value: Any) -> Any:
+    text = str(value).strip()
+    return int(text) if re.fullmatch(r"-?\d+", text) else value
+
+
+@dataclass(frozen=True)
+class KafkaSourceBuilder:
+    """PyFlink's way to describe a Kafka source; each call returns a new builder.
+
+    >>> from funken.connectors import SimpleStringSchema
+    >>> builder = (
+    ...     KafkaSource.builder()
+    ...     .set_bootstrap_servers("localhost:9092")
+    ...     .set_topic_pattern("orders-.*")
+    ...     .set_group_id("billing")
+    ...     .set_starting_offsets(KafkaOffsetsInitializer.committed_offsets())
+    ...     .set_bounded(KafkaOffsetsInitializer.latest())
+    ...     .set_value_only_deserializer(SimpleStringSchema())
+    ... )
+    >>> builder.build().boundedness.name
+    'BOUNDED'
+    >>> KafkaSource.builder().set_bootstrap_servers("localhost:9092").build()
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidConfiguration: a Kafka source has nothing to read; call set_topics(), set_topic_pattern() or
+    set_partitions().
+    """
+
+    source: KafkaSource
+
+    def _with(self, **changes: Any) -> KafkaSourceBuilder:
+        return KafkaSourceBuilder(replace(self.source, **changes))
+
+    def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
+        """Set the brokers to begin with, ``host:port,...``."""
+        return self._with(servers=bootstrap_servers)
+
+    def set_topics(self, *topics: str) -> KafkaSourceBuilder:
+        """Read all partitions of these topics."""
+        return self._with(subscription=Subscription(topics=topics))
+
+    def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
+        """Read all topics whose whole name matches a regular expression, also those that are made later."""
+        try:
+            re.compile(topic_pattern)
+        except re.error as error:
+            raise InvalidConfiguration(f"{topic_pattern!r} is no regular expression ({error}); correct it.") from None
+        return self._with(subscription=Subscription(pattern=topic_pattern))
+
+    def set_partitions(self, partitions: Collection[KafkaTopicPartition]) -> KafkaSourceBuilder:
+        """Read these partitions."""
+        chosen = tuple(sorted(KafkaTopicPartition(*each) for each in partitions))
+        return self._with(subscription=Subscription(partitions=chosen))
+
+    def set_group_id(self, group_id: str) -> KafkaSourceBuilder:
+        """Set the consumer group that offsets are committed to, and read from by ``committed_offsets()``."""
+        return self.set_property("group.id", group_id)
+
+    def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
+        """Set what the client ids begin with."""
+        return self.set_property("client.id.prefix", prefix)
+
+    def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
+        """Set where to begin, if the job does not start from a checkpoint; by default at the oldest record."""
+        return self._with(starting=starting_offsets_initializer)
+
+    def set_bounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
+        """End at these offsets, which are asked for when the job starts; the job may run as ``BATCH``."""
+        return self._with(stopping=stopping_offsets_initializer, boundedness=Boundedness.BOUNDED)
+
+    def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer | None = None) -> KafkaSourceBuilder:
+        """Run as a streaming job; with an argument it ends at these offsets nevertheless."""
+        return self._with(stopping=stopping_offsets_initializer, boundedness=Boundedness.CONTINUOUS_UNBOUNDED)
+
+    def set_value_only_deserializer(self, deserialization_schema: Any) -> KafkaSourceBuilder:
+        """Make records of the values by a ``DeserializationSchema``; records without a value are dropped."""
+        return self._with(deserializer=deserialization_schema)
+
+    def set_deserializer(self, record_deserializer: KafkaRecordDeserializationSchema) -> KafkaSourceBuilder:
+        """Make records by a schema that sees key, headers, timestamp, topic, partition and offset, too."""
+        return self._with(deserializer=record_deserializer)
+
+    def set_malformed_record_policy(self, policy: MalformedRecordPolicy) -> KafkaSourceBuilder:
+        """Decide about messages that the deserializer cannot read; by default they fail the job."""
+        return self._with(malformed=policy)
+
+    def set_property(self, key: str, value: str) -> KafkaSourceBuilder:
+        """Set a property of the client (librdkafka's), or one of Flink's source."""
+        return self._with(properties={**self.source.properties, key: value})
+
+    def set_properties(self, props: Mapping[str, str]) -> KafkaSourceBuilder:
+        """Set several properties."""
+        return self._with(properties={**self.source.properties, **props})
+
+    def build(self) -> KafkaSource:
+        """Return the source; raises ``InvalidConfiguration`` if something is missing."""
+        source = self.source
+        servers = source.servers or source.properties.get("bootstrap.servers", "")
+        if not servers:
+            raise InvalidConfiguration("a Kafka source has no brokers; call set_bootstrap_servers('host:port').")
+        if source.subscription == NOTHING:
+            raise InvalidConfiguration(
+                "a Kafka source has nothing to read; call set_topics(), set_topic_pattern() or set_partitions()."
+            )
+        if source.deserializer is None:
+            raise InvalidConfiguration(
+                "a Kafka source has no deserializer; call set_value_only_deserializer() or set_deserializer()."
+            )
+        if (
+            "committed" in {source.starting.kind, source.stopping.kind if source.stopping else ""}
+            and not source.group_id
+        ):
+            raise InvalidConfiguration("committed_offsets() needs a consumer group; call set_group_id().")
+        check_properties(source.properties, "Kafka source")
+        return replace(source, servers=servers)
+
+
+__all__ = ["KafkaSource", "KafkaSourceBuilder"]

@@ -1,0 +1,323 @@
+"""The contract of a sink, second version: writers in the tasks, a committer on the driver, two phases between them.
+
+A *sink* is a frozen spec. Its *writers* live in the tasks. At each checkpoint a writer closes its transaction and returns
+*committables*: plain data with which **another process** can commit it. They are stored in the checkpoint. When it is complete,
+the *committer* on the driver commits them; after a failure the committer of the next attempt commits them again, whether that
+had happened before or not. So a commit has to be idempotent, and each request carries what that takes: job id, operator uid,
+subtask, and the checkpoint for which the committable was prepared.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from funken.connectors.context import CommitterContext, ConnectorContext
+from funken.types.generics import Generic, T_contra
+from funken.types.info import TypeInformation
+
+
+class SinkWriter:
+    """Writes the records of one subtask.
+
+    Life: ``restore_state`` (if there is any) -> ``open`` -> ``write``* -> at a checkpoint ``flush``, ``prepare_commit``,
+    ``snapshot_state`` -> ... -> ``flush(end_of_input=True)`` -> ``close``.
+
+    >>> class Staged(SinkWriter):  # a committable is the rows themselves
+    ...     def open(self):
+    ...         self.rows, self.count = [], getattr(self, "count", 0)
+    ...     def restore_state(self, states):
+    ...         self.count = sum(states)
+    ...     def write(self, values, timestamps, now):
+    ...         self.rows += values
+    ...         self.count += len(values)
+    ...     def flush(self, end_of_input):
+    ...         pass  # nothing is buffered
+    ...     def prepare_commit(self, checkpoint_id, end_of_input):
+    ...         rows, self.rows = self.rows, []
+    ...         return [rows] if rows else []
+    ...     def snapshot_state(self, checkpoint_id):
+    ...         return [self.count]
+    ...     def notify_checkpoint_complete(self, checkpoint_id):
+    ...         pass  # the rows of this checkpoint are committed
+    ...     def notify_checkpoint_aborted(self, checkpoint_id):
+    ...         pass  # they are committed with a later one
+    ...     def close(self):
+    ...         self.rows.clear()
+    >>> writer = Staged()
+    >>> writer.open()
+    >>> writer.write(["a", "b"], timestamps=None, now=0)
+    >>> writer.prepare_commit(1, end_of_input=False), writer.prepare_commit(2, end_of_input=True)
+    ([['a', 'b']], [])
+
+    The state of writers is a list, redistributed when the parallelism changes:
+
+    >>> again = Staged()
+    >>> again.restore_state([*writer.snapshot_state(2), 5])
+    >>> again.count
+    7
+    """
+
+    def restore_state(self, states: list[Any]) -> None:
+        """Take the state that ``snapshot_state`` of former writers returned; called before ``open``, if there is any."""
+
+    def open(self) -> None:
+        """Connect; raise ``SinkNotWritable`` if that fails."""
+
+    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
+        """Write a block; ``timestamps`` (ms) are the records', ``now`` is processing time (ms)."""
+        raise NotImplementedError
+
+    def flush(self, end_of_input: bool) -> None:
+        """Send what is buffered, before each checkpoint and at the end: it is at-least-once even without a committer."""
+
+    def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
+        """Close the current transaction and return what is to be committed, as plain data; nothing if it is empty.
+
+        ``checkpoint_id`` is the checkpoint that begins, ``None`` at the end of a job without checkpoints. No two calls in a
+        job have the same one for the same subtask, but calls of attempts that failed may have had it.
+        """
+        return []
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        """Return the writer's state as a list of plain data, after ``prepare_commit``."""
+        return []
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """A checkpoint is complete, and what was prepared for it and for earlier ones is committed."""
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """A checkpoint is aborted; what was prepared for it is committed with a later one."""
+
+    def close(self) -> None:
+        """Release everything, keep what is prepared; runs also after a failure."""
+
+
+class DeliveryGuarantee(enum.Enum):
+    """How often a record arrives at a sink that offers the choice (PyFlink's ``DeliveryGuarantee``)."""
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+    NONE = "none"
+
+
+class CommitOutcome(enum.Enum):
+    """What became of a request."""
+
+    COMMITTED = "committed"
+    ALREADY_COMMITTED = "already committed"
+    RETRY_LATER = "retry later"
+    FAILED = "failed"
+
+
+class PreparedCommittable(NamedTuple):
+    """A committable as checkpoints store it: with the job, the checkpoint and the subtask for which it was prepared."""
+
+    job_id: str
+    checkpoint_id: int | None
+    subtask: int
+    committable: Any
+
+
+class CommitRequest:
+    """One committable to be committed; the committer answers it. Without an answer it counts as committed.
+
+    ``job_id`` is the job that prepared it: a job that starts from another one's savepoint commits what that one prepared.
+    ``checkpoint_id`` is ``None`` for a job without checkpoints, which commits once, at its end. That is never repeated, but
+    an earlier run may have had the same job id.
+
+    >>> request = CommitRequest("transaction 7", job_id="nightly", operator_uid="out", subtask=1, checkpoint_id=7)
+    >>> request.retry_later("the broker elects a leader")
+    >>> request.outcome, request.reason
+    (<CommitOutcome.RETRY_LATER: 'retry later'>, 'the broker elects a leader')
+    """
+
+    __slots__ = (
+        "checkpoint_id",
+        "committable",
+        "error",
+        "job_id",
+        "operator_uid",
+        "outcome",
+        "reason",
+        "retries",
+        "subtask",
+    )
+
+    def __init__(
+        self, committable: Any, *, job_id: str = "local", operator_uid: str = "", subtask: int = 0,
+        checkpoint_id: int | None = None,
+    ) -> None:  # fmt: skip
+        self.committable = committable
+        self.job_id = job_id
+        self.operator_uid = operator_uid
+        self.subtask = subtask
+        self.checkpoint_id = checkpoint_id
+        self.retries = 0
+        """How many times it was to be retried later."""
+        self.outcome = CommitOutcome.COMMITTED
+        self.reason = ""
+        self.error: BaseException | None = None
+
+    def already_committed(self) -> None:
+        """It was committed before, by this or another process."""
+        self.outcome = CommitOutcome.ALREADY_COMMITTED
+
+    def retry_later(self, reason: str = "", committable: Any = None) -> None:
+        """It cannot be committed now but perhaps later; with ``committable``, that takes the place of the former one.
+
+        Retries have a growing pause between them. After ``sink.committer.retries`` of them the job fails.
+        """
+        self.outcome, self.reason = CommitOutcome.RETRY_LATER, reason
+        if committable is not None:
+            self.committable = committable
+
+    def failed(self, error: BaseException | str) -> None:
+        """It can never be committed, its records are lost: the job fails with this error."""
+        self.outcome, self.reason = CommitOutcome.FAILED, str(error)
+        self.error = error if isinstance(error, BaseException) else None
+
+    def __repr__(self) -> str:
+        return f"<CommitRequest {self.committable!r} checkpoint {self.checkpoint_id} subtask {self.subtask}>"
+
+
+class Committer:
+    """Commits on the driver what writers prepared. All methods run in one thread, which is not the job's.
+
+    Life, once per attempt of the job: ``open`` -> ``recover`` -> ``commit``* -> ``close``; ``abort`` where an attempt fails.
+
+    >>> class Table(Committer):
+    ...     rows = {}  # stands for a database
+    ...     def commit(self, requests):
+    ...         for request in requests:
+    ...             key = request.job_id, request.operator_uid, request.subtask, request.checkpoint_id
+    ...             if key in self.rows:
+    ...                 request.already_committed()
+    ...             self.rows[key] = request.committable
+    >>> requests = [CommitRequest(["a", "b"], checkpoint_id=1)]
+    >>> Table().recover(requests)
+    >>> requests[0].outcome.name
+    'COMMITTED'
+    >>> Table().commit(requests)
+    >>> requests[0].outcome.name
+    'ALREADY_COMMITTED'
+    """
+
+    def open(self) -> None:
+        """Connect."""
+
+    def recover(self, requests: Sequence[CommitRequest]) -> None:
+        """An attempt begins: commit what the checkpoint that it starts from holds (perhaps nothing).
+
+        Override it to fence the writers of former attempts, and to abort their transactions that are not in ``requests``;
+        no writer of this attempt runs yet.
+        """
+        if requests:
+            self.commit(requests)
+
+    def commit(self, requests: Sequence[CommitRequest]) -> None:
+        """Make prepared data visible, and answer each request. What it raises fails the attempt; the next one repeats it."""
+        raise NotImplementedError
+
+    def abort(self, requests: Sequence[CommitRequest]) -> None:
+        """Drop prepared data that is in no checkpoint, because its task or the job failed."""
+
+    def close(self) -> None:
+        """Release everything."""
+
+
+class Sink(Generic[T_contra]):
+    """A declared sink; subclasses are frozen dataclasses.
+
+    What its writers prepare is committed when the job has succeeded and, with checkpoints, at each of them. A commit may
+    be repeated after a failure, so this one remembers what it has committed, in the same transaction:
+
+    >>> import sqlite3, tempfile
+    >>> from contextlib import closing
+    >>> from dataclasses import dataclass
+    >>> class Rows(SinkWriter):
+    ...     def open(self):
+    ...         self.rows = []
+    ...     def write(self, values, timestamps, now):
+    ...         self.rows += [(value,) for value in values]
+    ...     def prepare_commit(self, checkpoint_id, end_of_input):
+    ...         rows, self.rows = self.rows, []
+    ...         return [rows]
+    >>> class Inserts(Committer):
+    ...     def __init__(self, path):
+    ...         self.path = path
+    ...     def open(self):
+    ...         self.db = sqlite3.connect(self.path)
+    ...         self.db.execute("CREATE TABLE IF NOT EXISTS words (word)")
+    ...         self.db.execute("CREATE TABLE IF NOT EXISTS done (id PRIMARY KEY)")
+    ...     def commit(self, requests):
+    ...         for request in requests:
+    ...             with self.db:
+    ...                 done = f"{request.job_id}/{request.subtask}/{request.checkpoint_id}"
+    ...                 if self.db.execute("INSERT OR IGNORE INTO done VALUES (?)", (done,)).rowcount:
+    ...                     self.db.executemany("INSERT INTO words VALUES (?)", request.committable)
+    ...                 else:
+    ...                     request.already_committed()
+    ...     def abort(self, requests):
+    ...         pass  # nothing was written before
+    ...     def close(self):
+    ...         self.db.close()
+    >>> @dataclass(frozen=True)
+    ... class Words(Sink):
+    ...     path: str
+    ...     def check(self):
+    ...         sqlite3.connect(self.path).close()
+    ...     def writer(self, context):
+    ...         return Rows()
+    ...     def committer(self, context):
+    ...         return Inserts(self.path)
+    >>> from funken.testing import local
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     words = local(["to", "be"])
+    ...     _ = words.sink_to(Words(folder + "/words.db"))
+    ...     _ = words.get_execution_environment().execute()
+    ...     with closing(sqlite3.connect(folder + "/words.db")) as db:
+    ...         db.execute("SELECT word FROM words").fetchall()
+    [('to',), ('be',)]
+    """
+
+    takes_columns = False
+    """Whether ``write`` takes blocks of columns as they are; else it is given lists."""
+
+    def of_type(self, type_info: TypeInformation | None) -> Sink:
+        """Return the sink for records of a declared type (``None``: any); it matters to those that write text.
+
+        >>> from dataclasses import dataclass, replace
+        >>> from funken import Types
+        >>> @dataclass(frozen=True)
+        ... class Csv(Sink):
+        ...     columns: tuple[str, ...] = ()
+        ...     def of_type(self, type_info):
+        ...         return replace(self, columns=tuple(type_info.get_field_names()))
+        >>> Csv().of_type(Types.ROW_NAMED(["word", "n"], [Types.STRING(), Types.INT()]))
+        Csv(columns=('word', 'n'))
+        """
+        return self
+
+    def check(self) -> None:
+        """Look, on the driver and before anything runs, whether the sink can work; raise ``SinkNotWritable``."""
+
+    def writer(self, context: ConnectorContext) -> SinkWriter:
+        """Make a writer, in a task."""
+        raise NotImplementedError
+
+    def committer(self, context: CommitterContext) -> Committer | None:
+        """Make the committer of one attempt, on the driver; ``None``: the writers prepare nothing."""
+        return None
+
+
+__all__ = [
+    "CommitOutcome",
+    "CommitRequest",
+    "Committer",
+    "DeliveryGuarantee",
+    "PreparedCommittable",
+    "Sink",
+    "SinkWriter",
+]

@@ -1,0 +1,131 @@
+"""Records on their way from the tasks to the program that iterates over them."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from funken.timing.waiting import until
+
+_COLLECT_BLOCKS = 64
+
+
+class Collector:
+    """Records on their way to the program: a bounded queue of blocks, so that a slow reader slows the job.
+
+    No wait is unbounded: ``close`` wakes a writer that waits for room, and either end wakes the reader.
+    """
+
+    def __init__(self) -> None:
+        self.limit: float = _COLLECT_BLOCKS
+        """How many blocks may wait."""
+        self._blocks: deque[list[Any]] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._ended = False
+
+    def put(self, records: list[Any], given_up: Callable[[], bool] = bool) -> None:
+        """Add a block; waits for room, unless the reader has closed or the attempt that it is from was abandoned."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or given_up() or len(self._blocks) < self.limit)
+            if not self._closed and not given_up():
+                self._blocks.append(records)
+                self._changed.notify_all()
+
+    def wake(self) -> None:
+        """Wake all waiting threads to check their condition again."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """Notify the reader that no more records follow."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """The reader left: drop what is there and what comes."""
+        with self._changed:
+            self._closed = True
+            self._blocks.clear()
+            self._changed.notify_all()
+
+    def waiting(self) -> bool:
+        """Whether ``get`` would return a block at once."""
+        with self._changed:
+            return bool(self._blocks)
+
+    def get(self) -> list[Any] | None:
+        """Wait for the next block; ``None`` at the end."""
+        with self._changed:
+            until(self._changed, lambda: bool(self._blocks) or self._ended or self._closed)
+            if not self._blocks:
+                return None
+            block = self._blocks.popleft()
+            self._changed.notify_all()
+            return block
+
+
+_SHARED = "collectors"
+
+
+class Collectors:
+    """The collectors of a job, by the name of their sink, made when they are first asked for; they outlive attempts.
+
+    >>> collectors = Collectors()
+    >>> collectors["sums"].put([1, 2])
+    >>> collectors.close_others(["sums"])  # nobody reads the rest
+    >>> collectors["counts"].put([3])
+    >>> collectors.end()
+    >>> list(iter(collectors["sums"].get, None)), collectors["counts"].get()
+    ([[1, 2]], None)
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made: dict[str, Collector] = {}
+        self._closed = self._ended = False
+
+    @staticmethod
+    def of(shared: dict[str, Any]) -> Collectors:
+        """Return those of the job that ``shared`` of a coordinator's context belongs to."""
+        collectors: Collectors = shared.setdefault(_SHARED, Collectors())
+        return collectors
+
+    def share(self, shared: dict[str, Any]) -> None:
+        """Be those of the coordinators that share this."""
+        shared[_SHARED] = self
+
+    def __getitem__(self, name: str) -> Collector:
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = collector = Collector()
+                if self._closed:
+                    collector.close()
+                elif self._ended:
+                    collector.end()
+            return self._made[name]
+
+    def _all(self) -> list[Collector]:
+        with self._lock:
+            return list(self._made.values())
+
+    def end(self) -> None:
+        """Notify every reader that no more records follow."""
+        self._ended = True
+        for collector in self._all():
+            collector.end()
+
+    def close(self) -> None:
+        """Nobody reads any more."""
+        self.close_others(())
+
+    def close_others(self, names: Iterable[str]) -> None:
+        """Close all but these: nobody will read them."""
+        kept = {name: self[name] for name in names}
+        self._closed = True
+        for collector in self._all():
+            if collector not in kept.values():
+                collector.close()

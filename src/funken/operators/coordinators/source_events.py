@@ -1,0 +1,41 @@
+"""What source operators and their coordinators send each other: the payloads of their events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSplits:
+    """To the coordinator: the subtask has read all its splits and requests more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportWatermark:
+    """To the coordinator: the subtask has reached ``watermark`` (``MAX_WATERMARK``: it is idle or has ended)."""
+
+    watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddSplits:
+    """To a subtask: it is assigned splits; ``no_more``: none will follow."""
+
+    splits: tuple[Any, ...] = ()
+    no_more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SplitsDiscovered:
+    """To every subtask: there are new splits to request."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlignWatermark:
+    """To a subtask: pause while the watermark is above ``allowed``."""
+
+    allowed: int
+
+
+__all__ = ["AddSplits", "AlignWatermark", "ReportWatermark", "RequestSplits", "SplitsDiscovered"]

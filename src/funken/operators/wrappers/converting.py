@@ -1,0 +1,96 @@
+"""What a declared type does inside an operator: its results are converted before they go out, a block at a time.
+
+``plan/rules/declared_types.py`` wraps the operators that have one; the others are not wrapped, so that types cost nothing
+where there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from funken.operators.base import Operator, Output, Timestamps, Values
+from funken.operators.context import OperatorContext
+from funken.operators.traits import SpecWrapper
+from funken.operators.user_functions import UserFunction
+from funken.types.convert import Convert, converter
+from funken.types.info import TypeInformation
+
+
+@dataclass(frozen=True)
+class Converting(SpecWrapper):
+    """An operator with a declared type for its main output (``None``: none), and for side outputs by tag."""
+
+    type_info: TypeInformation | None = None
+    sides: tuple[tuple[str, TypeInformation], ...] = ()
+
+    def build(self) -> Operator:
+        """Make the logic, with a converter in front of its outputs."""
+        operator = self.spec.build()
+        setup = operator.setup
+
+        def setup_typed(context: OperatorContext, output: Output) -> None:
+            setup(context, self._converting(output))
+
+        operator.setup = setup_typed  # type: ignore[method-assign]
+        return operator
+
+    def _converting(self, output: Output) -> Output:
+        typed = Output()
+        typed.watermark, typed.idle = output.watermark, output.idle
+        typed.emit, typed.emit_side = output.emit, output.emit_side
+        if self.type_info is not None:
+            typed.emit = _main(converter(self.type_info), output.emit)
+        if self.sides:
+            typed.emit_side = _side({tag: converter(of) for tag, of in self.sides}, output.emit_side)
+        return typed
+
+
+def _main(convert: Convert, emit: Callable[[Values, Timestamps], None]) -> Callable[[Values, Timestamps], None]:
+    def converted(values: Values, timestamps: Timestamps) -> None:
+        rest = iter(values)
+        emit([convert(value) for value in rest], timestamps)
+
+    return converted
+
+
+def _side(
+    converts: dict[str, Convert], emit_side: Callable[[str, Values, Timestamps], None]
+) -> Callable[[str, Values, Timestamps], None]:
+    def emit(tag: str, values: Values, timestamps: Timestamps) -> None:
+        convert = converts.get(tag)
+        rest = iter(values)
+        emit_side(tag, values if convert is None else [convert(value) for value in rest], timestamps)
+
+    return emit
+
+
+class ConvertedReduce:
+    """A reduce function whose results are of a declared type, also where they are only its next argument."""
+
+    def __init__(self, function: UserFunction, type_info: TypeInformation) -> None:
+        self._function = function
+        self._type_info = type_info
+
+    def open(self, runtime_context: Any) -> None:
+        """Open the function."""
+        if self._function.rich:
+            self._function.target.open(runtime_context)
+
+    def close(self) -> None:
+        """Close the function."""
+        self._function.close()
+
+    @property
+    def reduce(self) -> Callable[[Any, Any], Any]:
+        """The function and the converter in one call."""
+        reduce, convert = self._function.bind(), converter(self._type_info)
+        return lambda a, b: convert(reduce(a, b))
+
+
+def converted_reduce(function: UserFunction, type_info: TypeInformation | None) -> UserFunction:
+    """Return the function, or one with a converter behind it if a type is declared."""
+    if type_info is None:
+        return function
+    return UserFunction(ConvertedReduce(function, type_info), "reduce", function.rich)

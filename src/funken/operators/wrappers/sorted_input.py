@@ -1,0 +1,193 @@
+"""BATCH: an operator on a keyed stream is given one key after the other, each in the order of time (Flink's FLIP-140).
+
+Records are kept until the input has ended. Then the keys come in the order of their first records, and a key's records by
+timestamp, those of two inputs among each other; of equal timestamps the first input's come first, and else what came first.
+Records without a timestamp come before the others. Event time stands at ``MIN_TIMESTAMP`` while a key's records go by and
+jumps to ``MAX_WATERMARK`` at its end: all its event-time timers fire, then its processing-time ones, and what they register
+is ignored. Then the key's state is dropped. Watermarks before the end mean nothing.
+
+All that is kept is in memory. Not kept are records of a rolling aggregate that have no timestamp, since their order is
+that of arrival and nobody sees whether keys take turns; nor those of a window over columns (``plan/rules/vectorize.py``
+sees to it that their order does not matter there).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.operators.base import Operator, Output, Timestamps, Values
+from funken.operators.context import OperatorContext
+from funken.operators.traits import BatchInput, SpecWrapper
+from funken.operators.user_functions import UserFunction
+
+_BLOCK = 4096
+
+Handle = Callable[[Values, Timestamps], None]
+
+
+@dataclass(frozen=True)
+class SortedInput(SpecWrapper):
+    """An operator on a keyed stream as it runs in ``BATCH``, for the order that its traits ask for."""
+
+    def build(self) -> Operator:
+        """Make the logic of one subtask."""
+        traits = self.traits
+        return SortedInputLogic(self.spec.build(), traits.keys, traits.batch_input is BatchInput.SORTED)
+
+
+class SortedInputLogic(Operator):
+    """Keeps the records of every key until the end, then runs ``inner`` over them.
+
+    An input without a key is not kept. ``turns`` is false for an operator that emits nothing before it is finished: it
+    is given the keys one after the other, but is not told of their ends.
+    """
+
+    def __init__(self, inner: Operator, keys: tuple[UserFunction | None, ...], turns: bool = True) -> None:
+        self._inner = inner
+        self._keys = [None if key is None else key.bind() for key in keys]
+        self._turns = turns
+        self._kept: dict[Any, _Records] = {}
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Give the inner operator an output that gathers its results, and passes no watermark: there is one, at the end."""
+        super().setup(context, output)
+        self._gathered = _Gathered(output)
+        self._inner.setup(context, self._gathered.output)
+
+    def open(self) -> None:
+        """Open the inner operator."""
+        self._inner.open()
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Keep records of the first input."""
+        self._take(0, values, timestamps, self._inner.process)
+
+    def process_second(self, values: Values, timestamps: Timestamps) -> None:
+        """Keep records of the second input."""
+        self._take(1, values, timestamps, self._inner.process_second)
+
+    def _take(self, index: int, values: Values, timestamps: Timestamps, handle: Handle) -> None:
+        key_of, kept = self._keys[index], self._kept
+        if key_of is None or (timestamps is None and not self._turns):
+            handle(values, timestamps)
+            return
+        stamps = [MIN_TIMESTAMP] * len(values) if timestamps is None else timestamps
+        several = len(self._keys) > 1
+        for value, at in zip(values, stamps, strict=True):
+            key = key_of(value)
+            records = kept.get(key)
+            if records is None:
+                records = kept[key] = _Records()
+            records.values.append(value)
+            records.stamps.append(at)
+            if several:
+                records.inputs.append(index)
+
+    def watermark(self, watermark: int) -> None:
+        """At the end of the input: run key after key."""
+        if watermark != MAX_WATERMARK:
+            return
+        handlers = self._inner.process, self._inner.process_second
+        while self._kept:
+            for index, values, stamps in self._kept.pop(next(iter(self._kept))).in_order():
+                handlers[index](values, stamps)
+            if self._turns:
+                self._inner.watermark(MAX_WATERMARK)
+                self._inner.begin_key()
+                self._forget_key()
+        self._gathered.flush()
+        super().watermark(watermark)
+
+    def _forget_key(self) -> None:
+        if self.context.timers is not None:
+            self.context.timers.current_watermark = MIN_TIMESTAMP
+        if self.context.keyed is not None:
+            self.context.keyed.drop()
+
+    def end_input(self, index: int) -> None:
+        """Tell the inner operator."""
+        self._inner.end_input(index)
+
+    def finish(self) -> None:
+        """Finish the inner operator."""
+        self._inner.finish()
+        self._gathered.flush()
+
+    def close(self) -> None:
+        """Close the inner operator."""
+        self._inner.close()
+
+
+class _Records:
+    """The records of one key, in the order of arrival; ``inputs`` says of each where from, if there are several."""
+
+    __slots__ = ("inputs", "stamps", "values")
+
+    def __init__(self) -> None:
+        self.values: Values = []
+        self.stamps: list[int] = []
+        self.inputs = bytearray()
+
+    def in_order(self) -> list[tuple[int, Values, Timestamps]]:
+        """Return the records in the order of time, as blocks of one input each."""
+        values, stamps, inputs = self.values, self.stamps, self.inputs
+        one_input = not inputs or inputs.count(inputs[0]) == len(inputs)
+        if one_input and stamps == sorted(stamps):
+            return [(inputs[0] if inputs else 0, values, _known(stamps))]
+        order = list(range(len(values)))
+        if not one_input:
+            order.sort(key=inputs.__getitem__)
+        order.sort(key=stamps.__getitem__)
+        blocks: list[tuple[int, Values, Timestamps]] = []
+        for index, positions in groupby(order, inputs.__getitem__ if inputs else lambda at: 0):
+            chosen = list(positions)
+            blocks.append((index, [values[at] for at in chosen], _known([stamps[at] for at in chosen])))
+        return blocks
+
+
+class _Gathered:
+    """Results of many keys, as blocks that are worth their while."""
+
+    def __init__(self, behind: Output) -> None:
+        self._behind = behind
+        self._main: tuple[Values, list[int]] = ([], [])
+        self._sides: dict[str, tuple[Values, list[int]]] = {}
+        self.output = Output()
+        self.output.emit = self._emit
+        self.output.emit_side = self._emit_side
+        self.output.watermark = lambda watermark: None
+        self.output.idle = lambda idle: None
+
+    def _emit(self, values: Values, timestamps: Timestamps) -> None:
+        _add(self._main, values, timestamps)
+        if len(self._main[0]) >= _BLOCK:
+            self.flush()
+
+    def _emit_side(self, tag: str, values: Values, timestamps: Timestamps) -> None:
+        side = self._sides.setdefault(tag, ([], []))
+        _add(side, values, timestamps)
+        if len(side[0]) >= _BLOCK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Emit what was gathered."""
+        (values, stamps), self._main = self._main, ([], [])
+        if values:
+            self._behind.emit(values, _known(stamps))
+        sides, self._sides = self._sides, {}
+        for tag, (values, stamps) in sides.items():
+            self._behind.emit_side(tag, values, _known(stamps))
+
+
+def _add(to: tuple[Values, list[int]], values: Values, timestamps: Timestamps) -> None:
+    to[0].extend(values)
+    to[1].extend([MIN_TIMESTAMP] * len(values) if timestamps is None else timestamps)
+
+
+def _known(stamps: list[int]) -> Timestamps:
+    """Return timestamps, ``None`` if there is none among them."""
+    return stamps if max(stamps) != MIN_TIMESTAMP else None

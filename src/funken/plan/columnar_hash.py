@@ -1,0 +1,36 @@
+"""``Hash`` of columns, and how their records may be folded before they are sent: what rules decide, and a writer does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from funken.columnar.tracing import Traced
+from funken.operators.user_functions import UserFunction
+from funken.plan.nodes import Hash
+
+
+@dataclass(frozen=True)
+class PreAggregation:
+    """How records become partials: the role of each leaf, the length of panes, and the functions that decide it."""
+
+    roles: tuple[str, ...]
+    pane: int
+    offset: int
+    functions: tuple[tuple[UserFunction, Traced], ...]
+
+
+@dataclass(frozen=True)
+class ColumnarHash(Hash):
+    """``Hash`` of columns."""
+
+    traced: Traced
+    pre_aggregation: PreAggregation | None = None
+    """How a block is folded before it is sent; ``None``: not at all."""
+
+    @property
+    def label(self) -> str:
+        """The name that ``explain()`` prints."""
+        return "HASH"
+
+
+__all__ = ["ColumnarHash", "PreAggregation"]

@@ -1,0 +1,67 @@
+"""What a rule is: a name, and a function from a plan to a plan with notes.
+
+A rule sees the plan as the rules before it left it, and decides from the specs' traits and the context, never from the runtime.
+It is the only one that makes its decision. What it decides, and why not otherwise, it says in notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from funken import config
+from funken.config import Configuration
+from funken.plan.nodes import Node
+from funken.plan.physical import PhysicalPlan, RuleNote
+from funken.state.settings import StateSettings
+
+
+@dataclass(frozen=True)
+class RuleContext:
+    """What rules know besides the plan: the options that concern them, and what the attempt starts from.
+
+    ``restored_in_keyed_state`` are the stable ids of operators whose restored windows are in keyed state.
+    """
+
+    batch: bool = False
+    chaining: bool = True
+    vectorized: bool = True
+    pre_aggregate: bool = True
+    state_in_files: bool = False
+    restored_in_keyed_state: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(configuration: Configuration, batch: bool) -> RuleContext:
+        """Read the options; ``batch``: each result is given once.
+
+        >>> RuleContext.of(Configuration({"state.backend.type": "rocksdb"}), batch=True).state_in_files
+        False
+        """
+        get = configuration.get
+        return RuleContext(
+            batch,
+            get(config.CHAINING),
+            get(config.VECTORIZED),
+            get(config.PRE_AGGREGATION),
+            StateSettings.backend_of(configuration, batch) == "rocksdb",
+        )
+
+
+Rewritten = tuple[PhysicalPlan, list[RuleNote]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rewrite; ``apply`` returns the plan, and notes on what it decided."""
+
+    name: str
+    apply: Callable[[PhysicalPlan, RuleContext], Rewritten]
+
+
+def with_nodes(plan: PhysicalPlan, rewrite: Callable[[Node], Node]) -> PhysicalPlan:
+    """Return a plan with every node rewritten."""
+    vertices = (replace(vertex, nodes=tuple(map(rewrite, vertex.nodes))) for vertex in plan.vertices)
+    return replace(plan, vertices=tuple(vertices))
+
+
+__all__ = ["Rewritten", "Rule", "RuleContext", "with_nodes"]

@@ -1,0 +1,63 @@
+"""The rewrite stage: all rules, in their order, applied once to a compiled plan, on the driver.
+
+The order matters: chains are made first; where state is kept decides what can work on columns; pre-aggregation needs columns;
+only loops over single records are fused; and what wraps a spec comes last, so that no rule looks at a wrapped one.
+
+One decision needs more than the program: windows whose restored state is keyed state go on with it. It is made once per
+attempt, when the attempt is planned: the stage is applied again to the compiled plan, with what the attempt starts from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from funken.config import Configuration
+from funken.plan.physical import PhysicalPlan, RuleNote
+from funken.plan.rules import backend_choice, chaining, declared_types, fusion, preaggregate, sorted_input, vectorize
+from funken.plan.rules.base import Rule, RuleContext
+
+RULES: tuple[Rule, ...] = (
+    chaining.RULE,
+    backend_choice.RULE,
+    vectorize.RULE,
+    preaggregate.RULE,
+    fusion.RULE,
+    declared_types.RULE,
+    sorted_input.RULE,
+)
+
+
+def rewrite(plan: PhysicalPlan, context: RuleContext, rules: Iterable[Rule] = RULES) -> PhysicalPlan:
+    """Apply rules to a compiled plan, each to what the one before it made.
+
+    >>> [rule.name for rule in RULES]
+    ['chaining', 'state backend', 'columns', 'pre-aggregation', 'fusion', 'declared types', 'batch order']
+    """
+    notes: list[RuleNote] = []
+    names = []
+    for rule in rules:
+        plan, made = rule.apply(plan, context)
+        notes += made
+        names.append(rule.name)
+    return replace(plan, rules=tuple(names), notes=tuple(notes))
+
+
+@dataclass(frozen=True)
+class RewriteStage:
+    """A compiled plan about which nothing is decided yet, and the context of the decisions."""
+
+    compiled: PhysicalPlan
+    context: RuleContext
+
+    @staticmethod
+    def of(compiled: PhysicalPlan, configuration: Configuration, batch: bool) -> RewriteStage:
+        """Read the options; ``batch``: each result is given once."""
+        return RewriteStage(compiled, RuleContext.of(configuration, batch))
+
+    def plan(self, restored_in_keyed_state: frozenset[str] = frozenset()) -> PhysicalPlan:
+        """Return the plan of an attempt, by what it starts from."""
+        return rewrite(self.compiled, replace(self.context, restored_in_keyed_state=restored_in_keyed_state))
+
+
+__all__ = ["RULES", "RewriteStage", "rewrite"]

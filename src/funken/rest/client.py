@@ -1,0 +1,76 @@
+"""A client of the REST API, for the command line: the standard library's, without proxies, and every wait has a bound."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import urllib.error
+import urllib.request
+from http.client import HTTPException
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from funken.errors import RequestRejected, ServerNotReached
+from funken.rest.addresses import ServerAddress
+from funken.rest.settings import read_token
+
+_SECONDS = 10.0
+
+
+class RestClient:
+    """Requests to one server; raises ``RequestRejected`` for an answer that is an error, ``ServerNotReached`` for none."""
+
+    def __init__(self, url: str, token: str = "", certificate: str = "", seconds: float = _SECONDS) -> None:
+        self.url = url.rstrip("/")
+        self._token = token
+        self._seconds = seconds
+        handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+        if self.url.startswith("https://"):
+            context = ssl.create_default_context(cafile=certificate or None)
+            handlers.append(urllib.request.HTTPSHandler(context=context))
+        elif not self.url.startswith("http://"):
+            raise ServerNotReached(f"{url!r} is no address of a REST server; write it as http://HOST:PORT.")
+        self._opener = urllib.request.build_opener(*handlers)
+
+    @classmethod
+    def of(cls, address: ServerAddress) -> RestClient:
+        """Return a client of a server of this user."""
+        return cls(address.url, read_token(address.token_file) if address.token_file else "", address.certificate)
+
+    def get(self, *path: str, **query: str) -> Any:
+        """Return what is at a path, of which each part is quoted."""
+        return self._request("GET", path, query, None)
+
+    def post(self, *path: str, body: dict[str, Any]) -> Any:
+        """Send a body to a path, and return the answer."""
+        return self._request("POST", path, {}, json.dumps(body).encode())
+
+    def patch(self, *path: str, **query: str) -> Any:
+        """Change what is at a path."""
+        return self._request("PATCH", path, query, None)
+
+    def _request(self, method: str, path: tuple[str, ...], query: dict[str, str], body: bytes | None) -> Any:
+        url = f"{self.url}/{'/'.join(quote(part, safe='') for part in path)}"
+        if query:
+            url += f"?{urlencode(query)}"
+        headers = {"accept": "application/json"}
+        if body is not None:
+            headers["content-type"] = "application/json"
+        if self._token:
+            headers["authorization"] = f"Bearer {self._token}"
+        request = urllib.request.Request(url, body, headers, method=method)
+        try:
+            with self._opener.open(request, timeout=self._seconds) as response:
+                return json.loads(response.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                raise RequestRejected(_reason(error), error.code) from None
+        except (OSError, ValueError, HTTPException) as error:
+            raise ServerNotReached(f"no REST server answers at {self.url}: {error}.") from error
+
+
+def _reason(error: urllib.error.HTTPError) -> str:
+    try:
+        return "\n".join(json.loads(error.read())["errors"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"{error.code} {error.reason}"

@@ -1,0 +1,57 @@
+// The page of one job: its head, its buttons, and a tab for each view.
+
+import { actions } from "./actions.js";
+import { api, jobPath } from "./api.js";
+import { el, setText, stateBadge } from "./dom.js";
+import { count, duration, moment, rate } from "./format.js";
+import { History, summarize } from "./model.js";
+import { checkpointsTab, configurationTab, exceptionsTab, graphTab, metricsTab } from "./tabs.js";
+
+const TABS = [
+  ["graph", "Graph", graphTab],
+  ["metrics", "Metrics", metricsTab],
+  ["checkpoints", "Checkpoints", checkpointsTab],
+  ["exceptions", "Exceptions", exceptionsTab],
+  ["configuration", "Configuration", configurationTab],
+];
+const histories = new Map();
+
+export function jobPage(id, name = "graph") {
+  if (!histories.has(id)) histories.set(id, new History());
+  const history = histories.get(id);
+  const title = el("h1", {}, "…");
+  const badge = el("span");
+  const facts = el("div", { class: "facts" });
+  const values = ["Id", "Started", "Duration", "Ended", "Restarts", "Read", "Checkpoints"].map((label) => {
+    const value = el("b");
+    facts.append(el("span", {}, `${label} `, value));
+    return value;
+  });
+  const buttons = actions(id);
+  const tabs = TABS.map(([key, text]) => el("a", { href: `#/jobs/${encodeURIComponent(id)}/${key}`, "aria-current": key === name ? "page" : null, "data-tab": key }, text));
+  const body = el("div", { id: "tab" });
+  let tab = null;
+  const page = {
+    title: "Job",
+    node: el("div", {}, el("div", { class: "head" }, title, badge, el("span", { class: "space" }), buttons.nodes), facts, el("nav", { class: "tabs", "aria-label": "Views" }, tabs), body),
+    async refresh() {
+      const job = await api(`${jobPath(id)}/snapshot`);
+      const vertices = summarize(job);
+      history.add(job, vertices);
+      page.title = job.name;
+      setText(title, job.name);
+      if (badge.textContent !== job.state) badge.replaceChildren(stateBadge(job.state));
+      buttons.update(job.state);
+      const newest = history.samples[history.samples.length - 1];
+      const done = job.checkpoints;
+      [id, moment(job.start_time), duration(job.duration), moment(job.end_time), count(job.restarts), rate(newest ? newest.read : 0),
+        `${done.completed} completed, ${done.failed} failed`].forEach((text, number) => setText(values[number], text));
+      if (!tab) {
+        tab = (TABS.find(([key]) => key === name) || TABS[0])[2](job);
+        body.replaceChildren(tab.node);
+      }
+      await tab.update(job, vertices, history);
+    },
+  };
+  return page;
+}

@@ -1,0 +1,86 @@
+// A snapshot of a job, reduced to what pages show: one summary per vertex, and series over time for charts.
+
+const LOW = 0.1;
+const HIGH = 0.5;
+const BUSY = 0.8;
+const KEPT = 900;
+
+const sum = (values) => values.reduce((total, value) => total + value, 0);
+const most = (values) => values.reduce((found, value) => (value != null && (found == null || value > found) ? value : found), null);
+const least = (values) => values.reduce((found, value) => (value != null && (found == null || value < found) ? value : found), null);
+
+export function summarize(job) {
+  return job.graph.vertices.map((info, place) => {
+    const vertex = job.vertices[place];
+    const metrics = vertex.subtasks.map((subtask) => subtask.metrics);
+    const of = (name) => metrics.map((each) => each[name]);
+    const marks = metrics.map((each) => (each.input_watermark == null ? each.output_watermark : each.input_watermark));
+    const running = vertex.state === "RUNNING";
+    const busy = running ? most(of("busy_ms_per_second")) / 1000 : 0;
+    const pressed = running ? most(of("back_pressured_ms_per_second")) / 1000 : 0;
+    const mark = marks.some((each) => each == null) ? null : least(marks);
+    return {
+      id: job.vertex_ids[info.id],
+      number: info.id,
+      name: info.name,
+      stage: info.stage,
+      parallelism: info.parallelism,
+      state: vertex.state,
+      subtasks: vertex.subtasks,
+      recordsIn: sum(of("records_in")),
+      recordsOut: sum(of("records_out")),
+      inRate: running ? sum(of("records_in_per_second")) : 0,
+      outRate: running ? sum(of("records_out_per_second")) : 0,
+      bytesOut: sum(of("bytes_out")),
+      busy,
+      pressed,
+      watermark: mark,
+      lag: mark == null || mark > 9e15 ? null : job.taken - mark,
+      p50: most(of("latency_p50")),
+      p99: most(of("latency_p99")),
+      level: level(vertex.state, busy, pressed),
+    };
+  });
+}
+
+export function level(state, busy, pressed) {
+  if (state === "FAILED") return "failed";
+  if (state === "FINISHED") return "finished";
+  if (pressed > HIGH) return "high";
+  if (pressed > LOW) return "low";
+  return busy > BUSY ? "busy" : "ok";
+}
+
+// The rate over an edge: known if one of its ends has no other edge there.
+export function edgeRate(job, vertices, edge) {
+  const one = (name, value) => job.graph.edges.filter((each) => each[name] === value).length === 1;
+  const find = (number) => vertices.find((vertex) => vertex.number === number);
+  if (one("target", edge.target)) return find(edge.target).inRate;
+  if (one("source", edge.source)) return find(edge.source).outRate;
+  return null;
+}
+
+// What was seen of a job since this page was opened: a ring of samples.
+export class History {
+  constructor() {
+    this.samples = [];
+  }
+
+  add(job, vertices) {
+    const newest = this.samples[this.samples.length - 1];
+    if (newest && newest.at >= job.taken) return;
+    const fed = new Set(job.graph.edges.map((edge) => edge.target));
+    const feeding = new Set(job.graph.edges.map((edge) => edge.source));
+    const sinks = vertices.filter((vertex) => !feeding.has(vertex.number));
+    this.samples.push({
+      at: job.taken,
+      read: sum(vertices.filter((vertex) => !fed.has(vertex.number)).map((vertex) => vertex.inRate)),
+      rates: Object.fromEntries(vertices.map((vertex) => [vertex.id, vertex.inRate])),
+      p50: most(sinks.map((vertex) => vertex.p50)),
+      p99: most(sinks.map((vertex) => vertex.p99)),
+      busy: most(vertices.map((vertex) => vertex.busy)),
+      pressed: most(vertices.map((vertex) => vertex.pressed)),
+    });
+    if (this.samples.length > KEPT) this.samples.shift();
+  }
+}

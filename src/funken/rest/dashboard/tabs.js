@@ -1,0 +1,205 @@
+// The views of a job. Each gives a node, and an update with a snapshot, the summaries of its vertices, and what was seen so far.
+
+import { api, jobPath } from "./api.js";
+import { checkpointTimeline, lineChart } from "./charts.js";
+import { el, stateBadge, table } from "./dom.js";
+import { bytes, count, duration, moment, percent, rate, watermark } from "./format.js";
+import { graphView } from "./graph.js";
+
+export function graphTab(job) {
+  let chosen = null;
+  let last = null;
+  const choose = (id) => {
+    chosen = chosen === id ? null : id;
+    show();
+  };
+  const graph = graphView(job, choose, Math.max(320, Math.min(1440, document.documentElement.clientWidth - 70)));
+  const list = table(
+    [
+      ["Vertex", (vertex) => vertex.name, "text"],
+      ["State", (vertex) => stateBadge(vertex.state)],
+      ["Subtasks", (vertex) => vertex.parallelism, "number"],
+      ["Records in", (vertex) => count(vertex.recordsIn), "number"],
+      ["In", (vertex) => rate(vertex.inRate), "number"],
+      ["Records out", (vertex) => count(vertex.recordsOut), "number"],
+      ["Out", (vertex) => rate(vertex.outRate), "number"],
+      ["Busy", (vertex) => percent(vertex.busy), "number"],
+      ["Back-pressured", (vertex) => percent(vertex.pressed), "number"],
+      ["Watermark", (vertex) => watermark(vertex.watermark), "number"],
+      ["p99", (vertex) => duration(vertex.p99), "number"],
+    ],
+    { key: (vertex) => vertex.id, onchoose: (vertex) => choose(vertex.id) },
+  );
+  const heading = el("h2");
+  const subtasks = table(
+    [
+      ["Subtask", (each) => each.subtask, "number"],
+      ["State", (each) => stateBadge(each.state)],
+      ["Attempt", (each) => each.attempt, "number"],
+      ["Host", (each) => each.host || "–", "text"],
+      ["Process", (each) => each.pid || "–", "number"],
+      ["In", (each) => rate(each.metrics.records_in_per_second), "number"],
+      ["Out", (each) => rate(each.metrics.records_out_per_second), "number"],
+      ["Busy", (each) => percent(each.metrics.busy_ms_per_second / 1000), "number"],
+      ["Back-pressured", (each) => percent(each.metrics.back_pressured_ms_per_second / 1000), "number"],
+      ["Watermark", (each) => watermark(each.metrics.input_watermark ?? each.metrics.output_watermark), "number"],
+      ["p50", (each) => duration(each.metrics.latency_p50), "number"],
+      ["p99", (each) => duration(each.metrics.latency_p99), "number"],
+      ["Failure", (each) => each.failure || "–", "text"],
+    ],
+    { key: (each) => each.subtask },
+  );
+  const detail = el("section", { class: "panel", id: "subtasks", hidden: true }, heading, subtasks.node);
+  const node = el("div", {}, el("section", { class: "panel" }, graph.node), detail, el("section", { class: "panel", id: "vertices" }, list.node));
+
+  function show() {
+    if (!last) return;
+    const [current, vertices] = last;
+    graph.update(current, vertices, chosen);
+    list.update(vertices, chosen);
+    const vertex = vertices.find((each) => each.id === chosen);
+    detail.hidden = !vertex;
+    if (vertex) {
+      heading.textContent = vertex.name;
+      subtasks.update(vertex.subtasks);
+    }
+  }
+  return {
+    node,
+    update(current, vertices) {
+      last = [current, vertices];
+      show();
+    },
+  };
+}
+
+const SERIES = 6;
+
+export function metricsTab(job) {
+  const names = job.graph.vertices.slice(0, SERIES).map((info) => [info.name, (sample) => sample.rates[job.vertex_ids[info.id]]]);
+  const charts = [
+    lineChart("Records in, by vertex", names, rate),
+    lineChart("Latency at the end of the job", [["p50", (sample) => sample.p50], ["p99", (sample) => sample.p99]], duration),
+    lineChart("Records read by sources", [["read", (sample) => sample.read]], rate),
+    lineChart("Most busy and most back-pressured subtask", [["busy", (sample) => sample.busy], ["back-pressured", (sample) => sample.pressed]], percent),
+  ];
+  const note = el("p", { class: "empty" }, "Since this page was opened; the newest 15 minutes.");
+  return {
+    node: el("div", {}, el("div", { class: "charts" }, charts.map((chart) => chart.node)), note),
+    update: (_, vertices, history) => charts.forEach((chart) => chart.update(history.samples)),
+  };
+}
+
+export function checkpointsTab(job) {
+  let chosen = null;
+  const timeline = checkpointTimeline((id) => choose(id));
+  const list = table(
+    [
+      ["Id", (each) => each.id, "number"],
+      ["Kind", (each) => each.kind],
+      ["Status", (each) => stateBadge(each.status)],
+      ["Triggered", (each) => moment(each.triggered)],
+      ["Duration", (each) => (each.ended == null ? "–" : duration(each.ended - each.triggered)), "number"],
+      ["Size", (each) => bytes(each.size), "number"],
+      ["Acknowledged", (each) => `${each.acknowledged} of ${each.tasks}`, "number"],
+      ["Where, or why not", (each) => each.failure || each.path, "text"],
+    ],
+    { key: (each) => each.id, onchoose: (each) => choose(each.id), empty: "No checkpoint yet." },
+  );
+  const heading = el("h2");
+  const parts = table(
+    [
+      ["Vertex", (each) => each.name, "text"],
+      ["Subtask", (each) => each.index, "number"],
+      ["Status", (each) => each.status],
+      ["End to end", (each) => duration(each.end_to_end_duration), "number"],
+      ["Size", (each) => bytes(each.state_size), "number"],
+      ["Start delay", (each) => duration(each.start_delay), "number"],
+      ["Alignment", (each) => duration(each.alignment?.duration), "number"],
+      ["Synchronous", (each) => duration(each.checkpoint?.sync), "number"],
+      ["Asynchronous", (each) => duration(each.checkpoint?.async), "number"],
+      ["Unaligned", (each) => (each.unaligned_checkpoint == null ? "–" : each.unaligned_checkpoint ? "yes" : "no")],
+    ],
+    { key: (each) => `${each.vertex}/${each.index}` },
+  );
+  const detail = el("section", { class: "panel", id: "checkpoint", hidden: true }, heading, parts.node);
+  const facts = el("div", { class: "facts" });
+  let current = job;
+
+  async function choose(id) {
+    chosen = chosen === id ? null : id;
+    await show();
+  }
+
+  async function show() {
+    const found = current.checkpoints.history.find((each) => each.id === chosen);
+    list.update(current.checkpoints.history, chosen);
+    detail.hidden = !found;
+    if (!found) return;
+    heading.textContent = `${found.kind} ${found.id}`;
+    const rows = await Promise.all(current.graph.vertices.map(async (info) => {
+      const vertex = current.vertex_ids[info.id];
+      const answer = await api(`${jobPath(current.id)}/checkpoints/details/${found.id}/subtasks/${vertex}`);
+      return answer.subtasks.map((each) => ({ ...each, vertex, name: info.name }));
+    }));
+    parts.update(rows.flat());
+  }
+  return {
+    node: el("div", {}, facts, timeline.node, detail, el("section", { class: "panel", id: "checkpoints" }, list.node)),
+    async update(next) {
+      current = next;
+      const { completed, failed, in_progress: open, restores, restored } = next.checkpoints;
+      facts.textContent = `${completed} completed, ${failed} failed, ${open} in progress, ${restores} restored` +
+        (restored ? `; started from ${restored.kind} ${restored.id} (${restored.path})` : "");
+      timeline.update(next.checkpoints.history, next.taken);
+      await show();
+    },
+  };
+}
+
+export function exceptionsTab() {
+  const failures = el("div", { id: "failures" });
+  const restarts = table(
+    [
+      ["Time", (each) => moment(each.time)],
+      ["After attempt", (each) => each.attempt, "number"],
+      ["Delay", (each) => duration(each.delay), "number"],
+      ["Reason", (each) => each.reason, "text"],
+    ],
+    { key: (each) => `${each.time}/${each.attempt}`, empty: "It was never restarted." },
+  );
+  let shown = null;
+
+  function entry(failure) {
+    const place = [failure.operator && `operator ${failure.operator}`, failure.subtask != null && `subtask ${failure.subtask}`, failure.host, `attempt ${failure.attempt}`];
+    return el("article", { class: "failure" },
+      el("div", { class: "head" }, el("b", {}, failure.error), el("span", {}, moment(failure.time)), el("span", {}, place.filter(Boolean).join(", "))),
+      el("p", {}, failure.message), failure.traceback ? el("pre", {}, failure.traceback) : null);
+  }
+  return {
+    node: el("div", {}, el("section", { class: "panel" }, el("h2", {}, "Failures, newest first"), failures), el("section", { class: "panel" }, el("h2", {}, "Restarts"), restarts.node)),
+    update(job) {
+      const version = `${job.failure_count}/${job.failures.length}`;
+      if (version !== shown) {
+        shown = version;
+        failures.replaceChildren(...(job.failures.length ? job.failures.map(entry) : [el("p", { class: "empty" }, "Nothing has failed.")]));
+      }
+      restarts.update(job.restart_history);
+    },
+  };
+}
+
+export function configurationTab() {
+  const options = table([["Option", (each) => each[0], "text"], ["Value", (each) => each[1], "text"]], { key: (each) => each[0], empty: "Nothing was set, or nothing fits." });
+  const filter = el("input", { type: "text", class: "filter", placeholder: "Filter", "aria-label": "Filter" });
+  let known = [];
+  const show = () => options.update(known.filter(([key, value]) => `${key} ${value}`.toLowerCase().includes(filter.value.toLowerCase())));
+  filter.addEventListener("input", show);
+  return {
+    node: el("section", { class: "panel" }, el("h2", {}, "What was set"), filter, options.node),
+    update(job) {
+      known = Object.entries(job.configuration).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]).sort();
+      show();
+    },
+  };
+}

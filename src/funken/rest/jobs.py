@@ -1,0 +1,155 @@
+"""The jobs that a server shows: those of this process that run, and the newest ones that are over.
+
+A request never makes a job do anything that costs it time: it is answered from a snapshot, which is taken anew when it is
+older than a bound, and from bytes that were already made of the same snapshot. Of a job that is over only the last snapshot is
+kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from math import inf
+from typing import Any, Protocol
+
+from funken.errors import RequestRejected
+from funken.runtime.job.snapshot import JobSnapshot
+from funken.timing.clock import Clock, SystemClock
+
+_MAX_BODIES = 256
+_SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_RESERVED = frozenset({"overview", "metrics"})
+
+
+class ServedJob(Protocol):
+    """What a server needs of a job; ``JobClient`` has it."""
+
+    def snapshot(self) -> JobSnapshot:
+        """Return a picture of the job."""
+        ...
+
+    def trigger_savepoint(self, savepoint_directory: str | None = None) -> Any:
+        """Begin a savepoint; the future has its path."""
+        ...
+
+    def stop_with_savepoint(self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None) -> Any:
+        """Begin a savepoint and end the job with it; the future has its path."""
+        ...
+
+    def cancel(self) -> Any:
+        """Begin to stop the job."""
+        ...
+
+
+def public_id(job_id: str) -> str:
+    """Return the id of a job as it stands in addresses: its own, or 32 hexadecimal digits if that does not fit there.
+
+    >>> public_id("orders-eu"), public_id("orders/eu") == public_id("orders/eu"), len(public_id("overview"))
+    ('orders-eu', True, 32)
+    """
+    if _SAFE_ID.fullmatch(job_id) and job_id not in _RESERVED:
+        return job_id
+    return digest(job_id)
+
+
+def digest(text: str) -> str:
+    """Return 32 hexadecimal digits that stand for a text: what Flink has as the id of a vertex or a machine."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+class Picture:
+    """A snapshot, and the responses that were made of it."""
+
+    __slots__ = ("bodies", "snapshot", "taken")
+
+    def __init__(self, snapshot: JobSnapshot, taken: float) -> None:
+        self.snapshot = snapshot
+        self.taken = taken
+        self.bodies: dict[str, bytes] = {}
+
+    def keep(self, key: str, body: bytes) -> None:
+        """Keep a response for who asks the same."""
+        if len(self.bodies) < _MAX_BODIES:
+            self.bodies[key] = body
+
+
+class JobEntry:
+    """One job; ``job`` is ``None`` when it is over."""
+
+    def __init__(self, job: ServedJob, keep_seconds: float, clock: Clock) -> None:
+        self.job: ServedJob | None = job
+        self._keep = keep_seconds
+        self._clock = clock
+        self._taking = threading.Lock()  # a snapshot that began before the job ended must not replace the last one
+        self._picture = Picture(job.snapshot(), -inf)  # the job is about to change: the first request gets a new one
+        self.id = public_id(self._picture.snapshot.id)
+        self.name = self._picture.snapshot.name
+
+    def picture(self) -> Picture:
+        """Return the newest picture; it is taken anew if it is too old."""
+        with self._taking:
+            if self._clock.monotonic() - self._picture.taken >= self._keep:
+                self._take()
+            return self._picture
+
+    def _take(self) -> None:
+        if self.job is not None:
+            self._picture = Picture(self.job.snapshot(), self._clock.monotonic())
+
+    @property
+    def snapshot(self) -> JobSnapshot:
+        """The newest snapshot."""
+        return self.picture().snapshot
+
+    def refresh(self) -> JobSnapshot:
+        """Take a snapshot now: an operation has changed the job, or depends on its state."""
+        with self._taking:
+            self._take()
+            return self._picture.snapshot
+
+    def close(self) -> None:
+        """Keep the last snapshot, and nothing else of the job."""
+        with self._taking:
+            self._take()
+            self.job = None
+
+
+class Jobs:
+    """All jobs of a server, from any thread; those that are over are bounded."""
+
+    def __init__(self, keep_seconds: float = 0.5, capacity: int = 20, clock: Clock | None = None) -> None:
+        self._keep = keep_seconds
+        self._capacity = capacity
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._entries: dict[str, JobEntry] = {}
+
+    def add(self, job: ServedJob) -> JobEntry:
+        """Show a job; an older one of the same id is replaced."""
+        entry = JobEntry(job, self._keep, self._clock)
+        with self._lock:
+            self._entries.pop(entry.id, None)
+            self._entries[entry.id] = entry
+        return entry
+
+    def close(self, entry: JobEntry) -> None:
+        """A job is over: show how it ended."""
+        entry.close()
+        with self._lock:
+            over = [each for each in self._entries.values() if each.job is None]
+            for each in over[: max(0, len(over) - self._capacity)]:
+                del self._entries[each.id]
+
+    def all(self) -> list[JobEntry]:
+        """Return all jobs, oldest first."""
+        with self._lock:
+            return list(self._entries.values())
+
+    def get(self, job_id: str) -> JobEntry:
+        """Return a job; raises ``RequestRejected`` (404) if there is none of this id."""
+        with self._lock:
+            entry = self._entries.get(job_id)
+        if entry is None:
+            raise RequestRejected(f"Job {job_id} not found. GET /jobs lists the jobs of this driver.", 404)
+        return entry

@@ -1,0 +1,113 @@
+"""What a request can have a job do: savepoint, stop, cancel. Each begins at once; its result is found by a trigger id.
+
+Results are kept for the newest few; a request that is repeated with the same trigger id begins nothing new.
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from funken.errors import FunkenError, JobExecutionError, RequestRejected
+from funken.rest.jobs import JobEntry, ServedJob
+from funken.rest.views.jobs import Json
+from funken.runtime.job.states import JobStatus
+
+_KEPT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class TriggeredOperation:
+    """A savepoint under way, or done."""
+
+    id: str
+    job: str
+    future: Any
+
+    def status(self) -> Json:
+        """Return it as ``.../savepoints/:triggerid``."""
+        if not self.future.done():
+            return {"status": {"id": "IN_PROGRESS"}}
+        error = FunkenError("it was given up") if self.future.cancelled() else self.future.exception(0)
+        if error is None:
+            return {"status": {"id": "COMPLETED"}, "operation": {"location": str(self.future.result(0))}}
+        return {"status": {"id": "COMPLETED"}, "operation": {"failure-cause": cause_of(error)}}
+
+
+def cause_of(error: BaseException) -> Json:
+    """Return an error as Flink's REST API shows one.
+
+    >>> cause_of(FunkenError("no disk"))
+    {'class': 'FunkenError', 'stack-trace': 'FunkenError: no disk', 'serialized-throwable': ''}
+    """
+    name = type(error).__name__
+    known = isinstance(error, FunkenError | JobExecutionError)
+    text = f"{name}: {error}" if known else "".join(traceback.format_exception(error)).rstrip()
+    return {"class": name, "stack-trace": text, "serialized-throwable": ""}
+
+
+class Operations:
+    """The operations of a server, from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # of the event loop too: never held while a job is asked
+        self._beginning = threading.Lock()
+        self._known: dict[tuple[str, str], TriggeredOperation] = {}
+
+    def savepoint(self, entry: JobEntry, directory: str | None, stop: bool, trigger: str | None) -> str:
+        """Begin a savepoint, with ``stop`` one that the job ends with; return the trigger id."""
+        if stop:
+            return self.stop(entry, directory, drain=False, trigger=trigger)
+        return self._begin(entry, "a savepoint", trigger, lambda job: job.trigger_savepoint(directory))
+
+    def stop(self, entry: JobEntry, directory: str | None, drain: bool, trigger: str | None) -> str:
+        """Begin a savepoint that the job ends with; return the trigger id."""
+        return self._begin(entry, "a stop", trigger, lambda job: job.stop_with_savepoint(drain, directory))
+
+    def cancel(self, entry: JobEntry) -> None:
+        """Begin to stop the job; raises ``RequestRejected`` (409) for one that is over in another way."""
+        job = entry.job
+        state = entry.refresh().state
+        if job is not None and not state.is_terminal_state():
+            job.cancel()
+            entry.refresh()
+        elif state is not JobStatus.CANCELED:
+            raise RequestRejected(f"Job {entry.id} is {state.name}; it cannot be cancelled any more.", 409)
+
+    def status(self, job_id: str, trigger: str) -> Json:
+        """Return how an operation of a job is going; raises ``RequestRejected`` (404) if it is not known."""
+        found = self._find(job_id, trigger)
+        if found is None:
+            raise RequestRejected(
+                f"There is no operation {trigger} of job {job_id}. The newest {_KEPT} are kept; those of a driver that "
+                "ended are gone.",
+                404,
+            )
+        return found.status()
+
+    def _begin(self, entry: JobEntry, what: str, trigger: str | None, begin: Callable[[ServedJob], Any]) -> str:
+        number = trigger or uuid.uuid4().hex
+        with self._beginning:
+            if self._find(entry.id, number) is not None:
+                return number
+            job = entry.job
+            state = entry.refresh().state
+            if job is None or state.is_terminal_state():
+                raise RequestRejected(f"Job {entry.id} is {state.name}; {what} needs a job that runs.", 409)
+            try:
+                future = begin(job)
+            except FunkenError as error:
+                raise RequestRejected(str(error), 409) from error
+            with self._lock:
+                self._known[entry.id, number] = TriggeredOperation(number, entry.id, future)
+                for old in list(self._known)[:-_KEPT]:
+                    del self._known[old]
+        return number
+
+    def _find(self, job_id: str, trigger: str) -> TriggeredOperation | None:
+        with self._lock:
+            return self._known.get((job_id, trigger))

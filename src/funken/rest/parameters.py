@@ -1,0 +1,163 @@
+"""The parameters of requests: each declared once, with the function that reads it and the schema for the OpenAPI document.
+
+A value that does not fit raises ``ValueError`` with what is allowed; the request is then rejected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from funken.rest.views.metrics import AGGREGATIONS
+
+_MAX_NUMBER = 2**31 - 1
+_MAX_SUBTASKS = 32_768
+_HEX = r"^[0-9a-f]{32}$"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a path, a query or a body."""
+
+    name: str
+    doc: str
+    schema: dict[str, Any]
+    read: Callable[[Any], Any]
+
+
+def _identifier(value: str) -> str:
+    if not re.fullmatch(_HEX[1:-1], value):
+        raise ValueError("32 hexadecimal digits are needed")
+    return value
+
+
+def _number(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,10}", value) or int(value) > _MAX_NUMBER:
+        raise ValueError(f"a whole number from 0 to {_MAX_NUMBER} is needed")
+    return int(value)
+
+
+def _checkpoint(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", value):
+        raise ValueError("the number of a checkpoint is needed")
+    return int(value)
+
+
+def _count(value: str) -> int:
+    number = _number(value)
+    if number < 1:
+        raise ValueError(f"a whole number from 1 to {_MAX_NUMBER} is needed")
+    return number
+
+
+def _names(value: str) -> list[str]:
+    return [name for name in value.split(",") if name]
+
+
+def _aggregations(value: str) -> list[str]:
+    found = _names(value.lower())
+    if set(found) - set(AGGREGATIONS):
+        raise ValueError(f"some of {', '.join(AGGREGATIONS)} are needed, with commas between them")
+    return found
+
+
+def _subtasks(value: str) -> list[int]:
+    """Read ``"0,2,4-7"``."""
+    found: set[int] = set()
+    for part in _names(value):
+        first, _, last = part.partition("-")
+        begin, end = _number(first), _number(last or first)
+        if end >= _MAX_SUBTASKS or begin > end:
+            raise ValueError(f"subtasks from 0 to {_MAX_SUBTASKS - 1} are needed, as '0,2,4-7'")
+        found.update(range(begin, end + 1))
+    return sorted(found)
+
+
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        if value not in allowed:
+            raise ValueError(f"one of {', '.join(allowed)} is needed")
+        return value
+
+    return read
+
+
+def _path_text(value: Any) -> str | None:
+    """Read a folder or URI of a body; ``null`` is as good as nothing."""
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value.strip() or any(ord(each) < 32 for each in value):
+        raise ValueError("a path or URI is needed")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError("a path or URI is needed") from None
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise ValueError("true or false is needed")
+    return value
+
+
+def _trigger(value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ValueError("32 hexadecimal digits are needed")
+    return _identifier(value)
+
+
+def _format(value: Any) -> str:
+    if value not in (None, "CANONICAL", "NATIVE"):
+        raise ValueError("CANONICAL or NATIVE is needed")
+    return "CANONICAL"
+
+
+_TEXT = {"type": "string"}
+_NAT = {"type": "integer", "minimum": 0, "maximum": _MAX_NUMBER}
+_ID = {"type": "string", "pattern": _HEX}
+_LIST = {"type": "string", "description": "names with commas between them"}
+_PATH = {"type": ["string", "null"], "pattern": r"^[!-~]([ -~]*[!-~])?$"}
+_BOOL = {"type": ["boolean", "null"]}
+_FORMAT = {"enum": ["CANONICAL", "NATIVE", None]}
+
+PATH = {
+    each.name: each
+    for each in (
+        Parameter(
+            "jobid", "The id of the job.", {"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"}, str
+        ),
+        Parameter("vertexid", "The id of the vertex.", _ID, _identifier),
+        Parameter("subtaskindex", "The number of the subtask, from 0.", _NAT, _number),
+        Parameter("attempt", "The number of the attempt, from 0.", _NAT, _number),
+        Parameter("checkpointid", "The number of the checkpoint.", _NAT, _checkpoint),
+        Parameter("triggerid", "The id that the request was answered with that began the operation.", _ID, _identifier),
+    )
+}
+
+GET = Parameter("get", "The metrics whose values are wanted; without it, their names are listed.", _LIST, _names)
+AGG = Parameter("agg", f"Some of {', '.join(AGGREGATIONS)}; all of them if it is left out.", _LIST, _aggregations)
+SUBTASKS = Parameter("subtasks", "Which subtasks: '0,2,4-7'; all if it is left out.", _TEXT, _subtasks)
+JOBS = Parameter("jobs", "The ids of jobs, with commas between them; all if it is left out.", _LIST, _names)
+MAX_EXCEPTIONS = Parameter("maxExceptions", "How many exceptions are wanted (20).", _NAT | {"minimum": 1}, _count)
+MODE = Parameter("mode", "cancel, which is the default.", {"enum": ["cancel"]}, _one_of("cancel"))
+
+TARGET = Parameter(
+    "target-directory", "The folder for the savepoint; without it, the configured one.", _PATH, _path_text
+)
+STOP_TARGET = Parameter("targetDirectory", TARGET.doc, _PATH, _path_text)
+CANCEL_JOB = Parameter("cancel-job", "Whether the job ends with the savepoint.", _BOOL, _flag)
+DRAIN = Parameter("drain", "Whether event time advances to its end first: windows and timers fire.", _BOOL, _flag)
+TRIGGER = Parameter(
+    "triggerId",
+    "An id of the client's; repeated, the request begins nothing new.",
+    {"type": ["string", "null"], "pattern": _HEX},
+    _trigger,
+)
+FORMAT = Parameter("formatType", "Flink's; all savepoints are of one format here.", _FORMAT, _format)

@@ -1,0 +1,189 @@
+"""The server of a process: one thread, shared by all jobs with the same settings; it lives as long as the process.
+
+The port is bound when the first job begins, so that its address is known at once; the framework is imported by the thread, which
+delays no job. Without the extra there is no server, and one line in the log says so.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from funken import config
+from funken.config import Configuration
+from funken.errors import RestServerFailed
+from funken.rest.addresses import ServerAddress, register, unregister
+from funken.rest.jobs import Jobs, ServedJob
+from funken.rest.settings import RestSettings, rest_settings
+
+if TYPE_CHECKING:
+    from uvicorn import Server
+
+logger = logging.getLogger(__name__)
+
+_NEEDED = ("starlette", "uvicorn")
+_BACKLOG = 128
+_CONNECTIONS = 256
+_CLOSE_SECONDS = 2.0
+
+
+class RestServer:
+    """A server at work; raises ``RestServerFailed`` if none of its ports can be bound."""
+
+    def __init__(self, settings: RestSettings) -> None:
+        self.jobs = Jobs(settings.keep_seconds, settings.capacity)
+        self._settings = settings
+        self._socket = _bound(settings)
+        self.url = settings.url(self._socket.getsockname()[1])
+        self._server: Server | None = None
+        self._closing = threading.Event()
+        address = ServerAddress(os.getpid(), self.url, settings.token_file, settings.certificate)
+        self._registered = register(address)
+        self._thread = threading.Thread(target=self._run, name="rest-server", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            import uvicorn  # noqa: PLC0415 - an extra, and 100 ms that no job waits for
+
+            from funken.rest.app import application  # noqa: PLC0415 - as above
+
+            secured: dict[str, Any] = {}
+            if self._settings.certificate:
+                secured = {
+                    "ssl_certfile": self._settings.certificate,
+                    "ssl_keyfile": self._settings.key or None,
+                }
+            settings = uvicorn.Config(
+                application(self.jobs, self._settings),
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                loop="asyncio",
+                ws="none",
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=_CONNECTIONS,
+                timeout_graceful_shutdown=1,
+                **secured,
+            )
+            self._server = uvicorn.Server(settings)
+            if not self._closing.is_set():
+                self._server.run(sockets=[self._socket])
+        except Exception:
+            logger.exception("The REST server at %s has ended; jobs go on without it.", self.url)
+        finally:
+            self._socket.close()
+
+    def abandon(self) -> None:
+        """Close this process's copy of the socket."""
+        self._socket.close()
+
+    def close(self) -> None:
+        """Stop serving; waits for a bounded time."""
+        self._closing.set()
+        unregister(self._registered)
+        if self._server is not None:
+            self._server.should_exit = True
+        self._thread.join(_CLOSE_SECONDS)
+
+
+def _bound(settings: RestSettings) -> socket.socket:
+    error: OSError | None = None
+    for port in settings.ports:
+        try:
+            found = socket.getaddrinfo(settings.bind_address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            family, _, _, _, address = found[0]
+            listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+            # Inherited by connections. Without it the body of a response waits for the client's delayed acknowledgement: 40 ms.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return listener
+        except OSError as failure:
+            error = failure
+    ports = ", ".join(map(str, settings.ports[:5])) + (", ..." if len(settings.ports) > 5 else "")
+    raise RestServerFailed(
+        f"REST server: cannot listen at port {ports} of {settings.bind_address!r}: {error}. Set {config.REST_PORT.key} to a free "
+        f"port or to 0, {config.REST_BIND_ADDRESS.key} to an address of this machine, or {config.REST_ENABLED.key} to false."
+    ) from error
+
+
+class _Servers:
+    """The servers of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: dict[RestSettings, RestServer] = {}
+        self._told = False
+
+    def get(self, settings: RestSettings) -> RestServer:
+        with self._lock:
+            found = self._running.get(settings)
+            if found is None:
+                found = self._running[settings] = RestServer(settings)
+            return found
+
+    def close(self) -> None:
+        with self._lock:
+            running, self._running = list(self._running.values()), {}
+        for server in running:
+            server.close()
+
+    def forget(self) -> None:
+        """This process is a fork: its servers have no threads, and are the parent's."""
+        running, self._running = list(self._running.values()), {}
+        self._lock = threading.Lock()
+        for server in running:
+            server.abandon()
+
+    def tell_once(self) -> None:
+        with self._lock:
+            told, self._told = self._told, True
+        if not told:
+            logger.info("no REST server and no dashboard: pip install 'funken[rest]', or set rest.enabled to false.")
+
+
+_servers = _Servers()
+atexit.register(_servers.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_servers.forget)
+
+
+def available() -> bool:
+    """Whether the packages of the extra are there."""
+    return all(importlib.util.find_spec(name) is not None for name in _NEEDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A job at a server: the address, and ``close`` for when the job is over, after which the server shows how it ended."""
+
+    url: str
+    close: Callable[[], None]
+
+
+def serve(configuration: Configuration, job: ServedJob, by_default: bool) -> Shown | None:
+    """Show a job at the server of this process, which is started if it is the first one.
+
+    ``by_default`` is what ``rest.enabled: auto`` means for this job. Returns ``None`` if it has no server; raises
+    ``RestServerFailed`` if it has to have one that cannot be started.
+    """
+    enabled = configuration.get(config.REST_ENABLED)
+    if enabled == "false" or (enabled == "auto" and not by_default):
+        return None
+    if not available():
+        if enabled == "true":
+            raise RestServerFailed("REST server: its packages are not installed. pip install 'funken[rest]'.")
+        _servers.tell_once()
+        return None
+    server = _servers.get(rest_settings(configuration))
+    entry = server.jobs.add(job)
+    logger.info("job %r: REST and dashboard at %s", entry.name, server.url)
+    return Shown(server.url, partial(server.jobs.close, entry))

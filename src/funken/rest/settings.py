@@ -1,0 +1,126 @@
+"""How a REST server is set up, read and checked: where it listens, who may ask, and what it needs for that.
+
+Beyond loopback there is no server without a token.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from funken import config
+from funken.config import Configuration
+from funken.errors import RestServerFailed
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+_TOKEN_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class RestSettings:
+    """The settings of one server; jobs of a process with the same ones share a server."""
+
+    address: str = "127.0.0.1"
+    bind_address: str = "127.0.0.1"
+    ports: tuple[int, ...] = (0,)
+    token: str = field(default="", repr=False)
+    token_file: str = ""
+    certificate: str = ""
+    key: str = ""
+    keep_seconds: float = 0.5
+    capacity: int = 20
+
+    @property
+    def scheme(self) -> str:
+        """``https`` with a certificate."""
+        return "https" if self.certificate else "http"
+
+    def url(self, port: int) -> str:
+        """Return the address of a server that listens at ``port``.
+
+        >>> RestSettings(address="::1").url(8081)
+        'http://[::1]:8081'
+        """
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{self.scheme}://{host}:{port}"
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address can be reached from this machine only.
+
+    >>> is_loopback("127.0.0.2"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("driver.example.org")
+    (True, True, False, False)
+    """
+    if address.lower() in LOOPBACK_NAMES:
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def rest_settings(configuration: Configuration) -> RestSettings:
+    """Read the settings; raises ``RestServerFailed`` for what would be open to everybody, or cannot be read."""
+    address = configuration.get(config.REST_ADDRESS)
+    bind = configuration.get(config.REST_BIND_ADDRESS) or address
+    token_file = configuration.get(config.REST_TOKEN_FILE)
+    token = read_token(token_file) if token_file else ""
+    if not token and not is_loopback(bind):
+        raise RestServerFailed(
+            f"REST server: {bind!r} can be reached from other machines, so requests need a token. Set "
+            f"{config.REST_TOKEN_FILE.key} to a file with one, or leave {config.REST_ADDRESS.key} on loopback."
+        )
+    certificate, key = configuration.get(config.REST_CERTIFICATE), configuration.get(config.REST_KEY)
+    if key and not certificate:
+        raise RestServerFailed(f"REST server: {config.REST_KEY.key} is set, but no {config.REST_CERTIFICATE.key}.")
+    for option, path in ((config.REST_CERTIFICATE, certificate), (config.REST_KEY, key)):
+        if path and not os.access(path, os.R_OK):
+            raise RestServerFailed(f"REST server: {option.key} names {path!r}, which is not there or cannot be read.")
+    return RestSettings(
+        address,
+        bind,
+        ports_of(configuration),
+        token,
+        os.path.abspath(token_file) if token_file else "",
+        os.path.abspath(certificate) if certificate else "",
+        key,
+        configuration.get(config.REST_CACHE) / 1000,
+        configuration.get(config.JOB_STORE_CAPACITY),
+    )
+
+
+def ports_of(configuration: Configuration) -> tuple[int, ...]:
+    """Return the ports to try, in their order.
+
+    >>> ports_of(Configuration({"rest.bind-port": "8081-8083,9090"})), ports_of(Configuration({"rest.port": 8081}))
+    ((8081, 8082, 8083, 9090), (8081,))
+    """
+    ranges = configuration.get(config.REST_BIND_PORT)
+    if not ranges:
+        return (configuration.get(config.REST_PORT),)
+    found: list[int] = []
+    for part in filter(None, ranges.split(",")):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return tuple(dict.fromkeys(found))
+
+
+def read_token(path: str) -> str:
+    """Return the token in a file; raises ``RestServerFailed`` if others can read the file, or the token is short."""
+    option = config.REST_TOKEN_FILE.key
+    try:
+        others = stat.S_IMODE(os.stat(path).st_mode) & (stat.S_IRWXG | stat.S_IRWXO)
+        token = Path(path).read_text(encoding="ascii").strip()
+    except (OSError, ValueError) as error:
+        raise RestServerFailed(f"REST server: {option}: cannot read {path!r}: {error}.") from error
+    if os.name == "posix" and others:
+        raise RestServerFailed(f"REST server: {option}: others than its owner can read {path!r}; run chmod 600 on it.")
+    if len(token) < _TOKEN_BYTES or not token.isprintable() or " " in token:
+        raise RestServerFailed(
+            f"REST server: {option}: the token in {path!r} has to be {_TOKEN_BYTES} or more characters without spaces. Make one "
+            'with: python -c "import secrets; print(secrets.token_urlsafe())"'
+        )
+    return token

@@ -1,0 +1,110 @@
+"""Metrics as Flink's REST API shows them: a list of names, or the values of those that are asked for, as texts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from math import isfinite
+
+from funken.errors import RequestRejected
+from funken.rest.views.jobs import Json
+from funken.rest.views.vertices import find_subtask, find_vertex
+from funken.runtime.job.graph import VertexInfo
+from funken.runtime.job.points import numbers
+from funken.runtime.job.snapshot import JobSnapshot, SubtaskSnapshot
+
+AGGREGATIONS = ("min", "max", "avg", "sum")
+
+Numbers = Mapping[str, int | float]
+
+
+def of_subtask(job: JobSnapshot, info: VertexInfo, subtask: SubtaskSnapshot) -> dict[str, int | float]:
+    """Return all metrics of a subtask; those of functions are ``<operator>.<metric>``. Names have no commas."""
+    names = {operator.id: operator.name for operator in info.operators}
+    found: dict[str, int | float] = dict(subtask.metrics.named(job.taken))
+    for operator, metrics in subtask.metrics.user.items():
+        for name, value in numbers(metrics):
+            found[_name(f"{names.get(operator, operator)}.{name}")] = value
+    return found
+
+
+def _name(text: str) -> str:
+    return text.replace(",", "_").replace("[", "_").replace("]", "_")
+
+
+def shown(metrics: Numbers, wanted: Collection[str] | None) -> list[Json]:
+    """Return the names of metrics, or of those in ``wanted`` that there are, the values.
+
+    >>> shown({"a": 1, "b": 2.5}, None), shown({"a": 1, "b": 2.5}, ["b", "c"])
+    ([{'id': 'a'}, {'id': 'b'}], [{'id': 'b', 'value': '2.5'}])
+    """
+    if wanted is None:
+        return [{"id": name} for name in sorted(metrics)]
+    return [{"id": name, "value": str(metrics[name])} for name in dict.fromkeys(wanted) if name in metrics]
+
+
+def aggregated(metrics: Iterable[Numbers], wanted: Collection[str] | None, how: Collection[str] | None) -> list[Json]:
+    """Return the names of metrics that there are anywhere, or aggregates of those in ``wanted``.
+
+    >>> aggregated([{"a": 1}, {"a": 3, "b": 2}], ["a"], ["min", "sum"])
+    [{'id': 'a', 'min': 1.0, 'sum': 4.0}]
+    """
+    known = list(metrics)
+    if wanted is None:
+        return [{"id": name} for name in sorted({name for each in known for name in each})]
+    found = []
+    for name in dict.fromkeys(wanted):
+        values = [float(each[name]) for each in known if name in each and isfinite(each[name])]
+        if values:
+            total = sum(values)
+            all_of_them = {"min": min(values), "max": max(values), "avg": total / len(values), "sum": total}
+            found.append(
+                {"id": name} | {kind: all_of_them[kind] for kind in AGGREGATIONS if kind in (how or AGGREGATIONS)}
+            )
+    return found
+
+
+def of_job(job: JobSnapshot, wanted: Collection[str] | None) -> list[Json]:
+    """Return ``/jobs/:jobid/metrics``."""
+    return shown(job.metrics(), wanted)
+
+
+def of_jobs(jobs: Iterable[JobSnapshot], wanted: Collection[str] | None, how: Collection[str] | None) -> list[Json]:
+    """Return ``/jobs/metrics``: over several jobs."""
+    return aggregated((job.metrics() for job in jobs), wanted, how)
+
+
+def of_vertex(job: JobSnapshot, vertex: str, wanted: Collection[str] | None) -> list[Json]:
+    """Return ``/jobs/:jobid/vertices/:vertexid/metrics``: ``<subtask>.<metric>``."""
+    info, state = find_vertex(job, vertex)
+    return shown(
+        {
+            f"{subtask.subtask}.{name}": value
+            for subtask in state.subtasks
+            for name, value in of_subtask(job, info, subtask).items()
+        },
+        wanted,
+    )
+
+
+def of_one_subtask(job: JobSnapshot, vertex: str, subtask: int, wanted: Collection[str] | None) -> list[Json]:
+    """Return ``.../subtasks/:subtaskindex/metrics``."""
+    found = find_subtask(job, vertex, subtask)
+    return shown(of_subtask(job, find_vertex(job, vertex)[0], found), wanted)
+
+
+def of_subtasks(
+    job: JobSnapshot,
+    vertex: str,
+    wanted: Collection[str] | None,
+    how: Collection[str] | None,
+    subtasks: Collection[int] | None,
+) -> list[Json]:
+    """Return ``.../subtasks/metrics``: over several subtasks of a vertex; raises ``RequestRejected`` for one it has not."""
+    info, state = find_vertex(job, vertex)
+    missing = sorted(set(subtasks or ()) - {each.subtask for each in state.subtasks})
+    if missing:
+        raise RequestRejected(
+            f"Vertex {vertex} has {info.parallelism} subtasks; there is no subtask {missing[0]}.", 404
+        )
+    chosen = [each for each in state.subtasks if subtasks is None or each.subtask in subtasks]
+    return aggregated((of_subtask(job, info, each) for each in chosen), wanted, how)

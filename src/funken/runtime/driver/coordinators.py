@@ -1,0 +1,236 @@
+"""The operator coordinators of one attempt: made of the plan when they are first needed, each with a worker of its own.
+
+Their methods are called with the job master's lock, but for ``start``, output, commits and ``close``, which may take long.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from funken.config import Configuration
+from funken.errors import JobExecutionError
+from funken.ids import OperatorId
+from funken.operators.coordinators.base import OperatorCoordinator, OperatorCoordinatorContext
+from funken.operators.coordinators.committing import CommitCoordinator
+from funken.operators.coordinators.source import SourceCoordinator
+from funken.operators.traits import traits_of
+from funken.plan.nodes import Node
+from funken.plan.physical import PhysicalPlan, Vertex
+from funken.runtime.driver.workers import CoordinatorWorker
+from funken.runtime.messages import CoordinatorEvent, OperatorEvent, TaskCommand, TaskId
+from funken.runtime.settings import TaskSettings
+
+logger = logging.getLogger(__name__)
+
+
+class Coordinators:
+    """The coordinators of an attempt, by operator.
+
+    ``settings`` are those of the attempt, to be set before anything is called: coordinators learn its number from them, and
+    what it starts from. With ``threaded=False`` their work runs in the calling thread, as a simulation needs it.
+    """
+
+    def __init__(
+        self, plan: PhysicalPlan, lock: threading.RLock, stopping: threading.Event, fail: Callable[[BaseException], None],
+        send: Callable[[TaskId, TaskCommand], None],
+    ) -> None:  # fmt: skip
+        self.settings = TaskSettings()
+        self.configuration = Configuration()
+        self.threaded = True
+        self._plan = plan
+        self._lock = lock
+        self._stopping = stopping
+        self._fail = fail
+        self._send = send
+        self.shared: dict[str, Any] = {}
+        self._workers: list[CoordinatorWorker] = []
+        self._made: dict[OperatorId, OperatorCoordinator] = {}
+        self._declared = {
+            node.id: (vertex, node)
+            for vertex in plan.vertices
+            for node in vertex.nodes
+            if traits_of(node.spec).coordinator is not None
+        }
+
+    def _find(self, operator: OperatorId) -> OperatorCoordinator:
+        with self._lock:
+            if operator not in self._made:
+                self._made[operator] = self._make(*self._declared[operator])
+            return self._made[operator]
+
+    def _make(self, vertex: Vertex, node: Node) -> OperatorCoordinator:
+        settings, uid = self.settings, self._plan.stable_ids[node.id]
+
+        def send(subtask: int, payload: Any) -> None:
+            if not 0 <= subtask < vertex.parallelism:
+                raise JobExecutionError(
+                    f"the coordinator of operator {node.name!r} sends an event to subtask {subtask}, but the operator has "
+                    f"subtasks 0 to {vertex.parallelism - 1}.",
+                    operator=node.name,
+                )
+            with self._lock:
+                self._send(TaskId(vertex.stage, subtask), OperatorEvent(node.id, subtask, payload))
+
+        worker = CoordinatorWorker(
+            f"funken-{uid}", self._stopping, self._lock, partial(self._failed, node.id), self.threaded
+        )
+        self._workers.append(worker)
+        context = OperatorCoordinatorContext(
+            operator=node.name,
+            parallelism=vertex.parallelism,
+            job_name=self._plan.name,
+            job_id=settings.job_id,
+            operator_uid=uid,
+            attempt=settings.attempt,
+            restored_checkpoint_id=None
+            if settings.checkpoints is None
+            else settings.checkpoints.restored_checkpoint_id,
+            send_event=send,
+            worker=worker,
+            shared=self.shared,
+            configuration=self.configuration,
+        )
+        make = traits_of(node.spec).coordinator
+        assert make is not None
+        return make(context)
+
+    def _all(self) -> Iterator[tuple[OperatorId, OperatorCoordinator]]:
+        for operator in self._declared:
+            yield operator, self._find(operator)
+
+    # ---- life
+
+    def restore(self, snapshots: Mapping[OperatorId, Any]) -> None:
+        """Reset coordinators to what the checkpoint holds that the attempt starts from."""
+        checkpoints = self.settings.checkpoints
+        restored = None if checkpoints is None else checkpoints.restored_checkpoint_id
+        for operator, coordinator in self._all():
+            if operator in snapshots:
+                coordinator.reset_to_checkpoint(restored, snapshots[operator])
+
+    def start(self) -> None:
+        """Start every coordinator; raises what they raise."""
+        for _, coordinator in self._all():
+            coordinator.start()
+
+    def close(self) -> None:
+        """Close those that were made, and end their threads."""
+        for operator, coordinator in list(self._made.items()):
+            try:
+                coordinator.close()
+            except Exception as error:  # noqa: BLE001 - what it was for is done
+                name = self._declared[operator][1].name
+                logger.warning(
+                    "the coordinator of operator %r cannot be closed: %s: %s", name, type(error).__name__, error
+                )
+        for worker in self._workers:
+            worker.close()
+
+    # ---- sinks
+
+    def sink(self, operator: OperatorId) -> CommitCoordinator:
+        """Return the coordinator of a sink."""
+        found = self._find(operator)
+        assert isinstance(found, CommitCoordinator)
+        return found
+
+    def sinks(self) -> list[CommitCoordinator]:
+        """Return the coordinators of sinks that were made."""
+        return [found for found in self._made.values() if isinstance(found, CommitCoordinator)]
+
+    def sources(self) -> list[SourceCoordinator]:
+        """Return the coordinators of sources."""
+        return [found for _, found in self._all() if isinstance(found, SourceCoordinator)]
+
+    # ---- output; without the lock
+
+    def handle_output(self, event: CoordinatorEvent) -> None:
+        """Hand output of a subtask to its coordinator; may wait."""
+        with self._attributed(OperatorId(event.operator)):
+            self._addressed(event).handle_output(event.subtask, event.payload)
+
+    def discard_output(self, event: CoordinatorEvent) -> None:
+        """Drop output of an attempt of a task that does not count."""
+        with self._attributed(OperatorId(event.operator)):
+            self._addressed(event).discard_output(event.subtask, event.payload)
+
+    def abandon(self) -> None:
+        """Let threads return that wait in a coordinator."""
+        for coordinator in list(self._made.values()):
+            coordinator.abandon()
+
+    # ---- events; the caller holds the lock, except for the notifications and ticks
+
+    def handle_event(self, event: CoordinatorEvent) -> None:
+        """Hand an event of a subtask to its coordinator."""
+        with self._attributed(OperatorId(event.operator)):
+            self._addressed(event).handle_event(event.subtask, event.payload)
+
+    def _addressed(self, event: CoordinatorEvent) -> OperatorCoordinator:
+        operator = OperatorId(event.operator)
+        if operator not in self._declared:
+            names = [node.name for vertex in self._plan.vertices for node in vertex.nodes if node.id == operator]
+            raise JobExecutionError(
+                f"operator {names[0]!r} sends an event, but has no coordinator; give its spec a method coordinator(context).",
+                operator=names[0],
+            )
+        return self._find(operator)
+
+    @contextmanager
+    def _attributed(self, operator: OperatorId) -> Iterator[None]:
+        """Fail the attempt with what a coordinator raises, and name its operator."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - user code
+            self._failed(operator, error)
+
+    def _failed(self, operator: OperatorId, error: BaseException) -> None:
+        if not isinstance(error, JobExecutionError):
+            name = self._declared[operator][1].name
+            told = f"the coordinator of operator {name!r} failed: {type(error).__name__}: {error}"
+            failure = JobExecutionError(told, operator=name, traceback_text="".join(traceback.format_exception(error)))
+            failure.__cause__ = error
+            error = failure
+        self._fail(error)
+
+    def checkpoint(self, checkpoint_id: int) -> dict[OperatorId, Any]:
+        """Return the states of those that have one."""
+        states = {operator: coordinator.checkpoint(checkpoint_id) for operator, coordinator in self._all()}
+        return {operator: state for operator, state in states.items() if state is not None}
+
+    def subtask_failed(self, task: TaskId) -> None:
+        """A task begins again while the others run on."""
+        for operator, coordinator in self._all():
+            if self._declared[operator][0].stage == task.stage:
+                coordinator.subtask_failed(task.subtask)
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        """Notify all that a checkpoint is complete."""
+        with self._lock:
+            for operator, coordinator in self._all():
+                with self._attributed(operator):
+                    coordinator.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        """Notify all that a checkpoint is aborted."""
+        with self._lock:
+            for operator, coordinator in self._all():
+                with self._attributed(operator):
+                    coordinator.notify_checkpoint_aborted(checkpoint_id)
+
+    def tick(self, now: int) -> None:
+        """Let processing time pass (ms)."""
+        if self._declared:
+            with self._lock:
+                for operator, coordinator in self._all():
+                    with self._attributed(operator):
+                        coordinator.tick(now)
+
+
+__all__ = ["Coordinators"]

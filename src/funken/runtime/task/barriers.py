@@ -1,0 +1,71 @@
+"""Where each subtask of a task is with its barriers: what ``checkpoint_machine.py`` keeps per subtask, and changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from funken.ids import Millis
+from funken.runtime.exchange.wire import ChannelId
+
+_BEGINNING = Millis(0)
+
+
+@dataclass(slots=True)
+class SubtaskBarriers:
+    """The barriers of one subtask; without ``channels`` it is a source."""
+
+    vertex: int
+    channels: tuple[ChannelId, ...]
+    aligned_only: frozenset[ChannelId] = frozenset()
+    ended_channels: set[ChannelId] = field(default_factory=set)
+    #: whether all its channels have ended, or the source
+    ended: bool = False
+    #: the newest checkpoint whose alignment began
+    newest: int = -1
+    aligning: int | None = None
+    #: when the alignment began: by the clock of the task (ms), and by one that never steps back (s)
+    since: Millis = _BEGINNING
+    began: float = 0.0
+    #: whether the barriers of the alignment overtake records, and whether they may when it takes too long
+    unaligned: bool = False
+    announced: bool = False
+    arrived: set[ChannelId] = field(default_factory=set)
+    #: the channels that the gate holds back
+    blocked: set[ChannelId] = field(default_factory=set)
+    #: the checkpoint whose ``TakeSnapshot`` is being executed
+    taking: int | None = None
+
+    @property
+    def waiting(self) -> list[ChannelId]:
+        """The channels that have neither delivered their barrier nor ended."""
+        came = self.ended_channels | self.arrived
+        return [channel for channel in self.channels if channel not in came]
+
+    def end_alignment(self) -> None:
+        """Forget the alignment; channels stay blocked until they are released."""
+        self.aligning = None
+        self.unaligned = self.announced = False
+        self.arrived.clear()
+
+    def validate(self) -> None:
+        """Assert the invariants."""
+        assert self.blocked <= self.arrived or self.taking is not None, f"blocks for nothing: {self}"
+        assert self.arrived <= set(self.channels), f"a barrier of an unknown channel: {self}"
+        if self.aligning is None:
+            assert not (self.arrived or self.announced or self.unaligned), f"does not align: {self}"
+        else:
+            assert self.aligning == self.newest, f"aligns what is not the newest: {self}"
+            assert not self.ended, f"aligns, and has ended: {self}"
+            assert self.waiting, f"has every barrier, and took no snapshot: {self}"
+
+
+@dataclass(slots=True)
+class Recording:
+    """The recording of what one barrier overtakes at one subtask; ``waiting``: the channels whose barrier was not reached."""
+
+    checkpoint: int
+    waiting: set[ChannelId]
+    #: whether a later barrier was reached instead: then the checkpoint was aborted upstream
+    void: bool = False
+    #: whether the snapshot was taken, and the barrier sent on
+    taken: bool = False

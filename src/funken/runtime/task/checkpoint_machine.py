@@ -1,0 +1,380 @@
+"""The checkpoints of one task as a pure state machine: events and the time in, commands out, nothing else.
+
+It decides when a subtask takes its snapshot, which channels are blocked until then, which are recorded after it, when the
+snapshots of a task are complete, and in which order they are delivered. ``checkpoints.py`` executes its commands.
+
+*Alignment* (Chandy and Lamport's cut, as in Flink's ``SingleCheckpointBarrierHandler``): the first barrier of checkpoint n
+begins it. From then on a channel whose barrier was processed is *blocked*: its gate holds back what follows, in order. When
+every channel that has not ended has delivered its barrier, the subtask takes its snapshot, and then what was held back is
+processed. So the operators' state at that moment holds exactly what came before the barriers. With ``align`` false (at
+least once) no channel is blocked. A barrier of a later checkpoint ends an earlier alignment; one of an earlier is ignored.
+
+*Unaligned*: the snapshot is taken when the first barrier is received, while records before it may still be queued. Only
+channels that are *aligned-only* have to deliver their barriers in order first. What the barrier overtakes is *recorded*, on
+each channel up to its own barrier or end, and the snapshot counts when the last recording is complete. With an aligned timeout
+an alignment begins aligned, and becomes unaligned when it takes longer. A savepoint is always aligned.
+
+*Delivery*: a checkpoint is sealed when every subtask has its snapshot or has ended, and delivered when its state is materialized,
+in the order of sealing. Sealing one drops those before it that are not sealed. A subtask that was snapshotted for a savepoint
+that stops the job is *stopped* from then on, unless the savepoint is aborted.
+
+``blocked`` and ``recording`` are read per block by those who carry records; they are changed in place, never replaced.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping
+
+from funken.ids import Millis
+from funken.runtime.exchange.wire import ChannelId
+from funken.runtime.messages import CheckpointAborted, Savepoint, TriggerCheckpoint
+from funken.runtime.settings import OperatorSubtaskId
+from funken.runtime.task.barriers import Recording, SubtaskBarriers
+from funken.runtime.task.checkpoint_events import (
+    AddChannelState,
+    BarrierProcessed,
+    BarrierReceived,
+    BarrierRecorded,
+    ChannelEnded,
+    CheckpointAction,
+    CheckpointEvent,
+    DeliverSnapshot,
+    DropChannelState,
+    DropSnapshot,
+    ReleaseChannels,
+    SealSnapshot,
+    SnapshotSealed,
+    SnapshotTaken,
+    SourceEnded,
+    StateMaterialized,
+    TakeSnapshot,
+    TimePassed,
+)
+
+_LINES = 200
+
+
+class TaskCheckpointMachine:
+    """Decides about the checkpoints of one task; change it through ``handle`` only.
+
+    ``channels`` are those of every subtask that the task hosts, by vertex; none for a source. ``unaligned_after``: after how
+    many ms of alignment a barrier becomes unaligned (0: at once), ``None``: never.
+
+    >>> machine = TaskCheckpointMachine({7: [(0, 0), (0, 1)]})
+    >>> machine.handle(BarrierProcessed(7, (0, 0), checkpoint=1), now=Millis(5)), machine.subtasks[7].blocked
+    ([], {(0, 0)})
+    >>> for command in machine.handle(BarrierProcessed(7, (0, 1), checkpoint=1), now=Millis(8)):
+    ...     print(command)
+    TakeSnapshot(vertex=7, checkpoint=1, savepoint=None, overtaken=None, since=5)
+    >>> for command in machine.handle(SnapshotTaken(7, 1), now=Millis(9)):
+    ...     print(command)
+    SealSnapshot(checkpoint=1, savepoint=None, ended=())
+    ReleaseChannels(vertex=7)
+    """
+
+    def __init__(
+        self,
+        channels: Mapping[int, Collection[ChannelId]],
+        aligned_only: Collection[ChannelId] = (),
+        *,
+        align: bool = True,
+        unaligned_after: int | None = None,
+    ) -> None:
+        firm = frozenset(aligned_only)
+        self.subtasks = {
+            vertex: SubtaskBarriers(vertex, tuple(found), firm.intersection(found))
+            for vertex, found in channels.items()
+        }
+        self.align = align
+        self.unaligned_after = unaligned_after
+        #: subtasks whose channels are being recorded
+        self.recording: dict[int, Recording] = {}
+        #: the subtasks that have their snapshot, by checkpoint, until it is sealed
+        self.snapshotted: dict[int, set[int]] = {}
+        #: sealed checkpoints that are not delivered, in order, and what is left to materialize of each
+        self.sealed: dict[int, set[OperatorSubtaskId]] = {}
+        #: subtasks that process nothing any more, by the checkpoint: the savepoint that the job is stopped with
+        self.stopped: dict[int, int] = {}
+        self.savepoints: dict[int, Savepoint] = {}
+        #: aborted checkpoints whose barriers may still come
+        self.aborted: set[int] = set()
+        #: the newest sealed checkpoint
+        self.newest = -1
+        self._now = Millis(0)
+        self._monotonic = 0.0
+        self._commands: list[CheckpointAction] = []
+        self._log: deque[tuple[Millis, CheckpointEvent, list[CheckpointAction]]] = deque(maxlen=_LINES)
+
+    # ---- events
+
+    def handle(self, event: CheckpointEvent, now: Millis, monotonic: float = 0.0) -> list[CheckpointAction]:
+        """Handle an event; return the commands to execute, in order, before the next event of the same subtask.
+
+        ``now`` is the time of the task, ``monotonic`` (s) is for durations.
+        """
+        self._now, self._monotonic = now, monotonic
+        commands: list[CheckpointAction] = []
+        self._commands = commands
+        match event:
+            case BarrierProcessed(vertex, channel, checkpoint, unaligned):
+                self._arrive(self.subtasks[vertex], channel, checkpoint, unaligned)
+            case SnapshotTaken(vertex, checkpoint):
+                self._taken(self.subtasks[vertex], checkpoint)
+            case SnapshotSealed(checkpoint, still_open):
+                self.sealed[checkpoint] = set(still_open)
+                self._deliver()
+            case BarrierReceived():
+                self._announce(event)
+            case BarrierRecorded(vertex, channel, checkpoint):
+                self._record(vertex, channel, checkpoint)
+            case StateMaterialized(place):
+                for left in self.sealed.values():
+                    left.discard(place)
+                self._deliver()
+            case ChannelEnded(vertex, channel):
+                self._end_channel(self.subtasks[vertex], channel)
+            case SourceEnded(vertex):
+                self._end(self.subtasks[vertex])
+            case TriggerCheckpoint(checkpoint, savepoint):
+                self._trigger(checkpoint, savepoint)
+            case CheckpointAborted(checkpoint):
+                self._abort(checkpoint)
+            case TimePassed():
+                self._expire()
+        self._log.append((now, event, commands))
+        return commands
+
+    @property
+    def deadline(self) -> Millis | None:
+        """When the first alignment takes too long (ms), ``None`` if none is under way that may become unaligned."""
+        if not self.unaligned_after:
+            return None
+        after = self.unaligned_after
+        due = [Millis(each.since + after) for each in self.subtasks.values() if each.announced and not each.unaligned]
+        return min(due, default=None)
+
+    @property
+    def awaits_barriers(self) -> bool:
+        """Whether an unaligned checkpoint waits for barriers."""
+        return bool(self.recording) or (self.unaligned_after is not None and self.aligning)
+
+    @property
+    def aligning(self) -> bool:
+        """Whether some subtask has some barriers of a checkpoint, and not all."""
+        return any(each.aligning is not None for each in self.subtasks.values())
+
+    # ---- barriers
+
+    def _trigger(self, checkpoint: int, savepoint: Savepoint | None) -> None:
+        if savepoint is not None:
+            self.savepoints[checkpoint] = savepoint
+        for source in self.subtasks.values():
+            if not source.channels and not source.ended:
+                source.newest, source.since = checkpoint, self._now
+                self._take(source, checkpoint, () if savepoint is None and self.unaligned_after == 0 else None)
+
+    def _announce(self, event: BarrierReceived) -> None:
+        """A barrier was received; one of a savepoint has to wait for its turn."""
+        if event.savepoint is not None:
+            self.savepoints[event.checkpoint] = event.savepoint
+            return
+        subtask = self.subtasks[event.vertex]
+        if self.unaligned_after is not None and self._begins(subtask, event.checkpoint):
+            subtask.announced = True
+            subtask.unaligned |= event.unaligned
+            self._take_if_all_came(subtask)
+
+    def _arrive(self, subtask: SubtaskBarriers, channel: ChannelId, checkpoint: int, unaligned: bool) -> None:
+        if self._begins(subtask, checkpoint):
+            subtask.arrived.add(channel)
+            if self.align:
+                subtask.blocked.add(channel)
+            subtask.unaligned |= unaligned
+            self._take_if_all_came(subtask)
+
+    def _begins(self, subtask: SubtaskBarriers, checkpoint: int) -> bool:
+        """Begin an alignment, or continue it; return whether the barrier is of the current checkpoint."""
+        if checkpoint == subtask.aligning:
+            return True
+        if checkpoint <= subtask.newest:
+            return False
+        if subtask.aligning is not None:  # a channel that has a later barrier delivers no earlier one any more
+            self._give_up(subtask)
+        if checkpoint in self.aborted:
+            return False
+        subtask.aligning = subtask.newest = checkpoint
+        subtask.since, subtask.began = self._now, self._monotonic
+        return True
+
+    def _take_if_all_came(self, subtask: SubtaskBarriers) -> None:
+        checkpoint = subtask.aligning
+        assert checkpoint is not None
+        waiting = subtask.waiting
+        if not waiting or (subtask.unaligned and subtask.aligned_only.isdisjoint(waiting)):
+            self._take(subtask, checkpoint, waiting if subtask.unaligned else None)
+            subtask.end_alignment()
+
+    def _take(self, subtask: SubtaskBarriers, checkpoint: int, overtaken: Collection[ChannelId] | None) -> None:
+        """Let a subtask take its snapshot; recordings of an earlier checkpoint stay incomplete, and so does that checkpoint."""
+        if overtaken is not None:
+            self.recording[subtask.vertex] = Recording(checkpoint, set(overtaken))
+        subtask.taking = checkpoint
+        savepoint = self.savepoints.get(checkpoint)
+        channels = None if overtaken is None else frozenset(overtaken)
+        since, began = subtask.since, subtask.began
+        self._commands.append(TakeSnapshot(subtask.vertex, checkpoint, savepoint, channels, since, began))
+
+    def _expire(self) -> None:
+        for subtask in self.subtasks.values():
+            late = self._now - subtask.since >= (self.unaligned_after or 0)
+            if self.unaligned_after and subtask.announced and not subtask.unaligned and late:
+                subtask.unaligned = True
+                self._take_if_all_came(subtask)
+
+    def _give_up(self, subtask: SubtaskBarriers) -> None:
+        subtask.end_alignment()
+        self._release(subtask)
+
+    def _release(self, subtask: SubtaskBarriers) -> None:
+        if subtask.blocked:
+            subtask.blocked.clear()
+            self._commands.append(ReleaseChannels(subtask.vertex))
+
+    # ---- recordings
+
+    def _record(self, vertex: int, channel: ChannelId, checkpoint: int | None) -> None:
+        """A recording has reached a barrier, or the end: no barrier follows that, and it is sent again after a restore."""
+        recording = self.recording.get(vertex)
+        if recording is None or channel not in recording.waiting:
+            return
+        if checkpoint is not None and checkpoint < recording.checkpoint:
+            return
+        recording.waiting.discard(channel)
+        recording.void |= checkpoint is not None and checkpoint > recording.checkpoint
+        self._complete_recording(vertex, recording)
+
+    def _complete_recording(self, vertex: int, recording: Recording) -> None:
+        if recording.waiting or not recording.taken:
+            return
+        del self.recording[vertex]
+        if recording.void:
+            self._commands.append(DropChannelState(vertex))
+        else:
+            self._commands.append(AddChannelState(vertex, recording.checkpoint))
+            self._complete(vertex, recording.checkpoint)
+
+    # ---- snapshots
+
+    def _taken(self, subtask: SubtaskBarriers, checkpoint: int) -> None:
+        subtask.taking = None
+        savepoint = self.savepoints.get(checkpoint)
+        if savepoint is not None and savepoint.stop is not None:
+            self.stopped[subtask.vertex] = checkpoint
+        recording = self.recording.get(subtask.vertex)
+        if recording is not None and recording.checkpoint == checkpoint:
+            recording.taken = True
+            self._complete_recording(subtask.vertex, recording)
+        else:
+            self._complete(subtask.vertex, checkpoint)
+        self._release(subtask)
+
+    def _complete(self, vertex: int, checkpoint: int) -> None:
+        self.snapshotted.setdefault(checkpoint, set()).add(vertex)
+        self._seal()
+
+    def _seal(self) -> None:
+        """Seal the checkpoints of which every subtask has its snapshot or has ended."""
+        for checkpoint in sorted(self.snapshotted):
+            missing = [each for vertex, each in self.subtasks.items() if vertex not in self.snapshotted[checkpoint]]
+            if all(each.ended for each in missing):
+                self._forget(checkpoint)
+                ended = tuple(each.vertex for each in missing)
+                savepoint = self.savepoints.pop(checkpoint, None)
+                self._commands.append(SealSnapshot(checkpoint, savepoint, ended))
+
+    def _forget(self, checkpoint: int) -> None:
+        """Forget what is kept of a checkpoint that is sealed, and of those before it."""
+        self.newest = checkpoint
+        for older in [number for number in self.snapshotted if number <= checkpoint]:
+            del self.snapshotted[older]
+        for older in [number for number in self.savepoints if number < checkpoint]:
+            del self.savepoints[older]
+        for vertex in [vertex for vertex, each in self.recording.items() if each.checkpoint < checkpoint]:
+            del self.recording[vertex]
+            self._commands.append(DropChannelState(vertex))
+        live = [each.newest for each in self.subtasks.values() if each.channels and not each.ended]
+        self.aborted = {number for number in self.aborted if number > min(live, default=checkpoint)}
+
+    def _deliver(self) -> None:
+        while self.sealed:
+            checkpoint, left = next(iter(self.sealed.items()))
+            if left:
+                return
+            del self.sealed[checkpoint]
+            self._commands.append(DeliverSnapshot(checkpoint))
+
+    # ---- ends and aborts
+
+    def _end_channel(self, subtask: SubtaskBarriers, channel: ChannelId) -> None:
+        subtask.ended_channels.add(channel)
+        if len(subtask.ended_channels) == len(subtask.channels):
+            self._end(subtask)
+        elif subtask.aligning is not None:
+            self._take_if_all_came(subtask)
+
+    def _end(self, subtask: SubtaskBarriers) -> None:
+        subtask.ended = True
+        self._give_up(subtask)
+        self._seal()
+
+    def _abort(self, checkpoint: int) -> None:
+        """Stop waiting for a checkpoint, even before its barriers come; let stopped subtasks continue."""
+        self.savepoints.pop(checkpoint, None)
+        self.snapshotted.pop(checkpoint, None)
+        for vertex in [vertex for vertex, by in self.stopped.items() if by == checkpoint]:
+            del self.stopped[vertex]
+        self._commands.append(DropSnapshot(checkpoint))
+        for vertex in [vertex for vertex, each in self.recording.items() if each.checkpoint == checkpoint]:
+            del self.recording[vertex]
+            self._commands.append(DropChannelState(vertex))
+        for subtask in self.subtasks.values():
+            if subtask.newest < checkpoint and subtask.channels and not subtask.ended:
+                self.aborted.add(checkpoint)
+            if subtask.aligning == checkpoint:
+                self._give_up(subtask)
+
+    # ---- for errors and tests
+
+    def story(self) -> str:
+        """Return the newest events and what was commanded, a line each.
+
+        >>> machine = TaskCheckpointMachine({7: []})
+        >>> _ = machine.handle(TriggerCheckpoint(1), Millis(5))
+        >>> print(machine.story())
+                   5 ms  TriggerCheckpoint(checkpoint=1, savepoint=None)
+                            -> TakeSnapshot(vertex=7, checkpoint=1, savepoint=None, overtaken=None, since=5)
+        """
+        lines = []
+        for now, event, commands in self._log:
+            lines.append(f"{now:12} ms  {event}")
+            lines += [f"{'':21}-> {command}" for command in commands]
+        return "\n".join(lines)
+
+    def validate(self) -> None:
+        """Assert the invariants; for tests and the simulation."""
+        for each in self.subtasks.values():
+            each.validate()
+            assert each.aligning is None or each.aligning not in self.aborted, f"{each} aligns what was aborted"
+            assert not each.announced or self.unaligned_after is not None, f"{each} may not overtake"
+        for vertex, recording in self.recording.items():
+            assert recording.waiting or not recording.taken, f"vertex {vertex} has recorded all of {recording}"
+            assert recording.waiting.isdisjoint(self.subtasks[vertex].aligned_only)
+            assert recording.checkpoint <= self.subtasks[vertex].newest
+            assert vertex not in self.snapshotted.get(recording.checkpoint, ())
+        for checkpoint, done in self.snapshotted.items():
+            assert checkpoint > self.newest, f"{checkpoint} is kept although {self.newest} was sealed"
+            assert done and any(not self.subtasks[v].ended for v in self.subtasks.keys() - done)
+        assert list(self.sealed) == sorted(self.sealed), "sealed out of order"
+        assert all(by not in self.aborted for by in self.stopped.values())
+        assert next(iter(self.sealed.values()), {None}), "materialized, and not delivered"

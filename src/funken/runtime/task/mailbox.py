@@ -1,0 +1,122 @@
+"""The loop around a task: in which order it advances, receives, works, polls, sends, flushes and reports.
+
+There is one such loop. Spark's worker, the local runner (and with it the test kit) and the simulation turn it; they differ in
+what they inject: the mailbox, where events go, the clock, and who takes what is sent. Nothing here blocks, sleeps or starts a
+thread. A turn is
+
+1. ``advance``: tick what is due, become unaligned, materialize,
+2. *receive* from the mailbox while no block is queued, or while a barrier that is received may overtake those that are,
+3. *step*: process a queued block; 2 and 3 as many times as the turn is given blocks,
+4. *poll* the sources if no block is queued,
+5. *send* what came of it,
+6. *flush* and send: when the buffer timeout has passed, or nothing else is to be done,
+7. *report*: by how much records queued too long, and the metrics.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from funken.runtime.messages import TaskEvent
+from funken.runtime.task.loop import Task
+from funken.timing.clock import Clock
+
+MEASURE_SECONDS = 0.5
+"""How often a task reports its metrics."""
+
+
+class Mailbox(Protocol):
+    """What has arrived for a task: blocks and commands, in one order."""
+
+    def empty(self) -> bool:
+        """Whether nothing has arrived."""
+
+    def deliver(self) -> bool:
+        """Give the oldest to the task; return whether the turn goes on, or the task is to advance first."""
+
+    def processed(self) -> None:
+        """A block was processed."""
+
+    def flushes(self) -> bool:
+        """Whether the task flushes in this turn if no block is queued, whatever the buffer timeout."""
+
+
+class TaskLoop:
+    """Turns one task; ``timeout`` is the buffer timeout (s), negative: only full blocks are sent.
+
+    ``reports_delay``: whether the driver is to throttle the sources by what queues here.
+    """
+
+    def __init__(
+        self, task: Task, mailbox: Mailbox, report: Callable[[TaskEvent], None], clock: Clock, timeout: float,
+        reports_delay: bool,
+    ) -> None:  # fmt: skip
+        self.task = task
+        self.mailbox = mailbox
+        self.wait = 0.0
+        """For how long (ms) nothing is to be done after the last turn unless something arrives; ``inf``: there is no limit."""
+        self._report = report
+        self._clock = clock
+        self._timeout = timeout
+        self._reports_delay = reports_delay
+        self._flushed = self._measured = self._told = clock.monotonic()
+
+    def turn(self, blocks: int = 1, may_poll: bool = True) -> Iterator[bool]:
+        """Turn once, with so many blocks at most. The sources are not polled unless they may be: their output is full.
+
+        Yields when the task's ``outbox`` is to be taken: whether it must not be held back on its way.
+        """
+        task = self.task
+        self.wait = self._work(task.advance(), blocks, may_poll)
+        if task.outbox:
+            yield task.take_urgent_flush()
+        now = self._clock.monotonic()
+        if self._timeout >= 0 and self._flush_is_due(now):
+            self._flushed = now
+            task.flush()
+            yield True
+        if self._reports_delay and now - self._told >= task.throttle.every:
+            self._told = now
+            if (late := task.throttle.take_excess()) is not None:
+                self._report(late)
+        if now - self._measured >= MEASURE_SECONDS:
+            self._measured = now
+            self._report(task.measured())
+        if self.wait > 0:
+            task.throttle.on_idle()
+
+    def _work(self, due: int | None, blocks: int, may_poll: bool) -> float:
+        """Receive, process and poll; return for how long (ms) nothing is to be done."""
+        task, mailbox = self.task, self.mailbox
+        worked = 0
+        while True:
+            while not mailbox.empty() and (task.looks_ahead or not task.work):
+                if not mailbox.deliver():
+                    return 0.0
+            if task.work and worked < blocks:
+                task.step()
+                worked += 1
+                mailbox.processed()
+            if worked >= blocks or (not task.work and mailbox.empty()):
+                break
+        wait = 0.0 if worked or task.work or task.materializing else math.inf
+        if due is not None and wait:
+            # What is overdue right after it was looked after is not due again before the clock moves.
+            wait = max(round(due - self._clock.wall() * 1000, 6), 0.0) or 1.0
+        if task.has_sources and not task.work:
+            if not may_poll:
+                task.meter.hold()
+            else:
+                found = task.poll()
+                wait = 0.0 if found is None else min(wait, found)
+        return wait
+
+    def _flush_is_due(self, now: float) -> bool:
+        if not self.task.work and self.mailbox.flushes():
+            return True
+        left = max(self._timeout, self.task.throttle.min_flush_delay()) - (now - self._flushed)
+        if left > 0:
+            self.wait = min(self.wait, round(left * 1000, 6))
+        return left <= 0

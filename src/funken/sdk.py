@@ -1,0 +1,53 @@
+"""The operator SDK: what an operator of your own is written with, besides ``funken`` and ``funken.connectors``.
+
+A *spec* is a frozen dataclass with ``build()``, which makes the operator of one subtask, and perhaps ``coordinator(context)``.
+``stream.transform(name, spec)`` adds it to a program, ``OperatorHarness`` of ``funken.testing`` tests it; the page
+docs/guide/connectors.md explains both.
+
+>>> from dataclasses import dataclass
+>>> from funken.testing import local
+>>> class EveryOther(Operator):
+...     def open(self):
+...         self.seen = 0
+...     def process(self, values, timestamps):
+...         first, self.seen = self.seen % 2, self.seen + len(values)
+...         self.output.emit(values[first::2], timestamps and timestamps[first::2])
+...     def snapshot(self):
+...         return self.seen
+...     def restore(self, snapshot):
+...         self.seen = snapshot
+>>> @dataclass(frozen=True)
+... class Thinned:
+...     def build(self):
+...         return EveryOther()
+>>> local([1, 2, 3, 4, 5]).transform("thinned", Thinned()).execute_and_collect(limit=3)
+[1, 3, 5]
+
+A function of the program is a ``UserFunction`` in an operator: ``open(context)`` gives it its runtime context and its operator
+state. ``BlockPredicates`` evaluates simple predicates for a block. ``immutable`` marks classes whose objects need no copies,
+``copied_block`` makes copies of records that can be changed.
+"""
+
+from funken.operators.base import Operator, OperatorSpec, Output, Timestamps, Values
+from funken.operators.codegen.masks import BlockPredicates
+from funken.operators.context import OperatorContext
+from funken.operators.coordinators.base import OperatorCoordinator, OperatorCoordinatorContext
+from funken.operators.process.keyed_operator import KeyedOperator
+from funken.operators.user_functions import UserFunction
+from funken.types.copying import copied_block, immutable
+
+__all__ = [
+    "BlockPredicates",
+    "KeyedOperator",
+    "Operator",
+    "OperatorContext",
+    "OperatorCoordinator",
+    "OperatorCoordinatorContext",
+    "OperatorSpec",
+    "Output",
+    "Timestamps",
+    "UserFunction",
+    "Values",
+    "copied_block",
+    "immutable",
+]

@@ -1,0 +1,179 @@
+"""Commands over REST, on jobs of this process."""
+
+import json
+import os
+import stat
+
+import pytest
+from click.testing import CliRunner
+
+from funken import Configuration, DataGeneratorSource, StreamExecutionEnvironment, WatermarkStrategy
+from funken.cli.main import main
+from funken.rest import addresses, server
+from funken.rest.addresses import ServerAddress, register, registered, registry_folder
+
+pytest.importorskip("uvicorn")
+
+WAIT = 60
+
+
+@pytest.fixture(autouse=True)
+def own_servers(monkeypatch, tmp_path):
+    """A registry and servers of this test's own."""
+    found = server._Servers()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    monkeypatch.setattr(server, "_servers", found)
+    yield
+    found.close()
+
+
+@pytest.fixture
+def start(tmp_path):
+    started = []
+
+    def begin(name="endless", checkpoints=True):
+        options = {
+            "execution.target": "local",
+            "parallelism.default": 1,
+            "rest.enabled": "true",
+            "rest.cache.execution-graph.timeout": 0,
+        }
+        if checkpoints:
+            options |= {
+                "execution.checkpointing.interval": "1 h",
+                "execution.checkpointing.dir": tmp_path / "checkpoints",
+            }
+        env = StreamExecutionEnvironment.get_execution_environment(Configuration(options))
+        numbers = env.from_source(DataGeneratorSource(str, None, 1000), WatermarkStrategy.no_watermarks(), "numbers")
+        numbers.uid("numbers").key_by(len).map(len).uid("lengths").for_each(lambda _: None)
+        started.append(env.execute_async(name))
+        return started[-1]
+
+    yield begin
+    for client in started:
+        client.cancel().result(timeout=WAIT)
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def output(*arguments):
+    done = run(*arguments)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout) if "--json" in arguments else done.stdout
+
+
+def test_jobs_of_this_user_are_listed(start):
+    client = start("words")
+
+    assert f"{client.get_job_id()}  words  RUNNING" in output("list")
+    assert output("list", "--json")[0]["url"] == client.get_web_interface_url()
+
+    client.cancel().result(timeout=WAIT)
+
+    assert output("list") == "No job runs.\n"
+    assert "CANCELED" in output("list", "--all")
+
+
+def test_without_a_driver_there_is_no_job():
+    assert output("list", "--json") == []
+    done = run("info")
+    assert (done.exit_code, "no job runs here" in done.output) == (1, True)
+
+
+def test_a_job_is_found_by_id_by_the_beginning_of_one_and_by_name(start):
+    job = start("words").get_job_id()
+    start("others")
+
+    assert {output("info", each, "--json")["jid"] for each in (job, job[:8], "words")} == {job}
+    done = run("info")
+    assert (done.exit_code, "more than one job runs here" in done.output) == (1, True)
+    assert run("info", "nothing").exit_code == 1
+
+
+def test_the_only_job_needs_no_name_where_nothing_changes(start):
+    start("words")
+
+    assert output("info").startswith("words  (")
+    assert run("cancel").exit_code == 2
+
+
+def test_the_vertices_of_a_job_are_shown(start):
+    start("words")
+
+    text = output("top", "--once")
+    assert "words  RUNNING" in text and "numbers" in text
+    assert [each["vertex"] for each in output("top", "--json")] == ["numbers", "map -> for_each"]
+
+
+def test_metrics_are_printed_by_name(start):
+    start("words")
+
+    assert "numRestarts 0\n" in output("metrics")
+    assert set(output("metrics", "--only", "numRestarts", "--json")) == {"numRestarts"}
+    assert any(name.startswith("numbers.0.") for name in output("metrics", "--json"))
+
+
+def test_a_savepoint_is_taken_and_the_job_ended_with_another(start, tmp_path):
+    client = start("words")
+
+    path = output("savepoint", "words", "--savepoint-dir", tmp_path / "saved").strip()
+    assert path.startswith(str(tmp_path / "saved"))
+    assert output("checkpoints", "--json")["counts"]["completed"] == 1
+    assert path in output("checkpoints")
+
+    last = output("stop", "words", "--savepoint-dir", tmp_path / "last", "--json")
+    assert last["location"].startswith(str(tmp_path / "last"))
+    client.get_job_execution_result().result(timeout=WAIT)
+
+
+def test_a_savepoint_of_a_job_without_checkpoints_fails_with_the_reason(start):
+    start("words", checkpoints=False)
+
+    done = run("savepoint", "words")
+
+    assert (done.exit_code, "runs without checkpoints" in done.output) == (1, True)
+
+
+def test_a_job_is_cancelled(start):
+    start("words")
+
+    assert "is CANCELED" in output("cancel", "words")
+    assert run("cancel", "words", "--no-wait").exit_code == 0  # it is cancelled already
+
+
+def test_a_driver_that_does_not_answer_is_an_error_only_if_it_was_named():
+    register(ServerAddress(os.getpid(), "http://127.0.0.1:9"))
+
+    done = run("list")
+    assert (done.exit_code, "no REST server answers" in done.stderr) == (0, True)
+    assert run("list", "--url", "http://127.0.0.1:9").exit_code == 1
+    assert run("list", "--url", "file:///etc/passwd").exit_code == 1
+
+
+def test_the_folder_of_addresses_is_private(start):
+    start("words")
+    folder = registry_folder()
+
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert [stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()] == [0o600]
+
+
+def test_a_folder_that_others_can_write_is_not_used():
+    folder = registry_folder()
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+
+    assert register(ServerAddress(os.getpid(), "http://127.0.0.1:1")) is None
+    (folder / "1-1.json").write_text(json.dumps({"pid": os.getpid(), "url": "http://127.0.0.1:1"}))
+    assert registered() == []
+
+
+def test_the_address_of_a_process_that_was_killed_is_removed(monkeypatch):
+    path = register(ServerAddress(os.getpid(), "http://127.0.0.1:1"))
+    assert len(registered()) == 1
+    monkeypatch.setattr(addresses, "_is_there", lambda pid: False)
+
+    assert registered() == []
+    assert not path.exists()

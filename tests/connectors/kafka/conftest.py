@@ -1,0 +1,14 @@
+"""Brokers that librdkafka has for tests, in this process: they know everything but isolation and requests about transactions."""
+
+from types import SimpleNamespace
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def mock():
+    """A producer with three brokers in it, and their addresses; a topic is made, with four partitions, when it is written."""
+    confluent_kafka = pytest.importorskip("confluent_kafka", reason="install it with: pip install 'funken[kafka]'")
+    producer = confluent_kafka.Producer({"bootstrap.servers": "", "test.mock.num.brokers": 3, "log_level": 0})
+    brokers = producer.list_topics(timeout=30).brokers.values()
+    return SimpleNamespace(producer=producer, servers=",".join(f"{broker.host}:{broker.port}" for broker in brokers))

@@ -1,0 +1,168 @@
+"""``KafkaSource`` on the brokers that librdkafka has for tests, in this process; ``tests/services`` has a real one."""
+
+import threading
+from collections import Counter
+
+import pytest
+
+from funken import StreamExecutionEnvironment, WatermarkStrategy
+from funken.connectors import ConnectorContext, JsonSchema, MalformedRecordPolicy, SimpleStringSchema, Wait
+from funken.connectors.kafka import KafkaOffsetsInitializer, KafkaSource, KafkaTopicPartition
+from funken.connectors.kafka.enumerator import KafkaPartitionSplit
+from funken.errors import InvalidConfiguration, SourceNotReadable
+from funken.testing import check_source
+
+LATEST = KafkaOffsetsInitializer.latest()
+
+
+def written(mock, topic, values):
+    for index, value in enumerate(values):
+        mock.producer.produce(topic, value, partition=index % 4)
+    assert mock.producer.flush(30) == 0
+    return KafkaSource.builder().set_bootstrap_servers(mock.servers).set_topics(topic).set_bounded(LATEST)
+
+
+def run(source, parallelism=1):
+    env = StreamExecutionEnvironment.create_local_environment(parallelism=parallelism)
+    with env.from_source(source, WatermarkStrategy.no_watermarks(), "orders").execute_and_collect() as results:
+        return list(results)
+
+
+def test_a_bounded_source_keeps_its_contract(mock):
+    values = [str(number) for number in range(40)]
+    builder = written(mock, "contract", values).set_value_only_deserializer(SimpleStringSchema())
+
+    check_source(builder.build(), values, seeds=3)
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_all_partitions_are_read_in_order(mock, parallelism):
+    topic = f"order-{parallelism}"
+    found = run(
+        written(mock, topic, map(str, range(200))).set_value_only_deserializer(JsonSchema()).build(), parallelism
+    )
+
+    assert sorted(found) == list(range(200))
+    for partition in range(4):
+        of_it = [number for number in found if number % 4 == partition]
+        assert of_it == sorted(of_it)
+
+
+def test_some_partitions_and_offsets(mock):
+    builder = written(mock, "some", map(str, range(40))).set_value_only_deserializer(JsonSchema())
+    one = KafkaTopicPartition("some", 1)
+    begin = KafkaOffsetsInitializer.offsets({one: 7})
+
+    assert run(builder.set_partitions({one}).set_starting_offsets(begin).build()) == [29, 33, 37]
+
+
+def test_malformed_messages_keep_their_place(mock):
+    builder = written(mock, "bad", ["1", "{", "3"]).set_value_only_deserializer(JsonSchema())
+
+    assert sorted(run(builder.set_malformed_record_policy(MalformedRecordPolicy.SKIP).build())) == [1, 3]
+
+
+def test_a_topic_that_is_not_there_is_named(mock):
+    written(mock, "orders", ["1"])
+    builder = KafkaSource.builder().set_bootstrap_servers(mock.servers).set_topics("order")
+
+    with pytest.raises(SourceNotReadable, match="topic 'order' does not exist .* Did you mean 'orders'"):
+        run(builder.set_value_only_deserializer(JsonSchema()).build())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda builder: builder.set_bootstrap_servers(""), "set_bootstrap_servers"),
+        (lambda builder: builder.set_topics(), "set_topics"),
+        (lambda builder: builder.set_value_only_deserializer(None), "set_value_only_deserializer"),
+        (lambda builder: builder.set_starting_offsets(KafkaOffsetsInitializer.committed_offsets()), "set_group_id"),
+        (lambda builder: builder.set_property("enable.auto.commit", "true"), "committed with checkpoints"),
+    ],
+)
+def test_what_is_missing_is_said_before_anything_runs(change, message):
+    builder = (
+        KafkaSource.builder().set_bootstrap_servers("b:1").set_topics("t").set_value_only_deserializer(JsonSchema())
+    )
+    builder.build()
+
+    with pytest.raises(InvalidConfiguration, match=message):
+        change(builder).build()
+
+
+@pytest.mark.parametrize("wrong", ["[", "(?P<"])
+def test_a_pattern_that_is_none_is_rejected(wrong):
+    with pytest.raises(InvalidConfiguration, match="no regular expression"):
+        KafkaSource.builder().set_topic_pattern(wrong)
+
+
+def test_an_unknown_property_is_rejected_and_no_secret_shown(mock):
+    builder = KafkaSource.builder().set_bootstrap_servers(mock.servers).set_topics("t")
+    builder = builder.set_value_only_deserializer(JsonSchema()).set_properties(
+        {"colour": "red", "sasl.password": "hunter2"}
+    )
+
+    with pytest.raises(InvalidConfiguration, match="colour") as failure:
+        run(builder.build())
+    assert "hunter2" not in str(failure.value) + repr(builder.build())
+
+
+def test_new_partitions_are_looked_for_as_often_as_the_property_says():
+    builder = (
+        KafkaSource.builder().set_bootstrap_servers("b:1").set_topics("t").set_value_only_deserializer(JsonSchema())
+    )
+
+    def interval(text):
+        return builder.set_property("partition.discovery.interval.ms", text).build().discovery_interval
+
+    assert (builder.build().discovery_interval, interval("1000"), interval("0"), interval("-1")) == (
+        300_000,
+        1000,
+        None,
+        None,
+    )
+    assert builder.set_bounded(LATEST).build().discovery_interval is None
+
+
+def test_a_reader_without_brokers_waits_for_five_minutes():
+    builder = KafkaSource.builder().set_bootstrap_servers("127.0.0.1:1").set_topics("t")
+    reader = builder.set_value_only_deserializer(JsonSchema()).build().reader(ConnectorContext("orders"))
+    states = '{"brokers": {"one": {"state": "%s"}}, "topics": {}}'
+    reader.open()
+    try:
+        reader.add_splits([KafkaPartitionSplit("t", 0, 0)])
+        reader.poll(1, now=0)  # asks for more splits
+        reader._on_statistics(states % "UP")
+        assert reader.poll(1, now=1) == Wait(None)
+        for at in (2, 900):
+            reader._on_statistics(states % "DOWN")
+            assert reader.poll(1, now=at) == Wait(None)
+        with pytest.raises(SourceNotReadable, match="operator 'orders': no broker has been connected for 300 s"):
+            for _ in range(2):  # the first may ask for more splits
+                reader._on_statistics(states % "DOWN")
+                reader.poll(1, now=2 + 300_000)
+    finally:
+        reader.close()
+
+
+def test_the_position_is_after_what_was_read_not_after_what_was_fetched(mock):
+    source = written(mock, "position", map(str, range(40))).set_value_only_deserializer(JsonSchema()).build()
+    enumerator = source.enumerator(parallelism=1)
+    enumerator.start()
+    woken = threading.Event()
+    reader = source.reader(ConnectorContext("orders", wake=woken.set))
+    reader.open()
+    try:
+        reader.add_splits(enumerator.next_splits(0))
+        read = Counter()
+        while read.total() < 20:
+            got = reader.poll(1, now=0)
+            if isinstance(got, Wait):
+                assert woken.wait(30)
+                woken.clear()
+                continue
+            read[got.split] += len(got.values)
+            unfinished = {split.id: split.offset for split in reader.snapshot_state(1)}
+            assert unfinished == {name: read[name] for name in unfinished}
+    finally:
+        reader.close()

@@ -1,0 +1,158 @@
+"""A job as a REST server sees it, made by hand: two vertices of two subtasks, checkpoints, a failure."""
+
+from concurrent.futures import Future
+from dataclasses import replace
+
+import pytest
+
+from funken.api.jobs.results import CompletableFuture
+from funken.errors import InvalidProgram
+from funken.rest.jobs import Jobs
+from funken.rest.settings import RestSettings
+from funken.runtime.job.checkpoint_history import (
+    CheckpointsSnapshot,
+    CheckpointStats,
+    RestoredCheckpoint,
+    SubtaskCheckpointStats,
+)
+from funken.runtime.job.graph import EdgeInfo, JobGraph, OperatorInfo, VertexInfo
+from funken.runtime.job.history import FailureRecord
+from funken.runtime.job.snapshot import JobSnapshot, SubtaskSnapshot, VertexSnapshot
+from funken.runtime.job.states import ExecutionState, JobStatus
+from funken.runtime.job.vertex_metrics import SubtaskMetrics
+from funken.timing.clock import ManualClock
+from tests.support.asgi import Api
+
+JOB = "0123456789abcdef0123456789abcdef"
+_RAN = {ExecutionState.CREATED: 1000, ExecutionState.SCHEDULED: 1010, ExecutionState.RUNNING: 1500}
+
+
+def subtask(number, state=ExecutionState.RUNNING, times=None, **metrics):
+    return SubtaskSnapshot(number, state, 0, times or _RAN, "worker-1", 40 + number, None, SubtaskMetrics(**metrics))
+
+
+def picture(**changes):
+    """A job that has run for 9 s."""
+    graph = JobGraph(
+        (
+            VertexInfo(0, "numbers", 2, 128, 0, (OperatorInfo("numbers", "numbers", "Source", "numbers"),)),
+            VertexInfo(1, "sums -> print", 2, 128, 1, (OperatorInfo("sums", "sums", "Reduce", "sums"),)),
+        ),
+        (EdgeInfo(0, 1, 0, "HASH", None, False),),
+    )
+    sources = (
+        subtask(0, records_in=70, records_out=70, output_watermark=900, back_pressured_ms_per_second=700.0),
+        subtask(1, records_in=30, records_out=30, output_watermark=800, back_pressured_ms_per_second=50.0),
+    )
+    sums = (
+        subtask(0, records_in=60, input_watermark=800, user={"sums": {"late": 2, "orders": {"count": 4, "rate": 0.5}}}),
+        subtask(1, records_in=40, input_watermark=800, busy_ms_per_second=300.0),
+    )
+    parts = (
+        SubtaskCheckpointStats(0, 0, 4010, 100, 1.0, 2.0, 3.0, 4.0),
+        SubtaskCheckpointStats(0, 1, 4020, 50),
+        SubtaskCheckpointStats(1, 0, 4030, 25, unaligned=True),
+    )
+    completed = CheckpointStats(7, "checkpoint", "COMPLETED", 4000, 4, 4, 4040, 4050, 175, "/c/chk-7", "", parts)
+    failed = CheckpointStats(8, "checkpoint", "FAILED", 5000, 4, 1, 5001, 5100, 0, "/c/chk-8", "timed out")
+    begun = CheckpointStats(9, "savepoint", "IN_PROGRESS", 9900, 4)
+    checkpoints = CheckpointsSnapshot(
+        5,
+        1,
+        1,
+        1,
+        completed,
+        None,
+        failed,
+        RestoredCheckpoint(3, "savepoint", "/s/3", 1200),
+        (begun, failed, completed),
+    )
+    failure = FailureRecord(
+        6000, 0, "OperatorFailed", "operator 'sums' failed", "sums", 1, "1/1", "worker-1", "Trace\nboom"
+    )
+    job = JobSnapshot(
+        JOB,
+        "totals",
+        JobStatus.RUNNING,
+        10_000,
+        {JobStatus.CREATED: 1000, JobStatus.RUNNING: 1500},
+        1,
+        1,
+        graph,
+        (
+            VertexSnapshot(0, "numbers", ExecutionState.RUNNING, sources),
+            VertexSnapshot(1, "sums -> print", ExecutionState.RUNNING, sums),
+        ),
+        checkpoints,
+        1,
+        (failure,),
+        (),
+        {"execution.checkpointing.interval": "5 s", "s3.secret-key": "******", "pipeline.object-reuse": "true"},
+    )
+    return replace(job, **changes)
+
+
+class FakeJob:
+    """A job that counts what is asked of it."""
+
+    def __init__(self, **changes):
+        self.current = picture(**changes)
+        self.taken = 0
+        self.asked = []
+        self.savepoint = Future()
+
+    def snapshot(self):
+        self.taken += 1
+        return self.current
+
+    def trigger_savepoint(self, savepoint_directory=None):
+        if savepoint_directory == "/refused":
+            raise InvalidProgram("it runs without checkpoints")
+        self.asked.append(("savepoint", savepoint_directory))
+        return CompletableFuture(self.savepoint)
+
+    def stop_with_savepoint(self, advance_to_end_of_event_time, savepoint_directory=None):
+        self.asked.append(("stop", advance_to_end_of_event_time, savepoint_directory))
+        return CompletableFuture(self.savepoint)
+
+    def cancel(self):
+        self.asked.append(("cancel",))
+        times = {**self.current.timestamps, JobStatus.CANCELLING: 10_000}
+        self.current = replace(self.current, state=JobStatus.CANCELLING, timestamps=times)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def registry(tmp_path_factory):
+    """Servers of tests are registered in a folder of their own, not in the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+        yield
+
+
+@pytest.fixture
+def clock():
+    return ManualClock(0)
+
+
+@pytest.fixture
+def jobs(clock):
+    return Jobs(0.5, 2, clock)
+
+
+@pytest.fixture
+def job(jobs):
+    job = FakeJob()
+    job.entry = jobs.add(job)
+    return job
+
+
+@pytest.fixture
+def api_with(jobs):
+    """Make the application with other settings."""
+    application = pytest.importorskip("funken.rest.app").application
+    return lambda **settings: Api(application(jobs, RestSettings(**settings)))
+
+
+@pytest.fixture
+def api(api_with, job):
+    return api_with()

@@ -1,0 +1,226 @@
+"""The one loop around a task: the order of what it does, whoever turns it."""
+
+import math
+from collections import deque
+
+import pytest
+
+from funken.runtime.messages import MetricsReport, TaskId
+from funken.runtime.task.mailbox import TaskLoop
+from funken.timing.clock import ManualClock
+
+
+class Meter:
+    def __init__(self, log):
+        self.log = log
+
+    def hold(self):
+        self.log.append("hold")
+
+
+class Throttle:
+    every = 0.005
+
+    def __init__(self):
+        self.excess = None
+        self.idle = 0
+
+    def take_excess(self):
+        return self.excess
+
+    def min_flush_delay(self):
+        return 0.0
+
+    def on_idle(self):
+        self.idle += 1
+
+
+class Task:
+    """Writes down what it is made to do; every block that it is given is one block of work."""
+
+    def __init__(self, log, sources=False, looks_ahead=False):
+        self.log, self.has_sources, self.looks_ahead = log, sources, looks_ahead
+        self.outbox, self.queued = [], 0
+        self.meter, self.throttle = Meter(log), Throttle()
+        self.due, self.found = None, 0
+        self.urgent = self.materializing = False
+
+    @property
+    def work(self):
+        return self.queued > 0
+
+    def advance(self):
+        self.log.append("advance")
+        return self.due
+
+    def receive(self, block):
+        self.log.append(f"receive {block}")
+        self.queued += 1
+
+    def handle_command(self, command):
+        self.log.append(command)
+
+    def step(self):
+        self.queued -= 1
+        self.log.append("step")
+        self.outbox.append("a block")
+
+    def poll(self):
+        self.log.append("poll")
+        return self.found
+
+    def flush(self):
+        self.log.append("flush")
+
+    def take_urgent_flush(self):
+        return self.urgent
+
+    def measured(self):
+        return MetricsReport(TaskId(0, 0))
+
+
+class Box:
+    """A mailbox that is filled by hand: blocks, commands, and None to wake the task."""
+
+    def __init__(self, task):
+        self.task, self.items, self.idle = task, deque(), False
+
+    def empty(self):
+        return not self.items
+
+    def deliver(self):
+        item = self.items.popleft()
+        if item is None:
+            return False
+        (self.task.receive if item.startswith("block") else self.task.handle_command)(item)
+        return True
+
+    def processed(self):
+        self.task.log.append("processed")
+
+    def flushes(self):
+        return self.idle
+
+
+class Rig:
+    def __init__(self, timeout=0.01, reports_delay=True, **task):
+        self.log, self.reports, self.clock = [], [], ManualClock(1000)
+        self.task = Task(self.log, **task)
+        self.box = Box(self.task)
+        self.loop = TaskLoop(self.task, self.box, self.reports.append, self.clock, timeout, reports_delay)
+
+    def turn(self, *arguments, mail=()):
+        """Turn once; return what happened, with what was sent as ``sent``, at once as ``sent!``."""
+        self.log.clear()
+        self.box.items.extend(mail)
+        for urgent in self.loop.turn(*arguments):
+            self.log.append("sent!" if urgent else "sent")
+            self.task.outbox.clear()
+        return list(self.log)
+
+
+def test_a_turn_advances_receives_steps_and_sends():
+    rig = Rig()
+
+    assert rig.turn(mail=["trigger", "block 1", "block 2"]) == [
+        "advance", "trigger", "receive block 1", "step", "processed", "sent",
+    ]  # fmt: skip
+    assert rig.loop.wait == 0
+    assert rig.turn() == ["advance", "receive block 2", "step", "processed", "sent"]
+
+
+def test_a_task_that_looks_ahead_receives_what_a_barrier_may_overtake():
+    rig = Rig(looks_ahead=True)
+
+    found = rig.turn(mail=["block 1", "block 2"])
+
+    assert found == ["advance", "receive block 1", "receive block 2", "step", "processed", "sent"]
+
+
+@pytest.mark.parametrize(("blocks", "steps"), [(0, 0), (2, 2), (10, 3)])
+def test_a_turn_may_have_any_number_of_blocks(blocks, steps):
+    rig = Rig()
+
+    assert rig.turn(blocks, mail=["block 1", "block 2", "block 3"]).count("step") == steps
+
+
+def test_what_wakes_the_task_lets_it_advance_before_anything_else():
+    rig = Rig(sources=True)
+
+    assert rig.turn(mail=[None, "block 1"]) == ["advance"]
+    assert rig.loop.wait == 0
+
+
+def test_sources_are_polled_when_no_block_is_queued_and_held_when_their_output_is_full():
+    rig = Rig(sources=True)
+    rig.task.found = 7
+
+    assert rig.turn() == ["advance", "poll"]
+    assert rig.loop.wait == 7
+    assert rig.turn(1, False) == ["advance", "hold"]
+    assert "poll" not in rig.turn(0, mail=["block 1"])
+    rig.turn()
+    rig.task.found = None
+    rig.turn()
+    assert rig.loop.wait == 0, "a source has ended"
+
+
+def test_buffers_are_flushed_after_their_timeout_and_when_the_mailbox_says_so():
+    rig = Rig()
+    rig.turn()
+    assert rig.loop.wait == 10
+    rig.clock.advance(9)
+    assert rig.turn() == ["advance"]
+    assert rig.loop.wait == 1
+
+    rig.clock.advance(1)
+    assert rig.turn() == ["advance", "flush", "sent!"]
+    rig.box.idle = True
+    assert rig.turn() == ["advance", "flush", "sent!"]
+    assert rig.loop.wait == math.inf
+    assert rig.turn(0, mail=["block 1"])[-1] != "sent!", "a block is queued: there is something to do"
+
+
+def test_without_a_timeout_nothing_is_flushed():
+    rig = Rig(timeout=-1)
+    rig.box.idle = True
+    rig.clock.advance(10_000)
+
+    assert rig.turn() == ["advance"]
+
+
+def test_the_wait_ends_when_something_is_due():
+    rig = Rig(timeout=-1)
+    rig.task.due = 1_040
+    rig.turn()
+    assert rig.loop.wait == 40
+
+    rig.task.due = 990
+    rig.turn()
+    assert rig.loop.wait == 1, "it was looked after just now"
+    rig.task.materializing = True
+    rig.turn()
+    assert rig.loop.wait == 0
+
+
+def test_delays_are_reported_as_often_as_the_throttle_wants_and_metrics_twice_a_second():
+    rig = Rig()
+    rig.task.throttle.excess = "late"
+    rig.turn()
+    assert rig.reports == []
+    rig.clock.advance(6)
+    rig.turn()
+    assert rig.reports == ["late"]
+
+    rig.task.throttle.excess = None
+    rig.clock.advance(500)
+    rig.turn()
+    assert rig.reports[1:] == [MetricsReport(TaskId(0, 0))]
+
+
+def test_an_idle_turn_is_told_to_the_throttle():
+    rig = Rig()
+    rig.turn(mail=["block 1"])
+    assert rig.task.throttle.idle == 0
+    rig.turn()
+    assert rig.task.throttle.idle == 1

@@ -1,0 +1,33 @@
+"""Real servers, started once for all tests of this folder; without them there is one line that says what to install."""
+
+import pytest
+
+from tests.support.kafka import KafkaBroker, jars
+
+
+@pytest.fixture(scope="session")
+def kafka_jars():
+    pytest.importorskip("confluent_kafka", reason="install it with: pip install 'funken[kafka]'")
+    folder, missing = jars()
+    if folder is None:
+        pytest.skip(missing)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_jars, tmp_path_factory):
+    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"), kafka_jars)
+    try:
+        yield broker.start()
+    finally:
+        broker.stop()
+
+
+@pytest.fixture
+def own_kafka(kafka_jars, tmp_path):
+    """A broker that the test may kill."""
+    broker = KafkaBroker(tmp_path, kafka_jars)
+    try:
+        yield broker.start()
+    finally:
+        broker.stop()
