@@ -74,7 +74,7 @@ LONG = {
     "funken.columnar.tracing": 403,
     "funken.config.options": 480,
     "funken.runtime.driver.checkpoints": 445,
-    "funken.runtime.task.loop": 406,
+    "funken.runtime.task.loop": 402,
     "funken.state.keyed": 411,
     "funken.state.rocksdb.tables": 411,
     "funken.testing.fuzzing": 429,

@@ -81,7 +81,9 @@ def sent(batches):
         for block in batch.column(1).to_pylist():
             head = read_header(block) if block else None
             data = head is not None and head.kind == BlockKind.DATA
-            found.append(None if head is None else decode_records(block)[0] if data else BlockKind(head.kind).name)
+            found.append(
+                None if head is None else decode_records(block).rows()[0] if data else BlockKind(head.kind).name
+            )
     return found
 
 

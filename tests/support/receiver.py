@@ -9,8 +9,8 @@ class Receiver:
     def __init__(self):
         self.told = []
 
-    def process(self, index, values, timestamps):
-        self.told += values
+    def process(self, index, block):
+        self.told += block.rows()[0]
 
     def barrier(self, checkpoint):
         self.told.append(f"barrier {checkpoint}")

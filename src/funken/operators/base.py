@@ -1,8 +1,9 @@
 """What an operator is: a spec that travels in the plan, and a logic that handles blocks.
 
-A *block* is two parallel lists, ``values`` and ``timestamps``; ``timestamps`` is ``None`` when no record of the
-block has one, and ``MIN_TIMESTAMP`` stands for a single record without. Operators are called once per block and loop
-themselves: what happens per record is the user's function and as little else as can be.
+Operators are called once per *block* (``columnar/block.py``) and loop themselves: what happens per record is the user's
+function and as little else as can be. An operator of rows implements ``process``, which is given the block's two parallel lists,
+``values`` and ``timestamps``; ``timestamps`` is ``None`` when no record of the block has one, and ``MIN_TIMESTAMP`` stands for a
+single record without. One that takes columns as well implements ``process_block`` besides.
 
 Rules every operator keeps:
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from funken.columnar.block import Block
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 
 if TYPE_CHECKING:
@@ -28,30 +30,17 @@ Values = list[Any]
 Timestamps = list[int] | None
 
 
-def as_lists(values: Any, timestamps: Any) -> tuple[Values, Timestamps]:
-    """Return a block as two lists; columns (``columnar/kernels/columns.py``) become the records they stand for."""
-    if type(values) is list:
-        return values, timestamps
-    from funken.columnar.kernels.columns import rows  # noqa: PLC0415 - NumPy is loaded only where there are columns
-
-    return rows(values, timestamps)
-
-
-def record_count(values: Any) -> int:
-    """Return the number of records of a block, counting those that are folded."""
-    return len(values) if type(values) is list else values.records
-
-
 class Output:
     """Where an operator's results go; the chain fills in the callables, so that a call is one hop.
 
-    ``emit(values, timestamps)`` and ``emit_side(tag, values, timestamps)`` take whole blocks; ``watermark(w)`` and
-    ``idle(flag)`` go to every consumer, in order with the blocks.
+    ``emit(values, timestamps)`` and ``emit_side(tag, values, timestamps)`` take whole blocks of rows, ``emit_block(block)`` a
+    block in any form; ``watermark(w)`` and ``idle(flag)`` go to every consumer, in order with the blocks.
     """
 
-    __slots__ = ("emit", "emit_side", "idle", "watermark")
+    __slots__ = ("emit", "emit_block", "emit_side", "idle", "watermark")
 
     emit: Callable[[Values, Timestamps], None]
+    emit_block: Callable[[Block], None]
     emit_side: Callable[[str, Values, Timestamps], None]
     watermark: Callable[[int], None]
     idle: Callable[[bool], None]
@@ -72,7 +61,7 @@ class Operator:
     changes_records = True
     """Whether a function of the user sees the records, which may change them, or the operator passes them on."""
     columnar = False
-    """Whether the operator takes and gives columns (``funken/columnar``) besides lists; others are never given any."""
+    """Whether the operator has a ``process_block`` of its own: it takes and gives columns (``funken/columnar``) besides rows."""
 
     @classmethod
     def build(cls) -> Self:
@@ -90,6 +79,10 @@ class Operator:
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Handle a block of the first input."""
         raise NotImplementedError
+
+    def process_block(self, block: Block) -> None:
+        """Handle a block of the first input as it comes, in rows or columns."""
+        self.process(*block.rows())
 
     def process_second(self, values: Values, timestamps: Timestamps) -> None:
         """Handle a block of the second input (connected streams)."""

@@ -225,7 +225,7 @@ def subjects() -> Iterator[Subject]:
     yield _of_one("blocks", 30, _record_blocks(), _read_block)
     columns = _column_blocks()
     if columns:
-        yield _of_one("columns", 15, columns, _read_columns)
+        yield _of_one("columns", 15, columns, _read_block)
     yield _of_one("control blocks", 10, _control_blocks(), lambda block: (read_header(block), payload_of(block)))
     yield _of_one("messages", 15, [sealed.dumps(message) for message in _messages()], sealed.loads)
     yield _of_one("connections", 10, [_sent(message) for message in _messages()], _received)
@@ -269,14 +269,12 @@ def _record_blocks() -> list[bytes]:
 
 
 def _read_block(block: bytes) -> Any:
-    return read_header(block), *decode_records(block)
+    return read_header(block), *decode_records(block).rows()
 
 
 def _column_blocks() -> list[bytes]:
     try:
-        import numpy as np  # noqa: PLC0415 - an extra
-
-        from funken.columnar.kernels.codec import encode_block  # noqa: PLC0415
+        from funken.columnar.kernels.codec import encode_block  # noqa: PLC0415 - NumPy is an extra
         from funken.columnar.kernels.columns import columns_of  # noqa: PLC0415
     except ImportError:
         return []
@@ -287,17 +285,10 @@ def _column_blocks() -> list[bytes]:
         ([10**15 + number for number in range(30)], "int"),
     ]
     return [
-        pack_header(BlockKind.DATA, 1, 0, 1, number, 0, 12.5, encode_block(columns_of(values, shape), stamps))
+        pack_header(BlockKind.DATA, 1, 0, 1, number, 0, 12.5, encode_block(columns_of(values, shape, stamps)))
         for number, (values, shape) in enumerate(records)
-        for stamps in (None, np.arange(len(values), dtype=np.int64))
+        for stamps in (None, list(range(len(values))))
     ]
-
-
-def _read_columns(block: bytes) -> Any:
-    head = read_header(block)
-    columns: Any
-    columns, stamps = decode_records(block)
-    return head, columns.to_list(), None if stamps is None else list(stamps)
 
 
 def _control_blocks() -> list[bytes]:

@@ -118,6 +118,7 @@ class OperatorHarness:
     def _wire(self) -> Output:
         output = Output()
         output.emit = lambda values, timestamps: self.output_with_timestamps.extend(_stamped(values, timestamps))
+        output.emit_block = lambda block: output.emit(*block.rows())
         output.emit_side = lambda tag, values, timestamps: self._sides.setdefault(tag, []).extend(
             _stamped(values, timestamps)
         )

@@ -135,7 +135,7 @@ def test_texts_travel_and_are_joined_as_parts(
     one: tuple[Column, list[str]], other: tuple[Column, list[str]], cut: int
 ) -> None:
     blocks = [Columns(STR, [rope], len(texts)) for rope, texts in (one, other)]
-    again = [decode_block(encode_block(block, None))[0] for block in blocks]
+    again = [decode_block(encode_block(block)) for block in blocks]
     assert [block.to_list() for block in again] == [one[1], other[1]]
     assert joined([again[0][cut:], *blocks, again[0]]).to_list() == one[1][cut:] + one[1] + other[1] + one[1]
     both = joined([blocks[0], again[0]])

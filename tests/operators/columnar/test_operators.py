@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,8 +22,8 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.columnar.expressions import RecordSchema, schema_of_value
-from funken.columnar.kernels.columns import columns_of, rows
-from funken.operators.base import OperatorSpec, Output
+from funken.columnar.kernels.columns import columns_of
+from funken.operators.base import OperatorSpec
 from funken.state.snapshot_writer import SnapshotWriter
 from funken.testing import OperatorHarness
 
@@ -38,20 +37,12 @@ class ColumnsHarness(OperatorHarness):
             operator.current_watermark = watermark  # as the restored task does
         super().__init__(operator, keyed=True, **options)
 
-    def _wire(self) -> Output:
-        output = super()._wire()
-        emit = output.emit
-        output.emit = lambda values, timestamps: emit(*rows(values, timestamps))
-        return output
-
     def feed_columns(self, values: list[Any], timestamps: list[int] | None = None) -> None:
         schema = schema_of_value(values[0])
         if schema is None or any(schema_of_value(value) != schema for value in values):
             self.feed_block(values, timestamps)
             return
-        stamps: Any = None if timestamps is None else np.array(timestamps, np.int64)
-        block: Any = columns_of(values, schema)
-        self.operator.process(block, stamps)
+        self.operator.process_block(columns_of(values, schema, timestamps))
 
 
 EXAMPLES = {"int": "i", "float": "i / 7", "bool": "i > 3", "str": "f'{i}'"}

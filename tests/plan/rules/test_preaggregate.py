@@ -4,7 +4,6 @@ import random
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +22,7 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.columnar.kernels.codec import decode_block, encode_block
-from funken.columnar.kernels.columns import columns_of, rows
+from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.combining import Combiner
 from funken.columnar.kernels.evaluation import evaluate
 from funken.columnar.kernels.partials import Partials
@@ -142,15 +141,15 @@ def test_a_window_of_partials_is_one_of_records(program: str, steps: list[Any], 
     for step, count, apart, ahead in steps:
         records, stamps = drawn(dice, count, max(0, watermark - 8), apart)
         oracle.feed_block(records, stamps)
-        block = columns_of(records, ("int", "int", "str", "float"))
+        block = columns_of(records, ("int", "int", "str", "float"), stamps)
         key: Any = evaluate(partitioning.traced.result, len(records), block)
-        folded, at, _ = combiner.combine(block, np.array(stamps, np.int64), key)
-        crossed: Any = decode_block(encode_block(folded, at))
-        assert crossed[0].records == len(records)
+        folded, _ = combiner.combine(block, key)
+        crossed = decode_block(encode_block(folded))
+        assert crossed.records == len(records)
         if step == "columns":
-            found.operator.process(*crossed)
+            found.operator.process_block(crossed)
         elif step == "list":
-            found.feed_block(*rows(*crossed))
+            found.feed_block(*crossed.rows())
         else:
             found.feed_block(records, stamps)
         watermark = max(watermark, max(watermark, 0) + ahead - 4)
@@ -308,12 +307,11 @@ class Sent:
 
     def send(self, target: int, block: bytes) -> None:
         if read_header(block).kind == BlockKind.DATA:
-            self.blocks.append(decode_records(block)[0])
+            self.blocks.append(decode_records(block))
 
     def emit(self, keys: range, value: int = 1) -> list[Any]:
         """Emit a record of every key; return what was sent."""
-        block: Any = columns_of([(key, value) for key in keys], ("int", "int"))
-        self.writer.emit(block, np.zeros(len(keys), np.int64))  # type: ignore[arg-type]
+        self.writer.emit_block(columns_of([(key, value) for key in keys], ("int", "int"), [0] * len(keys)))
         self.writer.flush()
         sent, self.blocks = self.blocks, []
         return sent
@@ -321,8 +319,8 @@ class Sent:
 
 def test_a_block_is_folded_and_counts_as_what_it_was() -> None:
     sent = Sent()
-    block: Any = columns_of([(number % 10, 1) for number in range(200)], ("int", "int"))
-    sent.writer.emit(block, np.arange(200) // 100 * 10)  # type: ignore[arg-type]
+    stamps = [number // 100 * 10 for number in range(200)]
+    sent.writer.emit_block(columns_of([(number % 10, 1) for number in range(200)], ("int", "int"), stamps))
     sent.writer.flush()
     assert all(type(each) is Partials for each in sent.blocks)
     assert sum(len(each) for each in sent.blocks) == 20
@@ -339,18 +337,17 @@ def test_too_many_keys_too_few_records_and_large_numbers_are_sent_as_they_are() 
     assert [type(each).__name__ for each in sent.emit(range(0, 40))] == ["Columns", "Columns"]
     for _ in range(3):
         assert sum(len(each) for each in sent.emit(range(1000, 1200))) == 200
-    large: Any = columns_of([(1, 2**60)] * 200, ("int", "int"))
     large_writer = Sent()
-    large_writer.writer.emit(large, np.zeros(200, np.int64))  # type: ignore[arg-type]
+    large_writer.writer.emit_block(columns_of([(1, 2**60)] * 200, ("int", "int"), [0] * 200))
     large_writer.writer.flush()
     assert [len(each) for each in large_writer.blocks] == [200]
 
 
 def test_what_waits_to_be_sent_stands_for_so_many_records() -> None:
     sent = Sent(records=100)
-    block: Any = columns_of([(number % 2, 1) for number in range(800)], ("int", "int"))
+    block = columns_of([(number % 2, 1) for number in range(800)], ("int", "int"), [0] * 800)
     for _ in range(20):
-        sent.writer.emit(block, np.zeros(800, np.int64))  # type: ignore[arg-type]
+        sent.writer.emit_block(block)
     assert sum(each.records for each in sent.blocks) > 9_000
     assert max(each.records for each in sent.blocks) <= 4 * 8 * 100 + 800
 
@@ -359,8 +356,8 @@ def test_blocks_are_skipped_after_one_with_too_many_keys() -> None:
     combiner = Combiner(("first", "sum"), 10, 0, least=1)
 
     def rows_of(keys: int) -> int:
-        block = columns_of([(number % keys, 1) for number in range(100)], ("int", "int"))
-        return len(combiner.combine(block, np.zeros(100, np.int64), block.leaves[0])[0])
+        block = columns_of([(number % keys, 1) for number in range(100)], ("int", "int"), [0] * 100)
+        return len(combiner.combine(block, block.leaves[0])[0])
 
     assert rows_of(100) == 100
     assert [rows_of(5) for _ in range(3)] == [100, 5, 5]
@@ -369,9 +366,8 @@ def test_blocks_are_skipped_after_one_with_too_many_keys() -> None:
 
 def test_what_a_barrier_overtakes_is_records() -> None:
     sent = Sent()
-    block: Any = columns_of([(number % 4, number) for number in range(100)], ("int", "int"))
-    sent.writer.emit(block, np.full(100, 3))  # type: ignore[arg-type]
-    overtaken = sent.writer.overtaking_barrier(1, b"")
+    sent.writer.emit_block(columns_of([(number % 4, number) for number in range(100)], ("int", "int"), [3] * 100))
+    overtaken = [block.rows() for block in sent.writer.overtaking_barrier(1, b"")]
     values = [value for values, _ in overtaken for value in values]
     assert len(values) == sum(len(stamps or []) for _, stamps in overtaken) == 100
     assert Counter(key for key, _ in values) == Counter({key: 25 for key in range(4)})

@@ -14,6 +14,7 @@ from funken import (
     StreamExecutionEnvironment,
     ValueStateDescriptor,
 )
+from funken.columnar.block import RowBlock
 from funken.errors import OperatorFailed
 from funken.operators.rolling import RollingReduce
 from funken.operators.user_functions import UserFunction
@@ -136,11 +137,11 @@ def test_state_that_is_emitted_is_a_snapshot_of_it():
 
 def test_what_a_barrier_overtakes_is_written_down_as_it_came():
     state_writer, values = ChannelStateWriter(), [["in flight"], "text"]
-    state_writer.add(BlockHeader(BlockKind.DATA, 0, 0, 0, 0, 0, 0.0), values, None)
+    state_writer.add(BlockHeader(BlockKind.DATA, 0, 0, 0, 0, 0, 0.0), RowBlock(values))
     values[0].append("changed by the function that took it")
 
-    [(_, written, _)] = state_writer.received
-    assert written == [["in flight"], "text"]
+    [(_, written)] = state_writer.received
+    assert written.rows()[0] == [["in flight"], "text"]
 
 
 def test_a_reduce_function_may_change_lists_in_tuples_that_were_restored():

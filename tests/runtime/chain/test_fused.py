@@ -104,7 +104,7 @@ def feed(env, blocks, fused=True):
         return str(error).split("\n")[0], error.operator
     channels = {}
     for target, block in task.outbox:
-        values, stamps = decode_records(block)
+        values, stamps = decode_records(block).rows()
         found = channels.setdefault((read_header(block).edge, target), [])
         found += zip(values, stamps or [None] * len(values), strict=True)
     return channels

@@ -50,7 +50,7 @@ class Upstream:
     def sent(self):
         blocks = [data for _, data in self.task.outbox if read_header(data).kind == BlockKind.DATA]
         self.task.outbox.clear()
-        return [len(decode_records(block)[0]) for block in blocks]
+        return [len(decode_records(block)) for block in blocks]
 
 
 def test_nothing_waits_with_a_timeout_of_0():
@@ -136,5 +136,5 @@ def test_columns_wait_as_long_as_their_operator_says_and_no_longer():
     task.advance()
 
     [(_, data)] = task.outbox
-    assert len(decode_records(data)[0]) == 100
-    assert type(decode_records(data)[0]).__name__ == "Columns"
+    assert len(decode_records(data)) == 100
+    assert type(decode_records(data)).__name__ == "Columns"

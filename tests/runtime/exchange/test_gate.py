@@ -3,6 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from funken.columnar.block import RowBlock
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.runtime.exchange.gate import InputGate
 
@@ -12,8 +13,8 @@ class Recorder:
         self.told = []
         self.watermarks = []
 
-    def process(self, index, values, timestamps):
-        self.told.append(("data", index, values))
+    def process(self, index, block):
+        self.told.append(("data", index, block.rows()[0]))
 
     def watermark(self, watermark):
         self.watermarks.append(watermark)
@@ -94,7 +95,7 @@ def test_the_watermark_is_the_minimum_over_the_channels_that_keep_up(events, cou
     for number, (kind, value) in events:
         key = channels[number % count]
         if kind == "data":
-            gate.data(key, [1], None)
+            gate.data(key, RowBlock([1]))
         else:
             getattr(gate, kind)(key, value)
         expected, idle = oracle.event(key, kind, value)
@@ -143,7 +144,7 @@ def test_a_channel_that_comes_back_late_is_ignored_until_it_has_caught_up():
     gate.idle((0, 1), True)
     gate.watermark((0, 0), 10)
 
-    gate.data((0, 1), ["late?"], [3])
+    gate.data((0, 1), RowBlock(["late?"], [3]))
     gate.watermark((0, 1), 4)
     gate.watermark((0, 0), 20)
     assert state_writer.watermarks == [10, 20]

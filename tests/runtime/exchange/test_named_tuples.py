@@ -140,7 +140,9 @@ Stated.restored = 0
 
 
 def arrived(values):
-    return decode_records(pack_header(BlockKind.DATA, 0, 0, 0, 0, 0, 0.0, encode_records(values, None, "op", 0)))[0]
+    return decode_records(
+        pack_header(BlockKind.DATA, 0, 0, 0, 0, 0, 0.0, encode_records(values, None, "op", 0))
+    ).rows()[0]
 
 
 def seen(value):
@@ -174,7 +176,7 @@ def test_what_arrives_is_what_pickle_brings(data):
     stamps = data.draw(st.none() | st.just(list(range(len(values)))))
 
     block = pack_header(BlockKind.DATA, 0, 0, 0, 0, 0, 0.0, encode_records(values, stamps, "op", 0))
-    found, found_stamps = decode_records(block)
+    found, found_stamps = decode_records(block).rows()
 
     assert list(map(seen, found)) == list(map(seen, pickle.loads(pickle.dumps(values, 5))))
     assert found_stamps == stamps

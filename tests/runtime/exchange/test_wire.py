@@ -44,7 +44,7 @@ def test_records_and_timestamps_survive(values, data):
     stamps = data.draw(st.none() | st.lists(NUMBERS, min_size=len(values), max_size=len(values)))
     block = pack_header(BlockKind.DATA, 1, 2, 3, 4, 0, 0.5, encode_records(values, stamps, "op", 0))
 
-    assert decode_records(block) == (values, stamps)
+    assert decode_records(block).rows() == (values, stamps)
 
 
 @given(st.lists(RECORDS, max_size=5), st.sampled_from(BlockKind), st.data())
@@ -75,7 +75,7 @@ def test_instances_of_a_local_class_survive():
 
     block = pack_header(BlockKind.DATA, 0, 0, 0, 0, 0, 0.0, encode_records([Local(3)], None, "op", 0))
 
-    (found,), _ = decode_records(block)
+    (found,), _ = decode_records(block).rows()
     assert type(found) is Local
     assert found.value == 3
     assert pickle.loads(dumps_records([Local(4)], "op", 0))[0].value == 4

@@ -43,7 +43,7 @@ class Channels:
         head = read_header(block)
         assert (head.edge, head.target, head.sequence) == (5, target, len(self.sent[target]))
         if head.kind == BlockKind.DATA:
-            values, stamps = decode_records(block)
+            values, stamps = decode_records(block).rows()
             self.sizes.append(len(values))
             self.sent[target].append((values, stamps))
         else:

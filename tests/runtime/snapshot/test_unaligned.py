@@ -21,6 +21,7 @@ from funken.checkpoint.restore import RestoreTarget, plan_restore
 from funken.checkpoint.snapshot.incremental import SnapshotOptions
 from funken.checkpoint.store.manifest import Manifest, OperatorEntry
 from funken.checkpoint.store.manifest import SnapshotKind as What
+from funken.columnar.block import RowBlock
 from funken.errors import CheckpointIncompatible, OperatorFailed
 from funken.ids import MAX_WATERMARK
 from funken.io.storage import mounted
@@ -67,18 +68,18 @@ def test_the_first_barrier_that_is_received_makes_the_cut(log):
     assert log.told == [f"overtake 1: {[A, B, C]}", "barrier 1"]
     for channel in (A, B, C):
         gate.barrier(channel, 1)
-        gate.data(channel, ["x"], None)
+        gate.data(channel, RowBlock(["x"]))
     assert log.told[2:] == ["x", "x", "x"], "late barriers of that checkpoint hold nothing back"
 
 
 def test_records_of_firm_channels_are_not_overtaken(log):
     gate = gate_of(log, aligned_only=[C])
     gate.announce(A, 1, unaligned=True)
-    gate.data(C, ["c1"], None)
+    gate.data(C, RowBlock(["c1"]))
     assert log.told == ["c1"]
 
     gate.barrier(A, 1)
-    gate.data(A, ["after"], None)
+    gate.data(A, RowBlock(["after"]))
     gate.barrier(C, 1)
 
     assert log.told == ["c1", f"overtake 1: {[B]}", "barrier 1", "after"]
@@ -89,7 +90,7 @@ def test_an_alignment_that_takes_too_long_overtakes(log):
     gate.now = 1000
     gate.announce(A, 1, unaligned=False)
     gate.barrier(A, 1)
-    gate.data(A, ["after"], None)
+    gate.data(A, RowBlock(["after"]))
 
     assert gate.advance(1049) == 1050
     assert log.told == []
@@ -122,7 +123,7 @@ def test_a_checkpoint_given_up_before_its_barriers_came_is_not_begun(log):
     gate.abort(1)
     gate.announce(A, 1, unaligned=True)
     gate.barrier(A, 1)
-    gate.data(A, ["after"], None)
+    gate.data(A, RowBlock(["after"]))
 
     assert log.told == ["after"]
 
@@ -211,7 +212,7 @@ class Bench:
             for _, data in task.outbox:
                 head = read_header(data)
                 if head.kind == BlockKind.DATA:
-                    found += zip(*decode_records(data), strict=True)
+                    found += zip(*decode_records(data).rows(), strict=True)
                 elif head.kind == BlockKind.BARRIER and head.target == 0:
                     found.append(f"barrier {head.number}{'!' if payload_of(data) == UNALIGNED else ''}")
                 elif head.kind == BlockKind.WATERMARK and head.target == 0:

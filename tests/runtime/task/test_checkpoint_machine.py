@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from funken.checkpoint.events import Stop
+from funken.columnar.block import RowBlock
 from funken.ids import Millis
 from funken.runtime.exchange.gate import InputGate
 from funken.runtime.messages import CheckpointAborted, Savepoint, TriggerCheckpoint
@@ -43,11 +44,11 @@ class Subtask:
         self.over = False
         self.gate = InputGate(self, [(channel, 0) for channel in channels])
 
-    def process(self, index, values, timestamps):
+    def process(self, index, block):
         assert not self.over
-        self.state += values
+        self.state += block.rows()[0]
         if self.next is not None:
-            self.next.gate.data(LOCAL, values, timestamps)
+            self.next.gate.data(LOCAL, block)
 
     def finish(self):
         self.over = True
@@ -109,7 +110,7 @@ class Shell:
         elif isinstance(item, int):
             gate.barrier(channel, item)
         else:
-            gate.data(channel, [item], None)
+            gate.data(channel, RowBlock([item]))
 
     def tell(self, event):
         for command in self.machine.handle(event, Millis(self.now)):

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from funken.columnar.block import RowBlock
 from tests.support.barriers import AligningGate
 from tests.support.receiver import Receiver
 
@@ -32,10 +33,10 @@ def gate(log):
 
 
 def test_what_follows_a_barrier_waits_for_the_other_barriers(gate, log):
-    gate.data(A, ["a1"], None)
+    gate.data(A, RowBlock(["a1"]))
     gate.barrier(A, 1)
-    gate.data(A, ["a2"], None)
-    gate.data(B, ["b1"], None)
+    gate.data(A, RowBlock(["a2"]))
+    gate.data(B, RowBlock(["b1"]))
     assert log.told == ["a1", "b1"]
 
     gate.barrier(B, 1)
@@ -66,7 +67,7 @@ def test_a_channel_that_has_ended_is_not_waited_for(gate, log):
 def test_a_channel_that_idles_is_waited_for(gate, log):
     gate.idle(A, True)
     gate.barrier(B, 1)
-    gate.data(A, ["a1"], None)
+    gate.data(A, RowBlock(["a1"]))
     gate.barrier(A, 1)
 
     assert log.told == ["a1", "barrier 1"]
@@ -74,7 +75,7 @@ def test_a_channel_that_idles_is_waited_for(gate, log):
 
 def test_a_channel_that_ends_instead_of_its_barrier_completes_the_alignment(gate, log):
     gate.barrier(A, 1)
-    gate.data(A, ["a1"], None)
+    gate.data(A, RowBlock(["a1"]))
 
     gate.end(B)
 
@@ -83,11 +84,11 @@ def test_a_channel_that_ends_instead_of_its_barrier_completes_the_alignment(gate
 
 def test_the_next_barrier_may_be_held_behind_the_first(gate, log):
     gate.barrier(A, 1)
-    gate.data(A, ["a1"], None)
+    gate.data(A, RowBlock(["a1"]))
     gate.barrier(A, 2)
-    gate.data(A, ["a2"], None)
+    gate.data(A, RowBlock(["a2"]))
     gate.barrier(B, 1)
-    gate.data(B, ["b1"], None)
+    gate.data(B, RowBlock(["b1"]))
     assert log.told == ["barrier 1", "a1", "b1"]
 
     gate.barrier(B, 2)
@@ -97,7 +98,7 @@ def test_the_next_barrier_may_be_held_behind_the_first(gate, log):
 
 def test_a_later_checkpoint_gives_up_an_earlier_one(gate, log):
     gate.barrier(A, 1)
-    gate.data(A, ["a1"], None)
+    gate.data(A, RowBlock(["a1"]))
     gate.barrier(B, 2)
     assert log.told == ["a1"]
 
@@ -109,7 +110,7 @@ def test_a_later_checkpoint_gives_up_an_earlier_one(gate, log):
 
 def test_an_aborted_checkpoint_lets_through_what_was_held(gate, log):
     gate.barrier(A, 1)
-    gate.data(A, ["a1"], None)
+    gate.data(A, RowBlock(["a1"]))
 
     gate.abort(1)
     gate.barrier(B, 1)
@@ -121,7 +122,7 @@ def test_at_least_once_holds_nothing(log):
     gate = AligningGate(log, [(A, 0), (B, 0)], align=False)
 
     gate.barrier(A, 1)
-    gate.data(A, ["a1"], None)
+    gate.data(A, RowBlock(["a1"]))
     gate.barrier(B, 1)
 
     assert log.told == ["a1", "barrier 1"]
@@ -148,7 +149,7 @@ def test_every_snapshot_is_the_cut_its_barriers_make(data, width, checkpoints):
         if isinstance(item, int):
             gate.barrier((0, channel), item)
         else:
-            gate.data((0, channel), [item], None)
+            gate.data((0, channel), RowBlock([item]))
 
     assert [told for told in log.told if isinstance(told, str)] == [f"barrier {n}" for n in range(1, checkpoints + 1)]
     seen = 1

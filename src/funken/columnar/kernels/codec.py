@@ -20,9 +20,9 @@ _TAG = bytes([TAG])
 _NARROW = [(np.dtype(kind), int(np.iinfo(kind).min), int(np.iinfo(kind).max)) for kind in ("i1", "i2", "i4")]
 
 
-def encode_block(block: Columns, timestamps: Array | None) -> bytes:
+def encode_block(block: Columns) -> bytes:
     """Write a block."""
-    leaves = [_written(leaf, block.length) for leaf in block.leaves]
+    leaves, timestamps = [_written(leaf, block.length) for leaf in block.leaves], block.timestamps
     stamps = None if timestamps is None else _narrowed(timestamps, int(timestamps.min()), int(timestamps.max()))
     folded = (
         (_narrowed(block.weights, 0, int(block.weights.max())), block.sums) if isinstance(block, Partials) else None
@@ -30,13 +30,14 @@ def encode_block(block: Columns, timestamps: Array | None) -> bytes:
     return _TAG + pickle.dumps((block.length, block.schema, leaves, stamps, folded), 5)
 
 
-def decode_block(payload: Any) -> tuple[Columns, Array | None]:
+def decode_block(payload: Any) -> Columns:
     """Read a block, ``TAG`` included."""
     length, schema, leaves, stamps, folded = pickle.loads(memoryview(payload)[1:])
-    block = Columns(schema, [_read(leaf, length) for leaf in leaves], length)
-    if folded is not None:
-        block = Partials(schema, block.leaves, length, _widened(folded[0]), folded[1])
-    return block, None if stamps is None else _widened(stamps)
+    columns = [_read(leaf, length) for leaf in leaves]
+    timestamps = None if stamps is None else _widened(stamps)
+    if folded is None:
+        return Columns(schema, columns, length, timestamps)
+    return Partials(schema, columns, length, _widened(folded[0]), folded[1], timestamps)
 
 
 def _written(column: Column, length: int) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from funken.columnar.block import Block
 from funken.columnar.expressions import BOOL, FLOAT, INT, STR, RecordSchema, leaves_of
 
 Array = Any
@@ -107,40 +108,49 @@ def _arrow(mask: Array) -> Array:
     return pa.array(mask)
 
 
-class Columns:
-    """A block of records as columns.
+class Columns(Block):
+    """A block of records as columns; ``timestamps`` are an array of int64, or ``None``.
 
-    >>> block = columns_of([("a", 1), ("b", 2)], ("str", "int"))
-    >>> len(block), block.to_list(), block[1:].to_list()
-    (2, [('a', 1), ('b', 2)], [('b', 2)])
+    >>> block = columns_of([("a", 1), ("b", 2)], ("str", "int"), [10, 20])
+    >>> len(block), block.rows(), block[1:].rows()
+    (2, ([('a', 1), ('b', 2)], [10, 20]), ([('b', 2)], [20]))
     """
 
     __slots__ = ("leaves", "length", "schema")
 
-    def __init__(self, schema: RecordSchema, leaves: list[Column], length: int) -> None:
+    def __init__(
+        self, schema: RecordSchema, leaves: list[Column], length: int, timestamps: Array | None = None
+    ) -> None:  # fmt: skip
         self.schema = schema
         self.leaves = leaves
         self.length = length
+        self.timestamps = timestamps
 
     def __len__(self) -> int:
         return self.length
 
     @property
     def records(self) -> int:
-        """How many records the block stands for; more than it has rows if they are folded (``columnar/kernels/partials.py``)."""
+        """How many records the block stands for."""
         return self.length
 
-    def each(self, timestamps: Any) -> tuple[Columns, Any]:
-        """Return the records that the block stands for, and their timestamps."""
-        return self, timestamps
+    def each(self) -> Columns:
+        """Return the records that the block stands for."""
+        return self
+
+    def stamped(self, timestamps: Array | None) -> Columns:
+        """Return the same records with other timestamps."""
+        return Columns(self.schema, self.leaves, self.length, timestamps)
 
     def __getitem__(self, part: slice) -> Columns:
         length = len(range(*part.indices(self.length)))
-        return Columns(self.schema, [leaf.cut(part) for leaf in self.leaves], length)
+        stamps = None if self.timestamps is None else self.timestamps[part]
+        return Columns(self.schema, [leaf.cut(part) for leaf in self.leaves], length, stamps)
 
     def take(self, positions: Array) -> Columns:
         """Return the records at some positions."""
-        return Columns(self.schema, [leaf.take(positions) for leaf in self.leaves], len(positions))
+        stamps = None if self.timestamps is None else self.timestamps.take(positions)
+        return Columns(self.schema, [leaf.take(positions) for leaf in self.leaves], len(positions), stamps)
 
     def keep(self, mask: Array) -> Columns:
         """Return the records where a mask is true."""
@@ -149,11 +159,17 @@ class Columns:
             return self
         if count < self.length // _FEW:
             return self.take(np.flatnonzero(mask))
-        return Columns(self.schema, [leaf.keep(mask) for leaf in self.leaves], count)
+        stamps = None if self.timestamps is None else self.timestamps[mask]
+        return Columns(self.schema, [leaf.keep(mask) for leaf in self.leaves], count, stamps)
 
     def to_list(self) -> list[Any]:
         """Return the records as Python objects."""
         return _records(self.schema, iter(self.leaves), self.length)
+
+    def rows(self) -> tuple[list[Any], list[int] | None]:
+        """Return the records that the block stands for as Python objects, and their timestamps."""
+        block = self.each()
+        return block.to_list(), None if block.timestamps is None else block.timestamps.tolist()
 
 
 def _records(schema: RecordSchema, leaves: Iterator[Column], length: int) -> list[Any]:
@@ -171,7 +187,7 @@ def column_of(values: list[Any], kind: str) -> Column:
     return Column(kind, pa.array(values, pa.string()))
 
 
-def columns_of(values: list[Any], schema: RecordSchema) -> Columns:
+def columns_of(values: list[Any], schema: RecordSchema, timestamps: list[int] | None = None) -> Columns:
     """Make columns of records, which have to be of the shape exactly."""
     leaves = []
     for path, kind in leaves_of(schema):
@@ -179,16 +195,17 @@ def columns_of(values: list[Any], schema: RecordSchema) -> Columns:
         for index in path:
             column = [value[index] for value in column]
         leaves.append(column_of(column, kind))
-    return Columns(schema, leaves, len(values))
+    return Columns(schema, leaves, len(values), None if timestamps is None else np.array(timestamps, np.int64))
 
 
 def joined(blocks: list[Columns]) -> Columns:
-    """Put blocks of one shape together."""
+    """Put blocks of one shape together, all of them with timestamps or none."""
     if len(blocks) == 1:
         return blocks[0]
     lengths = [block.length for block in blocks]
     leaves = [joined_columns(list(parts), lengths) for parts in zip(*[block.leaves for block in blocks], strict=True)]
-    return Columns(blocks[0].schema, leaves, sum(lengths))
+    stamps = None if blocks[0].timestamps is None else np.concatenate([block.timestamps for block in blocks])
+    return Columns(blocks[0].schema, leaves, sum(lengths), stamps)
 
 
 def joined_columns(parts: list[Column], lengths: list[int]) -> Column:
@@ -203,14 +220,4 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other) and repr(one) == repr(other)  # -0.0 == 0.0
 
 
-def rows(values: Any, timestamps: Any) -> tuple[list[Any], list[int] | None]:
-    """Return a block as lists, whatever it is."""
-    if isinstance(values, Columns):
-        values, timestamps = values.each(timestamps)
-        values = values.to_list()
-    if timestamps is not None and type(timestamps) is not list:
-        timestamps = timestamps.tolist()
-    return values, timestamps
-
-
-__all__ = ["Array", "Column", "Columns", "column_of", "columns_of", "joined", "joined_columns", "rows"]
+__all__ = ["Array", "Column", "Columns", "column_of", "columns_of", "joined", "joined_columns"]

@@ -39,9 +39,9 @@ class Combiner:
         self._skips = 0
         self._again = 1
 
-    def combine(self, block: Columns, stamps: Array | None, key: Column) -> tuple[Columns, Array | None, Column]:
-        """Return a block with its timestamps and keys: of partials, or as it was."""
-        plain = block, stamps, key
+    def combine(self, block: Columns, key: Column) -> tuple[Columns, Column]:
+        """Return a block with its keys: of partials, or as it was."""
+        plain, stamps = (block, key), block.timestamps
         if self._skips:
             self._skips -= 1
             return plain
@@ -67,8 +67,8 @@ class Combiner:
             _folded(leaf, role, codes, counts, present, at)
             for leaf, role in zip(block.leaves, self._roles, strict=True)
         ]
-        partials = Partials(block.schema, leaves, len(at), counts.take(present), self._sums)
-        return partials, stamps.take(at), key.take(at)
+        partials = Partials(block.schema, leaves, len(at), counts.take(present), self._sums, stamps.take(at))
+        return partials, key.take(at)
 
     def _may_overflow(self, block: Columns) -> bool:
         for number in self._sums:

@@ -80,7 +80,7 @@ def computed(expression: Expression, schema: RecordSchema, block: Columns) -> Co
     """Compute an expression over a block; ``schema`` is that of the result."""
     leaves: list[Column] = []
     _flatten(evaluate(expression, block.length, block), leaves)
-    return Columns(schema, leaves, block.length)
+    return Columns(schema, leaves, block.length, block.timestamps)
 
 
 def mask_of(expression: Expression, block: Columns) -> Array | bool:

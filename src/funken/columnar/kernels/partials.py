@@ -27,9 +27,10 @@ class Partials(Columns):
     __slots__ = ("sums", "weights")
 
     def __init__(
-        self, schema: RecordSchema, leaves: list[Column], length: int, weights: Array, sums: tuple[int, ...]
+        self, schema: RecordSchema, leaves: list[Column], length: int, weights: Array, sums: tuple[int, ...],
+        timestamps: Array | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(schema, leaves, length)
+        super().__init__(schema, leaves, length, timestamps)
         self.weights = weights
         self.sums = sums
 
@@ -49,8 +50,12 @@ class Partials(Columns):
         """Return the partials where a mask is true."""
         return self._like(super().keep(mask), self.weights[mask])
 
-    def each(self, timestamps: Any) -> tuple[Columns, Any]:
-        """Return the records that the block stands for, and their timestamps."""
+    def stamped(self, timestamps: Array | None) -> Partials:
+        """Return the same partials with other timestamps."""
+        return self._like(super().stamped(timestamps), self.weights)
+
+    def each(self) -> Columns:
+        """Return the records that the block stands for."""
         positions = np.repeat(np.arange(self.length), self.weights)
         follows = np.ones(len(positions), np.bool_)
         follows[np.cumsum(self.weights) - self.weights] = False
@@ -60,15 +65,14 @@ class Partials(Columns):
             data = np.array(leaves[number].array(block.length))
             data[follows] = 0
             leaves[number] = Column(INT, data)
-        stamps = None if timestamps is None else np.asarray(timestamps).take(positions)
-        return Columns(self.schema, leaves, block.length), stamps
+        return Columns(self.schema, leaves, block.length, block.timestamps)
 
     def to_list(self) -> list[Any]:
         """Return the records that the block stands for."""
-        return self.each(None)[0].to_list()
+        return self.each().to_list()
 
     def _like(self, block: Columns, weights: Array) -> Partials:
-        return Partials(block.schema, block.leaves, block.length, weights, self.sums)
+        return Partials(block.schema, block.leaves, block.length, weights, self.sums, block.timestamps)
 
 
 def joined_alike(blocks: list[Columns]) -> Columns:
@@ -77,7 +81,7 @@ def joined_alike(blocks: list[Columns]) -> Columns:
     if not isinstance(first, Partials) or len(blocks) == 1:
         return whole
     weights = np.concatenate([each.weights for each in blocks if isinstance(each, Partials)])
-    return Partials(whole.schema, whole.leaves, whole.length, weights, first.sums)
+    return Partials(whole.schema, whole.leaves, whole.length, weights, first.sums, whole.timestamps)
 
 
 __all__ = ["Partials", "joined_alike"]

@@ -16,15 +16,16 @@ from typing import Any, cast
 
 import numpy as np
 
+from funken.columnar.block import Block
 from funken.columnar.expressions import FLOAT, HIGHEST, INT, LOWEST, STR, Argument, leaves_of, schema_of_value
 from funken.columnar.folds import EXTREME, FIRST, LAST, MAX, SUM, Fold
-from funken.columnar.kernels.columns import Array, Column, Columns, column_of, rows
+from funken.columnar.kernels.columns import Array, Column, Columns, column_of
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.kernels.groups import Groups, running_float_sum, running_most, running_sum
 from funken.columnar.kernels.keys import Slots
 from funken.operators.base import Timestamps, Values
+from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarReduce
-from funken.operators.columnar.stateless import TracedFunction
 from funken.operators.rolling import RollingReduceLogic
 from funken.state.delta_tables import KeyedDeltaTable, StateRow, TableSnapshot
 
@@ -45,8 +46,8 @@ class ColumnarReduceLogic(RollingReduceLogic):
         self._layers = _Arrays(self)
         self._spec = spec
         self._shape = spec.schema
-        self._kernel = TracedFunction(spec.function, spec.traced)
-        self._key_kernel = TracedFunction(spec.key, spec.traced_key)
+        functions = TracedFunction(spec.function, spec.traced), TracedFunction(spec.key, spec.traced_key)
+        self._path = ColumnPath(self._reduced, *functions)
         self._leaves = leaves_of(spec.schema)
         key = spec.traced_key.result
         #: whether a leaf of the aggregate is the key, and need not be kept
@@ -67,27 +68,19 @@ class ColumnarReduceLogic(RollingReduceLogic):
         self._has: Array = np.empty(0, np.bool_)
         self._touched: Array = np.empty(0, np.bool_)
 
-    def process(self, values: Values, timestamps: Timestamps) -> None:
+    def process_block(self, block: Block) -> None:
         """Reduce a block."""
-        block: Any = values
-        if type(block) is Columns and self._ready():
-            try:
-                reduced: Any = self._reduced(block)
-            except FallBackToRows:
-                pass
-            else:
-                self.output.emit(reduced, timestamps)
-                return
-        self._leave()
-        super().process(*rows(values, timestamps))
+        usable = self._returns < _MOST_RETURNS and not self.context.batch
+        reduced = self._path(block) if usable else None
+        if reduced is None:
+            self.process(*block.rows())
+        else:
+            self.output.emit_block(reduced)
 
-    def _ready(self) -> bool:
-        return (
-            not self.context.batch
-            and self._returns < _MOST_RETURNS
-            and self._kernel.ready()
-            and self._key_kernel.ready()
-        )
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Reduce rows."""
+        self._leave()
+        super().process(values, timestamps)
 
     def _reduced(self, block: Columns) -> Columns:
         key = evaluate(self._spec.traced_key.result, block.length, block)
@@ -107,7 +100,7 @@ class ColumnarReduceLogic(RollingReduceLogic):
                     self._bounds[number] = min(low, int(kept.min())), max(high, int(kept.max()))
         self._has[groups.slots] = True
         self._touched[groups.slots] = True
-        return Columns(self._shape, [column for column, _ in made], block.length)
+        return Columns(self._shape, [column for column, _ in made], block.length, block.timestamps)
 
     def _leaf(self, step: _Step, number: int, fold: Fold) -> tuple[Column, Array | None]:
         """Return a leaf of the results, and what the aggregates of the groups have there after the block."""

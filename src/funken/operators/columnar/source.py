@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from funken.columnar.block import Block
 from funken.columnar.expressions import HIGHEST, INT, LOWEST, RecordSchema
-from funken.columnar.kernels.columns import Array, Column, Columns, rows
-from funken.columnar.kernels.evaluation import FallBackToRows, computed, evaluate
+from funken.columnar.kernels.columns import Array, Column, Columns
+from funken.columnar.kernels.evaluation import computed, evaluate
 from funken.columnar.tracing import Traced
 from funken.connectors.base import SourceReader
 from funken.ids import MIN_TIMESTAMP
-from funken.operators.base import Operator, Timestamps, Values
+from funken.operators.base import Operator, Timestamps
+from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarSource, ColumnarTimestamps
-from funken.operators.columnar.stateless import TracedFunction
 from funken.operators.source import SourceOperator
 from funken.operators.timestamps import TimestampsAndWatermarksLogic, WatermarkEmitter
 from funken.operators.user_functions import UserFunction
@@ -59,8 +60,14 @@ def function_call(function: Any, method: str) -> UserFunction:
 
 
 def _indices(indices: range) -> Any:
+    """Return what a ``Batch`` has as its values: columns of indices, or a list of those that no column holds."""
+    columns = _index_block(indices)
+    return list(indices) if columns is None else columns
+
+
+def _index_block(indices: range) -> Columns | None:
     if not LOWEST <= indices[0] <= indices[-1] <= HIGHEST:
-        return list(indices)
+        return None
     data = np.arange(indices.start, indices[-1] + 1, indices.step, dtype=np.int64)
     return Columns(INT, [Column(INT, data, False, indices[0], indices[-1])], len(data))
 
@@ -69,19 +76,13 @@ class Generated:
     """The records of indices, by a traced function."""
 
     def __init__(self, call: UserFunction, traced: Traced, schema: RecordSchema) -> None:
-        self._result = traced.result
-        self._shape = schema
-        self._kernel = TracedFunction(call, traced)
+        self._path = ColumnPath(lambda block: computed(traced.result, schema, block), TracedFunction(call, traced))
 
     def records(self, indices: range, function: Any) -> Any:
         """Compute a block; by ``function`` for each index if the kernels cannot."""
-        block = _indices(indices)
-        if type(block) is Columns and self._kernel.ready():
-            try:
-                return computed(self._result, self._shape, block)
-            except FallBackToRows:
-                pass
-        return [function(index) for index in indices]
+        block = _index_block(indices)
+        made = None if block is None else self._path(block)
+        return [function(index) for index in indices] if made is None else made
 
 
 class ColumnarWatermarkEmitter(WatermarkEmitter):
@@ -89,45 +90,49 @@ class ColumnarWatermarkEmitter(WatermarkEmitter):
 
     def __init__(self, strategy: WatermarkStrategy, operator: Operator, stamped: Traced | None) -> None:
         super().__init__(strategy, operator)
-        self._assign = stamped
-        self._kernel = None
+        #: ``None``: the assigner was not traced
+        self._stamped: ColumnPath[Columns] | None = None
         if stamped is not None:
-            self._kernel = TracedFunction(function_call(strategy.assigner, "extract_timestamp"), stamped)
+            function = TracedFunction(function_call(strategy.assigner, "extract_timestamp"), stamped)
+            self._stamped = ColumnPath(lambda block: block.stamped(_stamps(stamped, block)), function)
+        elif strategy.assigner is None:
+            self._stamped = ColumnPath(lambda block: block)
 
-    def emit(self, split: str, values: Values, timestamps: Timestamps) -> None:
+    def emit(self, split: str, values: Any, timestamps: Timestamps) -> None:
+        """Give what a reader has returned its timestamps and send it on."""
+        if isinstance(values, Columns):
+            self.emit_block(split, values)
+        else:
+            super().emit(split, values, timestamps)
+
+    def emit_block(self, split: str, block: Block) -> None:
         """Give a block its timestamps and send it on."""
-        block: Any = values
-        if type(block) is not Columns or (self._strategy.assigner is not None and not self._ready()):
-            super().emit(split, *rows(values, timestamps))
+        stamped = None if self._stamped is None else self._stamped(block)
+        if stamped is None:
+            super().emit(split, *block.rows())
             return
-        stamps: Any = timestamps
-        if self._assign is not None:
-            try:
-                stamps = self._stamps(self._assign, block, stamps)
-            except FallBackToRows:
-                super().emit(split, *rows(values, timestamps))
-                return
         if self._strategy.generator is not None:
             self.wake()
-            if stamps is not None:
-                self.progress.on_block(split, [int(stamps.max())], self._operator.context.processing_time())
-        self._operator.output.emit(values, stamps)
+            if stamped.timestamps is not None:
+                latest = int(stamped.timestamps.max())
+                self.progress.on_block(split, [latest], self._operator.context.processing_time())
+        self._operator.output.emit_block(stamped)
 
-    def _ready(self) -> bool:
-        return self._kernel is not None and self._kernel.ready()
 
-    @staticmethod
-    def _stamps(assign: Traced, block: Columns, stamps: Array | None) -> Array:
-        old = Column(INT, MIN_TIMESTAMP, True) if stamps is None else Column(INT, stamps)
-        made = evaluate(assign.result, block.length, block, Columns(INT, [old], block.length))
-        assert isinstance(made, Column)
-        return made.array(block.length)
+def _stamps(assign: Traced, block: Columns) -> Array:
+    """Return the timestamps that an assigner gives to the records of a block."""
+    old = Column(INT, MIN_TIMESTAMP, True) if block.timestamps is None else Column(INT, block.timestamps)
+    made = evaluate(assign.result, block.length, block, Columns(INT, [old], block.length))
+    assert isinstance(made, Column)
+    return made.array(block.length)
 
 
 class ColumnarTimestampsLogic(TimestampsAndWatermarksLogic):
     """One subtask, one generator."""
 
     columnar = True
+
+    _emitter: ColumnarWatermarkEmitter
 
     def __init__(self, spec: ColumnarTimestamps) -> None:
         super().__init__(spec.strategy)
@@ -136,3 +141,7 @@ class ColumnarTimestampsLogic(TimestampsAndWatermarksLogic):
     def make_watermark_emitter(self) -> WatermarkEmitter:
         """Make what stamps columns."""
         return ColumnarWatermarkEmitter(self._strategy, self, self._stamped)
+
+    def process_block(self, block: Block) -> None:
+        """Assign timestamps to a block."""
+        self._emitter.emit_block("", block)

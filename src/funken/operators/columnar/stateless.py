@@ -4,29 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from funken.columnar.kernels.columns import Columns, rows
-from funken.columnar.kernels.evaluation import FallBackToRows, computed, mask_of
-from funken.columnar.tracing import Traced
-from funken.operators.base import Timestamps, Values
+from funken.columnar.block import Block
+from funken.columnar.kernels.columns import Columns
+from funken.columnar.kernels.evaluation import computed, mask_of
+from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarFilter, ColumnarMap
 from funken.operators.sink import WriterSinkLogic
 from funken.operators.stateless import FilterLogic, MapLogic
-from funken.operators.user_functions import UserFunction
-
-
-class TracedFunction:
-    """A traced function; disabled for good when something the function uses has changed."""
-
-    def __init__(self, call: UserFunction, traced: Traced) -> None:
-        self._call = call
-        self._traced = traced
-        self._given_up = False
-
-    def ready(self) -> bool:
-        """Whether the expression still is what the function computes."""
-        if not self._given_up and not self._traced.holds(self._call.target, self._call.method):
-            self._given_up = True
-        return not self._given_up
 
 
 class ColumnarMapLogic(MapLogic):
@@ -36,22 +20,18 @@ class ColumnarMapLogic(MapLogic):
 
     def __init__(self, spec: ColumnarMap) -> None:
         super().__init__(spec.function)
-        self._result = spec.traced.result
-        self._shape = spec.schema
-        self._kernel = TracedFunction(spec.function, spec.traced)
+        result, schema = spec.traced.result, spec.schema
+        self._mapped = ColumnPath(
+            lambda block: computed(result, schema, block), TracedFunction(spec.function, spec.traced)
+        )
 
-    def process(self, values: Values, timestamps: Timestamps) -> None:
+    def process_block(self, block: Block) -> None:
         """Map a block."""
-        block: Any = values
-        if type(block) is not Columns or not self._kernel.ready():
-            super().process(*rows(values, timestamps))
-            return
-        try:
-            mapped: Any = computed(self._result, self._shape, block)
-        except FallBackToRows:
-            super().process(*rows(values, timestamps))
-            return
-        self.output.emit(mapped, timestamps)
+        mapped = self._mapped(block)
+        if mapped is None:
+            self.process(*block.rows())
+        else:
+            self.output.emit_block(mapped)
 
 
 class ColumnarFilterLogic(FilterLogic):
@@ -62,30 +42,32 @@ class ColumnarFilterLogic(FilterLogic):
     def __init__(self, spec: ColumnarFilter) -> None:
         super().__init__(spec.function)
         self._result = spec.traced.result
-        self._kernel = TracedFunction(spec.function, spec.traced)
+        self._kept = ColumnPath(self._keep, TracedFunction(spec.function, spec.traced))
 
-    def process(self, values: Values, timestamps: Timestamps) -> None:
+    def process_block(self, block: Block) -> None:
         """Filter a block."""
-        block: Any = values
-        if type(block) is not Columns or not self._kernel.ready():
-            super().process(*rows(values, timestamps))
-            return
-        try:
-            mask = mask_of(self._result, block)
-        except FallBackToRows:
-            super().process(*rows(values, timestamps))
-            return
+        kept = self._kept(block)
+        if kept is None:
+            self.process(*block.rows())
+        elif kept.length:
+            self.output.emit_block(kept)
+
+    def _keep(self, block: Columns) -> Columns:
+        mask = mask_of(self._result, block)
         if type(mask) is bool:
-            if mask:
-                self.output.emit(values, timestamps)
-            return
-        kept: Any = block.keep(mask)
-        if kept.length:
-            stamps: Any = timestamps
-            self.output.emit(kept, stamps if stamps is None else stamps[mask])
+            return block if mask else block[:0]
+        return block.keep(mask)
 
 
 class ColumnarSinkLogic(WriterSinkLogic):
-    """Hands blocks over as they are: the writer does not look at them."""
+    """Hands blocks over as they are: the writer takes columns (``Sink.takes_columns``)."""
 
     columnar = True
+
+    def process_block(self, block: Block) -> None:
+        """Write a block."""
+        columns: Any = block
+        if isinstance(block, Columns):
+            self.process(columns, block.timestamps)
+        else:
+            self.process(*block.rows())

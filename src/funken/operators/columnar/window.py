@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from funken.columnar.block import Block
 from funken.columnar.expressions import Constant
-from funken.columnar.kernels.columns import Array, Column, Columns, rows
+from funken.columnar.kernels.columns import Array, Column, Columns
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.kernels.partials import Partials
-from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.panes import ArrayPane, Contribution
+from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarWindow
-from funken.operators.columnar.stateless import TracedFunction
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.aligned import AlignedWindows
 from funken.operators.window.contents import Aggregated, Reduced
@@ -36,51 +36,46 @@ class ColumnarWindows(AlignedWindows):
     def __init__(self, spec: ColumnarWindow) -> None:
         super().__init__(spec)
         self._vector = spec
-        self._kernels = [TracedFunction(spec.key, spec.traced_key)]
+        functions = [TracedFunction(spec.key, spec.traced_key)]
         match spec.contents:
             case Aggregated(function) if spec.aggregate is not None:
-                self._kernels.append(
-                    TracedFunction(UserFunction(function.target, "create_accumulator"), spec.aggregate.created)
-                )
-                self._kernels.append(TracedFunction(UserFunction(function.target, "add"), spec.traced))
+                created = UserFunction(function.target, "create_accumulator")
+                functions.append(TracedFunction(created, spec.aggregate.created))
+                functions.append(TracedFunction(UserFunction(function.target, "add"), spec.traced))
             case Reduced(function):
-                self._kernels.append(TracedFunction(function, spec.traced))
+                functions.append(TracedFunction(function, spec.traced))
+        self._path = ColumnPath(self._take_columns, *functions, partials=True)
         #: ``_panes`` under the type it has here; their order is that of the record path
         self._mixed: dict[int, DeltaTable | ArrayPane] = self._panes  # type: ignore[assignment]
         self._table = self._arrays = MixedPanes(self._mixed)
         self._returns = 0
 
-    def process(self, values: Values, timestamps: Timestamps) -> None:
+    def process_block(self, block: Block) -> None:
         """File a block away."""
-        block, stamps = self._in_time_columns(values, timestamps)
-        fits = isinstance(block, Columns) and self._returns < _MOST_RETURNS
-        if fits and all(kernel.ready() for kernel in self._kernels):
-            try:
-                self._file_columns(block, stamps)
-            except FallBackToRows:
-                pass
-            else:
-                return
-        super().process(*rows(block, stamps))
+        late = self._path(block) if self._returns < _MOST_RETURNS else None
+        if late is None:
+            self.process(*block.rows())
+        elif late.length:
+            self.process(*late.rows())  # one by one: each counts as late
 
-    def _in_time_columns(self, values: Any, timestamps: Any) -> tuple[Any, Any]:
-        """Sort the late records of a block of columns out."""
-        if not isinstance(values, Columns) or timestamps is None or not self._event_time:
-            return values, timestamps
-        if int(timestamps.min()) >= self._open_from:
-            return values, timestamps
-        in_time = timestamps >= self._open_from
-        self._in_time(*_stamped_rows(values.keep(~in_time), timestamps[~in_time]))  # each record counts as late
-        return values.keep(in_time), timestamps[in_time]
+    def _take_columns(self, block: Columns) -> Columns:
+        """File the records that are in time; return the others."""
+        stamps = block.timestamps
+        if stamps is None or not self._event_time or int(stamps.min()) >= self._open_from:
+            self._file_columns(block)
+            return block[:0]
+        in_time = stamps >= self._open_from
+        self._file_columns(block.keep(in_time))
+        return block.keep(~in_time)
 
-    def _file_columns(self, block: Columns, stamps: Array | None) -> None:
+    def _file_columns(self, block: Columns) -> None:
         if not block.length:
             return
         key = evaluate(self._vector.traced_key.result, block.length, block)
         assert isinstance(key, Column)
         contributions = [self._contribution(block, number) for number in range(len(self._vector.folds))]
         # Nothing is added before every pane has checked that it can take its part.
-        steps = [(self._array(start), mask) for start, mask in self._parts(block, stamps)]
+        steps = [(self._array(start), mask) for start, mask in self._parts(block)]
         for pane, mask in steps:
             pane.check(contributions, block.length if mask is None else int(np.count_nonzero(mask)))
         for pane, mask in steps:
@@ -106,13 +101,14 @@ class ColumnarWindows(AlignedWindows):
             of = Column(of.kind, block.weights * of.data)  # once for each record that a partial stands for
         return Contribution(fold.how, of.cast(fold.kind), None, beginning)
 
-    def _parts(self, block: Columns, stamps: Array | None) -> Iterator[tuple[int, Array | None]]:
+    def _parts(self, block: Columns) -> Iterator[tuple[int, Array | None]]:
         """Yield the windows that records of the block are in, with a mask of those records (``None``: all)."""
         if not self._event_time:
             now = self.context.processing_time()
             for start in self._windows_of(now - (now - self._offset) % self._slice):
                 yield start, None
             return
+        stamps = block.timestamps
         if stamps is None:
             raise FallBackToRows("no timestamps")  # the record path raises it
         earliest, latest = int(stamps.min()), int(stamps.max())
@@ -199,8 +195,3 @@ class MixedPanes(PaneTable):
 
 def _rows(namespace: int, entries: Iterator[tuple[Any, Any]]) -> Iterator[StateRow]:
     return ((key, namespace, stored) for key, stored in entries)
-
-
-def _stamped_rows(values: Columns, timestamps: Array) -> tuple[Values, list[int]]:
-    stamped: tuple[Values, Any] = rows(values, timestamps)
-    return stamped

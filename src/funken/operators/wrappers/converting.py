@@ -39,9 +39,10 @@ class Converting(SpecWrapper):
     def _converting(self, output: Output) -> Output:
         typed = Output()
         typed.watermark, typed.idle = output.watermark, output.idle
-        typed.emit, typed.emit_side = output.emit, output.emit_side
+        typed.emit, typed.emit_block, typed.emit_side = output.emit, output.emit_block, output.emit_side
         if self.type_info is not None:
             typed.emit = _main(converter(self.type_info), output.emit)
+            typed.emit_block = lambda block: typed.emit(*block.rows())
         if self.sides:
             typed.emit_side = _side({tag: converter(of) for tag, of in self.sides}, output.emit_side)
         return typed

@@ -158,6 +158,7 @@ class _Gathered:
         self._sides: dict[str, tuple[Values, list[int]]] = {}
         self.output = Output()
         self.output.emit = self._emit
+        self.output.emit_block = lambda block: self._emit(*block.rows())
         self.output.emit_side = self._emit_side
         self.output.watermark = lambda watermark: None
         self.output.idle = lambda idle: None

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
+from funken.columnar.block import Block, RowBlock
 from funken.ids import OperatorId
-from funken.operators.base import Operator, Output, Timestamps, Values, as_lists
+from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.stateless import UserFunctionOperator
 from funken.plan.physical import Edge, Vertex
@@ -20,28 +21,29 @@ from funken.runtime.exchange.writers import HashWriter
 from funken.types.copying import can_change, copies_of
 
 Emit = Callable[[Values, Timestamps], None]
+EmitBlock = Callable[[Block], None]
 
 
 class EdgeOutput:
     """An outgoing edge as a chain calls it, whether exchange or local."""
 
-    __slots__ = ("barrier", "columnar", "edge", "emit", "end", "flush", "idle", "watermark", "writer")
+    __slots__ = ("barrier", "edge", "emit", "emit_block", "end", "flush", "idle", "watermark", "writer")
 
     def __init__(
         self,
         edge: Edge,
         emit: Emit,
+        emit_block: EmitBlock,
         watermark: Callable[[int], None],
         idle: Callable[[bool], None],
         barrier: Callable[[int, bytes, Any], None],
         end: Callable[[bool], None],
         flush: Callable[[], None],
         writer: HashWriter | None = None,
-        columnar: bool = False,
     ) -> None:
-        self.columnar = columnar
         self.edge = edge
         self.emit = emit
+        self.emit_block = emit_block
         self.watermark = watermark
         self.idle = idle
         self.barrier = barrier
@@ -54,9 +56,9 @@ def _discard(values: Values, timestamps: Timestamps) -> None:
     """Discard a block that has no consumer."""
 
 
-def _in_rows(emit: Emit) -> Emit:
-    """Convert blocks of columns to lists for operators that take none."""
-    return lambda values, timestamps: emit(*as_lists(values, timestamps))
+def _in_rows(emit: Emit) -> EmitBlock:
+    """Return what takes blocks for an operator that takes rows."""
+    return lambda block: emit(*block.rows())
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class _Taker:
     """What takes the blocks of an output: an operator, another chain of the task, or a writer."""
 
     emit: Emit
+    emit_block: EmitBlock
     changes: bool
     """Whether it may change the records."""
     keeps: bool = False
@@ -74,7 +77,7 @@ def _share_out(takers: list[_Taker], kept: bool, reuse: bool) -> Emit:
     """Return what gives a block to every taker, so that nobody sees what another one does to the records.
 
     A taker that may change them gets copies if the operator keeps them (``kept``), a writer has them, or others are yet to
-    take them. Columns are never copied: each operator makes records of its own of them.
+    take them.
     """
     if not takers:
         return _discard
@@ -87,11 +90,24 @@ def _share_out(takers: list[_Taker], kept: bool, reuse: bool) -> Emit:
     pairs = [(taker.emit, copied) for taker, copied in zip(takers, copies, strict=True)]
 
     def emit_all(values: Values, timestamps: Timestamps) -> None:
-        changeable = type(values) is list and can_change(values)
+        changeable = can_change(values)
         for emit, copied in pairs:
             emit(copies_of(values) if changeable and copied else values, timestamps)
 
     return emit_all
+
+
+def _share_out_blocks(takers: list[_Taker], emit: Emit) -> EmitBlock:
+    """Return what gives columns to every taker as they are: each makes records of its own of them. Rows go to ``emit``."""
+    every: EmitBlock = _all([taker.emit_block for taker in takers])
+
+    def emit_block(block: Block) -> None:
+        if type(block) is RowBlock:
+            emit(block.values, block.timestamps)
+        else:
+            every(block)
+
+    return emit_block
 
 
 def _all(calls: list[Any]) -> Any:
@@ -132,6 +148,7 @@ class OperatorChain:
             leaving = [end for end in ends if end.edge.source_node == node.id]
             output = self._wire(children[node.id], leaving, operators[node.id], contexts[node.id].object_reuse)
             operators[node.id].setup(contexts[node.id], output)
+        self._first = self._takes_block(self.head)
         self._inputs_closed: set[int] = set()
         #: whether no operator calls a function per record, unless a kernel cannot compute a block
         self.columnar = all(operator.columnar for operator in self._order)
@@ -141,36 +158,34 @@ class OperatorChain:
     ) -> Output:
         takers: dict[str | None, list[_Taker]] = {None: []}
         for side, child in children:
-            emit: Emit = self._process[child]
-            if operator.columnar and not child.columnar and side is None:
-                emit = _in_rows(emit)
-            takers.setdefault(side, []).append(_Taker(emit, child.changes_records))
+            taker = _Taker(self._process[child], self._takes_block(child), child.changes_records)
+            takers.setdefault(side, []).append(taker)
         for end in leaving:
-            emit = end.emit
-            if operator.columnar and not end.columnar and end.edge.side is None:
-                emit = _in_rows(emit)
-            takers.setdefault(end.edge.side, []).append(_Taker(emit, end.edge.local, not end.edge.local))
-        output = Output()
-        output.emit = _share_out(takers.pop(None), operator.keeps_output, reuse)
+            taker = _Taker(end.emit, end.emit_block, end.edge.local, not end.edge.local)
+            takers.setdefault(end.edge.side, []).append(taker)
+        output, main = Output(), takers.pop(None)
+        output.emit = _share_out(main, operator.keeps_output, reuse)
+        output.emit_block = _share_out_blocks(main, output.emit)
         routes = {side: _share_out(found, False, reuse) for side, found in takers.items()}
         output.emit_side = lambda tag, values, timestamps: routes.get(tag, _discard)(values, timestamps)
         output.watermark = _all([op.watermark for _, op in children] + [end.watermark for end in leaving])
         output.idle = _all([op.idle for _, op in children] + [end.idle for end in leaving])
         return output
 
+    def _takes_block(self, operator: Operator) -> EmitBlock:
+        return operator.process_block if operator.columnar else _in_rows(self._process[operator])
+
     def open(self) -> None:
         """Open all operators, the last one first, as Flink does."""
         for operator in reversed(self._order):
             operator.open()
 
-    def process(self, index: int, values: Values, timestamps: Timestamps) -> None:
+    def process(self, index: int, block: Block) -> None:
         """Hand a block to the head."""
-        if not self.head.columnar:
-            values, timestamps = as_lists(values, timestamps)
         if index == 0:
-            self._process[self.head](values, timestamps)
+            self._first(block)
         else:
-            self.head.process_second(values, timestamps)
+            self.head.process_second(*block.rows())
 
     def watermark(self, watermark: int) -> None:
         """Hand a watermark to the head."""

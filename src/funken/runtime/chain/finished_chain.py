@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from funken.columnar.block import Block
 from funken.errors import JobExecutionError
 from funken.ids import MAX_WATERMARK, OperatorId
-from funken.operators.base import Timestamps, Values
 from funken.runtime.chain.chain import OperatorChain
 
 
@@ -21,7 +21,7 @@ class FinishedOperatorChain(OperatorChain):
     def open(self) -> None:
         """Open nothing."""
 
-    def process(self, index: int, values: Values, timestamps: Timestamps) -> None:
+    def process(self, index: int, block: Block) -> None:
         """Refuse records: what was before a finished subtask has finished, so that they would be lost silently."""
         context = self.head.context
         raise JobExecutionError(

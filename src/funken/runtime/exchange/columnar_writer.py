@@ -1,6 +1,6 @@
 """The edge writer for columns: blocks are split by the subtask that owns the key, and sent as columns.
 
-It takes lists too, and sends them as the writer of the record path does. Records of one target keep their order: what
+It takes rows too, and sends them as the writer of the record path does. Records of one target keep their order: what
 waits in one form leaves before the other comes. In front of a pre-aggregated window, a block is folded before it is cut up.
 """
 
@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from funken.columnar.block import Block
 from funken.columnar.kernels.codec import encode_block
-from funken.columnar.kernels.columns import Array, Column, Columns, rows
+from funken.columnar.kernels.columns import Array, Column, Columns
 from funken.columnar.kernels.combining import Combiner
-from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
+from funken.columnar.kernels.evaluation import evaluate
 from funken.columnar.kernels.keys import KeyTargets
 from funken.columnar.kernels.partials import joined_alike
 from funken.operators.base import Timestamps, Values
-from funken.operators.columnar.stateless import TracedFunction
+from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.plan.columnar_hash import ColumnarHash
 from funken.runtime.exchange.writers import HashWriter
 
@@ -37,14 +38,14 @@ class ColumnarHashWriter(HashWriter):
         partitioning = self.edge.partitioning
         assert isinstance(partitioning, ColumnarHash)
         self._result = partitioning.traced.result
-        self._kernel = TracedFunction(partitioning.key, partitioning.traced)
+        self._keyed = ColumnPath(self._key_of, TracedFunction(partitioning.key, partitioning.traced))
         before = partitioning.pre_aggregation
         self._combiner: Combiner | None = None
         if before is not None:  # of a small block, the calls cost more than the records
             self._combiner = Combiner(before.roles, before.pane, before.offset, max(1, self._max_records // 2))
         self._folds = [] if before is None else [TracedFunction(*function) for function in before.functions]
         self._owners = KeyTargets(self.edge.target_max_parallelism, self.targets)
-        self._blocks: list[list[tuple[Columns, Array | None]]] = [[] for _ in range(self.targets)]
+        self._blocks: list[list[Columns]] = [[] for _ in range(self.targets)]
         self._waiting = [0] * self.targets
 
     @property
@@ -52,52 +53,55 @@ class ColumnarHashWriter(HashWriter):
         """Whether records wait for their block to fill, in either form."""
         return any(self._blocks) or super().waiting
 
-    def emit(self, values: Values, timestamps: Timestamps) -> None:
+    def emit_block(self, block: Block) -> None:
         """Spread a block by key."""
-        block: Any = values
-        if type(block) is Columns and self._kernel.ready():
-            try:
-                key = evaluate(self._result, block.length, block)
-            except FallBackToRows:
-                pass
-            else:
-                assert isinstance(key, Column)
-                super().flush()
-                stamps: Any = timestamps
-                if self._combiner is not None and all(fold.ready() for fold in self._folds):
-                    block, stamps, key = self._combiner.combine(block, stamps, key)
-                self._spread(block, stamps, self._owners.of(key, block.length))
-                return
-        self._flush_columns()
-        super().emit(*rows(values, timestamps))
+        keyed = self._keyed(block)
+        if keyed is None:
+            self.emit(*block.rows())
+            return
+        super().flush()
+        columns, key = keyed
+        if self._combiner is not None and all(fold.ready() for fold in self._folds):
+            columns, key = self._combiner.combine(columns, key)
+        self._spread(columns, self._owners.of(key, columns.length))
 
-    def _spread(self, block: Columns, stamps: Any, owners: Array | int) -> None:
+    def _key_of(self, block: Columns) -> tuple[Columns, Column]:
+        key = evaluate(self._result, block.length, block)
+        assert isinstance(key, Column)
+        return block, key
+
+    def emit(self, values: Values, timestamps: Timestamps) -> None:
+        """Spread rows by key."""
+        self._flush_columns()
+        super().emit(values, timestamps)
+
+    def _spread(self, block: Columns, owners: Array | int) -> None:
         if isinstance(owners, int):
-            self._put(owners, block, stamps)
+            self._put(owners, block)
             return
         for target in range(self.targets):
             positions = np.flatnonzero(owners == target)
             if len(positions):
-                self._put(target, block.take(positions), None if stamps is None else stamps.take(positions))
+                self._put(target, block.take(positions))
 
-    def _put(self, target: int, block: Columns, stamps: Array | None) -> None:
+    def _put(self, target: int, block: Columns) -> None:
         waiting = self._blocks[target]
         if waiting:
-            first, stamped = waiting[0][0], waiting[0][1] is not None
-            if type(first) is not type(block) or first.schema != block.schema or stamped != (stamps is not None):
+            first, stamped = waiting[0], block.timestamps is not None
+            alike = type(first) is type(block) and (first.timestamps is not None) is stamped
+            if not alike or first.schema != block.schema:
                 self._send_columns(target)
         if not self._since[target]:
             self._since[target] = self._ingestion_time.at
-        waiting.append((block, stamps))
+        waiting.append(block)
         self._waiting[target] += max(block.length, block.records // _FOLDED)
         if self._waiting[target] >= self._limit * _FACTOR:
             self._send_columns(target)
 
     def _send_columns(self, target: int) -> None:
         waiting = self._blocks[target]
-        block = joined_alike([each for each, _ in waiting])
-        stamps = None if waiting[0][1] is None else np.concatenate([each for _, each in waiting])
-        payload = encode_block(block, stamps)
+        block = joined_alike(waiting)
+        payload = encode_block(block)
         self._adapt(len(payload), max(1, block.length // _FACTOR))
         self.records += block.records
         self._send_data(target, payload, self._since[target] or self._ingestion_time.at)
@@ -110,9 +114,9 @@ class ColumnarHashWriter(HashWriter):
             if waiting:
                 self._send_columns(target)
 
-    def overtaking_barrier(self, number: int, content: bytes) -> list[tuple[Values, Timestamps]]:
-        """Send a barrier to every target, ahead of the records that wait; return these, as lists."""
-        waiting = [rows(*block) for blocks in self._blocks for block in blocks]
+    def overtaking_barrier(self, number: int, content: bytes) -> list[Block]:
+        """Send a barrier to every target, ahead of the records that wait; return these."""
+        waiting: list[Block] = [block for blocks in self._blocks for block in blocks]
         return waiting + super().overtaking_barrier(number, content)
 
     def flush(self) -> None:

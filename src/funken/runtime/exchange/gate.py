@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from funken.columnar.block import Block
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Timestamps, Values, record_count
 from funken.runtime.exchange.valve import InputChannel, StatusWatermarkValve
 from funken.runtime.exchange.wire import ChannelId as Key
 
@@ -22,7 +22,7 @@ from funken.runtime.exchange.wire import ChannelId as Key
 class Receiver(Protocol):
     """The consumer of a gate: the head of a chain."""
 
-    def process(self, index: int, values: Values, timestamps: Timestamps) -> None:
+    def process(self, index: int, block: Block) -> None:
         """Handle a block of an input."""
 
     def watermark(self, watermark: int) -> None:
@@ -81,16 +81,16 @@ class InputGate:
         """Pass barriers and ends to a handler, as those of a vertex; it keeps ``blocked`` up to date."""
         self._vertex, self._handler, self._blocked = vertex, handler, blocked
 
-    def data(self, key: Key, values: Values, timestamps: Timestamps) -> None:
+    def data(self, key: Key, block: Block) -> None:
         """A block of records arrived."""
         if key in self._blocked:
-            self._held.append((self.data, (key, values, timestamps)))
+            self._held.append((self.data, (key, block)))
             return
         channel = self.channels[key]
         if channel.idle:
             self._advance(channel.input, self._valves[channel.input].status(channel, False))
-        self.records += record_count(values)
-        self._receiver.process(channel.input, values, timestamps)
+        self.records += block.records
+        self._receiver.process(channel.input, block)
 
     def watermark(self, key: Key, watermark: int) -> None:
         """A channel's watermark arrived; one that goes back is ignored."""

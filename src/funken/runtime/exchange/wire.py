@@ -16,6 +16,7 @@ import zlib
 from array import array
 from typing import Any, NamedTuple
 
+from funken.columnar.block import Block, RowBlock
 from funken.errors import TransferCorrupted
 from funken.io.pickling import dumps, record_not_picklable
 from funken.runtime.exchange.named_tuples import fields_of, named_tuples_of
@@ -110,17 +111,16 @@ def encode_records(values: list[Any], timestamps: list[int] | None, operator: st
     return dumps(content, record_not_picklable, values, operator, subtask)
 
 
-def decode_records(block: bytes) -> tuple[list[Any], list[int] | None]:
-    """Read the records of a data block whose ``read_header`` was read: lists, or columns and an array."""
+def decode_records(block: bytes) -> Block:
+    """Read the records of a data block whose ``read_header`` was read, in rows or columns as they were sent."""
     if block[_SIZE] == COLUMNS:
         from funken.columnar.kernels.codec import decode_block  # noqa: PLC0415 - NumPy is loaded only where there are columns
 
-        columns: Any = decode_block(memoryview(block)[_SIZE:])
-        return columns  # type: ignore[no-any-return]
+        return decode_block(memoryview(block)[_SIZE:])
     *content, stamps = pickle.loads(memoryview(block)[_SIZE:])
     values = content[0] if len(content) == 1 else named_tuples_of(*content)
     if stamps is None:
-        return values, None
+        return RowBlock(values)
     timestamps = array("q")
     timestamps.frombytes(stamps)
-    return values, timestamps.tolist()
+    return RowBlock(values, timestamps.tolist())

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from funken.columnar.block import Block, RowBlock
 from funken.errors import FunkenError, InvalidProgram
 from funken.operators.base import Timestamps, Values
 from funken.plan.nodes import Custom, Global, Hash
@@ -33,7 +34,7 @@ class EdgeWriter:
     """Buffers records per target; subclasses choose the targets in ``emit``."""
 
     columnar = False
-    """Whether ``emit`` takes columns."""
+    """Whether ``emit_block`` sends columns as they are."""
 
     def __init__(
         self, edge: Edge, subtask: int, operator: str, send: Send, ingested_at: IngestionTime, records: int, size: int
@@ -64,6 +65,10 @@ class EdgeWriter:
     def emit(self, values: Values, timestamps: Timestamps) -> None:
         """Buffer a block of the operator's output."""
         raise NotImplementedError
+
+    def emit_block(self, block: Block) -> None:
+        """Buffer a block of the operator's output, in whatever form it comes."""
+        self.emit(*block.rows())
 
     def _align(self, timestamps: Timestamps) -> list[int] | None:
         """Keep a buffer either with or without timestamps: flush it when that changes."""
@@ -118,12 +123,12 @@ class EdgeWriter:
         self.flush()
         self._send_control(kind, number, content)
 
-    def overtaking_barrier(self, number: int, content: bytes) -> list[tuple[Values, Timestamps]]:
+    def overtaking_barrier(self, number: int, content: bytes) -> list[Block]:
         """Send a barrier to every target, ahead of the buffered records; return these, per target."""
         self._send_control(BlockKind.BARRIER, number, content)
         stamped = self._stamped
         return [
-            (list(values), list(stamps) if stamped else None)
+            RowBlock(list(values), list(stamps) if stamped else None)
             for values, stamps in zip(self._values, self._stamps, strict=True)
             if values
         ]

@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from funken.checkpoint.store.blobs import SubtaskState
+from funken.columnar.block import Block, RowBlock
 from funken.errors import CheckpointIncompatible
-from funken.operators.base import Timestamps, Values, as_lists
+from funken.operators.base import Timestamps, Values
 from funken.plan.nodes import Global, Hash, Partitioning, Rebalance, Shuffle
 from funken.plan.physical import Edge, PhysicalPlan
 from funken.runtime.exchange.wire import BlockHeader, BlockKind
@@ -112,29 +113,29 @@ class ChannelStateWriter:
     """What one barrier has overtaken at one subtask; which blocks that are is decided by ``task/checkpoint_machine.py``."""
 
     def __init__(self) -> None:
-        self.received: list[tuple[BlockHeader, Values, Timestamps]] = []
-        self.sent: list[tuple[Edge, Values, Timestamps]] = []
+        self.received: list[tuple[BlockHeader, Block]] = []
+        self.sent: list[tuple[Edge, Block]] = []
 
-    def add(self, head: BlockHeader, values: Values, timestamps: Timestamps) -> None:
+    def add(self, head: BlockHeader, block: Block) -> None:
         """Add an overtaken block, in the order of arrival."""
-        records, stamps = as_lists(values, timestamps)
-        # Written down only later, when functions may have changed them in place.
-        self.received.append((head, copied_block(records), stamps))
+        # Written down only later, when functions may have changed records in place; those of columns are made then.
+        kept = RowBlock(copied_block(block.values), block.timestamps) if isinstance(block, RowBlock) else block
+        self.received.append((head, kept))
 
     def by_operator(self, edges: Sequence[Edge], names: Mapping[int, EdgeName]) -> dict[str, ChannelState]:
         """Return it all by the operator that it is restored with: receiver or sender."""
         found: dict[str, ChannelState] = {}
-        for block, values, timestamps in self.received:
-            edge = edges[block.edge]
+        for head, block in self.received:
+            edge = edges[head.edge]
             piece = BufferedBlock(
-                names[edge.id], edge.source_parallelism, edge.target_parallelism, block.upstream, block.kind, block.number,
-                values, timestamps,
+                names[edge.id], edge.source_parallelism, edge.target_parallelism, head.upstream, head.kind, head.number,
+                *block.rows(),
             )  # fmt: skip
             at = found.setdefault(names[edge.id].target, ChannelState())
             (at.keyed if isinstance(edge.partitioning, Hash) else at.received).append(piece)
-        for edge, values, timestamps in self.sent:
+        for edge, block in self.sent:
             at = found.setdefault(names[edge.id].source, ChannelState())
-            at.sent.append(UnsentRecords(names[edge.id], values, timestamps))
+            at.sent.append(UnsentRecords(names[edge.id], *block.rows()))
         return found
 
 

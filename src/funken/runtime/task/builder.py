@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from funken.operators.base import Timestamps, Values, record_count
+from funken.columnar.block import Block, RowBlock
+from funken.operators.base import Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.source import SourceOperator
 from funken.plan.nodes import Node
@@ -49,9 +50,14 @@ class LocalEdge:
         self.records = 0
 
     def emit(self, values: Values, timestamps: Timestamps) -> None:
+        """Pass rows on."""
+        self.records += len(values)
+        self._gate().data(self._channel, RowBlock(values, timestamps))
+
+    def emit_block(self, block: Block) -> None:
         """Pass a block on."""
-        self.records += record_count(values)
-        self._gate().data(self._channel, values, timestamps)
+        self.records += block.records
+        self._gate().data(self._channel, block)
 
 
 class Subtask:
@@ -159,13 +165,13 @@ class TaskBuilder:
         return EdgeOutput(
             edge,
             emit=writer.emit,
+            emit_block=writer.emit_block,
             watermark=lambda watermark: writer.control(BlockKind.WATERMARK, watermark),
             idle=lambda idle: writer.control(BlockKind.IDLE, int(idle)),
             barrier=partial(_send_barrier, writer),
             end=lambda pauses: writer.control(BlockKind.END, int(pauses)),
             flush=flush,
             writer=writer if isinstance(writer, HashWriter) else None,
-            columnar=writer.columnar,
         )
 
     def _sender(self, edge: Edge) -> Callable[[int, bytes], None]:
@@ -192,6 +198,7 @@ class TaskBuilder:
         return EdgeOutput(
             edge,
             emit=local[-1].emit,
+            emit_block=local[-1].emit_block,
             watermark=lambda watermark: gate().watermark(channel, watermark),
             idle=lambda idle: gate().idle(channel, idle),
             barrier=lambda checkpoint, details, state_writer: gate().barrier(
@@ -199,7 +206,6 @@ class TaskBuilder:
             ),
             end=lambda pauses: gate().end(channel, pauses),
             flush=lambda: None,
-            columnar=True,  # the chain behind the gate converts them to lists if its head takes no columns
         )
 
     def aligned_only(self, vertex: Vertex) -> list[ChannelId]:
@@ -228,14 +234,14 @@ def _send_barrier(
         writer.control(BlockKind.BARRIER, checkpoint, details)
     elif may_overtake(writer.edge.partitioning):
         overtaken = writer.overtaking_barrier(checkpoint, UNALIGNED)
-        state_writer.sent += [(writer.edge, *records) for records in overtaken]
+        state_writer.sent += [(writer.edge, block) for block in overtaken]
     else:
         writer.control(BlockKind.BARRIER, checkpoint, UNALIGNED)
 
 
 def restore_channel_state(
     subtask: Subtask, plan: PhysicalPlan, names: Mapping[int, EdgeName], in_flight: Mapping[str, ChannelState],
-    take: Callable[[Subtask, BlockHeader, Values, Timestamps], None],
+    take: Callable[[Subtask, BlockHeader, Block], None],
 ) -> None:  # fmt: skip
     """Restore the channel state of the operators of a subtask, by stable id, before any other record.
 
@@ -256,7 +262,7 @@ def restore_channel_state(
             again = reassigned(piece, edge, context.subtask)
             if again is not None:
                 head = BlockHeader(again.kind, edge.id, again.upstream, context.subtask, 0, again.number, 0.0)
-                take(subtask, head, again.values, again.timestamps)
+                take(subtask, head, RowBlock(again.values, again.timestamps))
         for sent in found.sent:
             edge = edges.get(sent.edge)
             emit = _within(subtask, plan, sent.edge) if edge is None else ends[edge.id].emit

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from funken.checkpoint.events import Stop
+from funken.columnar.block import Block
 from funken.ids import MAX_WATERMARK, CheckpointId, Millis
-from funken.operators.base import Timestamps, Values
 from funken.operators.strides import TaskTime
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.exchange.wire import BlockHeader, BlockKind, ChannelId
@@ -47,7 +47,7 @@ from funken.runtime.task.checkpoint_events import (
 from funken.runtime.task.checkpoint_machine import TaskCheckpointMachine
 from funken.timing.clock import Clock
 
-QueuedBlock = tuple[Subtask, BlockHeader, Values, Timestamps]
+QueuedBlock = tuple[Subtask, BlockHeader, Block]
 """A block, or a part of one, that is queued for its subtask."""
 
 
@@ -99,7 +99,7 @@ class TaskCheckpoints:
                 if watermark is not None and subtask.gate is not None:
                     subtask.gate.combined = watermark
 
-    def restore_channel_state(self, take: Callable[[Subtask, BlockHeader, Values, Timestamps], None]) -> None:
+    def restore_channel_state(self, take: Callable[[Subtask, BlockHeader, Block], None]) -> None:
         """Restore the channel state; once all operators are open."""
         if self._state_manager is not None:
             for subtask in self._subtasks.values():
@@ -125,7 +125,7 @@ class TaskCheckpoints:
         """A gate was given the end of a channel."""
         self.handle(ChannelEnded(vertex, channel))
 
-    def record(self, subtask: Subtask, head: BlockHeader, values: Values, timestamps: Timestamps) -> None:
+    def record(self, subtask: Subtask, head: BlockHeader, block: Block) -> None:
         """Record a block that was queued or received, if a barrier has overtaken it."""
         recording, channel = self.recording.get(subtask.vertex.id), (head.edge, head.upstream)
         if recording is None or channel not in recording.waiting:
@@ -135,7 +135,7 @@ class TaskCheckpoints:
             self.handle(BarrierRecorded(subtask.vertex.id, channel, number))
         else:
             assert subtask.state_writer is not None
-            subtask.state_writer.add(head, values, timestamps)
+            subtask.state_writer.add(head, block)
 
     def handle(self, event: CheckpointEvent) -> None:
         """Give an event to the machine, and execute what it commands."""
@@ -168,9 +168,9 @@ class TaskCheckpoints:
         state_writer = None
         if command.overtaken is not None:
             state_writer = subtask.state_writer = ChannelStateWriter()
-            for other, head, values, timestamps in self._work:
+            for other, head, block in self._work:
                 if other is subtask:
-                    self.record(subtask, head, values, timestamps)
+                    self.record(subtask, head, block)
         if savepoint is not None and savepoint.stop is Stop.DRAIN:
             if subtask.gate is None:
                 subtask.chain.watermark(MAX_WATERMARK)

@@ -16,10 +16,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from funken.columnar.block import Block, RowBlock
 from funken.connectors.dataframe import RowsReader
 from funken.ids import MAX_WATERMARK, OperatorId
 from funken.metrics.histogram import bucket_of
-from funken.operators.base import Timestamps, Values
 from funken.operators.strides import TaskTime
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.chain.backends import TaskBackends
@@ -53,6 +53,7 @@ from funken.timing.clock import Clock
 _PIECE_SECONDS = 0.02
 _FIRST_PIECE = 16
 _BEGIN_MILLIS = 100
+_NO_RECORDS = RowBlock([])  # of a control block
 
 
 class Task:
@@ -172,30 +173,25 @@ class Task:
         subtask = self.subtasks[edge.target]
         if head.kind == BlockKind.BARRIER:
             with self._failures:
-                self._take(subtask, head, [], None)
+                self._take(subtask, head, _NO_RECORDS)
                 self._checkpoints.receive_barrier(subtask, head, payload_of(data))
             return
         if head.kind != BlockKind.DATA:
-            self._take(subtask, head, [], None)
+            self._take(subtask, head, _NO_RECORDS)
             return
         subtask.metrics.bytes_in += len(data)
-        values, timestamps = decode_records(data)
-        size = self._piece * subtask.factor
-        if len(values) <= size:
-            self._take(subtask, head, values, timestamps)
-            return
-        for start in range(0, len(values), size):
-            stamps = None if timestamps is None else timestamps[start : start + size]
-            self._take(subtask, head, values[start : start + size], stamps)
+        block, size = decode_records(data), self._piece * subtask.factor
+        for piece in (block,) if len(block) <= size else (block[at : at + size] for at in range(0, len(block), size)):
+            self._take(subtask, head, piece)
 
-    def _take(self, subtask: Subtask, head: BlockHeader, values: Values, timestamps: Timestamps) -> None:
-        self._work.append((subtask, head, values, timestamps))
+    def _take(self, subtask: Subtask, head: BlockHeader, block: Block) -> None:
+        self._work.append((subtask, head, block))
         if self._checkpoints.recording:
-            self._checkpoints.record(subtask, head, values, timestamps)
+            self._checkpoints.record(subtask, head, block)
 
     def step(self) -> None:
         """Process one queued block."""
-        subtask, head, values, timestamps = self._work.popleft()
+        subtask, head, block = self._work.popleft()
         self._time.read()
         assert subtask.gate is not None
         gate, channel = subtask.gate, (head.edge, head.upstream)
@@ -205,8 +201,8 @@ class Task:
             match head.kind:
                 case BlockKind.DATA:
                     self._ingestion_time.at = head.ingested_at
-                    gate.data(channel, values, timestamps)
-                    self._measure(subtask, len(values), begin)
+                    gate.data(channel, block)
+                    self._measure(subtask, len(block), begin)
                 case BlockKind.WATERMARK:
                     gate.watermark(channel, head.number)
                 case BlockKind.IDLE:

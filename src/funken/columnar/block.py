@@ -1,0 +1,71 @@
+"""Blocks: the records that travel together, with their timestamps, in rows or in columns.
+
+A block is immutable for whoever is given it, since it may have several consumers. What carries blocks (the exchange, the queue of
+a task, gates, channel state) handles a ``Block`` and does not ask for its form. Who needs records takes ``rows()``: the only
+conversion there is. Columns (``kernels/columns.py``) are a block too; this module loads no NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Block:
+    """Records, and their timestamps (ms): ``None`` if no record has one, ``MIN_TIMESTAMP`` for a single one without."""
+
+    __slots__ = ("timestamps",)
+
+    timestamps: Any
+    """As many as there are rows: a list beside rows, an array of int64 beside columns."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        raise NotImplementedError
+
+    @property
+    def records(self) -> int:
+        """How many records the block stands for: more than it has rows if they are folded (``kernels/partials.py``)."""
+        raise NotImplementedError
+
+    def __getitem__(self, part: slice) -> Block:
+        """Return a part of the rows, with their timestamps."""
+        raise NotImplementedError
+
+    def rows(self) -> tuple[list[Any], list[int] | None]:
+        """Return the records, and their timestamps, as lists that are not to be changed."""
+        raise NotImplementedError
+
+
+class RowBlock(Block):
+    """Records as Python objects.
+
+    >>> block = RowBlock(["to", "be", "or"], [1, 2, 3])
+    >>> len(block), block.records, block[1:].rows()
+    (3, 3, (['be', 'or'], [2, 3]))
+    >>> RowBlock(["to", "be"])[:1].rows()
+    (['to'], None)
+    """
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: list[Any], timestamps: list[int] | None = None) -> None:
+        self.values = values
+        self.timestamps = timestamps
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def records(self) -> int:
+        """How many records there are."""
+        return len(self.values)
+
+    def __getitem__(self, part: slice) -> RowBlock:
+        return RowBlock(self.values[part], None if self.timestamps is None else self.timestamps[part])
+
+    def rows(self) -> tuple[list[Any], list[int] | None]:
+        """Return the lists themselves."""
+        return self.values, self.timestamps
+
+
+__all__ = ["Block", "RowBlock"]
