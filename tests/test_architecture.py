@@ -62,7 +62,6 @@ MAX_LINES, MAX_FOLDERS, MAX_FILES = 600, 2, 13
 EXCEPTIONS: set[str] = set(
     {
         "import_arrows: funken.state.rocksdb.database: imports funken.timing.clock.SystemClock",
-        "numpy_fence: funken.testing.fuzzing: imports numpy",
     }
 )
 

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
-from operator import getitem
 from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import FLOAT, HIGHEST, INT, LOWEST, STR, RecordSchema, leaves_of, schema_of_value
+from funken.columnar.expressions import FLOAT, HIGHEST, INT, LOWEST, STR, RecordSchema, schema_of_value
 from funken.columnar.folds import FIRST, LAST, MAX, SUM
-from funken.columnar.kernels.columns import Array, Column, Columns, column_of
+from funken.columnar.kernels.columns import Array, Column, column_of
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.kernels.keys import Slots
+from funken.operators.columnar.keyed_arrays import KeyedArrays, objects
 from funken.operators.window.contents import Pane
-
-TYPES: dict[str, Any] = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.object_}
-
-_AT_ONCE = 1024
-"""How many records are made of arrays at a time."""
 
 
 @dataclass(frozen=True)
@@ -47,23 +40,18 @@ class ArrayPane:
     """One window."""
 
     def __init__(self, schema: RecordSchema) -> None:
-        self._shape = schema
-        self._leaves = leaves_of(schema)
-        self._slots = Slots()
-        self._state: list[Array] = [np.empty(0, TYPES[kind]) for _, kind in self._leaves]
-        #: no int of a leaf is below or above
-        self._bounds: list[tuple[int, int]] = [(0, 0)] * len(self._leaves)
+        self._arrays = KeyedArrays(schema)
 
     def check(self, contributions: list[Contribution], length: int) -> None:
         """Raise ``FallBackToRows`` if a sum may overflow, before anything is changed."""
         for number, contribution in enumerate(contributions):
-            if self._leaves[number][1] == INT and contribution.how == SUM:
+            if self._arrays.leaves[number][1] == INT and contribution.how == SUM:
                 low, high = self._reach(number, contribution, length)
                 if low < LOWEST or high > HIGHEST:
                     raise FallBackToRows("an overflow")
 
     def _reach(self, number: int, contribution: Contribution, length: int) -> tuple[int, int]:
-        bounds = [self._bounds[number], contribution.of.bounds()]
+        bounds = [self._arrays.bounds[number], contribution.of.bounds()]
         bounds.append((contribution.beginning,) * 2 if contribution.own is None else contribution.own.bounds())
         low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
         if contribution.how != SUM:
@@ -73,44 +61,30 @@ class ArrayPane:
 
     def add(self, key: Column, contributions: list[Contribution], length: int) -> None:
         """Add the records of a block, in order."""
-        known = len(self._slots)
-        numbers = self._slots.find(key, length)
-        count = len(self._slots)
+        arrays, known = self._arrays, len(self._arrays)
+        numbers = arrays.find(key, length)
+        count = len(arrays)
         firsts = np.empty(0, np.int64)
         if count > known:
-            self._grow(count)
             new = np.flatnonzero(numbers >= known)
             firsts = new.take(np.unique(numbers.take(new), return_index=True)[1])
         for number, contribution in enumerate(contributions):
-            if self._leaves[number][1] == INT and length:
-                self._bounds[number] = self._reach(number, contribution, length)
-            _join(self._state[number], contribution, numbers, slice(known, count), firsts, length)
-
-    def _grow(self, count: int) -> None:
-        if len(self._state[0]) < count:
-            for number, array in enumerate(self._state):
-                grown = np.zeros(max(64, 2 * count), array.dtype)
-                grown[: len(array)] = array
-                self._state[number] = grown
+            if arrays.leaves[number][1] == INT and length:
+                arrays.bounds[number] = self._reach(number, contribution, length)
+            _join(arrays.state[number], contribution, numbers, slice(known, count), firsts, length)
 
     def load(self, stored: Pane) -> None:
         """Take contents over; raise ``FallBackToRows`` if they are not of the shape, or keys are of other types."""
         kinds = {type(key) for key in stored}
-        if any(schema_of_value(each) != self._shape for each in stored.values()) or not kinds <= {int, str}:
-            raise FallBackToRows("contents of another type")
+        if not kinds <= {int, str}:
+            raise FallBackToRows("a key that no column can hold")
         for kind in (INT, STR):
             keys = [key for key in stored if type(key).__name__ == kind]
             if any(schema_of_value(key) != kind for key in keys) or (keys and len(kinds) > 1):
                 raise FallBackToRows("a key that no column can hold")
             if keys:
-                self._slots.find(column_of(keys, kind), len(keys))
-        self._grow(len(stored))
-        for number, (path, kind) in enumerate(self._leaves):
-            leaves = [reduce(getitem, path, each) for each in stored.values()]
-            if leaves:
-                self._state[number][: len(leaves)] = leaves
-                if kind == INT:
-                    self._bounds[number] = min(leaves), max(leaves)
+                self._arrays.find(column_of(keys, kind), len(keys))
+        self._arrays.put(range(len(stored)), list(stored.values()))
 
     def stored(self) -> Pane:
         """Return the contents by key, in the order of the keys' first records."""
@@ -118,20 +92,10 @@ class ArrayPane:
 
     def copied(self) -> Iterator[tuple[Any, Any]]:
         """Return what gives out the contents by key, as they are now, in that order."""
-        count = len(self._slots)
-        return self._entries([array[:count].copy() for array in self._state], self._slots.keys, count)
-
-    def _entries(self, state: list[Array], keys: list[Any], count: int) -> Iterator[tuple[Any, Any]]:
-        for start in range(0, count, _AT_ONCE):
-            stop = min(count, start + _AT_ONCE)
-            leaves = [
-                column_of(array[start:stop].tolist(), kind) if kind == STR else Column(kind, array[start:stop])
-                for (_, kind), array in zip(self._leaves, state, strict=True)
-            ]
-            yield from zip(keys[start:stop], Columns(self._shape, leaves, stop - start).to_list(), strict=True)
+        return self._arrays.entries(np.arange(len(self._arrays)))
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self._arrays)
 
 
 def _join(
@@ -145,23 +109,18 @@ def _join(
             # What is added to gives the first value unchanged, also if that is -0.0.
             state[new] = -0.0 if of.kind == FLOAT else 0
         else:
-            state[new] = _values(beginning, len(firsts))
+            state[new] = objects(beginning, len(firsts))
     if how == FIRST or (how == SUM and of.constant and of is own and of.kind == INT):
         if how == SUM:
             state[: new.stop] += of.data * np.bincount(numbers, minlength=new.stop)
         return
-    values = _values(of, length)
+    values = objects(of, length)
     if own is not None and of is not own and len(firsts):
         values = values.copy()
-        values[firsts] = _values(beginning, len(firsts))
+        values[firsts] = objects(beginning, len(firsts))
     if how == SUM:
         np.add.at(state, numbers, values)
     elif how == LAST:
         state[numbers] = values  # of several for one place the last one stays
     else:
         (np.maximum if how == MAX else np.minimum).at(state, numbers, values)
-
-
-def _values(column: Column, length: int) -> Array:
-    """Return values as a NumPy array, text as objects."""
-    return np.array(column.to_list(length), np.object_) if column.kind == STR else column.array(length)

@@ -1,6 +1,6 @@
 """The running reduce over columns: one array per field of the aggregates, and one scan per field and block.
 
-The aggregates are in arrays here, by *slot*, the number of a key. Before a block that the kernels cannot compute, and
+The aggregates are in arrays here (``keyed_arrays.py``), by *slot*. Before a block that the kernels cannot compute, and
 for a snapshot if state is in files, they go back into the tables of the record path (``operators/rolling.py``), in the
 form they have there. Else a snapshot has them from copies of the arrays: a snapshot of one path is a snapshot of the
 other. The first record of a key that is not in the arrays looks for an aggregate in the tables.
@@ -9,31 +9,26 @@ other. The first record of a key that is not in the arrays looks for an aggregat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import reduce
 from itertools import chain
-from operator import getitem
 from typing import Any, cast
 
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import FLOAT, HIGHEST, INT, LOWEST, STR, Argument, leaves_of, schema_of_value
+from funken.columnar.expressions import FLOAT, HIGHEST, INT, LOWEST, STR, Argument, leaves_of
 from funken.columnar.folds import EXTREME, FIRST, LAST, MAX, SUM, Fold
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.kernels.groups import Groups, running_float_sum, running_most, running_sum
-from funken.columnar.kernels.keys import Slots
 from funken.operators.base import Timestamps, Values
+from funken.operators.columnar.keyed_arrays import KeyedArrays, grown, objects
 from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarReduce
 from funken.operators.rolling import RollingReduceLogic
 from funken.state.delta_tables import KeyedDeltaTable, StateRow, TableSnapshot
 
-_TYPES = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.object_}
 _MOST_RETURNS = 8
 _MISSING = object()
-_AT_ONCE = 1024
-"""How many records are made of arrays at a time."""
 
 
 class ColumnarReduceLogic(RollingReduceLogic):
@@ -43,7 +38,7 @@ class ColumnarReduceLogic(RollingReduceLogic):
 
     def __init__(self, spec: ColumnarReduce) -> None:
         super().__init__(spec.key, spec.function)
-        self._layers = _Arrays(self)
+        self._layers = _MixedTable(self)
         self._spec = spec
         self._shape = spec.schema
         functions = TracedFunction(spec.function, spec.traced), TracedFunction(spec.key, spec.traced_key)
@@ -59,12 +54,10 @@ class ColumnarReduceLogic(RollingReduceLogic):
         self._clear()
 
     def _clear(self) -> None:
-        self._slots = Slots()
+        self._arrays = KeyedArrays(self._shape, self._is_key)
         #: slots below this were looked for in the tables
         self._looked = 0
-        self._state: list[Array] = [np.empty(0, _TYPES[kind]) for _, kind in self._leaves]
-        #: of every int in the state, what it is not below and not above
-        self._bounds: list[tuple[int, int]] = [(0, 0)] * len(self._leaves)
+        #: by slot: whether there is an aggregate, and whether it has changed since the last time
         self._has: Array = np.empty(0, np.bool_)
         self._touched: Array = np.empty(0, np.bool_)
 
@@ -85,19 +78,20 @@ class ColumnarReduceLogic(RollingReduceLogic):
     def _reduced(self, block: Columns) -> Columns:
         key = evaluate(self._spec.traced_key.result, block.length, block)
         assert isinstance(key, Column)
-        numbers = self._slots.find(key, block.length)
-        self._grow()
+        arrays = self._arrays
+        numbers = arrays.find(key, block.length)
+        if len(self._has) < arrays.room:
+            self._has, self._touched = grown(self._has, arrays.room), grown(self._touched, arrays.room)
         self._load()
-        groups = Groups(numbers, len(self._slots))
+        groups = Groups(numbers, len(arrays))
         step = _Step(block, groups, ~self._has.take(groups.slots))
         # Nothing is changed before every leaf is computed: any of them may be unfit.
         made = [self._leaf(step, number, fold) for number, fold in enumerate(self._spec.folds)]
         for number, (_, kept) in enumerate(made):
             if kept is not None:
-                self._state[number][groups.slots] = kept
-                if self._leaves[number][1] == INT:
-                    low, high = self._bounds[number]
-                    self._bounds[number] = min(low, int(kept.min())), max(high, int(kept.max()))
+                arrays.state[number][groups.slots] = kept
+                if arrays.leaves[number][1] == INT:
+                    arrays.widen(number, int(kept.min()), int(kept.max()))
         self._has[groups.slots] = True
         self._touched[groups.slots] = True
         return Columns(self._shape, [column for column, _ in made], block.length, block.timestamps)
@@ -109,46 +103,33 @@ class ColumnarReduceLogic(RollingReduceLogic):
             return own, None
         of = evaluate(fold.of, step.block.length, step.block)
         assert isinstance(of, Column)
-        state, slots = self._state[number], step.groups.slots
+        arrays, slots = self._arrays, step.groups.slots
+        state, bounds = arrays.state[number], arrays.bounds[number]
         if fold.how in EXTREME:
-            decides = [path for path, _ in self._leaves].index(cast(Argument, fold.of).path)
-            best = self._state[decides].take(slots)
-            return step.extreme(own, of, state.take(slots), best, self._bounds[decides], fold.how == "max_by")
+            decides = [path for path, _ in arrays.leaves].index(cast(Argument, fold.of).path)
+            best = arrays.state[decides].take(slots)
+            return step.extreme(own, of, state.take(slots), best, arrays.bounds[decides], fold.how == "max_by")
         if fold.how == LAST:
             return step.last(own, of)
         if fold.how == FIRST:
             return step.first(own, state.take(slots))
         if fold.how == SUM:
-            return step.sum(own, of, state.take(slots), self._bounds[number])
-        return step.most(own, of, state.take(slots), self._bounds[number], fold.how == MAX)
+            return step.sum(own, of, state.take(slots), bounds)
+        return step.most(own, of, state.take(slots), bounds, fold.how == MAX)
 
     # ---- between arrays and tables
 
-    def _grow(self) -> None:
-        if len(self._has) < len(self._slots):
-            size = max(64, 2 * len(self._slots))
-            self._state = [_grown(array, size) for array in self._state]
-            self._has, self._touched = _grown(self._has, size), _grown(self._touched, size)
-
     def _load(self) -> None:
         """Take the aggregates of new keys out of the tables, if they are there."""
-        keys, begin = self._slots.keys, self._looked
+        keys, begin = self._arrays.slots.keys, self._looked
         self._looked = len(keys)
         if begin == len(keys) or not (self._new or self._kept):
             return
-        for slot in range(begin, len(keys)):
-            stored = self._stored(keys[slot])
-            if stored is _MISSING:
-                continue
-            if schema_of_value(stored) != self._shape:
-                raise FallBackToRows("an aggregate of another type")
-            self._has[slot] = True
-            for number, (path, kind) in enumerate(self._leaves):
-                leaf = reduce(getitem, path, stored)
-                self._state[number][slot] = leaf
-                if kind == INT:
-                    low, high = self._bounds[number]
-                    self._bounds[number] = min(low, leaf), max(high, leaf)
+        found = {slot: self._stored(keys[slot]) for slot in range(begin, len(keys))}
+        stored = {slot: record for slot, record in found.items() if record is not _MISSING}
+        slots = list(stored)
+        self._arrays.put(slots, list(stored.values()))
+        self._has[slots] = True
 
     def _stored(self, key: Any) -> Any:
         value = self._new.get(key, _MISSING)
@@ -158,11 +139,11 @@ class ColumnarReduceLogic(RollingReduceLogic):
         """Return what gives out the aggregates that changed since the last time, or all, as they are now."""
         slots = np.flatnonzero(self._has if complete else self._touched)
         self._touched[slots] = False
-        return self._entries(slots)
+        return self._arrays.entries(slots)
 
     def entries(self) -> int:
         """Return how many aggregates are in the arrays."""
-        return len(self._slots)
+        return len(self._arrays)
 
     def _keep(self) -> None:
         self._store()
@@ -171,39 +152,20 @@ class ColumnarReduceLogic(RollingReduceLogic):
     def _store(self) -> None:
         """Write what changed since the last time into the table of the record path."""
         touched = np.flatnonzero(self._touched)
-        self._new.update(self._entries(touched))
+        self._new.update(self._arrays.entries(touched))
         self._touched[touched] = False
-
-    def _entries(self, slots: Array) -> Iterator[tuple[Any, Any]]:
-        """Return what gives out keys and aggregates, as they are now."""
-        state = [None if is_key else array.take(slots) for array, is_key in zip(self._state, self._is_key, strict=True)]
-        return self._records(slots, self._slots.keys, state)
-
-    def _records(self, slots: Array, known: list[Any], state: list[Array | None]) -> Iterator[tuple[Any, Any]]:
-        for start in range(0, len(slots), _AT_ONCE):
-            part = slice(start, start + _AT_ONCE)
-            keys = [known[slot] for slot in slots[part].tolist()]
-            leaves = []
-            for (_, kind), array in zip(self._leaves, state, strict=True):
-                if array is None:
-                    leaves.append(column_of(keys, kind))
-                elif kind == STR:
-                    leaves.append(column_of(array[part].tolist(), kind))
-                else:
-                    leaves.append(Column(kind, array[part]))
-            yield from zip(keys, Columns(self._shape, leaves, len(keys)).to_list(), strict=True)
 
     def _leave(self) -> None:
         """Go over to the record path: it finds everything in its tables."""
-        if len(self._slots):
+        if len(self._arrays):
             self._returns += 1
             if self._in_files is None:  # else what did not change is there
-                self._layers.finish_snapshot().update(self._entries(np.flatnonzero(self._has & ~self._touched)))
+                self._layers.finish_snapshot().update(self._arrays.entries(np.flatnonzero(self._has & ~self._touched)))
             self._store()
             self._clear()
 
 
-class _Arrays(KeyedDeltaTable):
+class _MixedTable(KeyedDeltaTable):
     """The tables of the record path, and the arrays in front of them."""
 
     __slots__ = ("_logic",)
@@ -222,22 +184,6 @@ class _Arrays(KeyedDeltaTable):
 
     def __len__(self) -> int:
         return super().__len__() + self._logic.entries()
-
-
-def _values(column: Column, length: int) -> Array:
-    array = column.array(length)
-    return _objects(array) if column.kind == STR else array
-
-
-def _objects(array: Array) -> Array:
-    """Return text as an array of Python objects."""
-    return np.array(array.to_pylist(), np.object_)
-
-
-def _grown(array: Array, size: int) -> Array:
-    grown = np.zeros(size, array.dtype)
-    grown[: len(array)] = array
-    return grown
 
 
 class _Step:
@@ -260,13 +206,11 @@ class _Step:
             data[self._firsts] = own.array(self.block.length).take(self._firsts)
             column = Column(of.kind, data)
         ends = self.groups.order.take(self.groups.ends)
-        kept = column.take(ends).array(len(ends))
-        return column, _objects(kept) if own.kind == STR else kept
+        return column, objects(column.take(ends), len(ends))
 
     def first(self, own: Column, before: Array) -> tuple[Column, Array]:
         """The value of the first record stays."""
-        begins = own.take(self._firsts).array(len(self._firsts))
-        before[self._new] = _objects(begins) if own.kind == STR else begins
+        before[self._new] = objects(own.take(self._firsts), len(self._firsts))
         values = self.groups.back(self.groups.spread(before))
         return column_of(values.tolist(), STR) if own.kind == STR else Column(own.kind, values), before
 
@@ -323,7 +267,7 @@ class _Step:
             marks = np.where(better, places, -1)
             marks[old] = np.where(better.take(old), places.take(old), places.take(old) + 1)
             self._best = np.maximum.accumulate(marks)
-        values = _values(own, self.block.length).take(groups.order).take(self._best >> 1)
+        values = objects(own, self.block.length).take(groups.order).take(self._best >> 1)
         older = np.flatnonzero(self._best & 1)
         values[older] = groups.spread(before).take(older)
         kept = values.take(groups.ends)

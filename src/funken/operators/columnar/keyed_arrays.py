@@ -1,0 +1,112 @@
+"""Records by key in arrays, one per leaf of their schema: what the running reduce and the windows over columns keep.
+
+A key has a *slot*, its place in every array, from its first record on. Of every int that is kept there are bounds, which show
+that a sum cannot overflow before anything is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import getitem
+from typing import Any
+
+import numpy as np
+
+from funken.columnar.expressions import INT, STR, RecordSchema, leaves_of, schema_of_value
+from funken.columnar.kernels.columns import Array, Column, Columns, column_of
+from funken.columnar.kernels.evaluation import FallBackToRows
+from funken.columnar.kernels.keys import Slots
+
+_TYPES: dict[str, Any] = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.object_}
+_FEWEST = 64
+_AT_ONCE = 1024
+"""How many records are made of arrays at a time."""
+
+
+class KeyedArrays:
+    """One record per key; a leaf that is the key itself (``is_key``) is not kept.
+
+    >>> kept = KeyedArrays(("str", "int"), is_key=(True, False))
+    >>> slots = kept.find(column_of(["a", "b", "a"], "str"), 3)
+    >>> kept.put([0, 1], [("a", 5), ("b", -7)])
+    >>> slots.tolist(), len(kept), kept.bounds[1], dict(kept.entries(np.array([1, 0])))
+    ([0, 1, 0], 2, (-7, 5), {'b': ('b', -7), 'a': ('a', 5)})
+    """
+
+    def __init__(self, schema: RecordSchema, is_key: Sequence[bool] | None = None) -> None:
+        self.schema = schema
+        self.leaves = leaves_of(schema)
+        self.is_key = [False] * len(self.leaves) if is_key is None else is_key
+        self.slots = Slots()
+        self.state: list[Array] = [np.empty(0, _TYPES[kind]) for _, kind in self.leaves]
+        """The values of each leaf by slot; there is room for more keys than there are."""
+        self.bounds: list[tuple[int, int]] = [(0, 0)] * len(self.leaves)
+        """Of a leaf of ints: none is below or above."""
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    @property
+    def room(self) -> int:
+        """For how many keys there is room."""
+        return len(self.state[0])
+
+    def find(self, key: Column, length: int) -> Array:
+        """Return the slot of each record; new keys get new ones."""
+        numbers = self.slots.find(key, length)
+        if len(self.slots) > self.room:
+            size = max(_FEWEST, 2 * len(self.slots))
+            self.state = [grown(array, size) for array in self.state]
+        return numbers
+
+    def put(self, slots: Sequence[int], records: Sequence[Any]) -> None:
+        """Store a record at each slot; raise ``FallBackToRows``, and store none, if one is not of the schema."""
+        if any(schema_of_value(record) != self.schema for record in records):
+            raise FallBackToRows("a record of another type")
+        if not records:
+            return
+        for number, (path, kind) in enumerate(self.leaves):
+            values = [reduce(getitem, path, record) for record in records]
+            self.state[number][slots] = values
+            if kind == INT:
+                self.widen(number, min(values), max(values))
+
+    def widen(self, number: int, low: int, high: int) -> None:
+        """Let the bounds of a leaf include two values."""
+        lowest, highest = self.bounds[number]
+        self.bounds[number] = min(lowest, low), max(highest, high)
+
+    def entries(self, slots: Array) -> Iterator[tuple[Any, Any]]:
+        """Return what gives out keys and records at some slots, as they are now."""
+        state = [None if is_key else array.take(slots) for array, is_key in zip(self.state, self.is_key, strict=True)]
+        return self._records(slots, self.slots.keys, state)
+
+    def _records(self, slots: Array, known: list[Any], state: list[Array | None]) -> Iterator[tuple[Any, Any]]:
+        for start in range(0, len(slots), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            keys = [known[slot] for slot in slots[part].tolist()]
+            leaves = []
+            for (_, kind), array in zip(self.leaves, state, strict=True):
+                if array is None:
+                    leaves.append(column_of(keys, kind))
+                elif kind == STR:
+                    leaves.append(column_of(array[part].tolist(), kind))
+                else:
+                    leaves.append(Column(kind, array[part]))
+            yield from zip(keys, Columns(self.schema, leaves, len(keys)).to_list(), strict=True)
+
+
+def grown(array: Array, size: int) -> Array:
+    """Return an array with room for more; what is new is zero."""
+    larger = np.zeros(size, array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+def objects(column: Column, length: int) -> Array:
+    """Return the values of a column as they are kept: text as Python objects."""
+    return np.array(column.to_list(length), np.object_) if column.kind == STR else column.array(length)
+
+
+__all__ = ["KeyedArrays", "grown", "objects"]
