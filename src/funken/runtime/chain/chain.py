@@ -132,6 +132,8 @@ class OperatorChain:
         self.vertex = vertex
         self.operators = operators
         self._order = [operators[node.id] for node in vertex.nodes]
+        #: Hot: asked once per block; most operators wait for no time
+        self._timed = [operator for operator in self._order if type(operator).next_tick is not Operator.next_tick]
         self.head = self._order[0]
         self._outputs = ends
         children: dict[OperatorId, list[tuple[str | None, Operator]]] = {node.id: [] for node in vertex.nodes}
@@ -230,12 +232,16 @@ class OperatorChain:
 
     def next_tick(self) -> int | None:
         """Return when the first operator is due for a tick."""
-        due = [at for at in (op.next_tick() for op in self._order) if at is not None]
-        return min(due) if due else None
+        due: int | None = None
+        for operator in self._timed:
+            at = operator.next_tick()
+            if at is not None and (due is None or at < due):
+                due = at
+        return due
 
     def tick(self, now: int) -> None:
         """Tick the operators that are due."""
-        for operator in self._order:
+        for operator in self._timed:
             self._tick(operator, now)
 
     @staticmethod

@@ -35,6 +35,11 @@ class FailureAttribution:
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is not None:
+            self.attribute(error)
+
+    def attribute(self, error: BaseException) -> None:
+        """Raise ``OperatorFailed`` from an error of user code, or return: the error is to be raised as it is."""
         if isinstance(error, Exception | SystemExit) and not isinstance(error, JobExecutionError):
             raise attribute_failure(error, self._subtask) from error
 

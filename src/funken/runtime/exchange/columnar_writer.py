@@ -31,8 +31,6 @@ _FOLDED = 4
 class ColumnarHashWriter(HashWriter):
     """Records with equal keys to one target, by key group."""
 
-    columnar = True
-
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         partitioning = self.edge.partitioning

@@ -33,9 +33,6 @@ class IngestionTime:
 class EdgeWriter:
     """Buffers records per target; subclasses choose the targets in ``emit``."""
 
-    columnar = False
-    """Whether ``emit_block`` sends columns as they are."""
-
     def __init__(
         self, edge: Edge, subtask: int, operator: str, send: Send, ingested_at: IngestionTime, records: int, size: int
     ) -> None:

@@ -34,7 +34,8 @@ class Materializer:
         self._clock = clock
         self._fixed = rows
         self._rows = rows or _FIRST_ROWS
-        self._open: dict[OperatorSubtaskId, Materialization] = {}
+        self.open: dict[OperatorSubtaskId, Materialization] = {}
+        """What is left to materialize; read once per block."""
         self._not_before = 0.0
         #: whether records were processed since the last step
         self.worked = False
@@ -43,23 +44,18 @@ class Materializer:
         """Add a materialization; a small one is completed at once."""
         snapshot.step(self._fixed or _FIRST_ROWS)
         if snapshot.open:
-            self._open[place] = snapshot
-
-    @property
-    def open(self) -> bool:
-        """Whether anything is left to materialize."""
-        return bool(self._open)
+            self.open[place] = snapshot
 
     def step(self) -> None:
         """Pickle one step, unless it is the records' turn."""
         begin = self._clock()
-        if not self._open or (self.worked and begin < self._not_before):
+        if not self.open or (self.worked and begin < self._not_before):
             return
-        place, snapshot = next(iter(self._open.items()))
+        place, snapshot = next(iter(self.open.items()))
         snapshot.step(self._rows)
         end = self._clock()
         if not snapshot.open:
-            del self._open[place]
+            del self.open[place]
             self._materialized(place)
         elif not self._fixed:
             share = _STEP_SECONDS / max(end - begin, 1e-6)
@@ -69,11 +65,11 @@ class Materializer:
 
     def finish(self, place: OperatorSubtaskId | None = None) -> None:
         """Complete the materialization of one operator or of all."""
-        for each in list(self._open) if place is None else [place] if place in self._open else []:
-            self._open[each].finish()
-            del self._open[each]
+        for each in list(self.open) if place is None else [place] if place in self.open else []:
+            self.open[each].finish()
+            del self.open[each]
             self._materialized(each)
 
     def cancel(self) -> None:
         """Drop what is not materialized: the task has ended. References to files go with it."""
-        self._open.clear()
+        self.open.clear()
