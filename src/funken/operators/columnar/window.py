@@ -26,6 +26,7 @@ from funken.operators.window.contents import Aggregated, Reduced
 from funken.state.delta_tables import DeltaTable, PaneTable, StateRow, TableSnapshot, snapshot_pane
 
 _MOST_RETURNS = 8
+_NONE = Columns("int", [], 0)
 
 
 class ColumnarWindows(AlignedWindows):
@@ -63,7 +64,7 @@ class ColumnarWindows(AlignedWindows):
         stamps = block.timestamps
         if stamps is None or not self._event_time or int(stamps.min()) >= self._open_from:
             self._file_columns(block)
-            return block[:0]
+            return _NONE
         in_time = stamps >= self._open_from
         self._file_columns(block.keep(in_time))
         return block.keep(~in_time)
