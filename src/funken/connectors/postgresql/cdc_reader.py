@@ -25,7 +25,7 @@ from funken.errors import SourceNotReadable
 class CdcSplit:
     """Where the reader is.
 
-    ``tables`` are those whose snapshot is still to be read, the first from after the key ``after``; ``pages`` those that were read.
+    ``tables`` are those whose snapshot is still to be read, the first after the key ``after``; ``pages`` those that were read.
     ``fence`` is set when all are. ``lsn`` is the end of the last transaction, ``emitted`` counts changes of the next one.
     """
 
@@ -186,7 +186,8 @@ class CdcReader(SourceReader):
                 return Wait(None)
             assert self._split is not None
             if isinstance(item, int):
-                self._split = replace(self._split, lsn=max(item, self._split.lsn), emitted=0)
+                if not self._split.emitted:  # else the transaction that is emitted in part comes after it
+                    self._split = replace(self._split, lsn=max(item, self._split.lsn))
             elif item.end > self._split.lsn:
                 self._commit = item
 
@@ -214,8 +215,9 @@ class CdcReader(SourceReader):
         if found is None or lsn_of(found[0]) > split.lsn:
             where = "gone" if found is None else f"at {found[0]}"
             raise SourceNotReadable(
-                f"operator {self._context.operator!r}: the checkpoint is at {lsn_text(split.lsn)} of the log, but replication slot "
-                f"{self._slot!r} is {where}, so changes in between are lost; start from the newest checkpoint, or without one.",
+                f"operator {self._context.operator!r}: the checkpoint is at {lsn_text(split.lsn)} of the log, but replication "
+                f"slot {self._slot!r} is {where}, so changes in between are lost; start from the newest checkpoint, or "
+                "without one.",
                 self._context.operator,
                 self._context.subtask,
             )

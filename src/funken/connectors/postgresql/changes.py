@@ -1,7 +1,7 @@
 """What PostgreSQL's logical replication says (``pgoutput``, protocol version 1), as records; no connection here.
 
-A transaction arrives whole, after its commit: begin, changes, commit. Before the first change of a table, and after each change of
-its columns, a relation message describes it. Values come as text; ``load(type, text)`` makes Python's values of them.
+A transaction arrives whole, after its commit: begin, changes, commit. Before the first change of a table, and after each
+change of its columns, a relation message describes it. Values come as text; ``load(type, text)`` makes Python's values of them.
 """
 
 from __future__ import annotations
@@ -103,13 +103,14 @@ def lsn_text(lsn: int) -> str:
 
 @dataclass
 class ChangeDecoder:
-    """Makes transactions of messages: ``decode`` returns one when its last message has come.
+    r"""Makes transactions of messages: ``decode`` returns one when its last message has come.
 
     >>> decoder = ChangeDecoder(lambda type, text: int(text) if type == 23 else text.decode())
     >>> decoder.decode(b"B" + struct.pack(">QqI", 100, 0, 7))
-    >>> decoder.decode(b"R" + struct.pack(">I", 9) + b"public\\0t\\0d" + struct.pack(">H", 1) + b"\\1id\\0" + struct.pack(">Ii", 23, -1))
+    >>> columns = b"\1id\0" + struct.pack(">Ii", 23, -1)
+    >>> decoder.decode(b"R" + struct.pack(">I", 9) + b"public\0t\0d" + struct.pack(">H", 1) + columns)
     >>> decoder.decode(b"I" + struct.pack(">I", 9) + b"N" + struct.pack(">H", 1) + b"t" + struct.pack(">I", 2) + b"42")
-    >>> commit = decoder.decode(b"C\\0" + struct.pack(">QQq", 100, 140, 0))
+    >>> commit = decoder.decode(b"C\0" + struct.pack(">QQq", 100, 140, 0))
     >>> commit.xid, commit.end, commit.timestamp, commit.changes[0].table, commit.changes[0].after
     (7, 140, 946684800000, 'public.t', {'id': 42})
     """
@@ -206,10 +207,9 @@ class TransactionSnapshot(NamedTuple):
 
     Numbers of transactions in the log have 32 bits; the others are those of the same half of the circle:
 
-    >>> TransactionSnapshot.of("4294967290:4294967306:").sees(4294967291), TransactionSnapshot.of("4294967290:4294967306:").sees(5)
-    (True, True)
-    >>> TransactionSnapshot.of("4294967290:4294967306:").sees(12)
-    False
+    >>> snapshot = TransactionSnapshot.of("4294967290:4294967306:")
+    >>> [snapshot.sees(xid) for xid in (4294967291, 5, 12)]
+    [True, True, False]
     """
 
     least: int

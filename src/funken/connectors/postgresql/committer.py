@@ -92,15 +92,15 @@ class PostgresCommitter(Committer):
             request.already_committed()
         elif status is None:
             logger.warning(
-                "%s: prepared transaction %r is gone, and so old that the server does not know how it ended; an earlier commit is assumed",
+                "%s: prepared transaction %r is gone, too old for the server to know its end; a commit is assumed",
                 self._who, transaction.name,
             )  # fmt: skip
             request.already_committed()
         else:
             request.failed(
-                f"{self._who}: prepared transaction {transaction.name!r} (number {transaction.number}) is gone and not committed, but "
-                f"{status}, so its records are lost. Was it rolled back by hand, or by another job with the same transaction_prefix, or "
-                "was the server restored from a backup? Start from an earlier checkpoint or savepoint"
+                f"{self._who}: prepared transaction {transaction.name!r} (number {transaction.number}) is gone and "
+                f"{status}, so its records are lost. Was it rolled back by hand, or by another job with the same "
+                "transaction_prefix, or was the server restored from a backup? Start from an earlier checkpoint or savepoint"
             )
 
     # ---- recovery

@@ -26,7 +26,7 @@ QUEUED_CHANGES = 50_000
 """Nothing more is received while so many changes are queued."""
 TRIES = 8
 _POLL_MS, _JOIN_S, _REPORT_S = 100, 10.0, 5.0
-_IN_USE = "55006"
+_IN_USE, _ADMINISTRATOR = "55006", "57P01"
 _OPTIONS = "-c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex -c timezone=UTC -c extra_float_digits=1"
 
 
@@ -47,7 +47,7 @@ class ReplicationStream:
         self._items: deque[Commit | int] = deque()
         self._queued = 0
         self._room = threading.Condition()
-        self._stopped = False
+        self._stopped = self._began = False
         self._error: Exception | None = None
         self._now = SystemClock().monotonic
         self._thread = threading.Thread(target=self._run, name="funken-postgresql-changes", daemon=True)
@@ -126,11 +126,13 @@ class ReplicationStream:
             f"(proto_version '1', publication_names '\"{publication}\"')".encode()
         )
         if result.status == pq.ExecStatus.COPY_BOTH:
+            self._began = True
             return
         message = result.get_error_message().strip()
-        state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+        state = _state_of(result)
         if state == _IN_USE:
-            self._end_former()
+            if not self._began:  # who was reading and lost the connection must not end a later reader
+                self._end_former()
             raise ConnectionError(message)
         raise SourceNotReadable(
             f"replication slot {self._slot!r} of {self._database!r} cannot be read: {message} ({state}); correct slot and "
@@ -168,9 +170,19 @@ class ReplicationStream:
                 if readable.poll(_POLL_MS):
                     connection.consume_input()
             else:
-                message = connection.get_error_message().strip()
-                raise ConnectionError(message or "the server has ended the replication")
+                raise self._ended(connection)
         self._report(connection)
+
+    def _ended(self, connection: Any) -> Exception:
+        """Return why the server has ended the stream; a reader that was ended by another one must not come back."""
+        result = connection.get_result()
+        state = _state_of(result) if result is not None else ""
+        message = connection.get_error_message().strip() or "the server has ended the replication"
+        if state == _ADMINISTRATOR:
+            return SourceNotReadable(
+                f"the reader of replication slot {self._slot!r} was ended by a later attempt of the job, or by an administrator."
+            )
+        return ConnectionError(message)
 
     def _has_room(self) -> bool:
         with self._room:
@@ -211,6 +223,10 @@ class ReplicationStream:
         connection.put_copy_data(b"r" + struct.pack(">QQQqB", self._received, acknowledged, acknowledged, 0, 0))
         connection.flush()
         self._reported = acknowledged
+
+
+def _state_of(result: Any) -> str:
+    return (result.error_field(psycopg("psycopg.pq").DiagnosticField.SQLSTATE) or b"").decode()
 
 
 def _loader() -> Callable[[int, bytes], Any]:

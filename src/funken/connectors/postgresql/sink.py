@@ -27,8 +27,8 @@ from funken.errors import InvalidConfiguration, SinkNotWritable
 class PostgresSink(SqlSink):
     """Writes records to a table; see ``SqlSink`` for columns, keys and records.
 
-    ``transaction_prefix`` begins the names of prepared transactions (an exactly-once sink needs it); no other job may use the same
-    in this server, for a job that starts rolls back what bears its prefix and is in no checkpoint.
+    An exactly-once sink needs a ``transaction_prefix``, of which the names of its transactions are made. No other job may use the
+    same in this server, for a job that starts rolls back what has its prefix and is in no checkpoint.
 
     Raises ``SinkNotWritable`` before anything runs, also if the server does not allow prepared transactions
     (``max_prepared_transactions``).
@@ -38,8 +38,8 @@ class PostgresSink(SqlSink):
     >>> PostgresSink(shop, "totals", ("item", "total"), guarantee=DeliveryGuarantee.EXACTLY_ONCE)
     Traceback (most recent call last):
     ...
-    funken.errors.InvalidConfiguration: the exactly-once sink to table 'totals' has no transaction_prefix; give a name that no other
-    job uses in this server.
+    funken.errors.InvalidConfiguration: the exactly-once sink to table 'totals' has no transaction_prefix; give a name that no
+    other job uses in this server.
     """
 
     database: PostgresDatabase
@@ -57,8 +57,8 @@ class PostgresSink(SqlSink):
             )
         if self.key_columns:
             raise InvalidConfiguration(
-                f"the sink to table {self.table!r} has key columns and is exactly-once: a prepared transaction locks its keys, and "
-                "writers would wait for each other forever. Upserts are idempotent: use AT_LEAST_ONCE, or leave key_columns out."
+                f"the sink to table {self.table!r} has key columns and is exactly-once: a prepared transaction locks its keys, "
+                "and writers would wait for each other forever. Upserts are idempotent: use AT_LEAST_ONCE, or leave key_columns out."
             )
 
     def family(self, operator: str) -> str:
@@ -79,9 +79,9 @@ class PostgresSink(SqlSink):
             )
         if most == 0:
             raise SinkNotWritable(
-                f"{self.database!r} does not allow prepared transactions (max_prepared_transactions = 0), which the exactly-once sink "
-                f"to table {self.table!r} needs; set it to at least twice the parallelism in postgresql.conf and restart the server, "
-                "or use AT_LEAST_ONCE with key_columns."
+                f"{self.database!r} does not allow prepared transactions (max_prepared_transactions = 0), which the exactly-once "
+                f"sink to table {self.table!r} needs; set it to at least twice the parallelism in postgresql.conf and restart the "
+                "server, or use AT_LEAST_ONCE with key_columns."
             )
 
     def writer(self, context: ConnectorContext) -> SinkWriter:

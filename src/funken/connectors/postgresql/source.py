@@ -45,9 +45,9 @@ WHERE c.oid = to_regclass(%s) GROUP BY c.oid, n.nspname, c.relname, c.relreplide
 class PostgresCdcSource(Source):
     """The rows of tables as they are, and then their changes, as ``ChangeRecord``s with the time of the commit.
 
-    ``slot`` is a replication slot and ``publication`` a publication (by default of the same name); they are made if they are not
-    there. A slot belongs to one job, and **keeps the server's log until it is read or dropped**: call ``drop()`` when the job is
-    gone for good. Without ``snapshot`` only changes after the slot was made are read. One subtask reads.
+    ``slot`` is a replication slot and ``publication`` a publication (by default of the same name); they are made if they are
+    not there. A slot belongs to one job, and **keeps the server's log until it is read or dropped**: call ``drop()`` when the
+    job is gone for good. Without ``snapshot`` only changes after the slot was made are read. One subtask reads.
 
     Raises ``SourceNotReadable`` at the start if the server's ``wal_level`` is not ``logical``, a table is not there or has no primary
     key, or the user may not read it or not replicate.
@@ -58,7 +58,8 @@ class PostgresCdcSource(Source):
     >>> PostgresCdcSource(shop, ["public.orders"], slot="My Orders")
     Traceback (most recent call last):
     ...
-    funken.errors.InvalidConfiguration: 'My Orders' is no name of a replication slot; use lower-case letters, digits and underscores.
+    funken.errors.InvalidConfiguration: 'My Orders' is no name of a replication slot; use lower-case letters, digits and
+    underscores.
     """
 
     database: PostgresDatabase

@@ -24,6 +24,7 @@ class Background(Generic[T]):
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
         self._pool = ThreadPoolExecutor(1, "funken-sql")
+        self._closed = False
         self._future: Future[T] | None = None
 
     @property
@@ -46,7 +47,9 @@ class Background(Generic[T]):
     def close(self, last: Callable[[], None]) -> None:
         """Run ``last`` in the thread when it is free, and let it end; returns at once."""
         self._future = None
-        self._pool.submit(last)
+        if not self._closed:
+            self._closed = True
+            self._pool.submit(last)
         self._pool.shutdown(wait=False)
 
 

@@ -46,9 +46,10 @@ class SqlSplit:
 class SqlSource(Source):
     """The rows of a query, as tuples, or as dicts with ``as_dicts``.
 
-    ``query`` is a ``SELECT`` with the database's placeholders for ``parameters``. ``column`` is one of its columns, best a primary
-    key: it orders rows, and must not be null. It is cut into ``partitions`` ranges of equal width between ``lower`` and ``upper``,
-    by default the least and greatest value; this takes numbers or dates. Pages have ``page_size`` rows, more if rows share a value.
+    ``query`` is a ``SELECT`` with the database's placeholders for ``parameters``. ``column`` is one of its columns, best a
+    primary key: it orders rows, and must not be null. It is cut into ``partitions`` ranges of equal width between ``lower`` and
+    ``upper``, by default the least and greatest value; this takes numbers or dates. Pages have ``page_size`` rows, more if rows
+    share a value.
 
     Raises ``SourceNotReadable`` if the database cannot be reached, or the query fails, or the column has nulls.
 
