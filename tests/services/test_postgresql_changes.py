@@ -1,4 +1,5 @@
-"""``PostgresCdcSource`` against a real server: the snapshot and all changes once, whoever fails and whatever happens meanwhile."""
+"""``PostgresCdcSource`` against a real server: the snapshot and all changes once, whoever fails and whatever happens
+meanwhile."""
 
 import threading
 import uuid

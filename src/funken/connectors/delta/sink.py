@@ -1,8 +1,8 @@
 """A Delta table as a sink, exactly once: one commit per checkpoint.
 
-Writers write Parquet files, which no reader sees. When the checkpoint is complete, the committer adds all of them to the table in one
-commit, which also sets an *application transaction* per subtask: the checkpoint up to which its records are in. A commit that is
-repeated finds it there. Two committers of one checkpoint cannot both succeed: Delta rejects the second.
+Writers write Parquet files, which no reader sees. When the checkpoint is complete, the committer adds all of them to the
+table in one commit, which also sets an *application transaction* per subtask: the checkpoint up to which its records are in.
+A commit that is repeated finds it there. Two committers of one checkpoint cannot both succeed: Delta rejects the second.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ class DeltaWriter(SinkWriter):
             files = self._collected.take()
         except OSError as error:
             raise SinkNotWritable(
-                f"operator {self._context.operator!r}: no files can be written to {self._place.uri!r} ({error}); allow this user to.",
+                f"operator {self._context.operator!r}: no files can be written to {self._place.uri!r} ({error}); "
+                "allow this user to.",
                 self._context.operator,
                 self._context.subtask,
             ) from error
@@ -140,7 +141,8 @@ class DeltaCommitter(Committer):
                 marks[mark] = since
         if marks:
             logger.warning(
-                "operator %r: Delta table %r has results of checkpoints after %s, from which the job starts; they will be in twice",
+                "operator %r: Delta table %r has results of checkpoints after %s, from which the job starts; "
+                "they will be in twice",
                 self._context.operator, self._place.uri, since,
             )  # fmt: skip
             self._write(table, marks, [])

@@ -1,7 +1,8 @@
 """A Delta table as a source: a version of it, or its versions as they come.
 
-A split is a data file with the number of the next row. Read continuously, a version adds the files of its commit that say that data
-has changed, so a compaction adds nothing; a commit that removes data fails the job, for a stream cannot take records back.
+A split is a data file with the number of the next row. Read continuously, a version adds the files of its commit that say
+that data has changed, so a compaction adds nothing; a commit that removes data fails the job, for a stream cannot take
+records back.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class DeltaSplit:
 
 @dataclass(frozen=True)
 class DeltaSource(Source):
-    """The rows of a Delta table, as dicts: of its newest version, or ``version``, or with ``monitor_continuously`` later ones too.
+    """The rows of a Delta table, as dicts: of its newest version, or ``version``, or with ``monitor_continuously`` later ones
+    too.
 
     ``starting_version`` is the first whose additions are read continuously; by default the whole table comes first.
 
@@ -138,7 +140,8 @@ class DeltaEnumerator(SplitEnumerator):
             actions = self._place.actions(version)
             if actions is None:
                 raise SourceNotReadable(
-                    f"version {version} of Delta table {self._source.uri!r} is not in its log any more; start without the checkpoint, "
+                    f"version {version} of Delta table {self._source.uri!r} is not in its log any more; start "
+                    "without the checkpoint, "
                     "or keep the log longer (delta.logRetentionDuration)."
                 )
             found += self._added(version, actions, kinds)
@@ -147,7 +150,8 @@ class DeltaEnumerator(SplitEnumerator):
     def _added(self, version: int, actions: list[dict[str, Any]], kinds: Mapping[str, Any]) -> list[DeltaSplit]:
         if any(action["remove"].get("dataChange", True) for action in actions if "remove" in action):
             raise SourceNotReadable(
-                f"version {version} of Delta table {self._source.uri!r} changes or removes rows, and a stream only gets rows that are "
+                f"version {version} of Delta table {self._source.uri!r} changes or removes rows, and a stream "
+                "only gets rows that are "
                 f"added; start without the checkpoint, or after it (starting_version={version + 1})."
             )
         splits = []

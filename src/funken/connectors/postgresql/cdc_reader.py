@@ -192,8 +192,7 @@ class CdcReader(SourceReader):
                 self._commit = item
 
     def _begin(self, split: CdcSplit) -> ReplicationStream:
-        if split.lsn:
-            self._check_slot(split)
+        self._check_slot(split)
         if split.pages:
             self._seen = SeenChanges(split.pages, dict(split.keys))
         self._stream = ReplicationStream(

@@ -58,7 +58,8 @@ class PostgresSink(SqlSink):
         if self.key_columns:
             raise InvalidConfiguration(
                 f"the sink to table {self.table!r} has key columns and is exactly-once: a prepared transaction locks its keys, "
-                "and writers would wait for each other forever. Upserts are idempotent: use AT_LEAST_ONCE, or leave key_columns out."
+                "and writers would wait for each other forever. Upserts are idempotent: use AT_LEAST_ONCE, or "
+                "leave key_columns out."
             )
 
     def family(self, operator: str) -> str:
@@ -80,7 +81,8 @@ class PostgresSink(SqlSink):
         if most == 0:
             raise SinkNotWritable(
                 f"{self.database!r} does not allow prepared transactions (max_prepared_transactions = 0), which the exactly-once "
-                f"sink to table {self.table!r} needs; set it to at least twice the parallelism in postgresql.conf and restart the "
+                f"sink to table {self.table!r} needs; set it to at least twice the parallelism in postgresql.conf "
+                "and restart the "
                 "server, or use AT_LEAST_ONCE with key_columns."
             )
 

@@ -1,9 +1,9 @@
 """Which changes the snapshot of a table has already: pure.
 
-The snapshot is read page by page in the order of the primary key, each page in a transaction of its own, so nothing is held open and
-reading resumes after a failure. For each page it is noted up to which key it goes and which transactions it saw. The log is read
-from before the first page; a change whose key is in a page that saw its transaction is dropped. Beyond the *fence*, a position in
-the log after the last page, no transaction was seen by any.
+The snapshot is read page by page in the order of the primary key, each page in a transaction of its own, so nothing is held
+open and reading resumes after a failure. For each page it is noted up to which key it goes and which transactions it saw. The
+log is read from before the first page; a change whose key is in a page that saw its transaction is dropped. Beyond the
+*fence*, a position in the log after the last page, no transaction was seen by any.
 """
 
 from __future__ import annotations

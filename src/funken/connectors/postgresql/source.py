@@ -10,6 +10,7 @@ from typing import Any
 from funken.connectors.base import Boundedness, Source, SourceReader, SplitEnumerator, StaticSplits
 from funken.connectors.context import ConnectorContext
 from funken.connectors.postgresql.cdc_reader import CdcReader, CdcSplit
+from funken.connectors.postgresql.changes import lsn_of
 from funken.connectors.postgresql.database import PostgresDatabase
 from funken.connectors.sql.database import SqlDatabase, SqlProblem, SqlSession, patiently
 from funken.errors import InvalidConfiguration, SourceNotReadable
@@ -49,8 +50,8 @@ class PostgresCdcSource(Source):
     not there. A slot belongs to one job, and **keeps the server's log until it is read or dropped**: call ``drop()`` when the
     job is gone for good. Without ``snapshot`` only changes after the slot was made are read. One subtask reads.
 
-    Raises ``SourceNotReadable`` at the start if the server's ``wal_level`` is not ``logical``, a table is not there or has no primary
-    key, or the user may not read it or not replicate.
+    Raises ``SourceNotReadable`` at the start if the server's ``wal_level`` is not ``logical``, a table is not there or has no
+    primary key, or the user may not read it or not replicate.
 
     >>> shop = PostgresDatabase("host=db.example dbname=shop user=ada")
     >>> PostgresCdcSource(shop, ["public.orders"], slot="orders").publication
@@ -125,11 +126,11 @@ class CdcEnumerator(SplitEnumerator):
         try:
             keys = self._run(session, self._look)
             self._run(session, lambda cursor: self._publish(cursor, [table for table, _ in keys]))
-            self._run(session, self._make_slot)
+            lsn = self._run(session, self._make_slot)
         finally:
             session.close()
         tables = tuple(table for table, _ in keys) if source.snapshot else ()
-        self._static = StaticSplits([CdcSplit("changes", tables, keys)], self._parallelism)
+        self._static = StaticSplits([CdcSplit("changes", tables, keys, lsn=lsn)], self._parallelism)
 
     def _run(self, session: SqlSession, work: Any) -> Any:
         return patiently(self._source.database, lambda: session.transaction(work), self._source._not_readable)
@@ -140,7 +141,8 @@ class CdcEnumerator(SplitEnumerator):
         (level,) = cursor.fetchone()
         if level != "logical":
             raise SourceNotReadable(
-                f"{database!r} has wal_level = {level}, which does not say what changes; set it to logical in postgresql.conf and "
+                f"{database!r} has wal_level = {level}, which does not say what changes; set it to logical in "
+                "postgresql.conf and "
                 "restart the server."
             )
         return tuple(self._key_of(cursor, table) for table in self._source.tables)
@@ -186,7 +188,8 @@ class CdcEnumerator(SplitEnumerator):
         if not there:
             if slot:
                 raise SourceNotReadable(
-                    f"replication slot {source.slot!r} is there, but not publication {source.publication!r}, and a slot does not know "
+                    f"replication slot {source.slot!r} is there, but not publication {source.publication!r}, and "
+                    "a slot does not know "
                     "later ones; drop the slot (drop()), or correct the publication."
                 )
             names = ", ".join(map(source.database.quote, tables))
@@ -202,7 +205,8 @@ class CdcEnumerator(SplitEnumerator):
                 "another publication and slot."
             )
 
-    def _make_slot(self, cursor: Any) -> None:
+    def _make_slot(self, cursor: Any) -> int:
+        """Make the slot, if it is not there; returns its position."""
         source = self._source
         cursor.execute(
             "SELECT plugin, database = current_database() FROM pg_replication_slots WHERE slot_name = %s",
@@ -215,6 +219,11 @@ class CdcEnumerator(SplitEnumerator):
             raise SourceNotReadable(
                 f"replication slot {source.slot!r} is not of plugin 'pgoutput' in this database; use another name."
             )
+        cursor.execute(
+            "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s", (source.slot,)
+        )
+        (position,) = cursor.fetchone()
+        return lsn_of(position)
 
     def next_splits(self, subtask: int) -> list[Any] | None:
         """Return the split once."""

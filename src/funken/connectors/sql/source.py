@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
+from itertools import pairwise
 from numbers import Real
 from typing import Any
 
@@ -168,7 +169,7 @@ def ranges(lower: Any, upper: Any, count: int) -> list[SqlSplit]:
         if lower < cut <= upper and cut not in cuts:  # type: ignore[operator]
             cuts.append(cut)
     edges = [None, *cuts, None]
-    return [SqlSplit(str(n), low, high) for n, (low, high) in enumerate(zip(edges[:-1], edges[1:], strict=True))]
+    return [SqlSplit(str(n), low, high) for n, (low, high) in enumerate(pairwise(edges))]
 
 
 def _not_readable(problem: SqlProblem) -> SourceNotReadable:
