@@ -44,19 +44,19 @@ def postgres_programs():
 
 
 @pytest.fixture(scope="session")
-def postgres(postgres_programs, tmp_path_factory):
-    server = PostgresServer(tmp_path_factory.mktemp("postgres"), postgres_programs)
+def postgres(postgres_programs):
+    server = PostgresServer(postgres_programs)
     try:
         yield server.start()
     finally:
-        server.stop()
+        server.remove()
 
 
 @pytest.fixture
-def own_postgres(postgres_programs, tmp_path):
+def own_postgres(postgres_programs):
     """A server that the test may kill."""
-    server = PostgresServer(tmp_path, postgres_programs)
+    server = PostgresServer(postgres_programs)
     try:
         yield server.start()
     finally:
-        server.stop()
+        server.remove()

@@ -1,5 +1,4 @@
-"""``PostgresCdcSource`` against a real server: the snapshot and all changes once, whoever fails and whatever happens
-meanwhile."""
+"""``PostgresCdcSource`` against a real server: the snapshot and all changes once, whoever fails meanwhile."""
 
 import threading
 import uuid
@@ -358,12 +357,12 @@ def test_what_is_wrong_is_said_at_the_start(postgres, source_of):
             source_of(table).enumerator(1).start()
 
 
-def test_a_server_that_does_not_log_changes_is_refused(postgres_programs, tmp_path):
-    server = PostgresServer(tmp_path, postgres_programs, wal_level="replica")
+def test_a_server_that_does_not_log_changes_is_refused(postgres_programs):
+    server = PostgresServer(postgres_programs, wal_level="replica")
     try:
         server.start()
         table = server.table("id int PRIMARY KEY")
         with pytest.raises(SourceNotReadable, match="wal_level = replica.*restart the server"):
             PostgresCdcSource(PostgresDatabase(server.conninfo), [table], "s").enumerator(1).start()
     finally:
-        server.stop()
+        server.remove()

@@ -202,8 +202,8 @@ def test_a_prepared_transaction_survives_the_server(own_postgres, writer_of, com
 # ---- before anything runs
 
 
-def test_prepared_transactions_that_are_not_allowed_are_refused(postgres_programs, tmp_path):
-    server = PostgresServer(tmp_path, postgres_programs, max_prepared_transactions=0)
+def test_prepared_transactions_that_are_not_allowed_are_refused(postgres_programs):
+    server = PostgresServer(postgres_programs, max_prepared_transactions=0)
     try:
         server.start()
         table = server.table("n int, word text")
@@ -211,7 +211,7 @@ def test_prepared_transactions_that_are_not_allowed_are_refused(postgres_program
             sink_to(server, table).check()
         sink_to(server, table, DeliveryGuarantee.AT_LEAST_ONCE).check()
     finally:
-        server.stop()
+        server.remove()
 
 
 def test_check_says_what_is_wrong_and_what_to_do(postgres, table):

@@ -8,6 +8,7 @@ import os
 import pwd
 import shutil
 import subprocess
+import tempfile
 import uuid
 from pathlib import Path
 
@@ -33,10 +34,11 @@ def postgres_binaries():
 
 
 class PostgresServer:
-    """One server on a free port, with its data in a folder of its own; ``kill`` ends it as a power cut would."""
+    """One server on a free port, and a folder of its own: pytest's are closed to other users."""
 
-    def __init__(self, folder, binaries, **settings):
-        self.folder, self._binaries, self.port = Path(folder), binaries, free_port()
+    def __init__(self, binaries, **settings):
+        self.folder = Path(tempfile.mkdtemp(prefix="funken-postgres-"))
+        self._binaries, self.port = binaries, free_port()
         self.conninfo = f"host=127.0.0.1 port={self.port} user=funken dbname=postgres"
         given = {
             "max_prepared_transactions": 64,
@@ -47,9 +49,6 @@ class PostgresServer:
         self._user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
         if self._user:
             shutil.chown(self.folder, "postgres")
-            for parent in self.folder.parents:  # pytest's folders are the tester's own
-                if parent.stat().st_uid == os.geteuid() and not parent.stat().st_mode & 0o001:
-                    parent.chmod(parent.stat().st_mode | 0o011)
         self._run(
             "initdb", "-D", self._data, "-A", "trust", "-U", "funken", "--no-sync", "-E", "UTF8", "--locale", "C.UTF-8"
         )
@@ -88,6 +87,11 @@ class PostgresServer:
     def stop(self, mode="fast"):
         with contextlib.suppress(AssertionError):
             self._run("pg_ctl", "-D", self._data, "-m", mode, "-t", "60", "-w", "stop")
+
+    def remove(self):
+        """Stop it and delete its data."""
+        self.stop("immediate")
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def kill(self):
         """End it at once: what is not in its log is lost, and it recovers at the next start."""

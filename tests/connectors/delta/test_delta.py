@@ -57,7 +57,7 @@ def test_the_sink_keeps_its_contract(tmp_path):
         path = table_at(tmp_path / str(seed))
         return DeltaSink(path), lambda: rows(path)
 
-    check_sink(make, record=lambda n: (n, f"w{n}"), seeds=6, count=30)
+    check_sink(make, record=lambda n: (n, f"w{n}"), seeds=3, count=20)
 
 
 def committed(path, number, request, restored=None):

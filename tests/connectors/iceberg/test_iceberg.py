@@ -50,7 +50,7 @@ def test_the_sink_keeps_its_contract(lake):
         table_in(lake, f"t{seed}")
         return IcebergSink(lake, f"n.t{seed}"), lambda: rows(lake, f"t{seed}")
 
-    check_sink(make, record=lambda n: (n, f"w{n}"), seeds=2, count=20)
+    check_sink(make, record=lambda n: (n, f"w{n}"), seeds=1, count=12)
 
 
 def test_a_checkpoint_is_one_commit_and_says_so(lake):
@@ -132,5 +132,5 @@ def test_the_source_keeps_its_contract_also_for_an_older_snapshot(lake):
     with table.update_schema() as update:
         update.rename_column("word", "name")
 
-    check_source(Numbers(lake, "n.t", columns=("n",)), range(20), seeds=3)
-    check_source(Numbers(lake, "n.t", snapshot_id=first, columns=("n",)), range(10), seeds=2)
+    check_source(Numbers(lake, "n.t", columns=("n",)), range(20), seeds=1)
+    check_source(Numbers(lake, "n.t", snapshot_id=first, columns=("n",)), range(10), seeds=1)

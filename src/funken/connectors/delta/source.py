@@ -44,10 +44,10 @@ class DeltaSplit:
 
 @dataclass(frozen=True)
 class DeltaSource(Source):
-    """The rows of a Delta table, as dicts: of its newest version, or ``version``, or with ``monitor_continuously`` later ones
-    too.
+    """The rows of a Delta table, as dicts: of its newest version, or ``version``, or of all that come.
 
-    ``starting_version`` is the first whose additions are read continuously; by default the whole table comes first.
+    ``monitor_continuously`` is how often later versions are looked for: then the source is unbounded. ``starting_version`` is
+    the first whose additions are read continuously; by default the whole table comes first.
 
     Raises ``SourceNotReadable`` if the table is not there, or has deletion vectors or mapped columns.
 

@@ -1,5 +1,4 @@
-"""Iceberg tables, by ``pyiceberg`` (``pip install funken[iceberg]``): a sink with one commit per checkpoint, and a bounded
-source.
+"""Iceberg tables, by ``pyiceberg`` (``pip install funken[iceberg]``): a sink with a commit per checkpoint, and a source.
 
 Importing this package does not import the library; ``catalog.py`` does, when it is needed. May import ``connectors``,
 ``connectors.delta``, ``connectors.sql`` and what is below.

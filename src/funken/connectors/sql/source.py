@@ -115,6 +115,8 @@ class SqlEnumerator(SplitEnumerator):
         column = source.database.quote(source.column)
 
         def look(cursor: Any) -> Any:
+            cursor.execute(source.select("*", ["1 = 0"]), source.parameters)
+            position_of(source.column, [described[0] for described in cursor.description])
             cursor.execute(source.select("count(*)", [f"{column} IS NULL"]), source.parameters)
             (nulls,) = cursor.fetchone()
             if nulls:
@@ -172,6 +174,20 @@ def ranges(lower: Any, upper: Any, count: int) -> list[SqlSplit]:
     return [SqlSplit(str(n), low, high) for n, (low, high) in enumerate(pairwise(edges))]
 
 
+def position_of(column: str, names: Sequence[str]) -> int:
+    """Return where a column is among those of the query; SQLite does not tell if there is no such column.
+
+    >>> position_of("ID", ["item", "id"])
+    1
+    """
+    for number, name in enumerate(names):
+        if name == column or name.lower() == column.lower():
+            return number
+    raise SourceNotReadable(
+        f"the query of a SqlSource has no column {column!r}, but {list(names)}; correct one of them."
+    )
+
+
 def _not_readable(problem: SqlProblem) -> SourceNotReadable:
     return SourceNotReadable(f"a SqlSource cannot read: {problem}")
 
@@ -212,7 +228,7 @@ class SqlReader(QueuedReader):
                 return Wait(None)
             self._names, self._rows, self._last_page = page
             self._given = 0
-            self._key = self._position_of_column()
+            self._key = position_of(self._source.column, self._names)
         return NEED_SPLITS
 
     def _next(self, limit: int) -> Batch:
@@ -228,15 +244,6 @@ class SqlReader(QueuedReader):
         names = self._names
         values = [dict(zip(names, row, strict=True)) for row in taken] if self._source.as_dicts else taken
         return Batch(values, split=split.id)
-
-    def _position_of_column(self) -> int:
-        wanted = self._source.column
-        for number, name in enumerate(self._names):
-            if name == wanted or name.lower() == wanted.lower():
-                return number
-        raise SourceNotReadable(
-            f"the query of a SqlSource has no column {wanted!r}, but {self._names}; correct one of them."
-        )
 
     def _read(self, split: SqlSplit) -> Page:
         def fail(problem: SqlProblem) -> Exception:
@@ -267,7 +274,7 @@ class SqlReader(QueuedReader):
         self._names = [described[0] for described in cursor.description]
         if len(rows) <= size:
             return self._names, rows, True
-        key = self._position_of_column()
+        key = position_of(source.column, self._names)
         end = size
         while end and rows[end - 1][key] == rows[size][key]:
             end -= 1
