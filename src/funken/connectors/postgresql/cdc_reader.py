@@ -12,7 +12,7 @@ from typing import Any
 
 from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, SourceReader, Wait
 from funken.connectors.context import ConnectorContext
-from funken.connectors.postgresql.changes import ChangeKind, ChangeRecord, Commit, lsn_of, lsn_text
+from funken.connectors.postgresql.changes import ChangeKind, ChangeRecord, CommittedTransaction, lsn_of, lsn_text
 from funken.connectors.postgresql.database import PostgresDatabase
 from funken.connectors.postgresql.replication import ReplicationStream
 from funken.connectors.postgresql.snapshot import SeenChanges, SnapshotPage, extended
@@ -66,7 +66,7 @@ class CdcReader(SourceReader):
         self._page: _Rows | None = None
         self._stream: ReplicationStream | None = None
         self._seen: SeenChanges | None = None
-        self._commit: Commit | None = None
+        self._commit: CommittedTransaction | None = None
         self._of_checkpoints: dict[int, int] = {}
         metrics = context.metrics.add_group("PostgresCdcReader")
         self._rows_read = metrics.counter("snapshotRows")
@@ -221,7 +221,7 @@ class CdcReader(SourceReader):
                 self._context.subtask,
             )
 
-    def _emit_changes(self, commit: Commit, limit: int) -> Batch | None:
+    def _emit_changes(self, commit: CommittedTransaction, limit: int) -> Batch | None:
         """Emit changes of a transaction that no page has; ``None`` if there are none among those looked at."""
         split = self._split
         assert split is not None

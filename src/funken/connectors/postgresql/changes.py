@@ -56,7 +56,7 @@ class ChangeRecord(NamedTuple):
     lsn: int = 0
 
 
-class Commit(NamedTuple):
+class CommittedTransaction(NamedTuple):
     """A whole transaction."""
 
     xid: int
@@ -67,7 +67,7 @@ class Commit(NamedTuple):
     changes: list[ChangeRecord]
 
 
-class Column(NamedTuple):
+class ReplicatedColumn(NamedTuple):
     """A column as a relation message describes it."""
 
     name: str
@@ -79,7 +79,7 @@ class Relation(NamedTuple):
     """A table as a relation message describes it."""
 
     name: str
-    columns: list[Column]
+    columns: list[ReplicatedColumn]
 
 
 def lsn_of(text: str) -> int:
@@ -120,7 +120,7 @@ class ChangeDecoder:
     _xid: int = 0
     _changes: list[tuple[ChangeKind, str, dict[str, Any] | None, dict[str, Any] | None]] = field(default_factory=list)
 
-    def decode(self, message: bytes) -> Commit | None:
+    def decode(self, message: bytes) -> CommittedTransaction | None:
         """Take a message; returns the transaction that it ends."""
         kind = message[:1]
         match kind:
@@ -132,7 +132,7 @@ class ChangeDecoder:
             case b"C":
                 commit, end, timestamp = struct.unpack_from(">QQq", message, 2)
                 changes, self._changes = self._changes, []
-                return Commit(
+                return CommittedTransaction(
                     self._xid, end, timestamp // 1000 + _EPOCH_MS, [ChangeRecord(*change, commit) for change in changes]
                 )
             case b"R":
@@ -155,7 +155,7 @@ class ChangeDecoder:
             name, at = _text(message, at + 1)
             kind, _ = struct.unpack_from(">Ii", message, at)
             at += 8
-            columns.append(Column(name, kind, is_key))
+            columns.append(ReplicatedColumn(name, kind, is_key))
         self._relations[identity] = Relation(f"{schema or 'pg_catalog'}.{table}", columns)
 
     def _change(self, kind: bytes, message: bytes) -> None:
@@ -234,7 +234,7 @@ __all__ = [
     "ChangeDecoder",
     "ChangeKind",
     "ChangeRecord",
-    "Commit",
+    "CommittedTransaction",
     "TransactionSnapshot",
     "Unchanged",
     "lsn_of",

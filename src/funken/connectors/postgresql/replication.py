@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from funken.connectors.postgresql.changes import ChangeDecoder, Commit, lsn_text
+from funken.connectors.postgresql.changes import ChangeDecoder, CommittedTransaction, lsn_text
 from funken.connectors.postgresql.database import PostgresDatabase, psycopg
 from funken.errors import SourceNotReadable
 from funken.timing.clock import SystemClock
@@ -44,7 +44,7 @@ class ReplicationStream:
         self._received = since
         self._acknowledged = self._reported = 0
         self.server_end = since
-        self._items: deque[Commit | int] = deque()
+        self._items: deque[CommittedTransaction | int] = deque()
         self._queued = 0
         self._room = threading.Condition()
         self._stopped = self._began = False
@@ -56,7 +56,7 @@ class ReplicationStream:
         """Start to receive."""
         self._thread.start()
 
-    def take(self) -> Commit | int | None:
+    def take(self) -> CommittedTransaction | int | None:
         """Return the next item; raises what has ended the thread."""
         with self._room:
             if not self._items:
@@ -64,7 +64,7 @@ class ReplicationStream:
                     raise self._error
                 return None
             item = self._items.popleft()
-            if isinstance(item, Commit):
+            if isinstance(item, CommittedTransaction):
                 self._queued -= len(item.changes)
             self._room.notify()
             return item
@@ -207,15 +207,15 @@ class ReplicationStream:
             self._put(commit)
         return False
 
-    def _put(self, item: Commit | int) -> None:
+    def _put(self, item: CommittedTransaction | int) -> None:
         with self._room:
             if isinstance(item, int) and self._items and isinstance(self._items[-1], int):
                 self._items[-1] = item
                 return
             self._items.append(item)
-            if isinstance(item, Commit):
+            if isinstance(item, CommittedTransaction):
                 self._queued += len(item.changes)
-        if isinstance(item, Commit):
+        if isinstance(item, CommittedTransaction):
             self._wake()
 
     def _report(self, connection: Any) -> None:
