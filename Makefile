@@ -82,7 +82,7 @@ test-spark: setup ## the tests that start Spark
 	@echo "tests on Spark"
 	@$(BIN)/python -m pytest -q -m spark
 
-test-services: setup ## the tests that talk to real servers, which they start: Kafka
+test-services: setup ## the tests that talk to real servers, which they start: Kafka, PostgreSQL
 	@echo "tests with real servers"
 	@$(BIN)/python -m pytest -q -m services tests/services
 

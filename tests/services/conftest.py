@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.kafka import KafkaBroker, jars
+from tests.support.postgres import PostgresServer, postgres_binaries
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +32,31 @@ def own_kafka(kafka_jars, tmp_path):
         yield broker.start()
     finally:
         broker.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres_programs():
+    pytest.importorskip("psycopg", reason="install it with: pip install 'funken[postgresql]'")
+    folder, missing = postgres_binaries()
+    if folder is None:
+        pytest.skip(missing)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def postgres(postgres_programs):
+    server = PostgresServer(postgres_programs)
+    try:
+        yield server.start()
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def own_postgres(postgres_programs):
+    """A server that the test may kill."""
+    server = PostgresServer(postgres_programs)
+    try:
+        yield server.start()
+    finally:
+        server.remove()

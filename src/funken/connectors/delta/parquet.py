@@ -1,0 +1,127 @@
+"""Records as Parquet files of a lake table: what the writers of Delta and Iceberg share."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyarrow import compute, parquet
+
+from funken.connectors.sql.records import RowMaker
+from funken.errors import ValueDoesNotFit
+
+ROWS_PER_FILE = 500_000
+
+
+class DataFile(NamedTuple):
+    """A data file that no table has yet: plain data, for a committable."""
+
+    path: str
+    size: int
+    rows: int
+    partition: dict[str, Any]
+
+
+class ParquetFiles:
+    """Collects records as Arrow batches, and writes them to new files below a folder."""
+
+    def __init__(
+        self, files: Any, folder: str, schema: Any, partition_by: Sequence[str], who: str, below: str = ""
+    ) -> None:  # fmt: skip
+        self._files, self._folder, self._below = files, folder, below
+        self._schema, self._partition_by, self._who = schema, list(partition_by), who
+        self._maker = RowMaker(schema.names, who)
+        self._batches: list[Any] = []
+        self._rows = 0
+        self._written: list[DataFile] = []
+
+    def add(self, values: Sequence[Any]) -> int:
+        """Take records; returns how many bytes they have as columns."""
+        rows = self._maker.rows(values)
+        if not rows:
+            return 0
+        arrays = []
+        for column, cells in zip(self._schema, zip(*rows, strict=True), strict=True):
+            try:
+                arrays.append(pa.array(cells, column.type))
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
+                raise ValueDoesNotFit(
+                    f"{self._who}: column {column.name!r} of the table is {column.type}, which a record does not fit ({error}); "
+                    "convert it."
+                ) from error
+            if not column.nullable and arrays[-1].null_count:
+                raise ValueDoesNotFit(
+                    f"{self._who}: column {column.name!r} of the table is never null, but is in a record."
+                )
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        self._batches.append(batch)
+        self._rows += len(rows)
+        if self._rows >= ROWS_PER_FILE:
+            self._write()
+        return int(batch.nbytes)
+
+    def take(self) -> list[DataFile]:
+        """Write what is collected; returns the files since the last call."""
+        self._write()
+        written, self._written = self._written, []
+        return written
+
+    def _write(self) -> None:
+        if not self._batches:
+            return
+        table = pa.Table.from_batches(self._batches)
+        self._batches, self._rows = [], 0
+        if not self._partition_by:
+            self._write_file(table, {})
+            return
+        keys = table.select(self._partition_by)
+        for combination in keys.group_by(self._partition_by).aggregate([]).to_pylist():
+            mask = None
+            for name, value in combination.items():
+                column = table[name]
+                same = column.is_null() if value is None else compute.fill_null(compute.equal(column, value), False)
+                mask = same if mask is None else compute.and_(mask, same)
+            self._write_file(table.filter(mask).drop_columns(self._partition_by), combination)
+
+    def _write_file(self, table: Any, partition: dict[str, Any]) -> None:
+        name = f"{self._below}part-{uuid.uuid4().hex}.parquet"
+        path = f"{self._folder}/{name}"
+        with self._files.open_output_stream(path) as out:
+            parquet.write_table(table, out)
+        self._written.append(DataFile(name, self._files.get_file_info(path).size, len(table), partition))
+
+
+class ParquetRows:
+    """The records of one file, from a row on, a row group at a time."""
+
+    def __init__(self, files: Any, path: str, start: int) -> None:
+        self._source = files.open_input_file(path)
+        self._file = parquet.ParquetFile(self._source)
+        self._group, self._skipped = 0, start
+        self._rows: list[dict[str, Any]] = []
+        self._given = 0
+
+    def take(self, limit: int) -> list[dict[str, Any]]:
+        """Return the next records; none at the end of the file."""
+        while self._given == len(self._rows):
+            if self._group == self._file.num_row_groups:
+                return []
+            size = self._file.metadata.row_group(self._group).num_rows
+            if self._skipped >= size:
+                self._skipped -= size
+            else:
+                self._rows = self._file.read_row_group(self._group).slice(self._skipped).to_pylist()
+                self._given = self._skipped = 0
+            self._group += 1
+        taken = self._rows[self._given : self._given + max(1, limit)]
+        self._given += len(taken)
+        return taken
+
+    def close(self) -> None:
+        """Close the file."""
+        self._source.close()
+
+
+__all__ = ["ROWS_PER_FILE", "DataFile", "ParquetFiles", "ParquetRows"]

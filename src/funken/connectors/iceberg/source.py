@@ -1,0 +1,176 @@
+"""A snapshot of an Iceberg table as a bounded source.
+
+A split is a data file; the tasks plan the same scan of the same snapshot again and read their files of it, with the table's
+own reader: so deletions, renamed columns and partitions are its business. The position in a file is the number of the next
+row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from funken.connectors.base import (
+    NEED_SPLITS,
+    Batch,
+    NeedSplits,
+    Source,
+    SourceReader,
+    SplitEnumerator,
+    StaticSplits,
+    Wait,
+)
+from funken.connectors.context import ConnectorContext
+from funken.connectors.iceberg.catalog import IcebergCatalog, pyiceberg
+from funken.connectors.queued_reader import QueuedReader
+from funken.errors import SourceNotReadable
+
+
+@dataclass(frozen=True)
+class IcebergSplit:
+    """A data file of a snapshot, and the number of the next row."""
+
+    id: str
+    snapshot: int
+    row: int = 0
+
+
+@dataclass(frozen=True)
+class IcebergSource(Source):
+    """The rows of a table, as dicts: of its newest snapshot, or of ``snapshot_id``; ``columns`` are those that are read.
+
+    Raises ``SourceNotReadable`` if the catalog, the table or the snapshot is not there.
+
+    >>> import pyarrow as pa, tempfile
+    >>> from funken import StreamExecutionEnvironment
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lake = IcebergCatalog("lake", {"type": "sql", "uri": f"sqlite:///{folder}/lake.db", "warehouse": f"file://{folder}"})
+    ...     lake.load().create_namespace("shop")
+    ...     prices = pa.table({"item": ["tea", "jam"], "price": [3, 5]})
+    ...     lake.load().create_table("shop.prices", prices.schema).append(prices)
+    ...     env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    ...     env.from_source(IcebergSource(lake, "shop.prices", columns=("item",))).execute_and_collect(limit=9)
+    [{'item': 'tea'}, {'item': 'jam'}]
+    """
+
+    catalog: IcebergCatalog
+    table: str
+    snapshot_id: int | None = None
+    columns: tuple[str, ...] = ("*",)
+
+    def scan(self, snapshot: int | None) -> Any:
+        """Return the scan of a snapshot."""
+        table = self.catalog.table(self.table, SourceNotReadable)
+        return table, table.scan(snapshot_id=snapshot, selected_fields=self.columns)
+
+    def enumerator(self, parallelism: int) -> SplitEnumerator:
+        """Make the enumerator, which plans the scan."""
+        return IcebergEnumerator(self, parallelism)
+
+    def reader(self, context: ConnectorContext) -> SourceReader:
+        """Make a reader of data files."""
+        return IcebergReader(self, context)
+
+
+class IcebergEnumerator(SplitEnumerator):
+    """Hands out the files of a snapshot."""
+
+    def __init__(self, source: IcebergSource, parallelism: int) -> None:
+        self._source, self._parallelism = source, parallelism
+        self._static = StaticSplits([], parallelism)
+
+    def start(self) -> None:
+        """Plan the scan."""
+        source = self._source
+        table, scan = source.scan(source.snapshot_id)
+        snapshot = source.snapshot_id or getattr(table.current_snapshot(), "snapshot_id", None)
+        if snapshot is None:
+            return  # nothing was ever written
+        if table.snapshot_by_id(snapshot) is None:
+            raise SourceNotReadable(
+                f"Iceberg table {source.table!r} has no snapshot {snapshot}; was it expired? Read another one."
+            )
+        try:
+            files = [task.file.file_path for task in scan.plan_files()]
+        except ValueError as error:
+            raise SourceNotReadable(
+                f"Iceberg table {source.table!r} cannot be read: {error}; correct the columns."
+            ) from error
+        self._static = StaticSplits([IcebergSplit(path, snapshot) for path in sorted(files)], self._parallelism)
+
+    def next_splits(self, subtask: int) -> list[Any] | None:
+        """Return the subtask's files once."""
+        return self._static.next_splits(subtask)
+
+    def snapshot(self) -> Any:
+        """Return the files not handed out."""
+        return self._static.snapshot()
+
+    def restore(self, snapshot: Any) -> None:
+        """Hand out these."""
+        self._static.restore(snapshot)
+
+
+class IcebergReader(QueuedReader):
+    """Reads files, a batch of Arrow at a time."""
+
+    def __init__(self, source: IcebergSource, context: ConnectorContext) -> None:
+        super().__init__()
+        self._source = source
+        self._planned: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self._batches: Iterator[Any] | None = None
+        self._rows: list[Any] = []
+        self._given = 0
+        self._count = context.metrics.counter("numRecordsRead")
+
+    def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
+        """Return the next rows of the file at the front."""
+        while self.queue:
+            split = self.queue[0]
+            if self._batches is None:
+                self._batches = self._open(split)
+                self._skip(split.row)
+            while self._given == len(self._rows):
+                batch = next(self._batches, None)
+                if batch is None:
+                    break
+                self._rows, self._given = batch.to_pylist(), 0
+            else:
+                taken = self._rows[self._given : self._given + max(1, limit)]
+                self._given += len(taken)
+                self.queue[0] = replace(split, row=split.row + len(taken))
+                self._count.inc(len(taken))
+                return Batch(taken, split=split.id)
+            self._batches = None
+            self.end_split()
+        return NEED_SPLITS
+
+    def _skip(self, rows: int) -> None:
+        self._rows, self._given = [], 0
+        while rows and self._batches is not None:
+            batch = next(self._batches, None)
+            if batch is None:
+                return
+            if batch.num_rows > rows:
+                self._rows = batch.slice(rows).to_pylist()
+                return
+            rows -= batch.num_rows
+
+    def _open(self, split: IcebergSplit) -> Iterator[Any]:
+        if split.snapshot not in self._planned:
+            table, scan = self._source.scan(split.snapshot)
+            arrow = pyiceberg("io.pyarrow").ArrowScan(table.metadata, table.io, scan.projection(), scan.row_filter)
+            self._planned[split.snapshot] = arrow, {task.file.file_path: task for task in scan.plan_files()}
+        arrow, tasks = self._planned[split.snapshot]
+        if split.id not in tasks:
+            raise SourceNotReadable(
+                f"data file {split.id!r} is not in snapshot {split.snapshot} of Iceberg table "
+                f"{self._source.table!r}; start without "
+                "the checkpoint."
+            )
+        batches: Iterator[Any] = iter(arrow.to_record_batches([tasks[split.id]]))
+        return batches
+
+
+__all__ = ["IcebergSource"]

@@ -1,0 +1,12 @@
+"""PostgreSQL, by psycopg 3 (``pip install funken[postgresql]``): a sink that prepares transactions, and change data capture.
+
+Reads and lookups are those of ``funken.connectors.sql``, with a ``PostgresDatabase``. Importing this package does not import the
+client; ``database.py`` does, when it is needed. May import ``connectors``, ``connectors.sql`` and what is below.
+"""
+
+from funken.connectors.postgresql.changes import UNCHANGED, ChangeKind, ChangeRecord
+from funken.connectors.postgresql.database import PostgresDatabase
+from funken.connectors.postgresql.sink import PostgresSink
+from funken.connectors.postgresql.source import PostgresCdcSource
+
+__all__ = ["UNCHANGED", "ChangeKind", "ChangeRecord", "PostgresCdcSource", "PostgresDatabase", "PostgresSink"]

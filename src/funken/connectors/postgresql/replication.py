@@ -1,0 +1,247 @@
+"""The replication connection: a thread that receives whole transactions, and reports to the server what may be forgotten.
+
+psycopg has no replication API, but its ``pq`` layer has libpq's copy functions, and that is all the protocol takes. The server
+sends each transaction after its commit; the position of the slot moves only when the reader acknowledges a checkpoint. A lost
+connection is made again from the last transaction that was received.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import struct
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from funken.connectors.postgresql.changes import ChangeDecoder, CommittedTransaction, lsn_text
+from funken.connectors.postgresql.database import PostgresDatabase, psycopg
+from funken.errors import SourceNotReadable
+from funken.timing.clock import SystemClock
+
+logger = logging.getLogger(__name__)
+
+QUEUED_CHANGES = 50_000
+"""Nothing more is received while so many changes are queued."""
+TRIES = 8
+_POLL_MS, _JOIN_S, _REPORT_S = 100, 10.0, 5.0
+_IN_USE, _ADMINISTRATOR = "55006", "57P01"
+_OPTIONS = "-c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex -c timezone=UTC -c extra_float_digits=1"
+
+
+class ReplicationStream:
+    """Receives transactions from a position on, between ``start`` and ``stop``.
+
+    ``take`` returns a transaction, or a position up to which there are no more, or ``None`` if nothing is there.
+    """
+
+    def __init__(
+        self, database: PostgresDatabase, slot: str, publication: str, since: int, name: str, wake: Callable[[], None]
+    ) -> None:  # fmt: skip
+        self._database, self._slot, self._publication, self._name = database, slot, publication, name
+        self._wake = wake
+        self._received = since
+        self._acknowledged = self._reported = 0
+        self.server_end = since
+        self._items: deque[CommittedTransaction | int] = deque()
+        self._queued = 0
+        self._room = threading.Condition()
+        self._stopped = self._began = False
+        self._error: Exception | None = None
+        self._now = SystemClock().monotonic
+        self._thread = threading.Thread(target=self._run, name="funken-postgresql-changes", daemon=True)
+
+    def start(self) -> None:
+        """Start to receive."""
+        self._thread.start()
+
+    def take(self) -> CommittedTransaction | int | None:
+        """Return the next item; raises what has ended the thread."""
+        with self._room:
+            if not self._items:
+                if self._error is not None:
+                    raise self._error
+                return None
+            item = self._items.popleft()
+            if isinstance(item, CommittedTransaction):
+                self._queued -= len(item.changes)
+            self._room.notify()
+            return item
+
+    def acknowledge(self, lsn: int) -> None:
+        """Let the server forget what is before a position, soon."""
+        self._acknowledged = max(self._acknowledged, lsn)
+
+    def stop(self) -> None:
+        """End the thread and the connection."""
+        with self._room:
+            self._stopped = True
+            self._room.notify()
+        if self._thread.ident is not None:
+            self._thread.join(_JOIN_S)
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        pause, failures = 0.1, 0
+        try:
+            while not self._stopped:
+                before = self._received
+                try:
+                    self._receive_all()
+                    return
+                except (psycopg().OperationalError, ConnectionError) as error:
+                    failures = 1 if self._received > before else failures + 1
+                    if failures == TRIES:
+                        raise SourceNotReadable(
+                            f"replication slot {self._slot!r} cannot be read: {self._database.problem(error)}"
+                        ) from error
+                    logger.info("replication slot %r: %s; connecting again", self._slot, error)
+                with self._room:
+                    self._room.wait_for(lambda: self._stopped, pause * 2**failures)
+        except Exception as error:  # noqa: BLE001 - raised in the reader
+            self._error = error
+            self._wake()
+
+    def _receive_all(self) -> None:
+        pq = psycopg("psycopg.pq")
+        options = f"{self._database.parts().get('options', '')} {_OPTIONS}".strip()
+        conninfo = self._database.with_defaults(
+            replication="database", application_name=self._name[:63], options=options, client_encoding="utf8"
+        )
+        connection = pq.PGconn.connect(conninfo.encode())
+        try:
+            if connection.status != pq.ConnStatus.OK:
+                raise psycopg().OperationalError(connection.get_error_message().strip())
+            self._begin(connection, pq)
+            self._receive(connection, ChangeDecoder(_loader()))
+        finally:
+            connection.finish()
+
+    def _begin(self, connection: Any, pq: Any) -> None:
+        publication = self._publication.replace('"', '""').replace("'", "''")
+        result = connection.exec_(
+            f'START_REPLICATION SLOT "{self._slot}" LOGICAL {lsn_text(self._received)} '
+            f"(proto_version '1', publication_names '\"{publication}\"')".encode()
+        )
+        if result.status == pq.ExecStatus.COPY_BOTH:
+            self._began = True
+            return
+        message = result.get_error_message().strip()
+        state = _state_of(result)
+        if state == _IN_USE:
+            if not self._began:  # who was reading and lost the connection must not end a later reader
+                self._end_former()
+            raise ConnectionError(message)
+        raise SourceNotReadable(
+            f"replication slot {self._slot!r} of {self._database!r} cannot be read: {message} ({state}); correct slot and "
+            "publication, or grant REPLICATION to this user."
+        )
+
+    def _end_former(self) -> None:
+        """End the connection of a reader of an earlier attempt, whose process may live on."""
+        connection = self._database.connect("funken", autocommit=True)
+        try:
+            connection.execute(
+                "SELECT pg_terminate_backend(s.active_pid) FROM pg_replication_slots s JOIN pg_stat_activity a "
+                "ON a.pid = s.active_pid WHERE s.slot_name = %s AND a.application_name = %s",
+                (self._slot, self._name[:63]),
+            )
+        finally:
+            connection.close()
+
+    def _receive(self, connection: Any, decoder: ChangeDecoder) -> None:
+        readable = select.poll()
+        readable.register(connection.socket, select.POLLIN)
+        report_at = self._now() + _REPORT_S
+        while not self._stopped:
+            now = self._now()
+            if now >= report_at or self._acknowledged > self._reported:
+                self._report(connection)
+                report_at = now + _REPORT_S
+            if not self._has_room():
+                continue
+            size, data = connection.get_copy_data(1)
+            if size > 0:
+                if self._message(bytes(data), decoder):
+                    self._report(connection)
+            elif size == 0:
+                if readable.poll(_POLL_MS):
+                    connection.consume_input()
+            else:
+                raise self._ended(connection)
+        self._report(connection)
+
+    def _ended(self, connection: Any) -> Exception:
+        """Return why the server has ended the stream; a reader that was ended by another one must not come back."""
+        result = connection.get_result()
+        state = _state_of(result) if result is not None else ""
+        message = connection.get_error_message().strip() or "the server has ended the replication"
+        if state == _ADMINISTRATOR:
+            return SourceNotReadable(
+                f"the reader of replication slot {self._slot!r} was ended by a later attempt of the job, or by an administrator."
+            )
+        return ConnectionError(message)
+
+    def _has_room(self) -> bool:
+        with self._room:
+            if self._queued >= QUEUED_CHANGES:
+                self._room.wait(_POLL_MS / 1000)
+            return self._queued < QUEUED_CHANGES
+
+    def _message(self, data: bytes, decoder: ChangeDecoder) -> bool:
+        """Take a message of the copy stream; returns whether the server wants a report now."""
+        if data[:1] == b"k":
+            end, _, wanted = struct.unpack_from(">QqB", data, 1)
+            self.server_end = max(self.server_end, end)
+            if end > self._received:  # everything before it was sent
+                self._received = end
+                self._put(end)
+            return bool(wanted)
+        _, end, _ = struct.unpack_from(">QQq", data, 1)
+        self.server_end = max(self.server_end, end)
+        commit = decoder.decode(data[25:])
+        if commit is not None and commit.end > self._received:
+            self._received = commit.end
+            self._put(commit)
+        return False
+
+    def _put(self, item: CommittedTransaction | int) -> None:
+        with self._room:
+            if isinstance(item, int) and self._items and isinstance(self._items[-1], int):
+                self._items[-1] = item
+                return
+            self._items.append(item)
+            if isinstance(item, CommittedTransaction):
+                self._queued += len(item.changes)
+        if isinstance(item, CommittedTransaction):
+            self._wake()
+
+    def _report(self, connection: Any) -> None:
+        acknowledged = self._acknowledged
+        connection.put_copy_data(b"r" + struct.pack(">QQQqB", self._received, acknowledged, acknowledged, 0, 0))
+        connection.flush()
+        self._reported = acknowledged
+
+
+def _state_of(result: Any) -> str:
+    return (result.error_field(psycopg("psycopg.pq").DiagnosticField.SQLSTATE) or b"").decode()
+
+
+def _loader() -> Callable[[int, bytes], Any]:
+    """Return what makes Python's values of the server's texts: the same as a query returns."""
+    transformer = psycopg("psycopg.adapt").Transformer(None)
+    text = psycopg("psycopg.pq").Format.TEXT
+    known: dict[int, Callable[[bytes], Any]] = {}
+
+    def load(kind: int, data: bytes) -> Any:
+        loader = known.get(kind)
+        if loader is None:
+            loader = known[kind] = transformer.get_loader(kind, text).load
+        return loader(data)
+
+    return load
+
+
+__all__ = ["ReplicationStream"]

@@ -1,0 +1,292 @@
+"""A query as a bounded source, read in parallel by ranges of a column (Flink's ``JdbcSource``).
+
+A split is a range of the column, from ``lower`` (inclusive) to ``upper`` (exclusive); the first and the last have no outer bound,
+so no row is left out. Each is read page by page in the order of the column. A page never ends between rows with equal values, and
+neither does what ``poll`` returns: so the last value alone is the position. Each page is a query of its own: rows that others
+change meanwhile are seen before or after, not both, as long as their column does not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from decimal import Decimal
+from itertools import pairwise
+from numbers import Real
+from typing import Any
+
+from funken.connectors.base import (
+    NEED_SPLITS,
+    Batch,
+    NeedSplits,
+    Source,
+    SourceReader,
+    SplitEnumerator,
+    StaticSplits,
+    Wait,
+)
+from funken.connectors.context import ConnectorContext
+from funken.connectors.queued_reader import QueuedReader
+from funken.connectors.sql.background import Background
+from funken.connectors.sql.database import SqlDatabase, SqlProblem, SqlSession, patiently
+from funken.errors import InvalidConfiguration, SourceNotReadable
+
+
+@dataclass(frozen=True)
+class SqlSplit:
+    """A range of the column; ``after`` is the last value that was read, ``None`` before the first."""
+
+    id: str
+    lower: Any = None
+    upper: Any = None
+    after: Any = None
+
+
+@dataclass(frozen=True)
+class SqlSource(Source):
+    """The rows of a query, as tuples, or as dicts with ``as_dicts``.
+
+    ``query`` is a ``SELECT`` with the database's placeholders for ``parameters``. ``column`` is one of its columns, best a
+    primary key: it orders rows, and must not be null. It is cut into ``partitions`` ranges of equal width between ``lower`` and
+    ``upper``, by default the least and greatest value; this takes numbers or dates. Pages have ``page_size`` rows, more if rows
+    share a value.
+
+    Raises ``SourceNotReadable`` if the database cannot be reached, or the query fails, or the column has nulls.
+
+    >>> import sqlite3, tempfile
+    >>> from contextlib import closing
+    >>> from funken import StreamExecutionEnvironment
+    >>> from funken.connectors.sql import SqliteDatabase
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with closing(sqlite3.connect(folder + "/shop.db")) as db, db:
+    ...         _ = db.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, item, price)")
+    ...         _ = db.executemany("INSERT INTO orders VALUES (?, ?, ?)", [(1, "tea", 3), (2, "jam", 5), (3, "oat", 2)])
+    ...     shop = SqliteDatabase(folder + "/shop.db")
+    ...     cheap = SqlSource(shop, "SELECT id, item FROM orders WHERE price < ?", "id", parameters=(5,), partitions=2)
+    ...     env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    ...     sorted(env.from_source(cheap).execute_and_collect(limit=9))
+    [(1, 'tea'), (3, 'oat')]
+    """
+
+    database: SqlDatabase
+    query: str
+    column: str
+    parameters: tuple[Any, ...] = ()
+    partitions: int = 1
+    lower: Any = None
+    upper: Any = None
+    page_size: int = 10_000
+    as_dicts: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if self.partitions < 1 or self.page_size < 1:
+            raise InvalidConfiguration(
+                f"a SqlSource needs at least one partition and one row per page, but got {self.partitions} and {self.page_size}."
+            )
+        if (self.lower is None) != (self.upper is None):
+            raise InvalidConfiguration("a SqlSource has only one of lower and upper; give both, or none.")
+
+    def enumerator(self, parallelism: int) -> SplitEnumerator:
+        """Make the enumerator, which looks at the bounds."""
+        return SqlEnumerator(self, parallelism)
+
+    def reader(self, context: ConnectorContext) -> SourceReader:
+        """Make a reader, with a connection of its own."""
+        return SqlReader(self, context)
+
+    def select(self, what: str, conditions: Sequence[str], order: str = "") -> str:
+        """Return a query of this query."""
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return f"SELECT {what} FROM ({self.query}) rows_to_read{where}{order}"
+
+
+class SqlEnumerator(SplitEnumerator):
+    """Cuts the column into ranges."""
+
+    def __init__(self, source: SqlSource, parallelism: int) -> None:
+        self._source, self._parallelism = source, parallelism
+        self._static = StaticSplits([], parallelism)
+
+    def start(self) -> None:
+        """Reach the database, look for nulls, and for the bounds unless they are given."""
+        source, session = self._source, SqlSession(self._source.database, "funken")
+        column = source.database.quote(source.column)
+
+        def look(cursor: Any) -> Any:
+            cursor.execute(source.select("*", ["1 = 0"]), source.parameters)
+            position_of(source.column, [described[0] for described in cursor.description])
+            cursor.execute(source.select("count(*)", [f"{column} IS NULL"]), source.parameters)
+            (nulls,) = cursor.fetchone()
+            if nulls:
+                raise SourceNotReadable(
+                    f"column {source.column!r} of a SqlSource is null in {nulls} rows, which no range holds; exclude them in the "
+                    "query, or choose another column."
+                )
+            if source.partitions == 1 or source.lower is not None:
+                return source.lower, source.upper
+            cursor.execute(source.select(f"min({column}), max({column})", []), source.parameters)
+            return cursor.fetchone()
+
+        try:
+            lower, upper = patiently(source.database, lambda: session.transaction(look), _not_readable)
+        finally:
+            session.close()
+        self._static = StaticSplits(ranges(lower, upper, source.partitions), self._parallelism)
+
+    def next_splits(self, subtask: int) -> list[Any] | None:
+        """Return the subtask's ranges once."""
+        return self._static.next_splits(subtask)
+
+    def snapshot(self) -> Any:
+        """Return the ranges not handed out."""
+        return self._static.snapshot()
+
+    def restore(self, snapshot: Any) -> None:
+        """Hand out these."""
+        self._static.restore(snapshot)
+
+
+def ranges(lower: Any, upper: Any, count: int) -> list[SqlSplit]:
+    """Return splits between two values, the outer ones open.
+
+    >>> [(split.lower, split.upper) for split in ranges(0, 30, 3)]
+    [(None, 10), (10, 20), (20, None)]
+    >>> [(split.lower, split.upper) for split in ranges(5, 6, 4)]
+    [(None, 6), (6, None)]
+    """
+    if lower is None or count == 1:
+        return [SqlSplit("0")]
+    if not isinstance(lower, (Real, Decimal, date)) or not isinstance(upper, (Real, Decimal, date)):
+        raise SourceNotReadable(
+            f"a SqlSource cannot cut values such as {lower!r} into ranges; choose a column of numbers or dates, or partitions=1."
+        )
+    width: Any = upper - lower  # type: ignore[operator]
+    cuts: list[Any] = []
+    for number in range(1, count):
+        cut: Any = lower + (width * number // count if isinstance(width, int) else width * number / count)
+        if isinstance(width, int) and count > width:
+            cut = lower + number
+        if lower < cut <= upper and cut not in cuts:  # type: ignore[operator]
+            cuts.append(cut)
+    edges = [None, *cuts, None]
+    return [SqlSplit(str(n), low, high) for n, (low, high) in enumerate(pairwise(edges))]
+
+
+def position_of(column: str, names: Sequence[str]) -> int:
+    """Return where a column is among those of the query; SQLite does not tell if there is no such column.
+
+    >>> position_of("ID", ["item", "id"])
+    1
+    """
+    for number, name in enumerate(names):
+        if name == column or name.lower() == column.lower():
+            return number
+    raise SourceNotReadable(
+        f"the query of a SqlSource has no column {column!r}, but {list(names)}; correct one of them."
+    )
+
+
+def _not_readable(problem: SqlProblem) -> SourceNotReadable:
+    return SourceNotReadable(f"a SqlSource cannot read: {problem}")
+
+
+Page = tuple[list[str], list[Any], bool]
+"""The names of columns, rows, and whether these are the last."""
+
+
+class SqlReader(QueuedReader):
+    """Reads pages in a thread, and hands out what is there."""
+
+    def __init__(self, source: SqlSource, context: ConnectorContext) -> None:
+        super().__init__()
+        self._source, self._context = source, context
+        self._session = SqlSession(source.database, f"funken {context.operator}")
+        self._pages: Background[Page] = Background(context.wake)
+        self._rows: list[Any] = []
+        self._given = 0
+        self._last_page = False
+        self._key = -1
+        self._names: list[str] = []
+        self._count = context.metrics.counter("numRecordsRead")
+
+    def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
+        """Return rows of a page, and ask for the next one."""
+        while self.queue:
+            if self._given < len(self._rows):
+                return self._next(limit)
+            if self._last_page:
+                self._last_page = False
+                self.end_split()
+                continue
+            if not self._pages.busy:
+                split = self.queue[0]
+                self._pages.begin(lambda: self._read(split))  # noqa: B023 - it is begun at once
+            page = self._pages.take()
+            if page is None:
+                return Wait(None)
+            self._names, self._rows, self._last_page = page
+            self._given = 0
+            self._key = position_of(self._source.column, self._names)
+        return NEED_SPLITS
+
+    def _next(self, limit: int) -> Batch:
+        rows, start, key = self._rows, self._given, self._key
+        end = min(len(rows), start + max(1, limit))
+        while end < len(rows) and rows[end][key] == rows[end - 1][key]:
+            end += 1
+        taken = rows[start:end]
+        self._given = end
+        split = self.queue[0]
+        self.queue[0] = replace(split, after=taken[-1][key])
+        self._count.inc(len(taken))
+        names = self._names
+        values = [dict(zip(names, row, strict=True)) for row in taken] if self._source.as_dicts else taken
+        return Batch(values, split=split.id)
+
+    def _read(self, split: SqlSplit) -> Page:
+        def fail(problem: SqlProblem) -> Exception:
+            return SourceNotReadable(
+                f"operator {self._context.operator!r} cannot read: {problem}",
+                self._context.operator,
+                self._context.subtask,
+            )
+
+        return patiently(
+            self._source.database, lambda: self._session.transaction(lambda cursor: self._page(cursor, split)), fail
+        )
+
+    def _page(self, cursor: Any, split: SqlSplit) -> Page:
+        """Read the next rows; those that share the last value are left for the next page, or are all of this one."""
+        source, size = self._source, self._source.page_size
+        column, mark = source.database.quote(source.column), source.database.placeholder
+        conditions, values = [], list(source.parameters)
+        if split.after is not None:
+            conditions, values = [f"{column} > {mark}"], [*values, split.after]
+        elif split.lower is not None:
+            conditions, values = [f"{column} >= {mark}"], [*values, split.lower]
+        if split.upper is not None:
+            conditions, values = [*conditions, f"{column} < {mark}"], [*values, split.upper]
+        order = f" ORDER BY {column}{source.database.limit(size + 1)}"
+        cursor.execute(source.select("*", conditions, order), values)
+        rows = [tuple(row) for row in cursor.fetchall()]
+        self._names = [described[0] for described in cursor.description]
+        if len(rows) <= size:
+            return self._names, rows, True
+        key = position_of(source.column, self._names)
+        end = size
+        while end and rows[end - 1][key] == rows[size][key]:
+            end -= 1
+        if end:
+            return self._names, rows[:end], False
+        # More rows than a page share one value: all of them.
+        cursor.execute(source.select("*", [f"{column} = {mark}"]), [*source.parameters, rows[0][key]])
+        return self._names, [tuple(row) for row in cursor.fetchall()], False
+
+    def close(self) -> None:
+        """Close the connection, in the thread that made it."""
+        self._pages.close(self._session.close)
+
+
+__all__ = ["SqlSource"]
