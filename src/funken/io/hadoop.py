@@ -35,7 +35,7 @@ def open_hadoop(root: str) -> tuple[Any, str] | None:
         return None
     made = _native(module.HdfsFileSystem if parts.scheme == "hdfs" else module.ViewfsFileSystem)
     port_text = None if parts.port is None else str(parts.port)
-    return made(parts.hostname, port_text, use_listings_cache=False), path
+    return made(parts.hostname, port_text), path
 
 
 def _native(base: Any) -> Any:
