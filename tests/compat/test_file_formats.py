@@ -3,15 +3,6 @@
 import pytest
 
 
-@pytest.fixture
-def env():
-    from pyflink.datastream import StreamExecutionEnvironment
-
-    environment = StreamExecutionEnvironment.get_execution_environment()
-    environment.set_parallelism(1)
-    return environment
-
-
 def read(env, source):
     from pyflink.common import WatermarkStrategy
 
