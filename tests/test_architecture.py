@@ -94,7 +94,6 @@ SAME_NAMES: set[str] = set(
         "Edge",
         "Event",
         "Fault",
-        "Lines",
         "Node",
         "State",
     }

@@ -159,6 +159,13 @@ class MessageMalformed(JobExecutionError):
     fault = Fault(0)
 
 
+class SchemaRegistryFailed(JobExecutionError):
+    """A schema registry does not answer, or refuses a request; ``status`` is that of HTTP, 0 if there was no answer."""
+
+    fault = Fault.ENVIRONMENT
+    status = 0
+
+
 class SinkNotWritable(JobExecutionError):
     """A sink's path cannot be written."""
 

@@ -127,7 +127,6 @@ def test_java_objects_behind_an_environment_are_missing(env):
         ("kafka", lambda m: m.DynamicKafkaSource.builder()),
         ("jdbc", lambda m: m.JdbcSink.sink("insert", None, None)),
         ("elasticsearch", lambda m: m.Elasticsearch7SinkBuilder()),
-        ("file_system", lambda m: m.FileSink.for_bulk_format("/tmp/x", None)),
     ],
 )
 def test_connectors_to_come_say_so_when_used(module, call):

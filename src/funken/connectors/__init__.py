@@ -18,8 +18,13 @@ from funken.connectors.base import (
     Wait,
 )
 from funken.connectors.context import CommitterContext, ConnectorContext
+from funken.connectors.formats.avro_schema import AvroSchema
+from funken.connectors.formats.csv_schema import CsvSchema
+from funken.connectors.formats.debezium import ChangeRecord, DebeziumJsonSchema
 from funken.connectors.formats.decoding import MalformedRecord, MalformedRecordPolicy
 from funken.connectors.formats.json_schema import JsonSchema
+from funken.connectors.formats.protobuf_schema import ProtobufSchema
+from funken.connectors.formats.registry import ConfluentAvroSchema, SchemaRegistryClient
 from funken.connectors.formats.text import ByteArraySchema, SimpleStringSchema
 from funken.connectors.queued_reader import QueuedReader
 from funken.connectors.rate_limit import RateLimitedSource
@@ -28,14 +33,19 @@ from funken.connectors.sink import CommitOutcome, CommitRequest, Committer, Deli
 
 __all__ = [
     "NEED_SPLITS",
+    "AvroSchema",
     "Batch",
     "Boundedness",
     "ByteArraySchema",
+    "ChangeRecord",
     "CommitOutcome",
     "CommitRequest",
     "Committer",
     "CommitterContext",
+    "ConfluentAvroSchema",
     "ConnectorContext",
+    "CsvSchema",
+    "DebeziumJsonSchema",
     "DeliveryGuarantee",
     "DeserializationSchema",
     "IndexColumns",
@@ -43,8 +53,10 @@ __all__ = [
     "MalformedRecord",
     "MalformedRecordPolicy",
     "NeedSplits",
+    "ProtobufSchema",
     "QueuedReader",
     "RateLimitedSource",
+    "SchemaRegistryClient",
     "SerializationSchema",
     "SimpleStringSchema",
     "Sink",

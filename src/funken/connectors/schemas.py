@@ -32,9 +32,21 @@ class DeserializationSchema:
         """Return the record of a message; ``None`` drops the message."""
         raise NotImplementedError
 
+    def deserialize_all(self, message: bytes) -> list[Any]:
+        """Return the records of a message, for a format in which a message may hold several; override it then.
+
+        >>> class Words(DeserializationSchema):
+        ...     def deserialize_all(self, message):
+        ...         return message.decode().split()
+        >>> Words().deserialize_block([b"to be", b"", b"or not"])
+        ['to', 'be', 'or', 'not']
+        """
+        record = self.deserialize(message)
+        return [] if record is None else [record]
+
     def deserialize_block(self, messages: Sequence[bytes]) -> list[Any]:
         """Return the records of messages; override it where a block costs less than its messages one by one."""
-        return [record for message in messages if (record := self.deserialize(message)) is not None]
+        return [record for message in messages for record in self.deserialize_all(message)]
 
 
 class SerializationSchema:

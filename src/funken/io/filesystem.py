@@ -20,6 +20,8 @@ from functools import lru_cache
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
+from funken.io.hadoop import SCHEMES, open_hadoop
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # two letters at least: C:/ is a drive
 
 
@@ -200,9 +202,14 @@ def absolute(root: str | os.PathLike[str]) -> str:
     scheme = _SCHEME.match(name)
     if scheme is None:
         return os.path.abspath(name)
-    if scheme[1].lower() != "file":
-        return name
     uri = urlsplit(name)
+    if scheme[1].lower() != "file":
+        if uri.password:
+            raise ValueError(
+                f"the URI {scheme[1]}://...@{uri.hostname} has a password in it, which logs and plans would show; give it by the "
+                "environment (AWS_SECRET_ACCESS_KEY, ...) or the configuration of the store."
+            )
+        return name
     if uri.netloc not in ("", "localhost"):
         raise ValueError(f"{name!r} is a file on another host; write file:///path for a local one.")
     return os.path.abspath(unquote(uri.path))
@@ -212,12 +219,18 @@ def absolute(root: str | os.PathLike[str]) -> str:
 def open_uri(root: str) -> tuple[Any, str] | None:
     """Return the ``pyarrow.fs`` file system of an ``absolute`` root and the path within it; ``None`` for a local path.
 
-    Schemes that Arrow does not know are those of ``fsspec``, if it is installed. Connectors and the storage of checkpoints
-    both open what users name with this; raises ``OSError`` for a scheme that nothing supports.
+    What follows the query of a URI belongs to its path, so that names can be appended to any root. HDFS is opened without a
+    JVM (``hadoop.py``). Schemes that Arrow does not know are those of ``fsspec``, if it is installed. Connectors and the
+    storage of checkpoints both open what users name with this; raises ``OSError`` for a scheme that nothing supports.
     """
-    if _SCHEME.match(root) is None:
+    scheme = _SCHEME.match(root)
+    if scheme is None:
         return None
     arrow = importlib.import_module("pyarrow.fs")
+    root = _query_last(root)
+    hadoop = open_hadoop(root) if scheme[1].lower() in SCHEMES else None
+    if hadoop is not None:
+        return arrow.PyFileSystem(arrow.FSSpecHandler(hadoop[0])), hadoop[1].rstrip("/")
     try:
         system, path = arrow.FileSystem.from_uri(root)
     except ValueError as unknown:  # Arrow's way to say that it does not know the scheme
@@ -232,6 +245,17 @@ def open_uri(root: str) -> tuple[Any, str] | None:
             ) from error
         system = arrow.PyFileSystem(arrow.FSSpecHandler(by_fsspec))
     return system, path.rstrip("/")
+
+
+def _query_last(uri: str) -> str:
+    """Move what was appended to a URI with a query to its path.
+
+    >>> _query_last("s3://bucket/logs?scheme=http&endpoint_override=localhost:9000/job/chk-1")
+    's3://bucket/logs/job/chk-1?scheme=http&endpoint_override=localhost:9000'
+    """
+    path, mark, query = uri.partition("?")
+    query, slash, appended = query.partition("/")
+    return f"{path.rstrip('/')}/{appended}?{query}" if mark and slash else uri
 
 
 def locate(root: str) -> tuple[Files, str]:

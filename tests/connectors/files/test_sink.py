@@ -322,6 +322,8 @@ def test_a_character_without_place_in_the_charset_is_named(tmp_path):
     with pytest.raises(SinkNotWritable, match=r"^out: 'é' has no place in ascii .*choose another charset") as caught:
         one.write(["caf\xe9"], None, 0)
     assert (caught.value.operator, caught.value.subtask) == ("out", 0)
+    one.close()
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_a_file_in_the_place_of_the_base_path_is_noticed_beforehand(tmp_path):

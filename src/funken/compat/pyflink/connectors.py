@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from funken.compat.pyflink.refusals import NotAvailableYet, not_yet, without_effect
+from funken.compat.pyflink.refusals import not_yet, without_effect
 from funken.connectors.base import Source
 from funken.connectors.datagen import NumberSequenceSource
 from funken.connectors.files import part_files
 from funken.connectors.files import sink as file_sink
 from funken.connectors.files import source as files
 from funken.connectors.files.buckets import BucketAssigner
+from funken.connectors.files.file_format import FileFormat
 from funken.connectors.files.part_files import RollingPolicy
 from funken.connectors.files.source import StreamFormat
 from funken.connectors.kafka import offsets
@@ -62,14 +63,14 @@ class FileSource(files.FileSource):
     """The lines of files."""
 
     @staticmethod
-    def for_record_stream_format(stream_format: StreamFormat, *paths: Any) -> Any:
-        """Start to describe a source of lines."""
+    def for_record_stream_format(stream_format: FileFormat, *paths: Any) -> Any:
+        """Start to describe a source of records."""
         return FileSourceBuilder(files.FileSource.for_record_stream_format(stream_format, *paths))
 
     @staticmethod
     def for_bulk_file_format(bulk_format: Any, *paths: Any) -> Any:
-        """Raise: there are no bulk formats yet."""
-        raise NotAvailableYet("bulk formats are not available yet: use for_record_stream_format().")
+        """Start to describe a source of files of columns."""
+        return FileSourceBuilder(files.FileSource.for_bulk_file_format(bulk_format, *paths))
 
 
 class RowFormatBuilder(InPlace):
@@ -97,8 +98,9 @@ class FileSink(file_sink.FileSink):
 
     @staticmethod
     def for_bulk_format(base_path: Any, writer_factory: Any) -> Any:
-        """Raise: there are no bulk formats yet."""
-        raise NotAvailableYet("bulk formats are not available yet: use for_row_format().")
+        """Start to describe a sink of files that are more than one record after the other."""
+        start = file_sink.FileSink.for_row_format if isinstance(writer_factory, part_files.Encoder) else None
+        return RowFormatBuilder((start or file_sink.FileSink.for_bulk_format)(base_path, writer_factory))
 
 
 class StreamingFileSink(FileSink):

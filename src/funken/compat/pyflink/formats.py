@@ -1,12 +1,14 @@
-"""How records become bytes and back: the schemas that need no library. Files and brokers use them."""
+"""How records become bytes and back: the schemas of messages. ``file_formats.py`` has the formats of files."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from funken.compat.pyflink.refusals import not_yet
+from funken.compat.pyflink.refusals import refuse
 from funken.connectors import schemas
 from funken.connectors.files.part_files import Encoder
+from funken.connectors.formats import avro_schema, csv_schema
+from funken.connectors.formats.json_schema import JsonSchema
 
 
 class SerializationSchema(schemas.SerializationSchema):
@@ -93,33 +95,259 @@ class RowFieldExtractorSchema(SerializationSchema):
         return bytes(element[self.field_index])
 
 
-_ROWS = "parse or build the text in a map() with json or csv of the standard library."
-_FILES = "write text with FileSink.for_row_format(), and read it with FileSource.for_record_stream_format()."
+class _Settings:
+    """A builder that changes in place; ``_known`` are its settings and their defaults."""
 
-_REASONS = {
-    _ROWS: (
-        "JsonRowDeserializationSchema", "JsonRowSerializationSchema",
-        "CsvRowDeserializationSchema", "CsvRowSerializationSchema",
-        "AvroRowDeserializationSchema", "AvroRowSerializationSchema",
-    ),
-    _FILES: (
-        "BulkWriterFactory", "RowDataBulkWriterFactory", "CsvSchema", "CsvSchemaBuilder", "CsvReaderFormat",
-        "CsvBulkWriters", "AvroSchema", "AvroInputFormat", "AvroBulkWriters", "GenericRecordAvroTypeInfo",
-        "AvroParquetReaders", "AvroParquetWriters", "ParquetBulkWriters", "ParquetColumnarRowInputFormat",
-        "OrcBulkWriters",
-    ),
-}  # fmt: skip
+    def __init__(self, type_info: Any = None) -> None:
+        self._type_info = type_info
+        self._ignore = False
+        self._options: dict[str, Any] = {}
 
-for _reason, _names in _REASONS.items():
-    for _name in _names:
-        globals()[_name] = not_yet(_name, _reason, __name__)
+    def with_type_info(self, type_info: Any) -> Any:
+        """Set the type of the rows."""
+        self._type_info = type_info
+        return self
+
+    type_info = with_type_info
+
+    def ignore_parse_errors(self) -> Any:
+        """Drop what cannot be parsed."""
+        self._ignore = True
+        return self
+
+
+class _Lenient(DeserializationSchema):
+    """A schema, whose malformed messages may be dropped."""
+
+    def __init__(self, schema: Any, ignore: bool) -> None:
+        self._schema = schema
+        self._ignore = ignore
+
+    def deserialize(self, message: bytes) -> Any:
+        """Return the record of a message; ``None`` if it has none."""
+        if not self._ignore:
+            return self._schema.deserialize(message)
+        try:
+            return self._schema.deserialize(message)
+        except (ValueError, TypeError, EOFError, IndexError):
+            return None
+
+
+class _Strict(SerializationSchema):
+    """A schema that writes rows."""
+
+    def __init__(self, schema: Any) -> None:
+        self._schema = schema
+
+    def serialize(self, element: Any) -> bytes:
+        """Return the bytes of a record."""
+        return bytes(self._schema.serialize(element))
+
+
+class JsonRowDeserializationSchema(_Lenient):
+    """Rows of JSON objects.
+
+    >>> types = Types.ROW_NAMED(["item", "n"], [Types.STRING(), Types.INT()])
+    >>> schema = JsonRowDeserializationSchema.builder().type_info(types).ignore_parse_errors().build()
+    >>> schema.deserialize(b'{"item": "tea", "n": 3}'), schema.deserialize(b"{")
+    (Row(item='tea', n=3), None)
+    """
+
+    class Builder(_Settings):
+        """Describes one."""
+
+        def fail_on_missing_field(self) -> Any:
+            """Fail for an object without a field of the type."""
+            self._options["strict"] = True
+            return self
+
+        def json_schema(self, json_schema: str) -> Any:
+            """Raise: types are declared with ``Types``."""
+            refuse("json_schema()", "Declare the rows with type_info(Types.ROW_NAMED(...)).")
+
+        def build(self) -> JsonRowDeserializationSchema:
+            """Return the schema."""
+            made = JsonRowDeserializationSchema(JsonSchema(self._type_info), self._ignore)
+            made._names = self._type_info.get_field_names() if "strict" in self._options else ()
+            return made
+
+    _names: Any = ()
+
+    @staticmethod
+    def builder() -> Any:
+        """Start to describe one."""
+        return JsonRowDeserializationSchema.Builder()
+
+    def deserialize(self, message: bytes) -> Any:
+        """Return the row of a message."""
+        if self._names:
+            document = JsonSchema().deserialize(message)
+            missing = [name for name in self._names if name not in document]
+            if missing and not self._ignore:
+                raise ValueError(f"field {missing[0]!r} is missing")
+            if missing:
+                return None
+        return super().deserialize(message)
+
+
+class JsonRowSerializationSchema(_Strict):
+    """JSON objects of rows; without field names they are ``f0``, ``f1``...
+
+    >>> schema = JsonRowSerializationSchema.builder().with_type_info(Types.ROW([Types.STRING(), Types.INT()])).build()
+    >>> schema.serialize(("tea", 3))
+    b'{"f0": "tea", "f1": 3}'
+    """
+
+    class Builder(_Settings):
+        """Describes one."""
+
+        def build(self) -> JsonRowSerializationSchema:
+            """Return the schema."""
+            made = JsonRowSerializationSchema(JsonSchema())
+            made._names = self._type_info.get_field_names()
+            return made
+
+    _names: Any = ()
+
+    @staticmethod
+    def builder() -> Any:
+        """Start to describe one."""
+        return JsonRowSerializationSchema.Builder()
+
+    def serialize(self, element: Any) -> bytes:
+        """Return the JSON of a row."""
+        return super().serialize(dict(zip(self._names, element, strict=True)))
+
+
+class CsvSettings(_Settings):
+    def _set(self, name: str, value: Any) -> Any:
+        self._options[name] = value
+        return self
+
+    def set_field_delimiter(self, delimiter: str) -> Any:
+        """Set what is between fields."""
+        return self._set("delimiter", delimiter)
+
+    def set_array_element_delimiter(self, delimiter: str) -> Any:
+        """Set what is between the elements of a list."""
+        return self._set("array_delimiter", delimiter)
+
+    def set_quote_character(self, character: str) -> Any:
+        """Set what fields are quoted with."""
+        return self._set("quote", character)
+
+    def disable_quote_character(self) -> Any:
+        """Give quotes no meaning."""
+        return self._set("quote", None)
+
+    def set_escape_character(self, character: str) -> Any:
+        """Set what takes the meaning of the next character."""
+        return self._set("escape", character)
+
+    def set_null_literal(self, null_literal: str) -> Any:
+        """Set how ``None`` is written."""
+        return self._set("null_literal", null_literal)
+
+    def set_allow_comments(self, allow_comments: bool = True) -> Any:
+        """Skip lines that begin with ``#``."""
+        return self._set("comment", "#" if allow_comments else None)
+
+    def set_ignore_parse_errors(self, ignore: bool = True) -> Any:
+        """Drop lines that cannot be parsed."""
+        self._ignore = ignore
+        return self
+
+    def csv_schema(self) -> csv_schema.CsvSchema:
+        return csv_schema.CsvSchema(self._type_info, **self._options)
+
+
+class CsvRowDeserializationSchema(_Lenient):
+    """Rows of delimited text.
+
+    >>> types = Types.ROW([Types.STRING(), Types.INT()])
+    >>> CsvRowDeserializationSchema.Builder(types).set_field_delimiter(";").build().deserialize(b"tea;3")
+    <Row('tea', 3)>
+    """
+
+    class Builder(CsvSettings):
+        """Describes one."""
+
+        def build(self) -> CsvRowDeserializationSchema:
+            """Return the schema."""
+            return CsvRowDeserializationSchema(self.csv_schema(), self._ignore)
+
+
+class CsvRowSerializationSchema(_Strict):
+    """Delimited text of rows; each message ends with a line feed, as in Flink, unless told otherwise.
+
+    >>> types = Types.ROW([Types.STRING(), Types.INT()])
+    >>> CsvRowSerializationSchema.Builder(types).disable_line_delimiter().build().serialize(("tea", 3))
+    b'tea,3'
+    """
+
+    class Builder(CsvSettings):
+        """Describes one."""
+
+        def set_line_delimiter(self, delimiter: str) -> Any:
+            """Set what messages end with."""
+            self._line = delimiter
+            return self
+
+        def disable_line_delimiter(self) -> Any:
+            """Let messages end with their last field."""
+            return self.set_line_delimiter("")
+
+        _line = "\n"
+
+        def build(self) -> CsvRowSerializationSchema:
+            """Return the schema."""
+            made = CsvRowSerializationSchema(self.csv_schema())
+            made._line = self._line.encode()
+            return made
+
+    _line = b"\n"
+
+    def serialize(self, element: Any) -> bytes:
+        """Return the line of a row."""
+        return super().serialize(element) + self._line
+
+
+class AvroRowDeserializationSchema(_Lenient):
+    """Records of Avro, as dicts; ``avro_schema_string`` is the schema in JSON."""
+
+    def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
+        super().__init__(_avro(record_class, avro_schema_string), False)
+
+
+class AvroRowSerializationSchema(_Strict):
+    """Avro of records.
+
+    >>> schema = AvroRowSerializationSchema(avro_schema_string='"string"')
+    >>> AvroRowDeserializationSchema(avro_schema_string='"string"').deserialize(schema.serialize("tea"))
+    'tea'
+    """
+
+    def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
+        super().__init__(_avro(record_class, avro_schema_string))
+
+
+def _avro(record_class: Any, schema: str | None) -> avro_schema.AvroSchema:
+    if schema is None:
+        refuse(f"the Java class {record_class!r}", "Pass avro_schema_string=...")
+    return avro_schema.AvroSchema(schema)
+
 
 __all__ = [
+    "AvroRowDeserializationSchema",
+    "AvroRowSerializationSchema",
     "ByteArraySchema",
+    "CsvRowDeserializationSchema",
+    "CsvRowSerializationSchema",
     "DeserializationSchema",
     "Encoder",
+    "JsonRowDeserializationSchema",
+    "JsonRowSerializationSchema",
     "RowFieldExtractorSchema",
     "SerializationSchema",
     "SimpleStringSchema",
 ]
-__all__ += [name for names in _REASONS.values() for name in names]

@@ -12,10 +12,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from funken.api.functions.base import as_user_function
+from funken.api.functions.retry_predicates import (
+    empty_result_predicate,
+    exception_type_predicate,
+    has_exception_predicate,
+)
 from funken.api.streams import async_io, connected, joins, keyed, sinks, stream, window_settings, windowed
 from funken.api.streams.declared_types import type_of, typed
 from funken.compat.pyflink.adoption import adopt, adopting
 from funken.compat.pyflink.settings import ExecutionConfig
+from funken.operators.async_io.retry import (
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
+    ExponentialBackoffDelayRetryStrategy,
+    FixedDelayRetryStrategy,
+    NoRetryStrategy,
+    RetryPredicate,
+)
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.stateless import Map
 from funken.operators.traits import OperatorTraits
@@ -279,12 +292,21 @@ for _native in _CLAUSES:
 __all__ = [
     "AllWindowedStream",
     "AsyncDataStream",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "BroadcastConnectedStream",
     "BroadcastStream",
     "CachedDataStream",
     "ConnectedStreams",
     "DataStream",
     "DataStreamSink",
+    "ExponentialBackoffDelayRetryStrategy",
+    "FixedDelayRetryStrategy",
     "KeyedStream",
+    "NoRetryStrategy",
+    "RetryPredicate",
     "WindowedStream",
+    "empty_result_predicate",
+    "exception_type_predicate",
+    "has_exception_predicate",
 ]

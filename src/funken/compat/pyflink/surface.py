@@ -6,7 +6,17 @@ A PyFlink module has all public names (``__all__``) of the modules listed for it
 from __future__ import annotations
 
 _HERE = "funken.compat.pyflink."
-_COMMON = ("times", "settings", "jobs", "resources", "backends", "formats", "watermarks", "types")
+_COMMON = (
+    "times",
+    "settings",
+    "jobs",
+    "resources",
+    "backends",
+    "formats",
+    "file_formats",
+    "watermarks",
+    "types",
+)
 _DATASTREAM = (
     "functions", "streams", "environment", "windows", "states", "settings", "resources", "backends", "connectors",
 )  # fmt: skip
@@ -35,8 +45,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "pyflink.datastream.functions": ("functions",),
     "pyflink.datastream.data_stream": ("streams", "jobs"),
     "pyflink.datastream.async_data_stream": ("streams",),
-    "pyflink.datastream.async_retry_strategies": ("retries",),
-    "pyflink.datastream.async_retry_predicates": ("retries",),
+    "pyflink.datastream.async_retry_strategies": ("streams",),
+    "pyflink.datastream.async_retry_predicates": ("streams",),
     "pyflink.datastream.stream_execution_environment": ("environment",),
     "pyflink.datastream.execution_mode": ("environment",),
     "pyflink.datastream.window": ("windows",),
@@ -66,7 +76,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "kinesis", "number_seq", "pulsar", "rabbitmq",
     )
 } | {
-    f"pyflink.datastream.formats.{name}": ("formats",) for name in ("avro", "csv", "json", "orc", "parquet")
+    f"pyflink.datastream.formats.{name}": ("formats", "file_formats") for name in ("avro", "csv", "json", "orc", "parquet")
 }  # fmt: skip
 
 REFUSED = {

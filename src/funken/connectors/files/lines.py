@@ -16,7 +16,7 @@ from __future__ import annotations
 import codecs
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import IO, Protocol
+from typing import IO
 
 CHUNK = 1 << 18
 """Bytes per read: few calls per line, and yet within the processor's cache (4 MiB cost 40 %)."""
@@ -37,18 +37,6 @@ class Charset:
 
     name: str = "UTF-8"
     errors: str = "strict"
-
-
-class Lines(Protocol):
-    """What both readers do."""
-
-    def next(self) -> list[str]:
-        """Return the lines of the next chunk; none at the end."""
-        ...
-
-    def position(self, taken: int) -> int:
-        """Return where to go on if ``taken`` of the last chunk's lines are done."""
-        ...
 
 
 @lru_cache

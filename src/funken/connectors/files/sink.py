@@ -20,6 +20,8 @@ from uuid import uuid4
 
 from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.files.buckets import BucketAssigner, BucketContext, DateTimeBucketAssigner
+from funken.connectors.files.file_format import BulkFormat, BulkWriter
+from funken.connectors.files.line_files import RowWriter
 from funken.connectors.files.part_files import Encoder, OutputFileConfig, RollingPolicy
 from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
 from funken.errors import InvalidProgram, SinkNotWritable
@@ -42,7 +44,7 @@ class PendingFile(NamedTuple):
 
 @dataclass(frozen=True)
 class FileSink(Sink):
-    r"""Part files in folders below ``base_path``, a local path or URI; made by ``for_row_format``.
+    r"""Part files in folders below ``base_path``, a local path or URI; made by ``for_row_format`` or ``for_bulk_format``.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -75,7 +77,7 @@ class FileSink(Sink):
     """
 
     base_path: str
-    encoder: Encoder
+    encoder: Encoder | BulkFormat
     bucket_assigner: BucketAssigner = field(default_factory=DateTimeBucketAssigner)
     rolling_policy: RollingPolicy = field(default_factory=RollingPolicy.default_rolling_policy)
     output_file_config: OutputFileConfig = field(default_factory=OutputFileConfig)
@@ -98,11 +100,24 @@ class FileSink(Sink):
         """
         return RowFormatBuilder(FileSink(os.fspath(base_path), encoder))
 
+    @staticmethod
+    def for_bulk_format(base_path: str | os.PathLike[str], writer_factory: BulkFormat) -> RowFormatBuilder:
+        """Start to describe a sink of files that are more than one record after the other: Parquet, ORC, Avro, compressed rows.
+
+        >>> from funken.connectors.files.arrow_files import ParquetFormat
+        >>> FileSink.for_bulk_format("/data/out", ParquetFormat()).build().output_file_config.part_suffix
+        '.parquet'
+        """
+        names = OutputFileConfig(part_suffix=writer_factory.suffix)
+        return RowFormatBuilder(FileSink(os.fspath(base_path), writer_factory, output_file_config=names))
+
     def check(self) -> None:
         """Find out whether files can be created below the base path, without creating any.
 
         Raises ``SinkNotWritable`` if not: the message names the path and what the system said.
         """
+        if isinstance(self.encoder, BulkFormat):
+            self.encoder.check()
         with self._explained(self.base_path):
             files, base = locate(self.base_path)
             files.check_writable(base)
@@ -183,7 +198,7 @@ class _Part:
     names: PendingFile
     created: int
     written: int
-    size: int = 0
+    writer: BulkWriter
 
 
 class FileCommitter(Committer):
@@ -243,25 +258,32 @@ class FileWriter(SinkWriter):
                 self._roll(name)
 
     def _append(self, bucket: str, values: list[Any], now: int) -> None:
-        try:
-            data = self._sink.encoder.encode(values)
-        except UnicodeEncodeError as error:
-            raise SinkNotWritable(
-                f"{self._context.operator}: {error.object[error.start : error.end]!r} has no place in {error.encoding} "
-                f"({error.reason}); choose another charset, or replace it in a map() before the sink.",
-                self._context.operator,
-                self._context.subtask,
-            ) from error
         part = self._parts.get(bucket)
         if part is None:
             part = self._parts[bucket] = self._create(bucket, now)
-            data = self._sink.encoder.header() + data
-        with self._sink._explained(part.names.hidden, self._context):
-            part.file.write(data)
-        part.size += len(data)
+        with self._writing(part):
+            part.writer.write(values)
         part.written = now
-        if self._sink.rolling_policy.is_full(part.size):
+        if self._sink.rolling_policy.is_full(part.writer.size()):
             self._roll(bucket)
+
+    @contextlib.contextmanager
+    def _writing(self, part: _Part) -> Iterator[None]:
+        context = self._context
+        try:
+            with self._sink._explained(part.names.hidden, context):
+                yield
+        except UnicodeEncodeError as error:
+            raise SinkNotWritable(
+                f"{context.operator}: {error.object[error.start : error.end]!r} has no place in {error.encoding} "
+                f"({error.reason}); choose another charset, or replace it in a map() before the sink.",
+                context.operator,
+                context.subtask,
+            ) from error
+        except ValueError as error:
+            raise SinkNotWritable(
+                f"{context.operator}: {type(self._sink.encoder).__name__}: {error}.", context.operator, context.subtask
+            ) from error
 
     def _create(self, bucket: str, now: int) -> _Part:
         with self._sink._explained(f"{self._sink.base_path}/{bucket}", self._context):
@@ -273,20 +295,31 @@ class FileWriter(SinkWriter):
             name = f"{config.part_prefix}-{self._id}-{self._count}"
             names = PendingFile(f"{folder}/.{name}.inprogress.{self._attempt}", f"{folder}/{name}{config.part_suffix}")
             self._count += 1
-            return _Part(files.create(names.hidden), names, created=now, written=now)
+            file = files.create(names.hidden)
+            encoder = self._sink.encoder
+            try:
+                writer = encoder.create(file) if isinstance(encoder, BulkFormat) else RowWriter(encoder, file)
+            except BaseException:
+                self._pending.append(names)  # close() removes it by name
+                file.close()
+                raise
+            return _Part(file, names, now, now, writer)
 
     def _roll(self, bucket: str) -> None:
         """Close a bucket's file; it waits for the commit."""
         part = self._parts.pop(bucket)
         self._pending.append(part.names)  # from here on close() removes it by name
-        with self._sink._explained(part.names.hidden, self._context):
+        with self._writing(part), contextlib.ExitStack() as failed:
+            failed.callback(part.file.close)
+            part.writer.finish()
+            failed.pop_all()
             locate(self._sink.base_path)[0].seal(part.file)
 
     def flush(self, end_of_input: bool) -> None:
         """Hand what was written to the system."""
         for part in self._parts.values():
-            with self._sink._explained(part.names.hidden, self._context):
-                part.file.flush()
+            with self._writing(part):
+                part.writer.flush()
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
         """Close all files and return them."""

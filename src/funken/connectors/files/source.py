@@ -1,8 +1,9 @@
-"""Text files as a source: folders are searched, large files are shared among the subtasks, new files may be awaited.
+"""Files as a source: folders are searched, large files are shared among the subtasks, new files may be awaited.
 
-The enumerator lists the files and hands out splits one by one, on request: a slow subtask reads fewer. A split of a
-plain file is a range of bytes, its position an offset; what is compressed, or in a charset where a line feed is not one
-byte, is a split of its own that counts lines. At parallelism 1 lines come in the order of the sorted paths.
+The enumerator lists the files and hands out splits one by one, on request: a slow subtask reads fewer. What a split is made
+into is the affair of a format (``file_format.py``); here is that of text. A split of a plain file is a range of bytes, its
+position an offset; what is compressed, or in a charset where a line feed is not one byte, is a split of its own that counts
+lines. At parallelism 1 records come in the order of the sorted paths.
 
 A file is one version of a path: if its time or size changes while a folder is monitored, it is a new file and read from
 its beginning. So move finished files in, and do not write them in place.
@@ -12,17 +13,20 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import importlib
 import lzma
 import os
 import zlib
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
 from funken.connectors.base import NEED_SPLITS, Batch, Boundedness, NeedSplits, Source, SplitEnumerator, Wait
 from funken.connectors.context import ConnectorContext
-from funken.connectors.files.lines import BadBytes, Charset, Lines, RangeLines, StreamLines, newline_is_a_byte
+from funken.connectors.files.compression import compression_of, decompressed
+from funken.connectors.files.file_format import FileFormat, FileSplit, RecordReader
+from funken.connectors.files.lines import BadBytes, Charset, RangeLines, StreamLines, newline_is_a_byte
+from funken.connectors.files.paths import PartitionFields, matches, partition_parser, split_pattern
 from funken.connectors.queued_reader import QueuedReader
 from funken.errors import InvalidConfiguration, InvalidProgram, SourceNotReadable
 from funken.ids import Millis
@@ -32,11 +36,9 @@ from funken.io.filesystem import FileStatus, absolute, locate
 SPLIT_BYTES = 16 << 20
 LEAST_SPLIT_BYTES = 1 << 20
 
-_DECOMPRESSORS = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".xz": "lzma"}
-
 
 @dataclass(frozen=True)
-class StreamFormat(Charset):
+class StreamFormat(Charset, FileFormat):
     """How a file becomes records: its lines as ``str``, without their ends.
 
     Raises ``InvalidConfiguration`` for a charset or a way with errors that Python does not know.
@@ -69,30 +71,26 @@ class StreamFormat(Charset):
         """
         return StreamFormat(charset_name, errors)
 
-
-@dataclass(frozen=True, slots=True)
-class FileSplit:
-    """The lines that start in ``[start, end)`` of a file; ``position`` is an offset, or a line number if ``whole``."""
-
-    root: str
-    file: FileStatus
-    start: int
-    end: int
-    whole: bool = False
-    position: int | None = None
-
     @property
-    def id(self) -> str:
-        """Return a name that no other split has."""
-        return f"{self.file.path}@{self.file.modified}:{self.start}"
+    def splittable(self) -> bool:  # type: ignore[override]
+        """Whether a line feed is a byte, so that ranges of bytes can be read."""
+        return newline_is_a_byte(self.name)
+
+    def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
+        """Read lines."""
+        assert not isinstance(split.position, tuple)
+        if split.whole:
+            return StreamLines(file, split.position or 0, self)
+        return RangeLines(file, split.start, split.end, split.position, self)
 
 
 @dataclass(frozen=True)
 class FileSource(Source):
-    r"""The lines of files; made by ``for_record_stream_format``.
+    r"""The records of files; made by ``for_format``, or by PyFlink's names for it.
 
-    Paths are local, ``file:`` URIs, or URIs that ``pyarrow.fs`` knows. A folder is read with all folders below it, but
-    for names that begin with ``.`` or ``_``; ``.gz``, ``.bz2`` and ``.xz`` files are decompressed.
+    Paths are local, ``file:`` URIs, or URIs that ``pyarrow.fs`` or ``fsspec`` knows, and may have patterns in them
+    (``/logs/dt=*/**/*.gz``). A folder is read with all folders below it, but for names that begin with ``.`` or ``_``;
+    ``.gz``, ``.bz2``, ``.xz`` and ``.zst`` files are decompressed.
 
     >>> import gzip, tempfile
     >>> from pathlib import Path
@@ -123,9 +121,10 @@ class FileSource(Source):
     """
 
     paths: tuple[str, ...]
-    format: StreamFormat = field(default_factory=StreamFormat)
+    format: FileFormat = field(default_factory=StreamFormat)
     discovery_interval: Millis | None = None
     split_bytes: int | None = None
+    partition_fields: tuple[tuple[str, Any], ...] = ()
     boundedness: Boundedness = field(init=False)
 
     def __post_init__(self) -> None:
@@ -136,19 +135,41 @@ class FileSource(Source):
             object.__setattr__(self, "paths", tuple(absolute(path) for path in self.paths))
         except ValueError as error:
             raise InvalidProgram(str(error)) from None
+        for _, declared in self.partition_fields:
+            partition_parser(declared)
         bounded = Boundedness.BOUNDED if self.discovery_interval is None else Boundedness.CONTINUOUS_UNBOUNDED
         object.__setattr__(self, "boundedness", bounded)
 
     @staticmethod
-    def for_record_stream_format(stream_format: StreamFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
-        """Start to describe a source of these files and folders.
+    def for_format(format: FileFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
+        """Start to describe a source of these files and folders, read by any format.
+
+        >>> from funken.connectors.files.arrow_files import ParquetFormat
+        >>> FileSource.for_format(ParquetFormat(fields=("item",)), "/data/dt=*").build().paths
+        ('/data/dt=*',)
+        """
+        return FileSourceBuilder(FileSource(tuple(os.fspath(path) for path in paths), format))
+
+    @staticmethod
+    def for_bulk_file_format(bulk_format: FileFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
+        """Start to describe a source of files of columns (PyFlink's name for it).
+
+        >>> from funken.connectors.files.arrow_files import OrcFormat
+        >>> FileSource.for_bulk_file_format(OrcFormat(), "/data/in").build().format.suffix
+        '.orc'
+        """
+        return FileSource.for_format(bulk_format, *paths)
+
+    @staticmethod
+    def for_record_stream_format(stream_format: FileFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
+        """Start to describe a source of files of records (PyFlink's name for it).
 
         >>> lines = StreamFormat.text_line_format()
         >>> builder = FileSource.for_record_stream_format(lines, "/data/in", "/data/more.gz")
         >>> builder.monitor_continuously(10_000).build().boundedness.name
         'CONTINUOUS_UNBOUNDED'
         """
-        return FileSourceBuilder(FileSource(tuple(os.fspath(path) for path in paths), stream_format))
+        return FileSource.for_format(stream_format, *paths)
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Make the enumerator."""
@@ -156,7 +177,7 @@ class FileSource(Source):
 
     def reader(self, context: ConnectorContext) -> FileReader:
         """Make a reader."""
-        return FileReader(self.format, context)
+        return FileReader(self, context)
 
 
 @dataclass(frozen=True)
@@ -188,6 +209,17 @@ class FileSourceBuilder:
         if size <= 0:
             raise InvalidConfiguration(f"a split cannot have {size} bytes; pass a positive size.")
         return FileSourceBuilder(replace(self.source, split_bytes=size))
+
+    def set_partition_fields(self, fields: Mapping[str, Any]) -> FileSourceBuilder:
+        """Add fields that are in the names of folders (``dt=2026-11-22``) to records; the values are types, such as ``str``.
+
+        Dicts and rows get the fields; dataclasses and named tuples have to have them, with a default.
+
+        >>> builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in")
+        >>> builder.set_partition_fields({"hour": int}).build().partition_fields
+        (('hour', <class 'int'>),)
+        """
+        return FileSourceBuilder(replace(self.source, partition_fields=tuple(fields.items())))
 
     def build(self) -> FileSource:
         """Return the source."""
@@ -248,8 +280,11 @@ class FileEnumerator(SplitEnumerator):
 
     def _find(self, root: str) -> list[FileStatus]:
         try:
-            files, path = locate(root)
+            base, pattern = split_pattern(root)
+            files, path = locate(base)
             found = files.find(path)
+            if pattern is not None:
+                found = [file for file in found if matches(pattern, file.path[len(path) :])]
         except FileNotFoundError:
             raise SourceNotReadable(
                 f"{root!r} does not exist; create it, or correct the path of the file source."
@@ -266,34 +301,33 @@ class FileEnumerator(SplitEnumerator):
         return found
 
 
-def _split_file(root: str, file: FileStatus, size: int, charset: Charset) -> list[FileSplit]:
-    if file.size and (_decompressor(file.path) or not newline_is_a_byte(charset.name)):
+def _split_file(root: str, file: FileStatus, size: int, format: FileFormat) -> list[FileSplit]:
+    root = split_pattern(root)[0]
+    compressed = not format.container and compression_of(file.path) is not None
+    if file.size and (compressed or not format.splittable):
         return [FileSplit(root, file, 0, file.size, whole=True)]
     return [FileSplit(root, file, start, min(start + size, file.size)) for start in range(0, file.size, size)]
-
-
-def _decompressor(path: str) -> str | None:
-    return _DECOMPRESSORS.get(os.path.splitext(path)[1].lower())
 
 
 class FileReader(QueuedReader):
     """Reads splits one after the other; a snapshot reads the position of the open file."""
 
-    def __init__(self, charset: Charset, context: ConnectorContext) -> None:
+    def __init__(self, source: FileSource, context: ConnectorContext) -> None:
         super().__init__()
-        self._charset = charset
+        self._source = source
         self._context = context
         self._open = contextlib.ExitStack()
-        self._reader: Lines | None = None
-        self._lines: list[str] = []
+        self._reader: RecordReader | None = None
+        self._records: Sequence[Any] = ()
+        self._partition: PartitionFields | None = None
         self._taken = 0
 
     def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
-        """Return the next lines."""
+        """Return the next records."""
         while self.queue:
             split: FileSplit = self.queue[0]
             try:
-                lines = self._take(split, limit)
+                records = self._take(split, limit)
             except BadBytes as error:
                 raise self._failure(
                     f"{split.file.path}: {error}; name its charset, e.g. text_line_format('ISO-8859-1'), "
@@ -303,31 +337,36 @@ class FileReader(QueuedReader):
                 raise self._failure(
                     f"{split.file.path} cannot be read: {error}; is the path there, readable and whole on every worker?"
                 ) from error
-            if lines:
-                return Batch(lines, split=split.id)
+            except ValueError as error:
+                raise self._failure(
+                    f"{split.file.path} cannot be read by {type(self._source.format).__name__}: {error}; is it such a file, and "
+                    "does it have the declared fields?"
+                ) from error
+            if records:
+                return Batch(records, split=split.id)
             self.close()
             self.end_split()
         return NEED_SPLITS
 
-    def _take(self, split: FileSplit, limit: int) -> list[str]:
+    def _take(self, split: FileSplit, limit: int) -> list[Any]:
         if self._reader is None:
             self._reader = self._start(split)
-        if self._taken == len(self._lines):
-            self._lines = self._reader.next()
+        if self._taken == len(self._records):
+            self._records = self._reader.next()
             self._taken = 0
-        lines = self._lines[self._taken : self._taken + limit]
-        self._taken += len(lines)
-        return lines
+        records = self._records[self._taken : self._taken + limit]
+        self._taken += len(records)
+        return list(records) if self._partition is None else self._partition.to(records)
 
-    def _start(self, split: FileSplit) -> Lines:
+    def _start(self, split: FileSplit) -> RecordReader:
+        format, fields = self._source.format, self._source.partition_fields
+        self._partition = PartitionFields(dict(fields), split.file.path) if fields else None
         files, _ = locate(split.root)
         file: IO[bytes] = self._open.enter_context(files.open(split.file.path))
-        if not split.whole:
-            return RangeLines(file, split.start, split.end, split.position, self._charset)
-        module = _decompressor(split.file.path)
-        if module:
-            file = self._open.enter_context(importlib.import_module(module).open(file))
-        return StreamLines(file, split.position or 0, self._charset)
+        ending = None if format.container else compression_of(split.file.path)
+        if ending:
+            file = self._open.enter_context(decompressed(file, ending))
+        return format.reader(file, split, self._context)
 
     def _failure(self, message: str) -> SourceNotReadable:
         return SourceNotReadable(f"{self._context.operator}: {message}", self._context.operator, self._context.subtask)
@@ -342,4 +381,4 @@ class FileReader(QueuedReader):
     def close(self) -> None:
         """Close the file."""
         self._open.close()
-        self._reader, self._lines, self._taken = None, [], 0
+        self._reader, self._records, self._taken = None, (), 0

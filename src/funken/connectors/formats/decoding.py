@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from funken.connectors.schemas import DeserializationSchema
-from funken.errors import MessageMalformed
+from funken.errors import EnvironmentNotReady, JobExecutionError, MessageMalformed
 from funken.metrics.registry import Counter
 
 _SHOWN_BYTES = 80
+_NOT_ITS_FAULT = (JobExecutionError, EnvironmentNotReady)  # a registry that is away is no reason to skip messages
+_ONE = DeserializationSchema.deserialize_all
 
 
 class MalformedRecordPolicy(enum.Enum):
@@ -53,7 +55,7 @@ class MessageDecoder:
     >>> decoder.malformed.count
     1
 
-    ``None`` instead of positions: each message has a record.
+    ``None`` instead of positions: each message has a record. The position of a message with several records is repeated.
 
     >>> decoder.decode([b"1", b"2"], str)
     ([1, 2], None)
@@ -67,6 +69,9 @@ class MessageDecoder:
         self._policy = policy
         self._payload = payload
         self._block = getattr(schema, "deserialize_block", None)  # a schema of PyFlink has none
+        self._all: Callable[[Any], list[Any]] | None = None
+        if getattr(type(schema), "deserialize_all", _ONE) is not _ONE:  # a message may hold several records
+            self._all, self._block = schema.deserialize_all, None
         self.malformed = malformed
 
     def decode(self, messages: Sequence[Any], where: Callable[[int], str]) -> tuple[list[Any], list[int] | None]:
@@ -85,13 +90,21 @@ class MessageDecoder:
         positions: list[int] = []
         for index, message in enumerate(messages):
             try:
+                if self._all is not None:
+                    several = self._all(message)
+                    records += several
+                    positions += [index] * len(several)
+                    continue
                 record = self._schema.deserialize(message)
+            except _NOT_ITS_FAULT:
+                raise
             except Exception as error:  # noqa: BLE001 - the policy decides
                 record = self._malformed(message, where(index), error)
             if record is not None:
                 records.append(record)
                 positions.append(index)
-        return records, positions if len(records) < len(messages) else None
+        complete = self._all is None and len(records) == len(messages)
+        return records, None if complete else positions
 
     def _malformed(self, message: Any, where: str, error: Exception) -> MalformedRecord | None:
         reason = f"{type(error).__name__}: {error}"

@@ -1,28 +1,26 @@
 """JSON documents, one per message.
 
-Documents become what ``json.loads`` returns, or records of a declared type: a dataclass, or rows of
-``Types.ROW_NAMED``. Only the fields of the type are kept. A field that is missing has the default of the dataclass, and
-is ``None`` in a row.
+Documents become what ``json.loads`` returns, or records of a declared type (``record_types.py``): a dataclass, rows of
+``Types.ROW_NAMED`` and others. Only the fields of the type are kept. A field that is missing has the default of the
+dataclass, and is ``None`` in a row.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from funken.connectors.formats.record_types import as_document, from_documents, shape_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
-from funken.errors import InvalidProgram
-from funken.types.info import RowTypeInfo
-from funken.types.row import Row
 
 _scan: Callable[[str, int], tuple[Any, int]] = getattr(json.JSONDecoder(), "scan_once")  # noqa: B009 - not in its stub
 
 
 @dataclass(frozen=True)
 class JsonSchema(SerializationSchema, DeserializationSchema):
-    """JSON documents, both ways; ``record_type`` is a dataclass or ``Types.ROW_NAMED(...)``.
+    """JSON documents, both ways; ``record_type`` is a dataclass, a named tuple class, ``Types.ROW_NAMED(...)`` or like those.
 
     >>> JsonSchema().serialize({"word": "to", "n": 2}), JsonSchema().deserialize(b'[1, null]')
     (b'{"word": "to", "n": 2}', [1, None])
@@ -51,7 +49,8 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
 
     def __post_init__(self) -> None:
         """Reject a type that has no named fields, before the job runs."""
-        object.__setattr__(self, "_make", _maker(self.record_type))
+        make = None if self.record_type is None else from_documents(shape_of(self.record_type, "JsonSchema"))
+        object.__setattr__(self, "_make", make)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.record_type,)
@@ -81,68 +80,23 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
         return records
 
     def serialize(self, value: Any) -> bytes:
-        """Write a document; a dataclass or a named row is an object."""
+        """Write a document; a dataclass, a named tuple or a named row is an object."""
+        if isinstance(value, tuple) and hasattr(value, "_fields"):  # the encoder would make a list of a named tuple
+            value = as_document(value)
         return _encode(value).encode()
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold of a dataclass or a row."""
-    if isinstance(value, Row):
-        return value.as_dict()
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: getattr(value, each.name) for each in fields(value)}
-    raise TypeError(
-        f"{type(value).__name__} is no JSON: map to dicts, lists, text, numbers, dataclasses or named rows first"
-    )
+    """Return what JSON can hold of a record with named fields."""
+    document = as_document(value)
+    if document is value:
+        raise TypeError(
+            f"{type(value).__name__} is no JSON: map to dicts, lists, text, numbers, dataclasses or named rows first"
+        )
+    return document
 
 
 _encode = json.JSONEncoder(default=_plain).encode
-
-
-def _maker(record_type: Any) -> Callable[[Any], Any] | None:
-    if record_type is None:
-        return None
-    if isinstance(record_type, RowTypeInfo):
-        return _rows(record_type.get_field_names())
-    if isinstance(record_type, type) and is_dataclass(record_type):
-        return _objects(record_type)
-    raise InvalidProgram(
-        f"JsonSchema cannot make {record_type!r} of documents; pass a dataclass or Types.ROW_NAMED([...], [...])."
-    )
-
-
-def _rows(names: Sequence[str]) -> Callable[[Any], Any]:
-    empty = Row(*names)
-
-    def make(document: Any) -> Row:
-        get = _object(document).get
-        return empty(*[get(name) for name in names])
-
-    return make
-
-
-def _objects(record_type: type) -> Callable[[Any], Any]:
-    names = [each.name for each in fields(record_type) if each.init]
-    required = {
-        each.name
-        for each in fields(record_type)
-        if each.init and each.default is MISSING and each.default_factory is MISSING
-    }
-
-    def make(document: Any) -> Any:
-        document = _object(document)
-        missing = required - document.keys()
-        if missing:
-            raise ValueError(f"field {min(missing)!r} is missing")
-        return record_type(**{name: document[name] for name in names if name in document})
-
-    return make
-
-
-def _object(document: Any) -> dict[str, Any]:
-    if not isinstance(document, dict):
-        raise ValueError(f"it is no object, but {type(document).__name__}")
-    return document
 
 
 __all__ = ["JsonSchema"]

@@ -1,0 +1,216 @@
+"""Formats of files with PyFlink's names: what they describe is Funken's (``connectors``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from funken.compat.pyflink.formats import CsvSettings
+from funken.compat.pyflink.refusals import not_yet
+from funken.connectors.files import arrow_files, avro_files, csv_files
+from funken.connectors.formats import avro_schema
+from funken.types.info import Types
+
+AvroSchema = avro_schema.AvroSchema
+
+
+class CsvSchemaBuilder(CsvSettings):
+    """Describes the columns of files of delimited text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._columns: list[tuple[str, Any]] = []
+        self._header = False
+
+    def add_string_column(self, column_name: str) -> CsvSchemaBuilder:
+        """Add a column of text."""
+        return self._add(column_name, Types.STRING())
+
+    def add_number_column(self, column_name: str, number_type: Any = None) -> CsvSchemaBuilder:
+        """Add a column of numbers; whole numbers unless a type of ``Types`` says otherwise."""
+        return self._add(column_name, number_type or Types.LONG())
+
+    def add_boolean_column(self, column_name: str) -> CsvSchemaBuilder:
+        """Add a column of ``true`` and ``false``."""
+        return self._add(column_name, Types.BOOLEAN())
+
+    def add_array_column(self, column_name: str, separator: str = ";", element_type: Any = None) -> CsvSchemaBuilder:
+        """Add a column of lists."""
+        self.set_array_element_delimiter(separator)
+        return self._add(column_name, Types.LIST(element_type or Types.STRING()))
+
+    def _add(self, name: str, kind: Any) -> CsvSchemaBuilder:
+        self._columns.append((name, kind))
+        return self
+
+    def set_column_separator(self, char: str) -> CsvSchemaBuilder:
+        """Set what is between columns."""
+        self._set("delimiter", char)
+        return self
+
+    def set_quote_char(self, char: str) -> CsvSchemaBuilder:
+        """Set what fields are quoted with."""
+        self._set("quote", char)
+        return self
+
+    def disable_quote_char(self) -> CsvSchemaBuilder:
+        """Give quotes no meaning."""
+        self._set("quote", None)
+        return self
+
+    def set_escape_char(self, char: str) -> CsvSchemaBuilder:
+        """Set what takes the meaning of the next character."""
+        self._set("escape", char)
+        return self
+
+    def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
+        """Set how ``None`` is written."""
+        self._set("null_literal", null_value)
+        return self
+
+    def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
+        """Read and write names of columns in the first line."""
+        self._header = use
+        return self
+
+    def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
+        """Accept: a header without a declared column always fails."""
+        return self
+
+    def build(self) -> csv_files.CsvReaderFormat:
+        """Return the schema."""
+        self._type_info = Types.ROW_NAMED([name for name, _ in self._columns], [kind for _, kind in self._columns])
+        return csv_files.CsvReaderFormat(self.csv_schema(), self._header)
+
+
+class CsvSchema:
+    """The columns of files of delimited text.
+
+    >>> schema = CsvSchema.builder().add_string_column("item").add_number_column("n").set_column_separator("|").build()
+    >>> CsvReaderFormat.for_schema(schema).schema.deserialize(b"tea|3")
+    Row(item='tea', n=3)
+    """
+
+    @staticmethod
+    def builder() -> CsvSchemaBuilder:
+        """Start to describe them."""
+        return CsvSchemaBuilder()
+
+
+class CsvReaderFormat:
+    """Files of delimited text as a source."""
+
+    @staticmethod
+    def for_schema(schema: Any) -> Any:
+        """Read files of this schema."""
+        return schema
+
+
+class CsvBulkWriters:
+    """Files of delimited text as a sink."""
+
+    @staticmethod
+    def for_schema(schema: Any) -> Any:
+        """Write files of this schema."""
+        return schema.encoder()
+
+
+class ParquetColumnarRowInputFormat(arrow_files.ParquetFormat):
+    """Rows of Parquet files; ``row_type`` is a type of ``Types`` or a schema of Arrow."""
+
+    def __init__(
+        self, row_type: Any, hadoop_config: Any = None, batch_size: int = 2048, is_utc_timestamp: bool = False,
+        is_case_sensitive: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(row_type)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.record_type,)
+
+
+class ParquetBulkWriters:
+    """Parquet files as a sink.
+
+    >>> ParquetBulkWriters.for_row_type(Types.ROW_NAMED(["n"], [Types.INT()])).suffix
+    '.parquet'
+    """
+
+    @staticmethod
+    def for_row_type(row_type: Any, hadoop_config: Any = None, utc_timestamp: bool = False) -> Any:
+        """Write rows."""
+        return arrow_files.ParquetFormat(row_type)
+
+
+class OrcBulkWriters:
+    """ORC files as a sink."""
+
+    @staticmethod
+    def for_row_type(row_type: Any, writer_properties: Any = None, hadoop_config: Any = None) -> Any:
+        """Write rows."""
+        return arrow_files.OrcFormat(row_type)
+
+
+class AvroInputFormat(avro_files.AvroFormat):
+    """Records of Avro files, as dicts; for ``from_source`` through ``FileSource.for_record_stream_format``."""
+
+    def __init__(self, path: str | None = None, schema: Any = None) -> None:
+        super().__init__(getattr(schema, "schema", schema))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (None, self.schema)
+
+
+class AvroBulkWriters:
+    """Avro files as a sink."""
+
+    @staticmethod
+    def for_generic_record(schema: Any) -> Any:
+        """Write dicts."""
+        return avro_files.AvroFormat(schema.schema)
+
+
+class AvroParquetReaders:
+    """Parquet files as dicts; the columns are those of the schema of Avro."""
+
+    @staticmethod
+    def for_generic_record(schema: Any) -> Any:
+        """Read the fields of the schema."""
+        return arrow_files.ParquetFormat(fields=tuple(each["name"] for each in schema._parsed["fields"]))
+
+
+class AvroParquetWriters:
+    """Dicts as Parquet files."""
+
+    @staticmethod
+    def for_generic_record(schema: Any) -> Any:
+        """Write dicts; the columns are found in them."""
+        return arrow_files.ParquetFormat()
+
+
+class GenericRecordAvroTypeInfo:
+    """The type of records of Avro, for PyFlink's ``type_info``; dicts need none here."""
+
+    def __init__(self, schema: Any) -> None:
+        self.schema = schema
+
+
+_WHY = "write rows with FileSink.for_row_format() or a format of files with for_bulk_format()."
+BulkWriterFactory = not_yet("BulkWriterFactory", _WHY, __name__)
+RowDataBulkWriterFactory = not_yet("RowDataBulkWriterFactory", _WHY, __name__)
+
+__all__ = [
+    "AvroBulkWriters",
+    "AvroInputFormat",
+    "AvroParquetReaders",
+    "AvroParquetWriters",
+    "AvroSchema",
+    "BulkWriterFactory",
+    "CsvBulkWriters",
+    "CsvReaderFormat",
+    "CsvSchema",
+    "CsvSchemaBuilder",
+    "GenericRecordAvroTypeInfo",
+    "OrcBulkWriters",
+    "ParquetBulkWriters",
+    "ParquetColumnarRowInputFormat",
+    "RowDataBulkWriterFactory",
+]

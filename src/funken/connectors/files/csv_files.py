@@ -1,0 +1,228 @@
+r"""Files of delimited text, with or without a header, and what their columns might be.
+
+A quoted field may have line breaks in it, so where a record begins is only known from the beginning of a file: one subtask reads
+a file. Where no field has any, ``LineFormat(CsvSchema(...))`` shares large files among the subtasks.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import IO, Any
+
+from funken.connectors.context import ConnectorContext
+from funken.connectors.files.compression import compression_of, decompressed
+from funken.connectors.files.file_format import FileFormat, FileSplit, RecordReader
+from funken.connectors.files.line_files import LineEncoder
+from funken.connectors.formats.csv_schema import CsvSchema
+from funken.connectors.formats.decoding import MalformedRecordPolicy, MessageDecoder
+from funken.connectors.schemas import DeserializationSchema
+from funken.errors import SourceNotReadable
+from funken.io.filesystem import absolute, locate
+from funken.types.info import Types
+
+_CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class CsvReaderFormat(FileFormat):
+    r"""Files of delimited text; with a ``header`` columns are found by their names, and those not in the schema are dropped.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from funken import FileSource, StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> schema = CsvSchema(Types.ROW_NAMED(["n", "item"], [Types.INT(), Types.STRING()]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "sales.csv").write_text('id,item,n\r\n7,"black\ntea",3\r\n')
+    ...     csv_format = CsvReaderFormat.for_schema(schema, header=True)
+    ...     env.from_source(FileSource.for_format(csv_format, folder).build()).execute_and_collect(limit=9)
+    [Row(n=3, item='black\ntea')]
+    """
+
+    schema: CsvSchema
+    header: bool = False
+    malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL
+
+    @staticmethod
+    def for_schema(
+        schema: CsvSchema, header: bool = False, malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL
+    ) -> CsvReaderFormat:
+        """Read files of this schema."""
+        return CsvReaderFormat(schema, header, malformed)
+
+    def encoder(self) -> LineEncoder:
+        r"""Return what writes such files, for ``FileSink.for_row_format``.
+
+        >>> CsvReaderFormat(CsvSchema(Types.ROW_NAMED(["n"], [Types.INT()])), header=True).encoder().header()
+        b'n\n'
+        """
+        names = CsvSchema(
+            Types.TUPLE([Types.STRING()] * len(self.schema.names)), self.schema.delimiter, self.schema.quote
+        )
+        return LineEncoder(self.schema, names.serialize(self.schema.names) if self.header else b"")
+
+    def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
+        """Read a file."""
+        return CsvRecords(self, file, split, context)
+
+
+class CsvRow(DeserializationSchema):
+    """What makes records of rows, as the decoder wants it; its name is in the errors."""
+
+    def __init__(self, record: Callable[[Sequence[str]], Any]) -> None:
+        self._record = record
+
+    def deserialize(self, message: Any) -> Any:
+        """Make a record of the fields of a row."""
+        return self._record(message)
+
+    def deserialize_block(self, messages: Sequence[Any]) -> list[Any]:
+        """Make records of rows."""
+        return list(map(self._record, messages))
+
+
+class CsvRecords:
+    """The records of one file; positions count the rows."""
+
+    def __init__(self, format: CsvReaderFormat, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> None:
+        assert not isinstance(split.position, tuple)
+        schema = format.schema
+        text = io.TextIOWrapper(io.BufferedReader(_Raw(file)), encoding=schema.charset, newline="")
+        self._path = split.file.path
+        self._rows: Iterator[list[str]] = iter(schema.rows(text))
+        record: Callable[[Sequence[str]], Any] = schema.record
+        if format.header:
+            first = next((row for row in self._next_rows(_CHUNK) if row), None)
+            if first is not None:
+                first[0] = first[0].removeprefix("\ufeff")
+                record = schema.of_columns(first)
+        delimiter = schema.delimiter
+        self._decoder = MessageDecoder(
+            CsvRow(record), format.malformed, context.metrics.counter("malformedRecords"),
+            lambda row: delimiter.join(row).encode(),
+        )  # fmt: skip
+        self._row = 0  # number of the chunk's first row
+        self._size = 0
+        self._of: list[int] | None = None
+        self._skip(split.position or 0)
+
+    def _skip(self, rows: int) -> None:
+        for _ in itertools.islice(self._rows, rows):
+            pass
+        self._row = rows
+
+    def _next_rows(self, count: int) -> Iterator[list[str]]:
+        try:
+            yield from itertools.islice(self._rows, count)
+        except csv.Error as error:
+            raise ValueError(f"it is no CSV ({error}); correct delimiter, quote and escape of the schema") from error
+
+    def next(self) -> Sequence[Any]:
+        """Return the records of the next rows."""
+        while True:
+            self._row += self._size
+            rows = list(self._next_rows(_CHUNK))
+            self._size = len(rows)
+            if not rows:
+                return ()
+            there = [index for index, row in enumerate(rows) if row]
+            records, taken = self._decoder.decode(
+                rows if len(there) == len(rows) else [rows[index] for index in there],
+                lambda index, there=there: f"{self._path} row {self._row + there[index] + 1}",  # type: ignore[misc]
+            )
+            self._of = there if taken is None else [there[index] for index in taken]
+            if records:
+                return records
+
+    def position(self, taken: int) -> int:
+        """Return how many rows are done."""
+        of = self._of or ()
+        return self._row + (of[taken] if taken < len(of) else self._size)
+
+
+class _Raw(io.RawIOBase):
+    """Any file, as Python's buffers want it: those of Arrow and of decompressors know less."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+# ---- what the columns might be
+
+
+def infer_csv(
+    path: str, records: int = 1000, header: bool = True, delimiter: str = ",", quote: str | None = '"',
+    null_literal: str | None = None, charset: str = "UTF-8",
+) -> CsvReaderFormat:  # fmt: skip
+    r"""Return the format of a file by its first rows: whole numbers, numbers, booleans, dates, times, or text; all may be null.
+
+    Rows are of ``Types.ROW_NAMED``, by the header or as ``f0``, ``f1``, ... Later rows that do not fit are malformed. Raises
+    ``SourceNotReadable`` for a file that cannot be read, or has no row.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "sales.csv").write_text("item,n,at\ntea,3,2026-11-22\njam,,2026-11-23\n")
+    ...     infer_csv(folder + "/sales.csv").schema.record_type
+    RowTypeInfo(item: String, n: Long, at: DateTypeInfo)
+    """
+    text_only = CsvSchema(Types.TUPLE([]), delimiter, quote, None, null_literal, None, ";", charset)
+    try:
+        with ExitStack() as opened:
+            files, within = locate(absolute(path))
+            file = opened.enter_context(files.open(within))
+            ending = compression_of(within)
+            if ending:
+                file = opened.enter_context(decompressed(file, ending))
+            text = io.TextIOWrapper(io.BufferedReader(_Raw(file)), encoding=charset, newline="")
+            rows = list(itertools.islice((row for row in text_only.rows(text) if row), records + header))
+    except (OSError, EOFError, ValueError, csv.Error) as error:
+        raise SourceNotReadable(f"the columns of {os.fspath(path)!r} cannot be found out: {error}.") from error
+    if not rows:
+        raise SourceNotReadable(
+            f"the columns of {os.fspath(path)!r} cannot be found out: it has no rows; declare them."
+        )
+    names = [name.removeprefix("\ufeff") for name in rows[0]] if header else [f"f{i}" for i in range(len(rows[0]))]
+    columns = [[row[index] for row in rows[header:] if index < len(row)] for index in range(len(names))]
+    null = null_literal or ""
+    kinds = [_kind([text for text in column if text != null]) for column in columns]
+    return CsvReaderFormat(
+        CsvSchema(Types.ROW_NAMED(names, kinds), delimiter, quote, None, null_literal, None, ";", charset), header
+    )
+
+
+_PADDED = re.compile(r"[+-]?0\d+")  # 007 is a name
+_CANDIDATES = (Types.LONG, Types.DOUBLE, Types.BOOLEAN, Types.SQL_DATE, Types.SQL_TIMESTAMP)
+
+
+def _kind(texts: list[str]) -> Any:
+    """Return the first type that all texts fit."""
+    for candidate in _CANDIDATES if texts else ():
+        schema = CsvSchema(Types.TUPLE([candidate()]), quote=None, delimiter="\x1f")
+        if candidate in (Types.LONG, Types.DOUBLE) and any(map(_PADDED.fullmatch, texts)):
+            continue
+        try:
+            for text in texts:
+                schema.record([text])
+        except ValueError:
+            continue
+        return candidate()
+    return Types.STRING()
+
+
+__all__ = ["CsvReaderFormat", "infer_csv"]

@@ -1,0 +1,128 @@
+"""What a format of files does: makes records of (a part of) a file, and writes records into a file.
+
+A source asks a ``FileFormat`` for one reader per split; it returns records a chunk at a time, and says where to go on when some
+of the last chunk are taken, so that nothing is counted per record. A sink asks a ``BulkFormat`` for one writer per part file.
+Neither opens, names or closes files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO, Any, Protocol
+
+from funken.connectors.context import ConnectorContext
+from funken.io.filesystem import FileStatus
+from funken.types.info import TypeInformation
+
+
+@dataclass(frozen=True, slots=True)
+class FileSplit:
+    """The records that start in ``[start, end)`` of a file, or all of it; ``position``: where to go on, as its reader counts."""
+
+    root: str
+    file: FileStatus
+    start: int
+    end: int
+    whole: bool = False
+    position: int | tuple[int, int] | None = None
+
+    @property
+    def id(self) -> str:
+        """Return a name that no other split has."""
+        return f"{self.file.path}@{self.file.modified}:{self.start}"
+
+
+class RecordReader(Protocol):
+    """Reads one split."""
+
+    def next(self) -> Sequence[Any]:
+        """Return the records of the next chunk; none at the end."""
+        ...
+
+    def position(self, taken: int) -> int | tuple[int, int]:
+        """Return where to go on if ``taken`` of the last chunk's records are done."""
+        ...
+
+
+class FileFormat:
+    r"""How files become records; subclass it and define ``reader``.
+
+    A splittable format takes ranges of bytes: a record belongs to the range that its first byte is in. ``container``: the file
+    says itself how it is compressed, whatever its name ends with. What ``reader`` or its methods raise as ``OSError``,
+    ``EOFError`` or ``ValueError`` is reported with the path.
+
+    >>> class Chunks:
+    ...     def __init__(self, file, done):
+    ...         self.file, self.done, self.size = file, done, 0
+    ...         file.seek(4 * done)
+    ...     def next(self):
+    ...         self.done += self.size
+    ...         data = self.file.read(4000)
+    ...         self.size = len(data) // 4
+    ...         return [int.from_bytes(data[at : at + 4], "big") for at in range(0, len(data), 4)]
+    ...     def position(self, taken):
+    ...         return self.done + taken
+    >>> class Numbers(FileFormat):
+    ...     container = True
+    ...     def reader(self, file, split, context):
+    ...         return Chunks(file, split.position or 0)
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from funken import FileSource, StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "numbers").write_bytes(b"\0\0\0\7\0\0\1\0")
+    ...     env.from_source(FileSource.for_format(Numbers(), folder).build()).execute_and_collect(limit=9)
+    [7, 256]
+    """
+
+    splittable = False
+    """Whether several readers can share a file."""
+    container = False
+    """Whether compression is inside the format, and not around the file."""
+
+    def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
+        """Return what reads a split; ``file`` is seekable unless the file is compressed."""
+        raise NotImplementedError
+
+
+class BulkWriter(Protocol):
+    """Writes one part file."""
+
+    def write(self, values: list[Any]) -> None:
+        """Write a block of records; they may be kept until the next one, or ``finish``."""
+        ...
+
+    def size(self) -> int:
+        """Return about how many bytes the file would have now, for the rolling policy."""
+        ...
+
+    def flush(self) -> None:
+        """Hand what can be handed to the file."""
+        ...
+
+    def finish(self) -> None:
+        """Write the rest; the file stays open."""
+        ...
+
+
+class BulkFormat:
+    """How records become files that are more than one record after the other; subclass it and define ``create``."""
+
+    suffix = ""
+    """What names of files end with, unless the sink says otherwise."""
+
+    def create(self, file: IO[bytes]) -> BulkWriter:
+        """Return what writes a new file."""
+        raise NotImplementedError
+
+    def of_type(self, type_info: TypeInformation | None) -> BulkFormat:
+        """Return the format for records of a declared type (``None``: any)."""
+        return self
+
+    def check(self) -> None:
+        """Raise, before the job runs, if a package is missing."""
+
+
+__all__ = ["BulkFormat", "BulkWriter", "FileFormat", "FileSplit", "RecordReader"]

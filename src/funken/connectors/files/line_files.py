@@ -1,0 +1,194 @@
+"""Files with one message per line (JSON lines, CSV without line breaks in fields, ...), read by any schema.
+
+Lines are bytes here; the schema decides what they mean, and a policy about those that it cannot read. A plain file is shared
+among the subtasks. On the way out, ``LineEncoder`` writes a line per message, and ``CompressedRows`` compresses any rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import IO, Any
+
+from funken.connectors.context import ConnectorContext
+from funken.connectors.files.compression import NAMES, compressed
+from funken.connectors.files.file_format import BulkFormat, BulkWriter, FileFormat, FileSplit, RecordReader
+from funken.connectors.files.lines import Charset, RangeLines, StreamLines
+from funken.connectors.files.part_files import Encoder
+from funken.connectors.formats.decoding import MalformedRecordPolicy, MessageDecoder
+from funken.connectors.schemas import DeserializationSchema, SerializationSchema
+from funken.errors import InvalidConfiguration
+from funken.types.info import TypeInformation
+
+_BYTES = Charset("ISO-8859-1")  # each byte is a character, and back
+
+
+@dataclass(frozen=True)
+class LineFormat(FileFormat):
+    r"""A message per line, read by a schema; empty lines are no records.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from funken import FileSource, StreamExecutionEnvironment
+    >>> from funken.connectors import JsonSchema
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "sales.json").write_text('{"n": 1}\n{"n":\n{"n": 3}\n')
+    ...     lines = LineFormat(JsonSchema(), MalformedRecordPolicy.SKIP)
+    ...     env.from_source(FileSource.for_format(lines, folder).build()).execute_and_collect(limit=9)
+    [{'n': 1}, {'n': 3}]
+    """
+
+    schema: DeserializationSchema
+    malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL
+    splittable = True
+
+    def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
+        """Read the lines of a range, or of a stream."""
+        position, skip = split.position if isinstance(split.position, tuple) else (split.position, 0)
+        if split.whole:
+            return DecodedLines(self, StreamLines(file, position or 0, _BYTES), split, context, skip)
+        return DecodedLines(self, RangeLines(file, split.start, split.end, position, _BYTES), split, context, skip)
+
+
+class DecodedLines:
+    """Lines, decoded; positions are those of the lines, so a chunk's records know which line they came of."""
+
+    def __init__(
+        self, format: LineFormat, lines: RangeLines | StreamLines, split: FileSplit, context: ConnectorContext, skip: int = 0
+    ) -> None:  # fmt: skip
+        self._lines = lines
+        self._skip = skip  # records of the first line that are done
+        self._path = split.file.path
+        self._counts_lines = split.whole
+        self._decoder = MessageDecoder(format.schema, format.malformed, context.metrics.counter("malformedRecords"))
+        self._of: list[int] | None = None  # by record, the line
+        self._total = 0
+        self._dropped = 0  # of the first line in this chunk
+
+    def next(self) -> Sequence[Any]:
+        """Return the records of the next chunk that has any."""
+        while lines := self._lines.next():
+            there = [index for index, line in enumerate(lines) if line]
+            messages = [line.encode("latin-1") for line in lines if line]
+            records, taken = self._decoder.decode(messages, lambda index, there=there: self._where(there[index]))  # type: ignore[misc]
+            self._total = len(lines)
+            if len(there) == len(lines):
+                self._of = taken
+            else:
+                self._of = there if taken is None else [there[index] for index in taken]
+            if self._skip:
+                skip, self._skip = self._skip, 0
+                records = records[skip:]
+                self._of = (self._of or list(range(self._total)))[skip:]
+                self._dropped = skip
+            else:
+                self._dropped = 0
+            if records:
+                return records
+        return ()
+
+    def _where(self, line: int) -> str:
+        at = self._lines.position(line)
+        return f"{self._path} line {at + 1}" if self._counts_lines else f"{self._path} at byte {at}"
+
+    def position(self, taken: int) -> int | tuple[int, int]:
+        """Return the position of the line that the next record came of; with how many of it are taken, if it has several."""
+        if self._of is None:
+            return self._lines.position(taken)
+        if taken >= len(self._of):
+            return self._lines.position(self._total)
+        line = self._of[taken]
+        done = taken - self._of.index(line) + (self._dropped if line == self._of[0] else 0)
+        return (self._lines.position(line), done) if done else self._lines.position(line)
+
+
+@dataclass(frozen=True)
+class LineEncoder(Encoder):
+    r"""A line per record, written by a schema: JSON lines, CSV.
+
+    >>> from funken.connectors import JsonSchema
+    >>> LineEncoder(JsonSchema()).encode([{"n": 1}, {"n": 2}])
+    b'{"n": 1}\n{"n": 2}\n'
+    """
+
+    schema: SerializationSchema
+    first_line: bytes = b""
+
+    def encode(self, values: list[Any]) -> bytes:
+        """Write lines."""
+        return b"\n".join(self.schema.serialize_block(values)) + b"\n"
+
+    def header(self) -> bytes:
+        """Return the first line, if there is one."""
+        return self.first_line and self.first_line + b"\n"
+
+
+@dataclass(frozen=True)
+class CompressedRows(BulkFormat):
+    """Files of rows, compressed: ``gzip``, ``bz2``, ``xz`` or ``zstd``; their names end as the compression's do.
+
+    >>> CompressedRows(Encoder.simple_string_encoder(), "zstd").suffix
+    '.zst'
+    >>> CompressedRows(Encoder.simple_string_encoder(), "zip")
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidConfiguration: there is no compression 'zip'; choose one of gzip, bz2, xz, zstd.
+    """
+
+    encoder: Encoder
+    compression: str
+
+    def __post_init__(self) -> None:
+        """Refuse a compression that there is not."""
+        if self.compression not in NAMES:
+            raise InvalidConfiguration(
+                f"there is no compression {self.compression!r}; choose one of {', '.join(NAMES)}."
+            )
+
+    @property
+    def suffix(self) -> str:  # type: ignore[override]
+        """What names end with."""
+        return NAMES[self.compression]
+
+    def create(self, file: IO[bytes]) -> BulkWriter:
+        """Write a new file."""
+        return RowWriter(self.encoder, file, compressed(file, self.compression))
+
+    def of_type(self, type_info: TypeInformation | None) -> CompressedRows:
+        """Let the encoder know the type."""
+        return replace(self, encoder=self.encoder.of_type(type_info))
+
+
+class RowWriter:
+    """Writes one record after the other, perhaps into a stream that compresses."""
+
+    def __init__(self, encoder: Encoder, file: IO[bytes], stream: IO[bytes] | None = None) -> None:
+        self._encoder = encoder
+        self._file = file
+        self._stream = stream
+        self._header = encoder.header()
+        self._size = 0
+
+    def write(self, values: list[Any]) -> None:
+        """Write a block at once."""
+        data = self._header + self._encoder.encode(values)
+        self._header = b""
+        (self._stream or self._file).write(data)
+        self._size += len(data)
+
+    def size(self) -> int:
+        """Return the bytes that were written; before compression, since what it holds back is not known."""
+        return self._size
+
+    def flush(self) -> None:
+        """Hand the bytes to the system; a compressed stream ends where it ends."""
+        self._file.flush()
+
+    def finish(self) -> None:
+        """End the stream."""
+        if self._stream is not None:
+            self._stream.close()
+
+
+__all__ = ["CompressedRows", "LineEncoder", "LineFormat", "RowWriter"]

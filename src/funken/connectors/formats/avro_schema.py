@@ -1,0 +1,169 @@
+"""Avro, one record per message, without a header: writer and reader have to know the schema (``registry.py`` finds it).
+
+``fastavro`` does the work; it is imported where it is used (``pip install 'funken[avro]'``). ``files/avro_files.py`` reads and
+writes files of it, which carry their schema.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from funken.connectors.formats.record_types import as_document, from_documents, shape_of
+from funken.connectors.schemas import DeserializationSchema, SerializationSchema
+from funken.errors import EnvironmentNotReady, InvalidConfiguration, InvalidProgram
+
+
+def fastavro() -> Any:
+    """Return the library; raises ``EnvironmentNotReady`` if it is not installed."""
+    try:
+        return importlib.import_module("fastavro")
+    except ImportError:
+        raise EnvironmentNotReady("Avro needs fastavro; install it with: pip install 'funken[avro]'") from None
+
+
+@dataclass(frozen=True)
+class AvroSchema(SerializationSchema, DeserializationSchema):
+    r"""Single Avro records, both ways, of a schema in JSON; records are dicts, or of ``record_type`` (its fields by their names).
+
+    ``writer_schema`` is what messages were written with, if it is another one: fields that are new have the defaults of
+    ``schema``, fields that are gone are dropped. Raises ``InvalidConfiguration`` for what is no schema of Avro.
+
+    >>> schema = AvroSchema('{"type": "record", "name": "Sale", "fields": [{"name": "item", "type": "string"}, '
+    ...                     '{"name": "n", "type": "int", "default": 1}]}')
+    >>> schema.serialize({"item": "tea", "n": 3}), schema.deserialize(b"\x06tea\x06")
+    (b'\x06tea\x06', {'item': 'tea', 'n': 3})
+
+    >>> from typing import NamedTuple
+    >>> class Sale(NamedTuple):
+    ...     item: str
+    ...     n: int
+    >>> AvroSchema.of(Sale).deserialize(AvroSchema.of(Sale).serialize(Sale("tea", 3)))
+    Sale(item='tea', n=3)
+    """
+
+    schema: str
+    record_type: Any = None
+    writer_schema: str | None = None
+    _parsed: Any = field(init=False, repr=False, compare=False)
+    _written: Any = field(init=False, repr=False, compare=False)
+    _make: Callable[[Any], Any] | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse what is no schema, before the job runs."""
+        object.__setattr__(self, "_parsed", parsed(self.schema))
+        written = self._parsed if self.writer_schema is None else parsed(self.writer_schema)
+        object.__setattr__(self, "_written", written)
+        make = None if self.record_type is None else from_documents(shape_of(self.record_type, "AvroSchema"))
+        object.__setattr__(self, "_make", make)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.schema, self.record_type, self.writer_schema)
+
+    @staticmethod
+    def of(record_type: Any, name: str | None = None) -> AvroSchema:
+        """Make the schema of a record type; raises ``InvalidProgram`` for a type that Avro does not have."""
+        return AvroSchema(json.dumps(avro_of(record_type, name)), record_type)
+
+    @staticmethod
+    def parse_string(json_schema: str) -> AvroSchema:
+        """Take a schema in JSON (PyFlink's name for it)."""
+        return AvroSchema(json_schema)
+
+    def deserialize(self, message: bytes) -> Any:
+        """Read a record; raises ``ValueError`` or ``EOFError`` if the bytes are not one."""
+        return self.deserialize_block((message,))[0]
+
+    def deserialize_block(self, messages: Sequence[bytes]) -> list[Any]:
+        """Read records."""
+        read, written, make = fastavro().schemaless_reader, self._written, self._make
+        wanted = None if self._written is self._parsed else self._parsed
+        records = []
+        for message in messages:
+            file = io.BytesIO(message)
+            record = read(file, written, wanted)
+            if file.read(1):
+                raise ValueError("there are bytes after the record; it was written with another schema")
+            records.append(record)
+        return records if make is None else [make(record) for record in records]
+
+    def serialize(self, value: Any) -> bytes:
+        """Write a record; raises ``ValueError`` if it does not fit the schema."""
+        return self.serialize_block((value,))[0]
+
+    def serialize_block(self, values: Sequence[Any]) -> list[bytes]:
+        """Write records."""
+        write, parsed_schema = fastavro().schemaless_writer, self._parsed
+        messages = []
+        for value in values:
+            file = io.BytesIO()
+            write(file, parsed_schema, as_document(value))
+            messages.append(file.getvalue())
+        return messages
+
+
+def parsed(schema: str) -> Any:
+    """Return the schema as ``fastavro`` wants it; raises ``InvalidConfiguration``."""
+    library = fastavro()
+    errors = importlib.import_module("fastavro.schema")
+    try:
+        return library.parse_schema(json.loads(schema))
+    except (ValueError, KeyError, TypeError, errors.SchemaParseException, errors.UnknownType) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise InvalidConfiguration(f"this is no schema of Avro ({what}): {schema[:200]}; pass its JSON.") from None
+
+
+_SIMPLE = {
+    "string": "string", "bool": "boolean", "int8": "int", "int16": "int", "int32": "int", "int64": "long", "uint8": "int",
+    "uint16": "int", "uint32": "long", "float": "float", "double": "double", "binary": "bytes", "large_string": "string",
+}  # fmt: skip
+_LOGICAL = {
+    "date32[day]": ("int", "date"), "time64[us]": ("long", "time-micros"),
+    "timestamp[us]": ("long", "local-timestamp-micros"), "timestamp[us, tz=UTC]": ("long", "timestamp-micros"),
+    "timestamp[ms]": ("long", "local-timestamp-millis"), "timestamp[ms, tz=UTC]": ("long", "timestamp-millis"),
+}  # fmt: skip
+
+
+def avro_of(record_type: Any, name: str | None = None) -> Any:
+    """Return the schema of a record type as JSON values; every field may be null.
+
+    >>> from funken import Types
+    >>> avro_of(Types.ROW_NAMED(["n"], [Types.INT()]))["fields"]
+    [{'name': 'n', 'type': ['null', 'int'], 'default': None}]
+    """
+    if name is None:
+        name = record_type.__name__ if isinstance(record_type, type) else "Record"
+    return _record_schema(shape_of(record_type, "AvroSchema").types(), name)
+
+
+def _record_schema(fields: Any, name: str) -> Any:
+    declared = [
+        {"name": each.name, "type": ["null", _type(each.type, f"{name}_{each.name}")], "default": None}
+        for each in fields
+    ]
+    return {"type": "record", "name": name, "fields": declared}
+
+
+def _type(kind: Any, name: str) -> Any:
+    arrow = importlib.import_module("pyarrow.types")
+    if str(kind) in _SIMPLE:
+        return _SIMPLE[str(kind)]
+    if str(kind) in _LOGICAL:
+        base, logical = _LOGICAL[str(kind)]
+        return {"type": base, "logicalType": logical}
+    if arrow.is_decimal(kind):
+        return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
+    if arrow.is_list(kind):
+        return {"type": "array", "items": ["null", _type(kind.value_type, name)]}
+    if arrow.is_map(kind) and str(kind.key_type) == "string":
+        return {"type": "map", "values": ["null", _type(kind.item_type, name)]}
+    if arrow.is_struct(kind):
+        return _record_schema([kind.field(index) for index in range(kind.num_fields)], name)
+    raise InvalidProgram(f"AvroSchema: Avro has no {kind}; declare another type, or pass a schema of Avro.")
+
+
+__all__ = ["AvroSchema", "avro_of", "fastavro", "parsed"]

@@ -1,0 +1,238 @@
+"""Delimited text (CSV), one record per message; ``files/csv_files.py`` reads and writes files of it.
+
+Values have the types of the declared record: text is converted, and text that does not fit makes the message malformed.
+A field that is the null literal is ``None``; without a null literal, so is an empty field of any type but text.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import datetime
+import decimal
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from funken.connectors.formats.record_types import RecordShape, shape_of
+from funken.connectors.schemas import DeserializationSchema, SerializationSchema
+from funken.errors import InvalidConfiguration, InvalidProgram
+
+_BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
+
+
+@dataclass(frozen=True)
+class CsvSchema(SerializationSchema, DeserializationSchema):
+    r"""Delimited text, both ways; ``record_type`` is a dataclass, a named tuple class, ``Types.ROW_NAMED(...)`` or like those.
+
+    ``quote=None`` and ``escape=None`` give these characters no meaning, lines that begin with ``comment`` are skipped.
+    ``array_delimiter`` is between the elements of a list in one field. Bytes are in base64.
+    Raises ``InvalidConfiguration`` for a character that is none, ``InvalidProgram`` for a type that no text has.
+
+    >>> from funken import Types
+    >>> schema = CsvSchema(Types.ROW_NAMED(["item", "n"], [Types.STRING(), Types.INT()]), delimiter="|", null_literal="-")
+    >>> schema.deserialize(b'"tea|black"|3'), schema.deserialize(b"tea|-")
+    (Row(item='tea|black', n=3), Row(item='tea', n=None))
+    >>> schema.serialize(("tea|black", None))
+    b'"tea|black"|-'
+    >>> schema.deserialize(b"tea|many")
+    Traceback (most recent call last):
+    ...
+    ValueError: field 'n': invalid literal for int() with base 10: 'many'
+    >>> schema.deserialize(b"tea")
+    Traceback (most recent call last):
+    ...
+    ValueError: it has 1 field(s) and not 2: item, n
+    """
+
+    record_type: Any
+    delimiter: str = ","
+    quote: str | None = '"'
+    escape: str | None = None
+    null_literal: str | None = None
+    comment: str | None = None
+    array_delimiter: str = ";"
+    charset: str = "UTF-8"
+    _shape: RecordShape = field(init=False, repr=False, compare=False)
+    _parsers: tuple[Callable[[str], Any], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work, before the job runs."""
+        for name in ("delimiter", "quote", "escape", "comment", "array_delimiter"):
+            character = getattr(self, name)
+            if character is not None and (len(character) != 1 or character in "\r\n"):
+                raise InvalidConfiguration(f"CsvSchema: {name} is {character!r}; it has to be one character of a line.")
+        if self.delimiter == self.quote:
+            raise InvalidConfiguration(f"CsvSchema: delimiter and quote are both {self.quote!r}; choose another.")
+        try:
+            "".encode(self.charset)
+        except LookupError as error:
+            raise InvalidConfiguration(f"{error}; give a text charset of Python, e.g. 'UTF-8', 'ISO-8859-1'.") from None
+        shape = shape_of(self.record_type, "CsvSchema")
+        object.__setattr__(self, "_shape", shape)
+        object.__setattr__(self, "_parsers", tuple(self._parser(each.type) for each in shape.types()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (
+            self.record_type, self.delimiter, self.quote, self.escape, self.null_literal, self.comment,
+            self.array_delimiter, self.charset,
+        )  # fmt: skip
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return self._shape.names
+
+    def rows(self, lines: Iterable[str]) -> Any:
+        """Return an iterator over the fields of lines, as text; a quoted field may go on in the next line."""
+        dialect = self._dialect()
+        return _Uncommented(lines, self.comment, dialect) if self.comment else csv.reader(lines, **dialect)
+
+    def _dialect(self) -> dict[str, Any]:
+        quoting = csv.QUOTE_NONE if self.quote is None else csv.QUOTE_MINIMAL
+        return {
+            "delimiter": self.delimiter, "quotechar": self.quote, "escapechar": self.escape, "quoting": quoting,
+            "strict": True,
+        }  # fmt: skip
+
+    def deserialize(self, message: bytes) -> Any:
+        """Parse a line; an empty one, or a comment, is no record."""
+        text = message.decode(self.charset)
+        if not text or (self.comment and text.startswith(self.comment)):
+            return None
+        rows = list(self.rows([text]))
+        if len(rows) != 1:
+            raise ValueError(f"it is {len(rows)} lines")
+        return self.record(rows[0])
+
+    def deserialize_block(self, messages: Sequence[bytes]) -> list[Any]:
+        """Parse lines; as many rows as messages means that no quote of one reaches into the next."""
+        charset = self.charset
+        rows = list(self.rows([message.decode(charset) for message in messages]))
+        if len(rows) != len(messages):
+            return super().deserialize_block(messages)
+        return [self.record(row) for row in rows if row]
+
+    def record(self, row: Sequence[str]) -> Any:
+        """Make a record of the fields of a line; raises ``ValueError`` if they do not fit."""
+        parsers = self._parsers
+        if len(row) != len(parsers):
+            raise ValueError(f"it has {len(row)} field(s) and not {len(parsers)}: {', '.join(self.names)}")
+        try:
+            return self._shape.make([parse(text) for parse, text in zip(parsers, row, strict=True)])
+        except (ValueError, KeyError, decimal.InvalidOperation):
+            for name, parse, text in zip(self.names, parsers, row, strict=True):
+                try:
+                    parse(text)
+                except (ValueError, KeyError, decimal.InvalidOperation) as error:
+                    raise ValueError(f"field {name!r}: {error or repr(text)}") from None
+            raise
+
+    def of_columns(self, names: Sequence[str]) -> Callable[[Sequence[str]], Any]:
+        """Return ``record`` for lines whose columns have these names, in their order; others than declared are dropped."""
+        missing = [name for name in self.names if name not in names]
+        if missing:
+            raise ValueError(f"its header has no column {missing[0]!r}, but {', '.join(map(repr, names))}")
+        if tuple(names) == self.names:
+            return self.record
+        order, width = [names.index(name) for name in self.names], len(names)
+
+        def record(row: Sequence[str]) -> Any:
+            if len(row) != width:
+                raise ValueError(f"it has {len(row)} field(s) and not {width}, as the header")
+            return self.record([row[index] for index in order])
+
+        return record
+
+    def serialize(self, value: Any) -> bytes:
+        """Write a line, without a line feed."""
+        return self.serialize_block((value,))[0]
+
+    def serialize_block(self, values: Sequence[Any]) -> list[bytes]:
+        """Write lines, without line feeds."""
+        lines = _Written()
+        show, get, charset = self._shown, self._shape.values, self.charset
+        writer = csv.writer(lines, lineterminator="", **self._dialect())
+        try:
+            writer.writerows([[show(part) for part in get(value)] for value in values])
+        except csv.Error as error:
+            raise ValueError(f"CsvSchema cannot write a record ({error}); give it a quote or an escape.") from None
+        return [line.encode(charset) for line in lines]
+
+    def _shown(self, value: Any) -> Any:
+        if value is None:
+            return self.null_literal or ""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, datetime.date | datetime.time):
+            return value.isoformat()
+        if isinstance(value, bytes | bytearray):
+            return base64.b64encode(value).decode()
+        if isinstance(value, list | tuple):
+            return self.array_delimiter.join(str(self._shown(each)) for each in value)
+        return value
+
+    def _parser(self, kind: Any) -> Callable[[str], Any]:
+        arrow = importlib.import_module("pyarrow.types")
+        if arrow.is_list(kind):
+            element, delimiter = self._parser(kind.value_type), self.array_delimiter
+            return self._or_null(lambda text: [element(each) for each in text.split(delimiter)])
+        for is_kind, parse in (
+            ("is_string", str), ("is_integer", int), ("is_floating", float), ("is_boolean", _boolean),
+            ("is_decimal", decimal.Decimal), ("is_timestamp", datetime.datetime.fromisoformat),
+            ("is_date", datetime.date.fromisoformat), ("is_time", datetime.time.fromisoformat),
+            ("is_binary", _binary),
+        ):  # fmt: skip
+            if getattr(arrow, is_kind)(kind):
+                return self._or_null(parse)
+        raise InvalidProgram(
+            f"CsvSchema: a field of text cannot be {kind}; declare numbers, text, dates or lists of them."
+        )
+
+    def _or_null(self, parse: Callable[[str], Any]) -> Callable[[str], Any]:
+        null = self.null_literal
+        if null is not None:
+            return lambda text: None if text == null else parse(text)
+        return parse if parse is str else lambda text: parse(text) if text else None
+
+
+class _Written(list[str]):
+    """What the writer of ``csv`` writes to: it writes each row at once."""
+
+    write = list.append
+
+
+def _boolean(text: str) -> bool:
+    found = _BOOLEANS.get(text.strip().lower())
+    if found is None:
+        raise ValueError(f"{text!r} is neither true nor false")
+    return found
+
+
+def _binary(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+class _Uncommented:
+    """The rows of lines; a line that begins with the comment is an empty row, unless a quoted field goes on in it."""
+
+    def __init__(self, lines: Iterable[str], comment: str, dialect: dict[str, Any]) -> None:
+        self._fresh = True
+        self._rows = csv.reader(self._feed(lines, comment), **dialect)
+
+    def _feed(self, lines: Iterable[str], comment: str) -> Iterator[str]:
+        for line in lines:
+            skipped = self._fresh and line.startswith(comment)
+            self._fresh = False
+            yield "" if skipped else line
+
+    def __iter__(self) -> Iterator[list[str]]:
+        return self
+
+    def __next__(self) -> list[str]:
+        self._fresh = True
+        return next(self._rows)
+
+
+__all__ = ["CsvSchema"]

@@ -1,0 +1,154 @@
+"""Protocol buffers, one per message: the generated class, or a descriptor, says what the bytes mean.
+
+Records are the messages of Google's library, or of a ``record_type`` with the fields' names. A generated class travels to the
+tasks by its import path, so the workers need the module; one made of a descriptor travels with its file descriptors.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from funken.connectors.formats.record_types import as_document, from_documents, shape_of
+from funken.connectors.schemas import DeserializationSchema, SerializationSchema
+from funken.errors import EnvironmentNotReady, InvalidProgram
+
+
+def _protobuf(module: str) -> Any:
+    try:
+        return importlib.import_module(f"google.protobuf.{module}")
+    except ImportError:
+        raise EnvironmentNotReady(
+            "protocol buffers need protobuf; install it with: pip install 'funken[protobuf]'"
+        ) from None
+
+
+@dataclass(frozen=True)
+class ProtobufSchema(SerializationSchema, DeserializationSchema):
+    r"""Protocol buffers, both ways; ``message`` is a generated class or a message descriptor.
+
+    With a ``record_type`` records have its fields, as Python values (an unset field has its default, nested messages are
+    dicts); without, they are messages. Raises ``InvalidProgram`` if ``message`` is neither class nor descriptor.
+
+    >>> from google.protobuf.timestamp_pb2 import Timestamp  # stands for a class that protoc generated
+    >>> from funken import Types
+    >>> schema = ProtobufSchema(Timestamp, Types.ROW_NAMED(["seconds", "nanos"], [Types.LONG(), Types.INT()]))
+    >>> schema.deserialize(b"\x08\x07"), schema.serialize({"seconds": 7})
+    (Row(seconds=7, nanos=0), b'\x08\x07')
+    >>> ProtobufSchema(Timestamp).deserialize(b"\x08\x07").seconds
+    7
+    >>> schema.deserialize(b"\xff")
+    Traceback (most recent call last):
+    ...
+    google.protobuf.message.DecodeError: Error parsing message with type 'google.protobuf.Timestamp'
+    """
+
+    message: Any
+    record_type: Any = None
+    _class: Any = field(init=False, repr=False, compare=False)
+    _make: Callable[[Any], Any] | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Find the class, and refuse a record type whose fields the message does not have."""
+        descriptor = getattr(self.message, "DESCRIPTOR", self.message)
+        if not hasattr(descriptor, "fields_by_name"):
+            raise InvalidProgram(
+                f"ProtobufSchema cannot read {self.message!r}; pass a class that protoc generated, or its descriptor."
+            )
+        made = (
+            self.message if isinstance(self.message, type) else _protobuf("message_factory").GetMessageClass(descriptor)
+        )
+        object.__setattr__(self, "_class", made)
+        make = None
+        if self.record_type is not None:
+            shape = shape_of(self.record_type, "ProtobufSchema")
+            unknown = [name for name in shape.names if name not in descriptor.fields_by_name]
+            if unknown:
+                raise InvalidProgram(
+                    f"ProtobufSchema: {descriptor.full_name} has no field {unknown[0]!r}; it has "
+                    f"{', '.join(descriptor.fields_by_name)}."
+                )
+            make = from_documents(shape)
+        object.__setattr__(self, "_make", make)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if isinstance(self.message, type) and not _is_dynamic(self.message):
+            return type(self), (self.message, self.record_type)
+        descriptor = getattr(self.message, "DESCRIPTOR", self.message)
+        return _rebuilt, (descriptor.full_name, _files(descriptor.file), self.record_type)
+
+    def deserialize(self, message: bytes) -> Any:
+        """Read a message; raises ``DecodeError`` of protobuf if the bytes are none."""
+        found = self._class.FromString(bytes(message))
+        return found if self._make is None else self._make(_as_dict(found))
+
+    def deserialize_block(self, messages: Sequence[bytes]) -> list[Any]:
+        """Read messages."""
+        found = map(self._class.FromString, messages)
+        make = self._make
+        return list(found) if make is None else [make(_as_dict(each)) for each in found]
+
+    def serialize(self, value: Any) -> bytes:
+        """Write a message; a record becomes one by its fields' names."""
+        if not isinstance(value, self._class):
+            value = _protobuf("json_format").ParseDict(_json(as_document(value)), self._class())
+        return bytes(value.SerializeToString())
+
+
+def _as_dict(message: Any) -> dict[str, Any]:
+    """Return all fields of a message as Python values; ``None`` for one that is optional and not set."""
+    found = {}
+    for each in message.DESCRIPTOR.fields:
+        value = getattr(message, each.name)
+        if each.has_presence and not message.HasField(each.name):
+            value = None
+        elif each.message_type is not None and each.message_type.GetOptions().map_entry:
+            of_messages = each.message_type.fields_by_name["value"].message_type is not None
+            value = {key: _as_dict(item) if of_messages else item for key, item in value.items()}
+        elif each.is_repeated:
+            value = [_as_dict(item) for item in value] if each.message_type is not None else list(value)
+        elif each.message_type is not None:
+            value = _as_dict(value)
+        found[each.name] = value
+    return found
+
+
+def _json(value: Any) -> Any:
+    """Return values as the JSON mapping of protobuf wants them."""
+    if isinstance(value, dict):
+        return {key: _json(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list | tuple):
+        return [_json(item) for item in value]
+    if isinstance(value, bytes | bytearray):
+        return importlib.import_module("base64").b64encode(value).decode()
+    return value
+
+
+def _is_dynamic(message: type) -> bool:
+    module = importlib.import_module("sys").modules.get(message.__module__)
+    return getattr(module, message.__qualname__.split(".")[0], None) is None
+
+
+def _files(file: Any) -> list[bytes]:
+    """Return a file's descriptor and those it depends on, in an order in which they can be added to a pool."""
+    found: dict[str, bytes] = {}
+
+    def add(one: Any) -> None:
+        for other in one.dependencies:
+            add(other)
+        found.setdefault(one.name, one.serialized_pb)
+
+    add(file)
+    return list(found.values())
+
+
+def _rebuilt(name: str, files: list[bytes], record_type: Any) -> ProtobufSchema:
+    pool = _protobuf("descriptor_pool").DescriptorPool()
+    for each in files:
+        pool.AddSerializedFile(each)
+    return ProtobufSchema(pool.FindMessageTypeByName(name), record_type)
+
+
+__all__ = ["ProtobufSchema"]

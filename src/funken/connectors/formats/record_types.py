@@ -1,0 +1,286 @@
+"""What a format makes records of, and how: one description for all ways to declare a record.
+
+A *record type* is a dataclass, a named tuple class, ``Types.ROW_NAMED(...)``, ``Types.ROW(...)``, ``Types.TUPLE(...)``, or a
+schema of Arrow, whose records are dicts. All are described by names, types of Arrow (imported here only where types
+matter), and two functions: from values in the order of the names to a record, and back. Nothing is converted here: a format
+that has text makes values of the types first.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import importlib
+import operator
+import types
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import Any
+
+from funken.errors import InvalidProgram
+from funken.types.info import (
+    BasicType,
+    BasicTypeInfo,
+    MapTypeInfo,
+    OfElements,
+    PrimitiveArrayTypeInfo,
+    RowTypeInfo,
+    SqlTimeTypeInfo,
+    TimeType,
+    TupleTypeInfo,
+    TypeInformation,
+)
+from funken.types.row import Row, make_row
+
+_BASIC = {
+    BasicType.STRING: "string", BasicType.CHAR: "string", BasicType.BOOLEAN: "bool_", BasicType.BYTE: "int8",
+    BasicType.SHORT: "int16", BasicType.INT: "int32", BasicType.LONG: "int64", BasicType.FLOAT: "float32",
+    BasicType.DOUBLE: "float64",
+}  # fmt: skip
+_PYTHON = {str: "string", bool: "bool_", int: "int64", float: "float64", bytes: "binary"}
+
+
+@dataclass(frozen=True)
+class RecordShape:
+    """The fields of a record type, and what makes records of values and values of records.
+
+    ``required`` are the names without a default; ``types`` returns the schema of Arrow.
+
+    >>> from funken import Types
+    >>> shape = shape_of(Types.ROW_NAMED(["word", "n"], [Types.STRING(), Types.INT()]), "an example")
+    >>> shape.names, shape.make(["to", 2]), shape.values(Row(word="be", n=3))
+    (('word', 'n'), Row(word='to', n=2), ('be', 3))
+    """
+
+    names: tuple[str, ...]
+    make: Callable[[Sequence[Any]], Any]
+    values: Callable[[Any], Sequence[Any]]
+    types: Callable[[], Any]
+    required: frozenset[str] = frozenset()
+    defaults: Callable[[str], Any] = lambda name: None
+
+
+def shape_of(record_type: Any, who: str) -> RecordShape:
+    """Describe a record type; raises ``InvalidProgram``, with ``who`` in the message, for what is none.
+
+    >>> shape_of(int, "CsvSchema")
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidProgram: CsvSchema cannot make records of <class 'int'>; pass a dataclass, a named tuple class,
+    Types.ROW_NAMED([...], [...]), Types.TUPLE([...]) or a schema of Arrow.
+    """
+    if isinstance(record_type, RowTypeInfo):
+        names = record_type.get_field_names()
+        named = list(names) if record_type.field_names else None
+        return RecordShape(
+            tuple(names), lambda values: make_row(named, list(values)), _by_position_or_name(names),
+            lambda: _schema(names, record_type.field_types, who),
+        )  # fmt: skip
+    if isinstance(record_type, TupleTypeInfo):
+        names = [f"f{index}" for index in range(len(record_type.field_types))]
+        return RecordShape(tuple(names), tuple, tuple, lambda: _schema(names, record_type.field_types, who))
+    if isinstance(record_type, type) and is_dataclass(record_type):
+        return _of_dataclass(record_type, who)
+    if isinstance(record_type, type) and issubclass(record_type, tuple) and hasattr(record_type, "_fields"):
+        return _of_named_tuple(record_type, who)
+    if type(record_type).__module__.split(".")[0] == "pyarrow" and hasattr(record_type, "names"):
+        names = list(record_type.names)
+        return RecordShape(
+            tuple(names), lambda values: dict(zip(names, values, strict=True)), _of_mapping(names), lambda: record_type
+        )
+    raise InvalidProgram(
+        f"{who} cannot make records of {record_type!r}; pass a dataclass, a named tuple class, Types.ROW_NAMED([...], [...]), "
+        "Types.TUPLE([...]) or a schema of Arrow."
+    )
+
+
+def from_documents(shape: RecordShape) -> Callable[[Any], Any]:
+    """Return what makes records of dicts: missing fields have their defaults, other keys are dropped.
+
+    >>> @dataclass
+    ... class Count:
+    ...     word: str
+    ...     n: int = 1
+    >>> make = from_documents(shape_of(Count, "an example"))
+    >>> make({"word": "to", "other": 0})
+    Count(word='to', n=1)
+    >>> make({"n": 1})
+    Traceback (most recent call last):
+    ...
+    ValueError: field 'word' is missing
+    """
+    names, required, defaults, build = shape.names, shape.required, shape.defaults, shape.make
+
+    def make(document: Any) -> Any:
+        if not isinstance(document, dict):
+            raise ValueError(f"it is no object, but {type(document).__name__}")
+        if not required <= document.keys():
+            raise ValueError(f"field {min(required - document.keys())!r} is missing")
+        return build([document[name] if name in document else defaults(name) for name in names])
+
+    return make
+
+
+def as_document(value: Any) -> Any:
+    """Return a record as a dict, if it has named fields; else as it is.
+
+    >>> as_document(Row(word="to", n=2)), as_document({"n": 1}), as_document(7)
+    ({'word': 'to', 'n': 2}, {'n': 1}, 7)
+    """
+    if isinstance(value, Row):
+        return value.as_dict(recursive=True)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: as_document(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return dict(zip(value._fields, map(as_document, value), strict=True))
+    return value
+
+
+def _of_dataclass(record_type: type, who: str) -> RecordShape:
+    declared = [each for each in fields(record_type) if each.init]
+    by_name = {each.name: each for each in declared}
+    names = list(by_name)
+
+    def default(name: str) -> Any:
+        factory = by_name[name].default_factory
+        return factory() if factory is not MISSING else by_name[name].default
+
+    def make(values: Sequence[Any]) -> Any:
+        return record_type(**dict(zip(names, values, strict=True)))
+
+    required = {each.name for each in declared if each.default is MISSING and each.default_factory is MISSING}
+    return RecordShape(
+        tuple(names), make, _getter(operator.attrgetter, names), lambda: _annotated(record_type, names, who),
+        frozenset(required), default,
+    )  # fmt: skip
+
+
+def _of_named_tuple(record_type: Any, who: str) -> RecordShape:
+    defaults = dict(record_type._field_defaults)
+    names = list(record_type._fields)
+    return RecordShape(
+        tuple(names), record_type._make, tuple, lambda: _annotated(record_type, names, who),
+        frozenset(names) - defaults.keys(), defaults.get,
+    )  # fmt: skip
+
+
+def _getter(maker: Any, names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
+    if not names:
+        return lambda record: ()
+    get = maker(*names)
+    return get if len(names) > 1 else lambda record: (get(record),)
+
+
+def _of_mapping(names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
+    def values(record: Any) -> Sequence[Any]:
+        document = as_document(record)
+        if not isinstance(document, dict):
+            raise TypeError(f"{type(record).__name__} has no named fields; {', '.join(names)} are to be written")
+        return [document.get(name) for name in names]
+
+    return values
+
+
+def _by_position_or_name(names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
+    """Rows may have their fields in another order, and plain tuples stand for rows."""
+    get, ordered = _getter(operator.itemgetter, names), list(names)
+
+    def values(record: Any) -> Sequence[Any]:
+        if isinstance(record, Row) and record._fields is not None and record._fields != ordered:
+            return get(record)
+        if isinstance(record, dict):
+            return [record.get(name) for name in names]
+        return tuple(record)
+
+    return values
+
+
+# ---- types of Arrow
+
+
+def arrow_type(declared: Any, who: str) -> Any:
+    """Return the type of Arrow for a type of ``Types`` or an annotation; raises ``InvalidProgram`` if there is none.
+
+    >>> from funken import Types
+    >>> arrow_type(Types.LIST(Types.INT()), "an example"), arrow_type(dict[str, float], "an example")
+    (ListType(list<item: int32>), MapType(map<string, double>))
+    """
+    arrow = importlib.import_module("pyarrow")
+    found = _of_info(arrow, declared, who) if isinstance(declared, TypeInformation) else _of_hint(arrow, declared, who)
+    if found is None:
+        raise InvalidProgram(
+            f"{who} knows no type of Arrow for {declared!r}; declare numbers, text, bytes, dates, times, decimals, "
+            "lists, maps or records of them, or pass a schema of Arrow."
+        )
+    return found
+
+
+def _of_info(arrow: Any, declared: TypeInformation, who: str) -> Any:
+    match declared:
+        case BasicTypeInfo(basic) if basic in _BASIC:
+            return getattr(arrow, _BASIC[basic])()
+        case BasicTypeInfo(BasicType.BIG_INT):
+            return arrow.decimal128(38, 0)
+        case BasicTypeInfo(BasicType.BIG_DEC):
+            return arrow.decimal128(38, 18)
+        case BasicTypeInfo(BasicType.INSTANT):
+            return arrow.timestamp("us", "UTC")
+        case SqlTimeTypeInfo(TimeType.DATE):
+            return arrow.date32()
+        case SqlTimeTypeInfo(TimeType.TIME):
+            return arrow.time64("us")
+        case SqlTimeTypeInfo(TimeType.TIMESTAMP):
+            return arrow.timestamp("us")
+        case PrimitiveArrayTypeInfo(BasicTypeInfo(BasicType.BYTE)):
+            return arrow.binary()
+        case OfElements(element):
+            return arrow.list_(arrow_type(element, who))
+        case MapTypeInfo(keys, values):
+            return arrow.map_(arrow_type(keys, who), arrow_type(values, who))
+        case RowTypeInfo() | TupleTypeInfo():
+            return arrow.struct(list(shape_of(declared, who).types()))
+    return None
+
+
+def _of_hint(arrow: Any, hint: Any, who: str) -> Any:
+    if hint in _PYTHON:
+        return getattr(arrow, _PYTHON[hint])()
+    if hint in (datetime.datetime, datetime.date, datetime.time, decimal.Decimal):
+        if hint is decimal.Decimal:
+            return arrow.decimal128(38, 18)
+        return {datetime.datetime: arrow.timestamp("us"), datetime.date: arrow.date32()}.get(hint, arrow.time64("us"))
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        there = [one for one in arguments if one is not type(None)]
+        return arrow_type(there[0], who) if len(there) == 1 else None
+    if origin is list:
+        return arrow.list_(arrow_type(arguments[0], who))
+    if origin is dict:
+        return arrow.map_(arrow_type(arguments[0], who), arrow_type(arguments[1], who))
+    if isinstance(hint, type) and (is_dataclass(hint) or hasattr(hint, "_fields")):
+        return arrow.struct(list(shape_of(hint, who).types()))
+    return None
+
+
+def _schema(names: Sequence[str], declared: Sequence[Any], who: str) -> Any:
+    arrow = importlib.import_module("pyarrow")
+    return arrow.schema([(name, arrow_type(each, who)) for name, each in zip(names, declared, strict=True)])
+
+
+def _annotated(record_type: type, names: Sequence[str], who: str) -> Any:
+    try:
+        hints = typing.get_type_hints(record_type)
+    except NameError as error:  # a class of a function whose annotations are text
+        raise InvalidProgram(
+            f"{who} cannot resolve the annotations of {record_type.__name__} ({error}); define its types in a module."
+        ) from None
+    missing = [name for name in names if name not in hints]
+    if missing:
+        raise InvalidProgram(
+            f"{who} needs the type of the field {missing[0]!r} of {record_type.__name__}; annotate it."
+        )
+    return _schema(names, [hints[name] for name in names], who)
+
+
+__all__ = ["RecordShape", "arrow_type", "as_document", "from_documents", "shape_of"]

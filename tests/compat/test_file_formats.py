@@ -1,0 +1,97 @@
+"""Formats with PyFlink's names: its own documentation's programs, but for what needs the Table API's types."""
+
+import pytest
+
+
+def read(env, source):
+    from pyflink.common import WatermarkStrategy
+
+    return list(env.from_source(source, WatermarkStrategy.no_watermarks(), "in").execute_and_collect())
+
+
+def write(env, records, folder, factory):
+    from pyflink.datastream.connectors.file_system import BucketAssigner, FileSink
+
+    builder = FileSink.for_bulk_format(str(folder), factory)
+    builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+    env.from_collection(records).sink_to(builder.build())
+    env.execute()
+
+
+def test_csv_files(env, tmp_path):
+    from pyflink.common import Row
+    from pyflink.datastream.connectors.file_system import FileSource
+    from pyflink.datastream.formats.csv import CsvBulkWriters, CsvReaderFormat, CsvSchema
+
+    schema = (
+        CsvSchema.builder()
+        .add_number_column("id")
+        .add_array_column("tags", separator="#")
+        .add_string_column("name")
+        .set_column_separator("|")
+        .set_use_header()
+        .build()
+    )
+    rows = [Row(id=1, tags=["a", "b"], name="x|y"), Row(id=2, tags=["c"], name="z")]
+    write(env, rows, tmp_path, CsvBulkWriters.for_schema(schema))
+
+    builder = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), str(tmp_path))
+    builder.process_static_file_set()
+    assert read(env, builder.build()) == rows
+
+
+def test_parquet_and_orc_files(env, tmp_path):
+    from pyflink.common import Row, Types
+    from pyflink.datastream.connectors.file_system import FileSource
+    from pyflink.datastream.formats.orc import OrcBulkWriters
+    from pyflink.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat
+
+    row_type = Types.ROW_NAMED(["id", "name"], [Types.INT(), Types.STRING()])
+    rows = [Row(id=1, name="x"), Row(id=2, name=None)]
+    write(env, rows, tmp_path / "p", ParquetBulkWriters.for_row_type(row_type))
+    write(env, rows, tmp_path / "o", OrcBulkWriters.for_row_type(row_type))
+
+    source = FileSource.for_bulk_file_format(ParquetColumnarRowInputFormat(row_type=row_type), str(tmp_path / "p"))
+    assert read(env, source.build()) == rows
+    assert len(list((tmp_path / "o").iterdir())) == 1
+
+
+def test_avro_files_and_avro_in_parquet(env, tmp_path):
+    from pyflink.datastream.connectors.file_system import FileSource
+    from pyflink.datastream.formats.avro import AvroBulkWriters, AvroInputFormat, AvroSchema
+    from pyflink.datastream.formats.parquet import AvroParquetReaders, AvroParquetWriters
+
+    schema = AvroSchema.parse_string(
+        '{"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}, {"name": "name", "type": "string"}]}'
+    )
+    records = [{"id": 1, "name": "x"}, {"id": 2, "name": "y"}]
+    write(env, records, tmp_path / "a", AvroBulkWriters.for_generic_record(schema))
+    write(env, records, tmp_path / "p", AvroParquetWriters.for_generic_record(schema))
+
+    avro = FileSource.for_record_stream_format(AvroInputFormat(None, schema), str(tmp_path / "a"))
+    parquet = FileSource.for_record_stream_format(AvroParquetReaders.for_generic_record(schema), str(tmp_path / "p"))
+    assert read(env, avro.build()) == read(env, parquet.build()) == records
+
+
+def test_rows_of_messages_and_back():
+    from pyflink.common import Row, Types
+    from pyflink.datastream.formats.avro import AvroRowDeserializationSchema, AvroRowSerializationSchema
+    from pyflink.datastream.formats.csv import CsvRowDeserializationSchema, CsvRowSerializationSchema
+    from pyflink.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
+
+    types = Types.ROW_NAMED(["id", "name"], [Types.INT(), Types.STRING()])
+    row = Row(id=1, name="x;y")
+    json_out = JsonRowSerializationSchema.builder().with_type_info(types).build()
+    json_in = JsonRowDeserializationSchema.builder().type_info(types).fail_on_missing_field().build()
+    csv_out = CsvRowSerializationSchema.Builder(types).set_field_delimiter(";").build()
+    csv_in = CsvRowDeserializationSchema.Builder(types).set_field_delimiter(";").set_ignore_parse_errors().build()
+
+    assert json_in.deserialize(json_out.serialize(row)) == row
+    assert csv_out.serialize(row) == b'1;"x;y"\n'
+    assert csv_in.deserialize(b'1;"x;y"') == row
+    assert csv_in.deserialize(b"one;x") is None
+    with pytest.raises(ValueError, match="field 'name' is missing"):
+        json_in.deserialize(b'{"id": 1}')
+    schema = '{"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]}'
+    message = AvroRowSerializationSchema(avro_schema_string=schema).serialize({"id": 7})
+    assert AvroRowDeserializationSchema(avro_schema_string=schema).deserialize(message) == {"id": 7}

@@ -1,0 +1,169 @@
+"""The client of a schema registry, against a small one in this process over HTTP: ids, caches, passwords, outages."""
+
+import base64
+import json
+import pickle
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from funken import Row, Types
+from funken.connectors import AvroSchema, ConfluentAvroSchema, MalformedRecordPolicy, SchemaRegistryClient
+from funken.connectors.formats.decoding import MessageDecoder
+from funken.connectors.formats.registry import framed
+from funken.errors import InvalidConfiguration, SchemaRegistryFailed
+from funken.metrics.registry import Counter
+
+NAMED = Types.ROW_NAMED(["item", "n"], [Types.STRING(), Types.INT()])
+
+
+class Registry:
+    """What the server keeps, and what it was asked."""
+
+    def __init__(self):
+        self.schemas, self.subjects, self.asked, self.answers = {}, {}, [], []
+        self.password = None
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
+        self.thread.start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join(30)
+
+    def answer(self, method, path, document):
+        if self.answers:
+            return self.answers.pop(0)
+        match method, path.strip("/").split("/"):
+            case "GET", ["schemas", "ids", number] if int(number) in self.schemas:
+                return 200, {"schema": self.schemas[int(number)]}
+            case "POST", ["subjects", subject, "versions"]:
+                number = next(
+                    (n for n, text in self.schemas.items() if text == document["schema"]), len(self.schemas) + 1
+                )
+                self.schemas[number] = document["schema"]
+                self.subjects[subject] = number
+                return 200, {"id": number}
+            case "GET", ["subjects", subject, "versions", "latest"] if subject in self.subjects:
+                return 200, {"id": self.subjects[subject], "schema": self.schemas[self.subjects[subject]]}
+        return 404, {"error_code": 40403, "message": "not found"}
+
+    def _handler(registry):
+        class Handler(BaseHTTPRequestHandler):
+            def _do(self):
+                size = int(self.headers.get("Content-Length") or 0)
+                document = json.loads(self.rfile.read(size)) if size else None
+                registry.asked.append(f"{self.command} {self.path}")
+                status, answer = registry.answer(self.command, self.path, document)
+                given = self.headers.get("Authorization")
+                if registry.password is not None:
+                    wanted = "Basic " + base64.b64encode(registry.password.encode()).decode()
+                    if given != wanted:
+                        status, answer = 401, {"message": "who are you?"}
+                body = json.dumps(answer).encode()
+                self.send_response(status)
+                if status == 302:
+                    self.send_header("Location", "http://127.0.0.1:9/elsewhere")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_GET = do_POST = _do
+
+            def log_message(self, *args):
+                pass
+
+        return Handler
+
+
+@pytest.fixture
+def registry():
+    found = Registry()
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def test_messages_name_the_schema_they_were_written_with(registry):
+    writer = ConfluentAvroSchema(SchemaRegistryClient(registry.url), "sales-value", AvroSchema.of(NAMED).schema)
+    reader = pickle.loads(pickle.dumps(ConfluentAvroSchema(SchemaRegistryClient(registry.url), record_type=NAMED)))
+
+    messages = writer.serialize_block([Row(item="tea", n=3), {"item": "jam", "n": 1}])
+
+    assert [message[:5] for message in messages] == [b"\0\0\0\0\1"] * 2
+    assert [reader.deserialize(message) for message in messages] == [Row(item="tea", n=3), Row(item="jam", n=1)]
+    writer.serialize({"item": "rum", "n": 1})
+    assert registry.asked == ["POST /subjects/sales-value/versions", "GET /schemas/ids/1"]
+
+
+def test_older_messages_are_read_as_the_schema_that_is_wanted(registry):
+    client = SchemaRegistryClient(registry.url)
+    old = '{"type": "record", "name": "Record", "fields": [{"name": "item", "type": "string"}]}'
+    message = ConfluentAvroSchema(client, "s", old).serialize({"item": "tea"})
+
+    assert ConfluentAvroSchema(client, schema=AvroSchema.of(NAMED).schema).deserialize(message) == {
+        "item": "tea",
+        "n": None,
+    }
+
+
+def test_without_registering_the_newest_schema_is_written_with(registry):
+    client = SchemaRegistryClient(registry.url)
+    client.register("s", '"string"')
+    schema = ConfluentAvroSchema(client, "s", auto_register=False)
+
+    assert schema.deserialize(schema.serialize("tea")) == "tea"
+    with pytest.raises(InvalidConfiguration, match="pass both"):
+        ConfluentAvroSchema(client).serialize("tea")
+
+
+def test_an_unknown_id_is_the_message_s_fault_and_an_outage_is_not(registry):
+    decoder = MessageDecoder(
+        ConfluentAvroSchema(SchemaRegistryClient(registry.url, tries=2)), MalformedRecordPolicy.SKIP, Counter()
+    )
+    assert decoder.decode([framed(7, b"x"), b"no"], str) == ([], [])
+    assert decoder.malformed.count == 2
+
+    registry.answers = [(503, {})] * 9
+    with pytest.raises(SchemaRegistryFailed, match=rf"{registry.url} does not answer GET /schemas/ids/8 .*503"):
+        decoder.decode([framed(8, b"x")], str)
+    assert registry.asked[-2:] == ["GET /schemas/ids/8"] * 2
+
+
+def test_a_registry_that_comes_back_is_asked_again(registry):
+    registry.schemas[1] = '"string"'
+    registry.answers = [(500, {}), (429, {})]
+
+    assert SchemaRegistryClient(registry.url).schema(1) == '"string"'
+
+
+def test_another_address_is_tried_when_one_does_not_answer(registry):
+    registry.schemas[1] = '"string"'
+
+    assert SchemaRegistryClient(f"http://127.0.0.1:9, {registry.url}/").schema(1) == '"string"'
+
+
+def test_passwords_are_sent_and_never_shown(registry):
+    registry.password, registry.schemas[1] = "ada:secret", '"string"'
+    client = pickle.loads(pickle.dumps(SchemaRegistryClient(registry.url, "ada", "secret")))
+
+    assert client.schema(1) == '"string"'
+    assert "secret" not in repr(client)
+    with pytest.raises(SchemaRegistryFailed, match="401 who are you.*; pass the right user and password") as caught:
+        SchemaRegistryClient(registry.url, "ada", "wrong-secret").schema(1)
+    assert "wrong-secret" not in str(caught.value)
+    for address in ("http://ada:secret@host", "ftp://ada:secret@host", "host:80"):
+        with pytest.raises(InvalidConfiguration) as refused:
+            SchemaRegistryClient(address)
+        assert "secret" not in str(refused.value)
+
+
+def test_nobody_is_sent_elsewhere_with_a_password(registry):
+    registry.answers = [(302, {})]
+
+    with pytest.raises(SchemaRegistryFailed, match="302"):
+        SchemaRegistryClient(registry.url, "ada", "secret").schema(1)
