@@ -67,6 +67,8 @@ class OperatorTraits:
     """The declared type of the results, where the operator itself sees to it."""
     keeps_type: bool = False
     """Whether the results are of the type of the input."""
+    stays_with_input: bool = False
+    """Whether the operator, unless told otherwise, has the parallelism of its input: the order of records matters to it."""
 
     @property
     def bounded(self) -> bool:

@@ -110,7 +110,10 @@ class ColumnarWatermarkEmitter(WatermarkEmitter):
         if self._strategy.generator is not None:
             self.wake()
             if stamps is not None:
-                self.progress.on_block(split, [int(stamps.max())], self._operator.context.processing_time())
+                highest = int(stamps.max())
+                if split not in self.checks.seen:
+                    self.checks.begin_split(split, int(stamps.min()), highest, self._operator.current_watermark)
+                self.progress.on_block(split, [highest], self._operator.context.processing_time())
         self._operator.output.emit(values, stamps)
 
     def _ready(self) -> bool:
