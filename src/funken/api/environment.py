@@ -306,7 +306,7 @@ class StreamExecutionEnvironment:
               columns: sum: per record: 'collection' gives it single records
               columns: print: per record: 'sum' gives it single records
               fusion: one loop: key (inlined) + sum
-        rules, in this order: chaining, state backend, columns, pre-aggregation, fusion, declared types, batch order
+        rules, in this order: chaining, errors, state backend, columns, pre-aggregation, fusion, declared types, batch order
         """
         plan = self.compile()
         return explain_json(plan) if format == "json" else explain_text(plan)

@@ -38,6 +38,7 @@ class OperatorContext:
     by what it returned last. ``wake`` may be called from any thread: the task asks ``next_tick`` again at once; ``None``: it
     calls it every ms or so. ``operator_uid`` is the stable id of the operator, ``restored_checkpoint_id`` the checkpoint that
     the attempt starts from. ``warn(kind, text)`` warns whoever runs the job, once per operator and kind.
+    ``on_error`` is its ``ErrorPolicy``, if it has one.
     """
 
     operator: str
@@ -63,6 +64,7 @@ class OperatorContext:
     restored_checkpoint_id: int | None = None
     report: Callable[[Any, bool], None] = lambda payload, output: None
     warn: Callable[[str, str], None] = lambda kind, text: None
+    on_error: Any = None
     wake: Callable[[], None] | None = None
     next_time: Callable[[], int] = field(init=False)
 

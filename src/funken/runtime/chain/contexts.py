@@ -66,6 +66,7 @@ class OperatorContexts:
             report=lambda payload, output: self._pass_on(node, payload, output),
             warn=lambda kind, text: self._report(OperatorWarning(self._task, node.id, subtask, kind, text)),
             wake=self._wake,
+            on_error=node.on_error,
         )
         context.next_time = self._time.read
         if node.keyed:

@@ -10,8 +10,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP, OperatorId
 from funken.io.durations import in_words
+from funken.operators.process.dead_letters import FAILED_RECORDS
 from funken.plan.nodes import Hash
 from funken.plan.physical import PhysicalPlan, Vertex
 from funken.runtime.messages import MetricsReport, OperatorWarning, TaskEvent, VertexMetrics
@@ -23,6 +24,22 @@ STALL_SECONDS = 10.0
 SKEW_RECORDS, SKEW_SHARE = 50_000, 0.9
 """From so many records on, a subtask that is given this share of them is warned of."""
 LATE_RECORDS = "numLateRecordsDropped"
+_DROPPED = {
+    LATE_RECORDS: (
+        "late",
+        "drops late records ({} so far): they came when the watermark had passed the end of their window, or had left behind "
+        "what they belong to. Allow for more disorder (for_bounded_out_of_orderness), keep windows longer (allowed_lateness), or "
+        "take them elsewhere (side_output_late_data).",
+        "late record{} dropped",
+    ),
+    FAILED_RECORDS: (
+        "failed",
+        "does not process records whose function raises ({} so far), as on_error() or execution.on-error says. With "
+        "on_error(OutputTag(...)) a side output has them, with the traceback.",
+        "record{} not processed because the function raised",
+    ),
+}
+"""By metric of what is lost: the kind of warning, the warning, and the sum at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +75,8 @@ class JobDiagnosis:
         self._warn = warn
         self._lock = threading.RLock()
         self._warned: set[tuple[str, str]] = set()
-        self._late: dict[tuple[str, int], tuple[str, int]] = {}
-        self._dropped: dict[str, int] = {}
+        self._counts: dict[tuple[str, str, int], tuple[str, int]] = {}
+        self._before: dict[tuple[str, str], int] = {}
         self._records: dict[int, dict[int, int]] = {}
         self._marks: dict[tuple[int, int], _Reading] = {}
         self.warnings: list[JobWarning] = []
@@ -67,8 +84,8 @@ class JobDiagnosis:
     def begin_attempt(self) -> None:
         """The tasks begin anew, and so do their numbers."""
         with self._lock:
-            self._dropped = self._late_by_operator()
-            self._late.clear()
+            self._before = self._sums()
+            self._counts.clear()
             self._records.clear()
             self._marks.clear()
 
@@ -77,7 +94,7 @@ class JobDiagnosis:
         with self._lock:
             match event:
                 case OperatorWarning(operator=operator, kind=kind, text=text):
-                    self._say(kind, self._names.get(operator, f"operator {operator}"), text)
+                    self._say(kind, self._names.get(OperatorId(operator), f"operator {operator}"), text)
                 case MetricsReport():
                     for number, metrics in event.vertices.items():
                         if number in self._vertices:
@@ -87,28 +104,23 @@ class JobDiagnosis:
     def late_records(self) -> int:
         """How many late records were dropped."""
         with self._lock:
-            return sum(self._late_by_operator().values())
+            return sum(count for (metric, _), count in self._sums().items() if metric == LATE_RECORDS)
 
     def finish(self) -> None:
         """The job has ended: sum up what was dropped."""
         with self._lock:
-            for operator, count in self._late_by_operator().items():
-                if count:
-                    self._say("late, in all", operator, f"{count:,} late record{'s' * (count > 1)} dropped in all.")
+            for (metric, operator), count in self._sums().items():
+                kind, _, what = _DROPPED[metric]
+                self._say(f"{kind}, in all", operator, f"{count:,} {what.format('s' * (count > 1))} in all.")
 
     # ---- what is looked for
 
     def _look(self, vertex: Vertex, subtask: int, metrics: VertexMetrics, at: float) -> None:
         for operator, user in metrics.user.items():
-            if count := user.values.get(LATE_RECORDS):
-                self._late[operator, subtask] = user.operator, count
-                self._say(
-                    "late",
-                    user.operator,
-                    f"drops late records ({count:,} so far): they came when the watermark had passed the end of their window, or "
-                    "had left behind what they belong to. Allow for more disorder (for_bounded_out_of_orderness), keep windows "
-                    "longer (allowed_lateness), or take them elsewhere (side_output_late_data).",
-                )
+            for metric, (kind, text, _) in _DROPPED.items():
+                if count := user.values.get(metric):
+                    self._counts[metric, operator, subtask] = user.operator, count
+                    self._say(kind, user.operator, text.format(f"{count:,}"))
         records = self._records.setdefault(vertex.id, {})
         records[subtask] = metrics.records_in
         if vertex.id in self._keyed:
@@ -154,10 +166,10 @@ class JobDiagnosis:
                 "records, set WatermarkStrategy.with_idleness(), or give the source as many subtasks as it has splits.",
             )
 
-    def _late_by_operator(self) -> dict[str, int]:
-        found = dict(self._dropped)
-        for operator, count in self._late.values():
-            found[operator] = found.get(operator, 0) + count
+    def _sums(self) -> dict[tuple[str, str], int]:
+        found = dict(self._before)
+        for (metric, _, _), (operator, count) in self._counts.items():
+            found[metric, operator] = found.get((metric, operator), 0) + count
         return found
 
     def _say(self, kind: str, operator: str, text: str) -> None:
