@@ -30,7 +30,8 @@ from funken.runtime.job.states import JobStatus
 
 SAMPLE_SECONDS = 0.25
 WIDTH = 72
-"""So many samples are drawn."""
+"""So many samples are drawn at most."""
+_MARGIN = 20
 _RATE_SECONDS = 1.0
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 KILL_AFTER = 5.0
@@ -169,10 +170,14 @@ class Chaos:
                     if not self._console.is_terminal:
                         self._console.print(f"{at:5.1f} s  worker {pid} killed")
 
-    def render(self) -> RenderableType:
-        """Draw rate and latency over the last seconds, and what happened."""
+    def render(self, over: bool = False) -> RenderableType:
+        """Draw rate and latency over the last seconds, and what happened; ``over``: around the first kill."""
         timeline = self.timeline
-        shown = timeline.samples[-WIDTH:]
+        width = max(8, min(WIDTH, self._console.width - _MARGIN))
+        shown = timeline.samples[-width:]
+        if over and timeline.kills:
+            begin = timeline.kills[0][0] - width * SAMPLE_SECONDS / 3
+            shown = [sample for sample in timeline.samples if sample.at >= begin][:width]
         if not shown:
             return Text("starting")
         newest = shown[-1]
@@ -182,7 +187,9 @@ class Chaos:
         slow = Text("\n".join(bars([sample.p99 or 0.0 for sample in shown], 2)), style="magenta")
         p99 = "-" if newest.p99 is None else f"{newest.p99:,.0f} ms"
         table.add_row(Text(f"{p99}\nlatency p99", justify="right"), slow)
-        return Panel(Group(table, *self._events()), title="payments, watched", subtitle=self._hint(), width=WIDTH + 20)
+        return Panel(
+            Group(table, *self._events()), title="payments, watched", subtitle=self._hint(over), width=width + _MARGIN
+        )
 
     def _events(self) -> Iterator[Text]:
         timeline = self.timeline
@@ -194,9 +201,10 @@ class Chaos:
                 line.append(": recovering from the newest checkpoint ...", style="yellow")
             yield line
 
-    def _hint(self) -> str:
-        newest = self.timeline.samples[-1].at
-        return f"any key kills a worker · {newest:.0f} s"
+    def _hint(self, over: bool) -> str:
+        if over:
+            return f"{len(self.timeline.samples)} samples, {1 / SAMPLE_SECONDS:.0f} a second"
+        return f"any key kills a worker · {self.timeline.samples[-1].at:.0f} s of about {self._seconds:.0f}"
 
 
 def worker_of(client: JobClient) -> int | None:

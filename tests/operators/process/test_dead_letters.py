@@ -103,8 +103,19 @@ def test_skipped_records_are_counted_and_warned_of():
     client = JobClient(stream.get_execution_environment().job("parse"), LocalRunner())
     client.run()
 
-    assert client.warnings[0].startswith("operator 'parse': does not process records whose function raises (2 so far)")
-    assert client.warnings[1] == "operator 'parse': 2 records not processed because the function raised in all."
+    assert client.warnings[0].startswith("operator 'parse': skips records whose function raises (2 so far)")
+    assert client.warnings[1] == "operator 'parse': 2 records skipped because the function raised in all."
+
+
+def test_what_goes_to_a_side_output_is_counted_but_not_warned_of():
+    stream = local(WORDS).map(int).on_error(DEAD)
+    stream.for_each(lambda n: None)
+    client = JobClient(stream.get_execution_environment().job("parse"), LocalRunner())
+    client.run()
+
+    (vertex,) = client.snapshot().vertices
+    (counted,) = vertex.subtasks[0].metrics.user.values()
+    assert (counted["numDeadLetters"], client.warnings) == (2, ())
 
 
 def test_a_job_may_skip_by_default_and_an_operator_may_not():

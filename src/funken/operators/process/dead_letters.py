@@ -19,7 +19,9 @@ from funken.operators.context import OperatorContext
 from funken.operators.tags import OutputTag
 
 FAILED_RECORDS = "numRecordsFailed"
-"""The metric that counts records whose function raised and that were not processed."""
+"""The metric that counts records that were skipped because the function raised."""
+DEAD_LETTERS = "numDeadLetters"
+"""The metric that counts those that went to a side output instead."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def guarded(call: Callable[[Any, Any], Iterable[Any] | None], context: OperatorC
     policy = context.on_error
     if policy is None or policy.fails:
         return call
-    failed = context.metrics.counter(FAILED_RECORDS)
+    failed = context.metrics.counter(FAILED_RECORDS if policy.side_output is None else DEAD_LETTERS)
     tag = None if policy.side_output is None else OutputTag[DeadLetter](policy.side_output)
 
     def process(value: Any, ctx: Any) -> Iterable[Any] | None:

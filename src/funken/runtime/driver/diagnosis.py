@@ -34,9 +34,9 @@ _DROPPED = {
     ),
     FAILED_RECORDS: (
         "failed",
-        "does not process records whose function raises ({} so far), as on_error() or execution.on-error says. With "
+        "skips records whose function raises ({} so far), as on_error() or execution.on-error says. With "
         "on_error(OutputTag(...)) a side output has them, with the traceback.",
-        "record{} not processed because the function raised",
+        "record{} skipped because the function raised",
     ),
 }
 """By metric of what is lost: the kind of warning, the warning, and the sum at the end."""
