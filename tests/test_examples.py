@@ -43,6 +43,18 @@ cellar is silent since second 32
 ('order-4', 'unpaid')
 ('order-5', 'paid')
 """,
+    "sessions.py": """\
+unreadable> JSONDecodeError: {"user": "ada", "at": "2026-11-22T
+ada 2 /prices
+bob 1 /
+ada 1 /
+""",
+    "top_n.py": """\
+minute 1, place 1: tea, 3
+minute 1, place 2: jam, 2
+minute 2, place 1: rye, 3
+minute 2, place 2: tea, 2
+""",
     "late.py": """\
 count> ada: 2 click(s) by second 10
 count> ada: 3 click(s) by second 10

@@ -70,6 +70,7 @@ from funken.operators.context import RuntimeContext
 from funken.operators.join.window_join import TaggedUnion
 from funken.operators.operator_state import FunctionSnapshotContext, OperatorListState, OperatorStateStore
 from funken.operators.process.contexts import TimeDomain
+from funken.operators.process.dead_letters import DeadLetter
 from funken.operators.tags import OutputTag
 from funken.runtime.job.snapshot import JobSnapshot
 from funken.runtime.job.states import JobStatus
@@ -158,6 +159,7 @@ __all__ = [
     "DataGeneratorSource",
     "DataStream",
     "DataStreamSink",
+    "DeadLetter",
     "DeltaEvictor",
     "DeltaTrigger",
     "DiscardingSink",

@@ -12,7 +12,7 @@ from funken.cli.progress import JobMeter, Progress, Reading
 from funken.errors import FunkenError
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.metrics.histogram import bucket_of
-from funken.runtime.messages import MetricsReport, TaskId, VertexMetrics
+from funken.runtime.messages import MetricsReport, OperatorMetrics, TaskId, VertexMetrics
 from funken.testing import local
 
 
@@ -158,8 +158,8 @@ def test_a_terminal_shows_a_table(by_hand):
         shown.show(begin + 3)
         table = [line.split() for line in plain_of(out).splitlines()[1:]]
 
-    assert table[0] == ["job", "time", "records/s", "records", "watermark", "latency", "p50/p99"]
-    assert table[1][-5:] == ["0:00:05", "10.0", "/", "10.0", "ms"]
+    assert table[0] == ["job", "time", "records/s", "records", "late", "watermark", "lag", "latency", "p50/p99"]
+    assert table[1][-6:] == ["0:00:05", "-", "10.0", "/", "10.0", "ms"]
     assert table[2] == ["something", "more"]
     assert re.search(r"letters: finished after [\d.]+ s: 10 records, watermark 0:00:05", plain_of(out))
 
@@ -178,3 +178,23 @@ def test_elsewhere_there_is_a_line_now_and_then(by_hand):
         "letters: 12 s, 10 records, 0 records/s, watermark 0:00:00",
     ]
     assert ended.startswith("letters: finished after ")
+
+
+def test_late_records_and_lag_are_columns_of_the_table(monkeypatch):
+    now = 1_700_000_000_000
+    monkeypatch.setattr(progress.time, "time", lambda: now / 1000)
+    client = Client(metrics(10, watermarks=(now - 90_000, now)))
+    user = OperatorMetrics("windows", 0, {"numLateRecordsDropped": 1234})
+    client.reported[TaskId(1, 0)].vertices[1].user["uid"] = user
+    shown = Progress(console(force_terminal=True))
+    with shown.watch(client):
+        shown.show(time.monotonic())
+        out = console(force_terminal=True)
+        out.print(shown.render(time.monotonic()))
+
+    assert re.search(r"records +late +watermark +lag ", plain_of(out))
+    assert re.search(r" 10 +1,234 +22:11:50 +1\.5 min ", plain_of(out))
+
+
+def test_the_line_at_the_end_says_what_was_dropped():
+    assert Reading(10, None, MIN_TIMESTAMP, None, None, late=1).line() == "10 records, 1 late record DROPPED"

@@ -96,7 +96,7 @@ def test_options_are_what_environments_begin_with_and_the_script_wins(run):
 def test_a_name_is_for_jobs_that_have_none(run):
     named = PROGRAM + "sums.print()\nprint(env.compile().name, env.compile('own').name)"
 
-    assert run(named, "run", "--name", "sums", "{}").output == "sums own\n"
+    assert run(named, "run", "--name", "sums", "{}").stdout == "sums own\n"
 
 
 @pytest.mark.parametrize(
@@ -265,3 +265,15 @@ def test_sigterm_in_a_function_of_the_program_is_no_failure_of_it(run):
     )  # fmt: skip
 
     assert (done.exit_code, done.stderr) == (143, "")
+
+
+def test_a_program_that_is_never_executed_is_warned_of(run):
+    done = run(PROGRAM + "sums.print()", "run", "--target=local", "{}")
+
+    assert done.exit_code == 0
+    assert "built a program that never ran: collection -> reduce -> print. Nothing runs before execute()" in done.output
+
+
+def test_a_script_that_executes_its_program_or_has_none_is_not(run):
+    assert "never ran" not in run(PROGRAM + "sums.print()\nenv.execute()", "run", "--target=local", "{}").output
+    assert run("print('other')", "run", "{}").output == "other\n"

@@ -1,10 +1,10 @@
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
-from funken import JobExecutionError, TimestampAssigner, WatermarkStrategy
+from funken import InvalidProgram, JobExecutionError, TimestampAssigner, WatermarkStrategy
 from funken.testing import local
-from funken.timing.instants import timestamp_ms
+from funken.timing.instants import timestamp_ms, timestamps_ms
 
 MONDAY = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
@@ -39,3 +39,42 @@ def test_what_a_timestamp_assigner_object_returns_is_checked_too():
 
     with pytest.raises(JobExecutionError, match="has no time zone"):
         local([MONDAY.replace(tzinfo=None)]).assign_timestamps_and_watermarks(strategy).execute_and_collect(limit=1)
+
+
+class Indexed:
+    def __index__(self):
+        return 7
+
+
+@pytest.mark.parametrize(
+    ("at", "remedy"),
+    [
+        (1.5, "int(at * 1000)"),
+        ("2026-01-01", "fromisoformat"),
+        (None, "filter records"),
+        (True, "milliseconds since the epoch as an int"),
+        (date(2026, 1, 1), "which zone"),
+    ],
+)
+def test_what_is_no_instant_is_refused_with_its_record(at, remedy):
+    with pytest.raises(InvalidProgram) as refused:
+        timestamps_ms([1, at], ["first", {"id": 7, "at": at}])
+    assert remedy in str(refused.value)
+    assert "was given to the record {'" in str(refused.value)
+
+
+def test_ints_of_other_kinds_and_pandas_timestamps_are_taken():
+    pandas = pytest.importorskip("pandas")
+    aware = pandas.Timestamp("1970-01-01T00:00:02.000000001", tz="UTC")
+    assert timestamps_ms([aware, Indexed(), 5], "abc") == [2000, 7, 5]
+    with pytest.raises(InvalidProgram, match="no time zone"):
+        timestamp_ms(pandas.Timestamp("2026-01-01"))
+    with pytest.raises(InvalidProgram, match="NaT .*filter records"):
+        timestamp_ms(pandas.NaT, "record")
+
+
+def test_a_job_fails_at_the_first_record_whose_timestamp_is_none():
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda record, _: record["at"])
+    stream = local([{"at": 1}, {"at": 2.5}]).assign_timestamps_and_watermarks(strategy)
+    with pytest.raises(JobExecutionError, match=r"2\.5 \(float\) is no event timestamp.*record \{'at': 2\.5\}"):
+        stream.execute_and_collect(limit=2)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from funken import config
-from funken.api.jobs.client import JobClient, new_job_id
+from funken.api.jobs.client import JobClient
 from funken.api.jobs.iterator import CloseableIterator
 from funken.api.jobs.results import JobExecutionResult
 from funken.api.jobs.targets import RuntimeExecutionMode, is_batch, target_of, wants_batch
@@ -30,7 +30,7 @@ from funken.plan.rules.stage import RewriteStage
 from funken.runtime.driver.checkpoints import JobCheckpoints
 from funken.runtime.driver.job import Job, Runner, runner_for
 from funken.runtime.driver.master import JobMaster
-from funken.runtime.settings import TaskSettings
+from funken.runtime.settings import TaskSettings, new_job_id
 from funken.timing.watermarks import WatermarkStrategy
 from funken.types.convert import converter
 from funken.types.generics import S
@@ -306,7 +306,7 @@ class StreamExecutionEnvironment:
               columns: sum: per record: 'collection' gives it single records
               columns: print: per record: 'sum' gives it single records
               fusion: one loop: key (inlined) + sum
-        rules, in this order: chaining, state backend, columns, pre-aggregation, fusion, declared types, batch order
+        rules, in this order: chaining, errors, state backend, columns, pre-aggregation, fusion, declared types, batch order
         """
         plan = self.compile()
         return explain_json(plan) if format == "json" else explain_text(plan)

@@ -7,12 +7,15 @@ them: the newest window while the job runs, the most frequent words at its end.
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
@@ -27,16 +30,29 @@ from funken import (
     Source,
     StreamExecutionEnvironment,
     StreamFormat,
+    config,
 )
 from funken.api.jobs.client import watch_jobs
-from funken.cli import histogram
+from funken.cli import fraud, histogram
+from funken.cli.chaos import Chaos
 from funken.cli.failures import ending_well
-from funken.cli.progress import Progress, moment
+from funken.cli.progress import Progress
 from funken.cli.run import job_options, with_options
 from funken.cli.serving import Announcer, with_dashboard
+from funken.timing.instants import moment
 
 MANUAL_LINES_PER_SECOND = 600.0
 """At this rate the manual takes about 20 s."""
+
+_WEB_FONT = re.compile(r"@font-face \{.*?\}", re.DOTALL)
+PAYMENTS_PER_SECOND = 2000.0
+CHAOS_OPTIONS = {
+    "execution.checkpointing.interval": "1 s",
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": "100",
+    "restart-strategy.fixed-delay.delay": "0 s",
+}
+"""What the demonstration of recovery sets, where nothing else is said."""
 
 LIVE_WORDS = 10
 BAR_WIDTH = 40
@@ -175,6 +191,40 @@ class Tally:
         return table
 
 
+# ---- what cannot be lost
+
+
+def kill_workers(configuration: Configuration, seconds: int, rate: float, picture: str | None) -> bool:
+    """Run the payments, let workers be killed, and compare; return whether nothing was lost or doubled."""
+    count = int(seconds * rate)
+    out = Console(highlight=False) if picture is None else Console(highlight=False, record=True, width=94)
+    for key, value in CHAOS_OPTIONS.items():
+        if not configuration.contains_key(key):
+            configuration.set(key, value)
+    environment = StreamExecutionEnvironment.get_execution_environment(configuration)
+    if not configuration.contains_key(config.PARALLELISM.key):
+        environment.set_parallelism(2)
+    chaos = Chaos(out, seconds)
+    with tempfile.TemporaryDirectory(prefix="funken-payments-") as folder:
+        fraud.watch_payments(environment, int(rate), count, folder)
+        with watch_jobs(chaos.watch):
+            environment.execute("payments")
+        verdict = fraud.Verdict.of(fraud.expected(int(rate), count), fraud.results_in(folder))
+    if out.is_terminal or picture is not None:
+        out.print(chaos.render(over=True))
+    for (at, pid), seconds_lost in zip(chaos.timeline.kills, chaos.timeline.recoveries, strict=False):
+        out.print(f"worker {pid} was killed at {at:.1f} s; {seconds_lost:.1f} s later the job read on")
+    if not chaos.timeline.kills:
+        out.print("no worker was killed: there was none, or nobody pressed a key")
+    out.print(f"[bold {'green' if verdict.exact else 'red'}]{verdict}[/]")
+    if picture is not None:
+        svg = out.export_svg(title="funken demo --chaos")
+        Path(picture).write_text(
+            _WEB_FONT.sub("", svg), encoding="utf-8"
+        )  # the picture asks no other host for anything
+    return verdict.exact
+
+
 # ---- the command
 
 
@@ -192,6 +242,19 @@ class Tally:
     help="Lines per second, 0 for as fast as possible. Default: 600 for the manual, 0 for files.",
 )
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Words in the table at the end.")
+@click.option(
+    "--chaos", is_flag=True, help="Watch payments instead, kill workers with any key, and count what is lost."
+)
+@click.option(
+    "--seconds",
+    type=click.IntRange(min=1),
+    default=25,
+    show_default=True,
+    help="With --chaos: for how long payments come.",
+)
+@click.option(
+    "--picture", metavar="FILE.svg", type=click.Path(dir_okay=False), help="With --chaos: draw the run to a file."
+)
 @click.option("--open", "open_browser", is_flag=True, help="Open the dashboard in the browser.")
 @job_options(default_target="continuous")
 def demo(
@@ -199,6 +262,9 @@ def demo(
     speed: float | None,
     top: int,
     open_browser: bool,
+    chaos: bool,
+    seconds: int,
+    picture: str | None,
     target: str,
     parallelism: int | None,
     configuration: Configuration,
@@ -213,7 +279,15 @@ def demo(
     funken demo --speed 0 -p 4
     funken demo --input war-and-peace.txt --target batch
     tail -f access.log | funken demo --input -
+    funken demo --chaos
     """
+    if chaos:
+        if where is not None:
+            raise click.UsageError("--chaos makes its own payments; leave --input out.")
+        with_options(configuration, target, parallelism)
+        with ending_well():
+            exact = kill_workers(configuration, seconds, speed or PAYMENTS_PER_SECOND, picture)
+        sys.exit(0 if exact else 1)
     tally = Tally()
     out = Console(highlight=False)
     with ExitStack() as stack:

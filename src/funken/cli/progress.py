@@ -13,8 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field, replace
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -24,17 +23,22 @@ from rich.text import Text
 from funken.api.jobs.client import JobClient
 from funken.errors import JobCancelled
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.io.durations import in_words
 from funken.metrics.histogram import merge, percentile
 from funken.plan.physical import PhysicalPlan
+from funken.runtime.driver.diagnosis import LATE_RECORDS
 from funken.runtime.messages import MetricsReport, TaskId
+from funken.timing.instants import moment
 
 RECENT_SECONDS = 5.0
 """The live numbers are about the last this many seconds."""
 
 _REFRESH_SECONDS = 0.25
 _PATIENCE_SECONDS = 1.0
-_SINCE_1973 = 100_000_000_000
-_COLUMNS = ("records/s", "records", "watermark", "latency p50/p99")
+_DAY_MILLIS = 86_400_000
+_RECENT_MILLIS = 30 * _DAY_MILLIS
+"""A watermark that is further behind the clock is that of history, which has no lag."""
+_COLUMNS = ("records/s", "records", "late", "watermark", "lag", "latency p50/p99")
 
 
 @dataclass(frozen=True)
@@ -46,11 +50,20 @@ class Reading:
     watermark: int
     p50: float | None
     p99: float | None
+    late: int = 0
+    """How many late records were dropped."""
+    lag: int | None = None
+    """How far the watermark is behind the wall clock (ms), where it is of our time."""
 
     def cells(self) -> tuple[str, ...]:
         """Return the numbers as texts, by ``_COLUMNS``."""
         rate = "" if self.rate is None else f"{self.rate:,.0f}"
-        return rate, f"{self.records:,}", moment(self.watermark), f"{_millis(self.p50)} / {_millis(self.p99)} ms"
+        lag = "-" if self.lag is None else in_words(self.lag)
+        mark = moment(self.watermark)
+        if self.lag is not None and self.lag < _DAY_MILLIS:
+            mark = mark.partition(" ")[2]  # the date is today's or yesterday's
+        latency = f"{_millis(self.p50)} / {_millis(self.p99)} ms"
+        return rate, f"{self.records:,}", f"{self.late:,}", mark, lag, latency
 
     def line(self) -> str:
         """Return the numbers as a sentence."""
@@ -59,6 +72,10 @@ class Reading:
             parts.append(f"{self.rate:,.0f} records/s")
         if MIN_TIMESTAMP < self.watermark < MAX_WATERMARK:
             parts.append(f"watermark {moment(self.watermark)}")
+        if self.lag is not None:
+            parts.append(f"lag {in_words(self.lag)}")
+        if self.late:
+            parts.append(f"{self.late:,} late record{'s' * (self.late > 1)} DROPPED")
         if self.p50 is not None:
             parts.append(f"latency p50 {_millis(self.p50)} ms, p99 {_millis(self.p99)} ms")
         return ", ".join(parts)
@@ -81,7 +98,7 @@ class JobMeter:
 
     def read(self, metrics: Mapping[TaskId, MetricsReport], now: float) -> Reading:
         """Take a sample and return rate and latency since the oldest recent one."""
-        records, watermark, latency = self._sum(metrics)
+        records, watermark, latency, late = self._sum(metrics)
         samples = self._samples
         if self.begin is None:
             self.begin = now, records
@@ -92,47 +109,29 @@ class JobMeter:
         then, before, older = samples[0]
         recent = {bucket: count - older.get(bucket, 0) for bucket, count in latency.items()}
         rate = (records - before) / (now - then) if now > then else None
-        return Reading(records, rate, watermark, percentile(recent, 0.5), percentile(recent, 0.99))
+        return Reading(records, rate, watermark, percentile(recent, 0.5), percentile(recent, 0.99), late)
 
     def total(self, metrics: Mapping[TaskId, MetricsReport], now: float) -> Reading:
         """Return rate and latency over the whole run."""
-        records, watermark, latency = self._sum(metrics)
+        records, watermark, latency, late = self._sum(metrics)
         begin, before = self.begin or (now, 0)
         rate = (records - before) / (now - begin) if now - begin >= 2 else None
-        return Reading(records, rate, watermark, percentile(latency, 0.5), percentile(latency, 0.99))
+        return Reading(records, rate, watermark, percentile(latency, 0.5), percentile(latency, 0.99), late)
 
-    def _sum(self, metrics: Mapping[TaskId, MetricsReport]) -> tuple[int, int, dict[int, int]]:
-        records = 0
+    def _sum(self, metrics: Mapping[TaskId, MetricsReport]) -> tuple[int, int, dict[int, int], int]:
+        records = late = 0
         latency: dict[int, int] = {}
         watermarks = []
         for task in metrics.values():
             for vertex, numbers in task.vertices.items():
                 if vertex in self._sources:
                     records += numbers.records_in
+                late += sum(user.values.get(LATE_RECORDS, 0) for user in numbers.user.values())
                 if vertex in self._last:
                     watermarks.append(numbers.watermark)
                     merge(latency, numbers.latency)
         complete = len(watermarks) == sum(self._last.values())
-        return records, min(watermarks) if complete and watermarks else MIN_TIMESTAMP, latency
-
-
-def moment(millis: int) -> str:
-    """Return a time (ms) as text: a date (UTC) if it may be one, else the time since 0.
-
-    >>> moment(75_000), moment(-1), moment(1_700_000_000_000), moment(MAX_WATERMARK), moment(MIN_TIMESTAMP)
-    ('0:01:15', '0:00:00', '2023-11-14 22:13:20', 'end', '-')
-    """
-    if millis <= MIN_TIMESTAMP:
-        return "-"
-    if millis >= MAX_WATERMARK:
-        return "end"
-    if millis < _SINCE_1973:
-        seconds = abs(millis) // 1000
-        return "-" * (millis < 0 < seconds) + str(timedelta(seconds=seconds))
-    try:
-        return datetime.fromtimestamp(millis // 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except (OverflowError, ValueError, OSError):
-        return str(millis)
+        return records, min(watermarks) if complete and watermarks else MIN_TIMESTAMP, latency, late
 
 
 def _millis(value: float | None) -> str:
@@ -168,7 +167,13 @@ class _Shown:
             self.restarts = self.client.restarts
             self.meter = JobMeter(self.client.plan)
         metrics = self.client.metrics()
-        self.reading = self.meter.read(metrics, now) if metrics else None
+        self.reading = self.noted(self.meter.read(metrics, now)) if metrics else None
+
+    def noted(self, reading: Reading) -> Reading:
+        """Add how far event time is behind the wall clock."""
+        mark, wall = reading.watermark, time.time() * 1000
+        lag = int(wall) - mark if wall - _RECENT_MILLIS < mark <= wall else None
+        return replace(reading, lag=lag)
 
 
 class Progress:
@@ -222,7 +227,7 @@ class Progress:
                 if self._live is not None:
                     self._live.stop()
                     self._live = None
-            numbers = job.meter.total(job.client.metrics(), now)
+            numbers = job.noted(job.meter.total(job.client.metrics(), now))
             line = f" {numbers.line()}" if job.meter.begin is not None or numbers.records else ""
             self._say(f"{job.name}: {how} after {now - job.since:.1f} s{':' * bool(line)}{line}")
 

@@ -25,6 +25,7 @@ from funken.cli.serving import Announcer
 from funken.config import Configuration, set_default_configuration
 from funken.errors import InvalidConfiguration, JobExecutionError
 from funken.plan.explain import explain_json, explain_text
+from funken.plan.graph import StreamGraph, graphs_begun
 from funken.plan.physical import PhysicalPlan
 
 _STOP_SECONDS = 60.0
@@ -197,7 +198,22 @@ def run(
             stack.enter_context(watch_jobs(Progress().watch))
         stack.enter_context(watch_jobs(signals.watch))
         stack.enter_context(waiting_for_jobs())
+        begun = stack.enter_context(graphs_begun())
         run_script(script, arguments)
+        warn_of_the_unexecuted(script, begun)
+
+
+def warn_of_the_unexecuted(script: str, begun: Iterable[StreamGraph]) -> None:
+    """Say which programs a script has built and never executed."""
+    for graph in begun:
+        names = [node.name for node in graph]
+        if names:
+            shown = " -> ".join(names[:4]) + (" ..." if len(names) > 4 else "")
+            click.echo(
+                f"Warning: {script} built a program that never ran: {shown}. Nothing runs before execute(): call env.execute() "
+                "at the end, or execute_and_collect() on the stream whose records are wanted.",
+                err=True,
+            )
 
 
 class _Planned(BaseException):

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from funken.cli.jobs import duration, job_command, new_table, print_json
-from funken.cli.progress import moment
 from funken.cli.remote import OVER, FoundJob
+from funken.timing.instants import moment
 
 _WHOLE = 1000.0
 

@@ -93,6 +93,13 @@ MAX_PARTIAL_MATCHES = _option(
     100_000,
     "How many partial matches of a pattern one key may have; with more, the job fails.",
 )
+ON_ERROR = _option(
+    "execution.on-error",
+    _one_of("fail", "skip"),
+    "fail",
+    "What becomes of a record whose function raises: the job fails, or the record is skipped and counted. For operators that "
+    "on_error() says nothing of.",
+)
 VECTORIZED = _option(
     "pipeline.vectorized",
     _boolean,

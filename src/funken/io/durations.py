@@ -69,3 +69,15 @@ def duration_ms(duration: DurationLike) -> Millis:
     raise InvalidProgram(
         f"{given!r} is no duration{reason}; write e.g. '10 ms', '5 s', timedelta(seconds=5), or a number of ms"
     )
+
+
+def in_words(millis: int) -> str:
+    """Return a length of time (ms) as a short text.
+
+    >>> in_words(1500), in_words(90_000), in_words(7_200_000), in_words(200_000_000)
+    ('1.5 s', '1.5 min', '2 h', '2.3 d')
+    """
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)):
+        if millis >= size:
+            return f"{round(millis / size, 1):g} {unit}"
+    return f"{round(millis / 1000, 1):g} s"

@@ -37,7 +37,8 @@ class OperatorContext:
     ``processing_time`` reads the clock (ms since the epoch), ``next_time`` does so for the lifetimes of state, too, which go
     by what it returned last. ``wake`` may be called from any thread: the task asks ``next_tick`` again at once; ``None``: it
     calls it every ms or so. ``operator_uid`` is the stable id of the operator, ``restored_checkpoint_id`` the checkpoint that
-    the attempt starts from.
+    the attempt starts from. ``warn(kind, text)`` warns whoever runs the job, once per operator and kind.
+    ``on_error`` is its ``ErrorPolicy``, if it has one.
     """
 
     operator: str
@@ -62,6 +63,8 @@ class OperatorContext:
     operator_uid: str = ""
     restored_checkpoint_id: int | None = None
     report: Callable[[Any, bool], None] = lambda payload, output: None
+    warn: Callable[[str, str], None] = lambda kind, text: None
+    on_error: Any = None
     wake: Callable[[], None] | None = None
     next_time: Callable[[], int] = field(init=False)
 

@@ -84,6 +84,7 @@ class SourceOperator(Operator):
         if self._spec.strategy.alignment is not None:
             self._align_due = context.processing_time()
         self._opened = True
+        self._waits = self._spec.strategy.waits_for_all_splits
         self._reader.open()
         if self._restored:
             self.add_splits(self._restored, no_more=False)
@@ -100,7 +101,8 @@ class SourceOperator(Operator):
 
     def add_splits(self, splits: Sequence[Any], no_more: bool) -> None:
         """Read these splits; ``no_more``: there will be none after these."""
-        self._asked = self._waits = False
+        self._asked = False
+        self._waits = self._spec.strategy.waits_for_all_splits and bool(splits) and not no_more
         self._no_more = no_more
         if splits:
             now = self.context.processing_time()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from funken.operators.base import Operator, Timestamps, Values
+from funken.operators.late import late_operator
 from funken.operators.traits import LoopCall, OperatorTraits
 from funken.operators.user_functions import UserFunction
 
@@ -26,6 +29,31 @@ class UserFunctionOperator(Operator):
         self._function.close()
 
 
+class ResultKind(enum.Enum):
+    """What the function's result means."""
+
+    MAP = "map"
+    FLAT_MAP = "flat_map"
+    FILTER = "filter"
+
+
+@dataclass(frozen=True)
+class CatchingMap:
+    """A function per record, without a key, under an error policy; without one, the operators below are faster."""
+
+    function: UserFunction
+    kind: ResultKind
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """A filter changes no record."""
+        return OperatorTraits(keeps_type=self.kind is ResultKind.FILTER, catching=lambda: self)
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return late_operator(Operator, "funken.operators.process.keyed_map:CatchingMapLogic", self)
+
+
 @dataclass(frozen=True)
 class Map:
     """One record for each record."""
@@ -35,7 +63,9 @@ class Map:
     @property
     def traits(self) -> OperatorTraits:
         """Its loop may be one with those of its neighbours."""
-        return OperatorTraits(loop=(LoopCall(self.function),), fusable=True)
+        return OperatorTraits(
+            loop=(LoopCall(self.function),), fusable=True, catching=partial(CatchingMap, self.function, ResultKind.MAP)
+        )
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -60,7 +90,12 @@ class Filter:
     @property
     def traits(self) -> OperatorTraits:
         """Its loop may be one with those of its neighbours."""
-        return OperatorTraits(loop=(LoopCall(self.function),), fusable=True, keeps_type=True)
+        return OperatorTraits(
+            loop=(LoopCall(self.function),),
+            fusable=True,
+            keeps_type=True,
+            catching=partial(CatchingMap, self.function, ResultKind.FILTER),
+        )
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -91,7 +126,11 @@ class FlatMap:
     @property
     def traits(self) -> OperatorTraits:
         """Its loop may be one with those of its neighbours."""
-        return OperatorTraits(loop=(LoopCall(self.function),), fusable=True)
+        return OperatorTraits(
+            loop=(LoopCall(self.function),),
+            fusable=True,
+            catching=partial(CatchingMap, self.function, ResultKind.FLAT_MAP),
+        )
 
     def build(self) -> Operator:
         """Make the logic."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.traits import OperatorTraits
-from funken.timing.instants import timestamp_ms
+from funken.timing.event_time_checks import EventTimeChecks
+from funken.timing.instants import timestamps_ms
 from funken.timing.watermarks import WatermarkProgress, WatermarkStrategy
 
 
@@ -26,6 +26,7 @@ class WatermarkEmitter:
         self._operator = operator
         self._interval = operator.context.auto_watermark_interval
         self.progress = WatermarkProgress(strategy)
+        self.checks = EventTimeChecks(strategy, operator.context.warn, operator.context.batch)
         self.progress.watermark = operator.current_watermark  # of a snapshot, if the operator starts from one
         self._emitted_idle = False
         #: whether there was a record since the start
@@ -45,8 +46,7 @@ class WatermarkEmitter:
                 timestamps = [assign(value, MIN_TIMESTAMP) for value in rest]
             else:
                 timestamps = [assign(value, old) for value, old in zip(rest, timestamps, strict=True)]
-            if isinstance(timestamps[0] if timestamps else None, datetime):  # one look per block
-                timestamps = [timestamp_ms(at) for at in timestamps]
+            timestamps = timestamps_ms(timestamps, values)
         if strategy.generator is None:
             output.emit(values, timestamps)
             return
@@ -54,6 +54,8 @@ class WatermarkEmitter:
         now = self._operator.context.processing_time()
         stamps = timestamps if timestamps is not None else [MIN_TIMESTAMP] * len(values)
         self.wake()
+        if timestamps and split not in self.checks.seen:
+            self.checks.begin_split(split, min(timestamps), max(timestamps), self._operator.current_watermark)
         if not self.progress.punctuated(split):
             if timestamps is not None:
                 self.progress.on_block(split, stamps, now)
@@ -89,6 +91,7 @@ class WatermarkEmitter:
     def tick(self, now: int) -> None:
         """Call the generators."""
         self._due = now + self._interval
+        self.checks.periodic(self.progress.live(), now)
         self._emit_periodic(now)
 
     def settle(self) -> None:
@@ -117,8 +120,8 @@ class TimestampsAndWatermarks:
 
     @property
     def traits(self) -> OperatorTraits:
-        """Records pass as they are."""
-        return OperatorTraits(keeps_type=True)
+        """Records pass as they are, in the order of the input: a watermark is a statement about that order."""
+        return OperatorTraits(keeps_type=True, stays_with_input=True)
 
     def build(self) -> Operator:
         """Make the logic."""

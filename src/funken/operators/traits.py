@@ -63,10 +63,14 @@ class OperatorTraits:
     """The functions of the operator's generated loop."""
     fusable: bool = False
     """Whether the loop may be one with those of its neighbours: the logic is a map, a filter or a flat_map."""
+    catching: Callable[[], OperatorSpec] | None = None
+    """Makes the same operator so that it handles records whose function raises; ``None``: it has no function per record."""
     output_type: TypeInformation | None = None
     """The declared type of the results, where the operator itself sees to it."""
     keeps_type: bool = False
     """Whether the results are of the type of the input."""
+    stays_with_input: bool = False
+    """Whether the operator, unless told otherwise, has the parallelism of its input: the order of records matters to it."""
 
     @property
     def bounded(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -49,6 +50,9 @@ class StreamGraph:
             self._bring_back(given.upstream)
         self._next += 1
         self._nodes[node.id] = node
+        for begun in _noticed:
+            if self not in begun:
+                begun.append(self)
         return node
 
     def _bring_back(self, operator: OperatorId) -> None:
@@ -93,3 +97,24 @@ class StreamGraph:
             twins = sum(1 for other in ids.values() if other.split("#")[0] == digest)
             ids[node.id] = f"{digest}#{twins}" if twins else digest
         return ids
+
+
+_noticed: list[list[StreamGraph]] = []
+
+
+@contextmanager
+def graphs_begun() -> Iterator[list[StreamGraph]]:
+    """List the graphs that are begun while the ``with`` block lasts: some may hold a program that nobody executed.
+
+    >>> from funken import StreamExecutionEnvironment
+    >>> with graphs_begun() as begun:
+    ...     _ = StreamExecutionEnvironment.create_local_environment().from_collection([1]).map(str)
+    >>> [[node.name for node in graph] for graph in begun]
+    [['collection', 'map']]
+    """
+    begun: list[StreamGraph] = []
+    _noticed.append(begun)
+    try:
+        yield begun
+    finally:
+        _noticed.remove(begun)

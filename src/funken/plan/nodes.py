@@ -12,6 +12,7 @@ from typing import Any
 
 from funken.ids import OperatorId
 from funken.operators.base import OperatorSpec
+from funken.operators.process.dead_letters import ErrorPolicy
 from funken.operators.user_functions import UserFunction
 from funken.plan.serialization import by_itself
 from funken.types.info import TypeInformation
@@ -111,6 +112,7 @@ class Node:
     slot_sharing_group: str | None = None
     keyed: bool = False
     buffer_timeout: int | None = None
+    on_error: ErrorPolicy | None = None
     output_type: TypeInformation | None = None
     side_types: tuple[tuple[str, TypeInformation], ...] = ()
 

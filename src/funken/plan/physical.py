@@ -162,11 +162,18 @@ def _slot_sharing_group(node: Node, nodes: Mapping[OperatorId, Node]) -> str:
     return (groups.pop() if len(groups) == 1 else None) or DEFAULT_SLOT_SHARING_GROUP
 
 
+def _default_parallelism(node: Node, nodes: Mapping[OperatorId, Node], default: int) -> int:
+    """Return the parallelism of a node that names none: where order matters, that of its input."""
+    if len(node.inputs) == 1 and node.inputs[0].partitioning is None and traits_of(node.spec).stays_with_input:
+        return nodes[node.inputs[0].upstream].parallelism or default
+    return default
+
+
 def resolve(graph: StreamGraph, parallelism: int, max_parallelism: int = -1) -> list[Node]:
     """Fill in what the program left open: parallelism, maximum parallelism, slot sharing group, partitioning."""
     nodes: dict[OperatorId, Node] = {}
     for node in graph:
-        width = _parallelism(node, parallelism, max_parallelism)
+        width = _parallelism(node, _default_parallelism(node, nodes, parallelism), max_parallelism)
         limit = node.max_parallelism or (max_parallelism if max_parallelism > 0 else DEFAULT_MAX_PARALLELISM)
         inputs = []
         for given in node.inputs:

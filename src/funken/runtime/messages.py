@@ -79,6 +79,14 @@ class MetricsReport(TaskEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorWarning(TaskEvent):
+    """Something that a user ought to know of, found by an operator; ``kind`` is given once per operator."""
+
+    kind: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorMetrics:
     """What the functions of one subtask of an operator measure, by dotted name; ``operator`` is the operator's name.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -73,3 +74,8 @@ class TaskSettings:
             state=StateSettings.of(configuration, batch),
             job_parameters=configuration.get(config.JOB_PARAMETERS),
         )
+
+
+def new_job_id() -> str:
+    """Return 32 random hexadecimal digits, as Flink's job ids are."""
+    return uuid.uuid4().hex

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from operator import index
+from reprlib import Repr
+from typing import Any
 
 from funken.errors import InvalidProgram
-from funken.ids import Millis
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP, Millis
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_SINCE_1973 = 100_000_000_000
+_short = Repr()
+_short.maxstring = _short.maxother = 200
 
 
-def timestamp_ms(at: datetime | int) -> Millis:
-    """Return a point in time in ms since the epoch; raise ``InvalidProgram`` for a ``datetime`` without a time zone.
+def timestamp_ms(at: Any, record: Any = None) -> Millis:
+    """Return a point in time as ms since the epoch: an int or NumPy's, or a ``datetime`` (or pandas' ``Timestamp``) with a zone.
+
+    Raises ``InvalidProgram`` for anything else, and names the ``record`` that it is of.
 
     >>> timestamp_ms(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)), timestamp_ms(5)
     (1000, 5)
@@ -20,12 +29,63 @@ def timestamp_ms(at: datetime | int) -> Millis:
     Traceback (most recent call last):
     ...
     funken.errors.InvalidProgram: datetime.datetime(2026, 1, 1, 0, 0) has no time zone, so which instant it is depends on ...
+    >>> timestamp_ms(1.5, {"at": 1.5})
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidProgram: 1.5 (float) is no event timestamp, and was given to the record {'at': 1.5}: seconds since ...
     """
-    if not isinstance(at, datetime):
-        return Millis(at)
-    if at.utcoffset() is None:
-        raise InvalidProgram(
-            f"{at!r} has no time zone, so which instant it is depends on the machine that asks. Give it one "
-            "(at.replace(tzinfo=UTC)), or return milliseconds since the epoch."
-        )
-    return Millis((at - _EPOCH) // _MILLISECOND)
+    if isinstance(at, datetime):
+        if at == at:  # noqa: PLR0124 - pandas' NaT is a datetime that equals nothing
+            if at.utcoffset() is None:
+                raise InvalidProgram(
+                    f"{at!r} has no time zone, so which instant it is depends on the machine that asks. Give it one "
+                    "(at.replace(tzinfo=UTC)), or return milliseconds since the epoch."
+                )
+            return Millis(int((at - _EPOCH) // _MILLISECOND))
+    elif not isinstance(at, bool):
+        try:
+            return Millis(index(at))
+        except TypeError:
+            pass
+    kind = type(at).__name__
+    remedy = {
+        "float": "seconds since the epoch are int(at * 1000).",
+        "str": "parse it (datetime.fromisoformat) in the timestamp assigner.",
+        "NoneType": "filter records without a time out before timestamps are assigned.",
+        "NaTType": "filter records without a time out before timestamps are assigned.",
+        "datetime64": "return int(at.astype('datetime64[ms]').astype(int)), if it is in UTC.",
+        "date": "a day is no instant; say which time of which zone is meant.",
+    }.get(kind, "return milliseconds since the epoch as an int, or a datetime with a time zone.")
+    raise InvalidProgram(
+        f"{at!r} ({kind}) is no event timestamp, and was given to the record {_short.repr(record)}: {remedy}"
+    )
+
+
+def timestamps_ms(assigned: list[Any], records: Iterable[Any]) -> list[int]:
+    """Return what a timestamp assigner gave to ``records`` as ms; see ``timestamp_ms``.
+
+    >>> timestamps_ms([5, datetime(1970, 1, 1, tzinfo=UTC)], "ab")
+    [5, 0]
+    """
+    if set(map(type, assigned)) <= {int}:  # per record only a look at the type, by C
+        return assigned
+    return [timestamp_ms(at, record) for at, record in zip(assigned, records, strict=True)]
+
+
+def moment(millis: int) -> str:
+    """Return a time (ms) as text: a date (UTC) if it may be one, else the time since 0.
+
+    >>> moment(75_000), moment(-1), moment(1_700_000_000_000), moment(MAX_WATERMARK), moment(MIN_TIMESTAMP)
+    ('0:01:15', '0:00:00', '2023-11-14 22:13:20', 'end', '-')
+    """
+    if millis <= MIN_TIMESTAMP:
+        return "-"
+    if millis >= MAX_WATERMARK:
+        return "end"
+    if millis < _SINCE_1973:
+        seconds = abs(millis) // 1000
+        return "-" * (millis < 0 < seconds) + str(timedelta(seconds=seconds))
+    try:
+        return (_EPOCH + timedelta(seconds=millis // 1000)).strftime("%Y-%m-%d %H:%M:%S")
+    except OverflowError:
+        return str(millis)

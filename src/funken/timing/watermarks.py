@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from funken.ids import MIN_TIMESTAMP
 from funken.io.durations import DurationLike, duration_ms
@@ -152,6 +152,7 @@ class WatermarkStrategy(Generic[T_contra]):
     assigner: Callable[[T_contra, int], int | datetime] | None = None
     idleness: int | None = None
     alignment: tuple[str, int, int] | None = None
+    waits_for_all_splits: bool = False
 
     @classmethod
     def for_monotonous_timestamps(cls) -> WatermarkStrategy[T_contra]:
@@ -258,6 +259,29 @@ class WatermarkStrategy(Generic[T_contra]):
         drift, update = duration_ms(max_allowed_watermark_drift), duration_ms(update_interval)
         return replace(self, alignment=(watermark_group, drift, update))
 
+    def with_wait_for_all_splits(self) -> WatermarkStrategy[T_contra]:
+        """Let a source read only when each of its splits is assigned, so that one that waits its turn holds the watermark back.
+
+        For bounded input whose splits (files) are not read in the order of their time: else the first ones move the watermark,
+        and the records of the others are late. Windows wait in state until the last split is under way. Sources only: in
+        ``assign_timestamps_and_watermarks`` there are no splits, and it has no effect.
+
+        >>> from funken import NumberSequenceSource, StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_wait_for_all_splits()
+        >>> env.from_source(NumberSequenceSource(1, 3), strategy, "numbers").execute_and_collect(limit=3)
+        [1, 2, 3]
+        """
+        return replace(self, waits_for_all_splits=True)
+
+
+class SplitProgress(NamedTuple):
+    """How far a split is: its watermark, and when (ms) it had its last record."""
+
+    split: str
+    watermark: int
+    active_at: int
+
 
 class WatermarkProgress:
     """The generators of one source or operator, one per split, and the watermark they add up to."""
@@ -313,6 +337,11 @@ class WatermarkProgress:
             if timeout is not None and now - self._active_at[split] >= timeout:
                 output.idle = True
         return self.combine()
+
+    def live(self) -> list[SplitProgress]:
+        """Return the splits that are not idle."""
+        outputs = self._outputs.items()
+        return [SplitProgress(split, out.watermark, self._active_at[split]) for split, out in outputs if not out.idle]
 
     def combine(self) -> bool:
         """Recompute minimum and idleness over the splits; true if the watermark rose."""

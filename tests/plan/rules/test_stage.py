@@ -21,7 +21,7 @@ from funken.plan.rules.base import Rule, RuleContext
 from funken.plan.rules.stage import RULES, RewriteStage, rewrite
 from funken.testing import local
 
-NAMES = ["chaining", "state backend", "columns", "pre-aggregation", "fusion", "declared types", "batch order"]
+NAMES = ["chaining", "errors", "state backend", "columns", "pre-aggregation", "fusion", "declared types", "batch order"]
 
 
 def sums(**options):

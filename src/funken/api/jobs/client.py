@@ -7,7 +7,6 @@ Whoever wants to see every job of the process, whatever starts it, registers wit
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -136,6 +135,7 @@ class JobClient:
         finally:
             self._begun.set()
             master.end_collecting()
+            self._job.diagnosis.finish()
         result = JobExecutionResult(self._job.settings.job_id, int((clock.monotonic() - begin) * 1000))
         execution.close()
         self._settle(result)
@@ -344,6 +344,19 @@ class JobClient:
         """
         return self._job.snapshot()
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was noticed about the job so far, such as late records or a source that holds others back; also logged.
+
+        >>> from funken.runtime.driver.local import LocalRunner
+        >>> from funken.testing import local
+        >>> words = local(["to", "be"])
+        >>> _ = words.for_each(len)
+        >>> JobClient(words.get_execution_environment().job("lengths"), LocalRunner()).warnings
+        ()
+        """
+        return tuple(warning.text for warning in self._job.diagnosis.warnings)
+
     def metrics(self) -> dict[Any, Any]:
         """Return the newest metrics of each task: counts and the watermark per vertex; tasks report twice a second."""
         return dict(self._job.master.metrics)
@@ -382,8 +395,3 @@ def watch_jobs(watcher: Watcher) -> Iterator[None]:
         yield
     finally:
         _watchers.remove(watcher)
-
-
-def new_job_id() -> str:
-    """Return 32 random hexadecimal digits, as Flink's job ids are."""
-    return uuid.uuid4().hex

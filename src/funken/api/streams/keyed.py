@@ -13,10 +13,11 @@ from funken.api.streams.stream import DataStream
 from funken.api.streams.window_settings import count_windows
 from funken.api.streams.windowed import WindowedStream
 from funken.operators.base import OperatorSpec
-from funken.operators.process.keyed_map import KeyedMap, ResultKind
+from funken.operators.process.keyed_map import KeyedMap
 from funken.operators.process.keyed_operator import KeyedTransform
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.rolling import RollingReduce
+from funken.operators.stateless import ResultKind
 from funken.operators.user_functions import UserFunction
 from funken.operators.wrappers.converting import converted_reduce
 from funken.plan.nodes import Hash, NodeInput

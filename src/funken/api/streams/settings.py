@@ -8,6 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from funken.errors import InvalidProgram
+from funken.operators.process.dead_letters import ErrorPolicy
+from funken.operators.tags import OutputTag
+from funken.operators.traits import traits_of
 from funken.plan.nodes import Chaining, Node
 
 if TYPE_CHECKING:
@@ -116,6 +119,31 @@ class StreamSettings(OperatorSettings):
         funken.errors.InvalidProgram: operator 'map' has parallelism 3, more than its maximum 2. Lower the one, or ...
         """
         return self._change("set_max_parallelism()", max_parallelism=positive(max_parallelism, "max parallelism"))
+
+    def on_error(self, action: str | OutputTag[Any]) -> Self:
+        """Choose what becomes of a record whose function raises: ``"fail"``, ``"skip"``, or the tag of a side output.
+
+        By default the job fails (``execution.on-error`` is the default of a job). Skipped records are counted as
+        ``numRecordsFailed``; to a side output goes a ``DeadLetter`` with the record and the traceback. Of what the function gave
+        for the record nothing is emitted; what it changed in state stays changed. For ``map``, ``flat_map``, ``filter`` and
+        ``process``; raises ``InvalidProgram`` for others. A timer that raises fails the job.
+
+        >>> from funken import OutputTag
+        >>> from funken.testing import local
+        >>> local(["1", "?", "3"]).map(int).on_error("skip").execute_and_collect(limit=3)
+        [1, 3]
+        >>> dead = OutputTag("dead")
+        >>> numbers = local(["1", "?", "3"]).map(int).on_error(dead)
+        >>> numbers.get_side_output(dead).map(lambda letter: letter.record).execute_and_collect(limit=1)
+        ['?']
+        """
+        node = self._node("on_error()")
+        if traits_of(node.spec).catching is None:
+            raise InvalidProgram(
+                f"operator {node.name!r} cannot have on_error(): it calls no function per record. map, flat_map, filter and "
+                "process can; check records in one of these before it."
+            )
+        return self._change("on_error()", on_error=ErrorPolicy.of(action))
 
     def force_non_parallel(self) -> Self:
         """Run the operator with one subtask, for good: its maximum parallelism is 1 too.

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, overload
 
 from funken.api.functions.base import as_user_function
+from funken.api.jobs.tables import table_of
 from funken.api.streams.declared_types import type_of
 from funken.api.streams.settings import OperatorSettings
 from funken.connectors.sink import Sink
+from funken.errors import InvalidProgram
 from funken.operators.sink import CollectSink, ForEach, PrintSink, WriterSink
+from funken.operators.traits import traits_of
 from funken.plan.nodes import Node, NodeInput
 from funken.types.generics import Generic, T_co
 
@@ -131,6 +134,37 @@ class StreamEnds(Generic[T_co]):
                 if len(records) == limit:
                     break
             return records
+
+    def to_arrow(self, limit: int | None = None, job_execution_name: str | None = None) -> Any:
+        """Run the program and return this stream's records as a ``pyarrow.Table``.
+
+        Fields of dicts, rows, named tuples and dataclasses are columns; those of other tuples are ``f0``, ``f1``, ..., and any
+        other record is a column ``value``. Raises ``InvalidProgram`` for a stream without end, unless it has a ``limit``.
+
+        >>> from funken.testing import local
+        >>> local(["to", "be"]).map(lambda word: {"word": word, "length": len(word)}).to_arrow().to_pydict()
+        {'word': ['to', 'be'], 'length': [2, 2]}
+        """
+        if limit is not None:
+            return table_of(self.execute_and_collect(job_execution_name, limit))
+        endless = [node.name for node in self._environment.graph if not traits_of(node.spec).bounded]
+        if endless:
+            raise InvalidProgram(
+                f"source {endless[0]!r} never ends, and a table does: say how many records are enough (limit=), or bound it."
+            )
+        with self.execute_and_collect(job_execution_name) as records:
+            return table_of(list(records))
+
+    def to_pandas(self, limit: int | None = None, job_execution_name: str | None = None) -> Any:
+        """Run the program and return this stream's records as a ``pandas.DataFrame``; see ``to_arrow``.
+
+        >>> from funken.testing import local
+        >>> print(local([("to", 2), ("be", 1)]).to_pandas())
+           f0  f1
+        0  to   2
+        1  be   1
+        """
+        return self.to_arrow(limit, job_execution_name).to_pandas()
 
     def _width(self) -> dict[str, Any]:
         """Return the parallelism of a sink that keeps the order: its operator's, or 1 if several operators differ."""

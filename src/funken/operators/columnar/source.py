@@ -113,9 +113,12 @@ class ColumnarWatermarkEmitter(WatermarkEmitter):
             return
         if self._strategy.generator is not None:
             self.wake()
-            if stamped.timestamps is not None:
-                latest = int(stamped.timestamps.max())
-                self.progress.on_block(split, [latest], self._operator.context.processing_time())
+            stamps = stamped.timestamps
+            if stamps is not None:
+                highest = int(stamps.max())
+                if split not in self.checks.seen:
+                    self.checks.begin_split(split, int(stamps.min()), highest, self._operator.current_watermark)
+                self.progress.on_block(split, [highest], self._operator.context.processing_time())
         self._operator.output.emit_block(stamped)
 
 

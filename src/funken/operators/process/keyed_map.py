@@ -5,7 +5,6 @@ Functions without ``open`` cannot reach state, and are run by ``operators/statel
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -13,17 +12,11 @@ from typing import Any
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.process.contexts import ProcessContext
+from funken.operators.process.dead_letters import guarded
 from funken.operators.process.one_input import ProcessOperator
+from funken.operators.stateless import CatchingMap, ResultKind
 from funken.operators.traits import OperatorTraits
 from funken.operators.user_functions import UserFunction
-
-
-class ResultKind(enum.Enum):
-    """What the function's result means."""
-
-    MAP = "map"
-    FLAT_MAP = "flat_map"
-    FILTER = "filter"
 
 
 @dataclass(frozen=True)
@@ -37,7 +30,7 @@ class KeyedMap:
     @property
     def traits(self) -> OperatorTraits:
         """The key."""
-        return OperatorTraits(keys=(self.key,), keeps_type=self.kind is ResultKind.FILTER)
+        return OperatorTraits(keys=(self.key,), keeps_type=self.kind is ResultKind.FILTER, catching=lambda: self)
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -55,11 +48,30 @@ class KeyedMapLogic(ProcessOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
         super().setup(context, output)
+        self._process = guarded(self._process, context)
         self._context = ProcessContext(self, self._results)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Process a block."""
         self._run(self._process, self._context, values, timestamps, self._key)
+
+
+class CatchingMapLogic(ProcessOperator):
+    """Calls the function with each record."""
+
+    def __init__(self, spec: CatchingMap) -> None:
+        super().__init__(spec.function)
+        self._process = _ADAPTERS[spec.kind](spec.function.bind())
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Remember the surroundings."""
+        super().setup(context, output)
+        self._process = guarded(self._process, context)
+        self._context = ProcessContext(self, self._results)
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Process a block."""
+        self._run(self._process, self._context, values, timestamps)
 
 
 ElementFunction = Callable[[Any, ProcessContext], Iterable[Any] | None]

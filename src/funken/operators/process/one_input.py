@@ -18,6 +18,7 @@ from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.process.contexts import KeyedContext, OnTimerContext, ProcessContext, TimeDomain
+from funken.operators.process.dead_letters import guarded
 from funken.operators.results import Results
 from funken.operators.strides import FEW, MANY, Stride
 from funken.operators.traits import OperatorTraits
@@ -191,6 +192,11 @@ class Process:
 
     function: UserFunction
 
+    @property
+    def traits(self) -> OperatorTraits:
+        """A function per record."""
+        return OperatorTraits(catching=lambda: self)
+
     def build(self) -> Operator:
         """Make the logic."""
         return ProcessLogic(self.function)
@@ -202,7 +208,7 @@ class ProcessLogic(ProcessOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
         super().setup(context, output)
-        self._process = self._per_record()
+        self._process = guarded(self._per_record(), context)
         self._context = ProcessContext(self, self._results)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
@@ -220,7 +226,7 @@ class KeyedProcess:
     @property
     def traits(self) -> OperatorTraits:
         """The key."""
-        return OperatorTraits(keys=(self.key,))
+        return OperatorTraits(keys=(self.key,), catching=lambda: self)
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -237,7 +243,7 @@ class KeyedProcessLogic(TimerOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
         super().setup(context, output)
-        self._process = self._per_record()
+        self._process = guarded(self._per_record(), context)
         self._context = KeyedContext(self, self._results)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:

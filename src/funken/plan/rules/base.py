@@ -28,6 +28,7 @@ class RuleContext:
     vectorized: bool = True
     pre_aggregate: bool = True
     state_in_files: bool = False
+    on_error: str = "fail"
     restored_in_keyed_state: frozenset[str] = frozenset()
 
     @staticmethod
@@ -44,6 +45,7 @@ class RuleContext:
             get(config.VECTORIZED),
             get(config.PRE_AGGREGATION),
             StateSettings.backend_of(configuration, batch) == "rocksdb",
+            get(config.ON_ERROR),
         )
 
 

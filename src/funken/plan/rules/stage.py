@@ -14,11 +14,21 @@ from dataclasses import dataclass, replace
 
 from funken.config import Configuration
 from funken.plan.physical import PhysicalPlan, RuleNote
-from funken.plan.rules import backend_choice, chaining, declared_types, fusion, preaggregate, sorted_input, vectorize
+from funken.plan.rules import (
+    backend_choice,
+    chaining,
+    declared_types,
+    error_policies,
+    fusion,
+    preaggregate,
+    sorted_input,
+    vectorize,
+)
 from funken.plan.rules.base import Rule, RuleContext
 
 RULES: tuple[Rule, ...] = (
     chaining.RULE,
+    error_policies.RULE,
     backend_choice.RULE,
     vectorize.RULE,
     preaggregate.RULE,
@@ -32,7 +42,7 @@ def rewrite(plan: PhysicalPlan, context: RuleContext, rules: Iterable[Rule] = RU
     """Apply rules to a compiled plan, each to what the one before it made.
 
     >>> [rule.name for rule in RULES]
-    ['chaining', 'state backend', 'columns', 'pre-aggregation', 'fusion', 'declared types', 'batch order']
+    ['chaining', 'errors', 'state backend', 'columns', 'pre-aggregation', 'fusion', 'declared types', 'batch order']
     """
     notes: list[RuleNote] = []
     names = []

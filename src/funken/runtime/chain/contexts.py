@@ -15,7 +15,7 @@ from funken.operators.strides import TaskTime
 from funken.plan.nodes import Node
 from funken.plan.physical import Vertex
 from funken.runtime.chain.backends import TaskBackends
-from funken.runtime.messages import CoordinatorEvent, TaskEvent, TaskId
+from funken.runtime.messages import CoordinatorEvent, OperatorWarning, TaskEvent, TaskId
 from funken.runtime.settings import TaskSettings
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_groups_of
@@ -64,7 +64,9 @@ class OperatorContexts:
             restored_checkpoint_id=None if checkpoints is None else checkpoints.restored_checkpoint_id,
             metrics=metrics,
             report=lambda payload, output: self._pass_on(node, payload, output),
+            warn=lambda kind, text: self._report(OperatorWarning(self._task, node.id, subtask, kind, text)),
             wake=self._wake,
+            on_error=node.on_error,
         )
         context.next_time = self._time.read
         if node.keyed:

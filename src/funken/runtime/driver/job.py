@@ -7,6 +7,7 @@ found by name and imported when first used: the API refers to Spark only by the 
 from __future__ import annotations
 
 import importlib
+import logging
 import threading
 from collections import deque
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from funken.plan.physical import PhysicalPlan
 from funken.plan.rules.backend_choice import saved_in_keyed_state
 from funken.plan.rules.stage import RewriteStage
 from funken.runtime.driver.checkpoints import JobCheckpoints
+from funken.runtime.driver.diagnosis import JobDiagnosis, JobWarning
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.interruption import Interruption
 from funken.runtime.job.checkpoint_history import CheckpointsSnapshot
@@ -39,9 +41,19 @@ from funken.runtime.job.machine import JobMachine
 from funken.runtime.job.snapshot import JobSnapshot, masked, vertices_of
 from funken.runtime.job.states import ExecutionState
 from funken.runtime.job.vertex_metrics import MetricsHistory
-from funken.runtime.messages import MetricsReport, TaskEnded, TaskEvent, TaskFailed, TaskOpening, TaskStarted
+from funken.runtime.messages import (
+    MetricsReport,
+    OperatorWarning,
+    TaskEnded,
+    TaskEvent,
+    TaskFailed,
+    TaskOpening,
+    TaskStarted,
+)
 from funken.runtime.settings import TaskSettings
 from funken.timing.clock import SystemClock
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -76,8 +88,12 @@ class Job:
         self._busy = False
         self._graph = job_graph(self.plan)
         self._metrics = MetricsHistory(self.plan)
+        self.diagnosis = JobDiagnosis(self.plan, self._log, self.settings.batch)
         self._masked = masked(self.configuration.to_dict())
         self._in_keyed_state: frozenset[str] = frozenset()
+
+    def _log(self, warning: JobWarning) -> None:
+        logger.warning("job %r: %s", self.plan.name, warning.text)
 
     def handle(self, event: JobEvent) -> JobCommand | None:
         """Pass an event to the machine, from any thread; return the command for the thread that runs the job."""
@@ -143,6 +159,7 @@ class Job:
         self.master.coordinators.settings = self.settings
         self.master.observe = partial(self._observe, self.master, attempt)
         self._metrics.clear()
+        self.diagnosis.begin_attempt()
         self.handle(ExecutionsCreated(attempt, tuple(self.master.tasks)))
         if self.checkpoints is not None:
             self.checkpoints.claim()
@@ -166,6 +183,9 @@ class Job:
         match event:
             case MetricsReport():
                 self._metrics.take(event)
+                self.diagnosis.take(event)
+            case OperatorWarning():
+                self.diagnosis.take(event)
             case TaskOpening(task=task, pid=pid, host=host):
                 self.handle(ExecutionMoved(attempt, task, ExecutionState.INITIALIZING, pid, host))
             case TaskStarted(task=task, pid=pid, host=host):

@@ -1,0 +1,200 @@
+"""What a user ought to know of a job while it runs, read from the reports that its tasks send anyway.
+
+A warning names the operator, the fact and the remedy, and comes once per operator and kind; what was dropped is summed up
+when the job ends. Nothing is decided here, and no task is asked. Times are those of the tasks' own clocks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP, OperatorId
+from funken.io.durations import in_words
+from funken.operators.process.dead_letters import FAILED_RECORDS
+from funken.plan.nodes import Hash
+from funken.plan.physical import PhysicalPlan, Vertex
+from funken.runtime.messages import MetricsReport, OperatorWarning, TaskEvent, VertexMetrics
+from funken.timing.instants import moment
+from funken.timing.watermarks import WatermarkStrategy
+
+STALL_SECONDS = 10.0
+"""A source without records for so long, for which others wait, is warned of."""
+SKEW_RECORDS, SKEW_SHARE = 50_000, 0.9
+"""From so many records on, a subtask that is given this share of them is warned of."""
+LATE_RECORDS = "numLateRecordsDropped"
+_DROPPED = {
+    LATE_RECORDS: (
+        "late",
+        "drops late records ({} so far): they came when the watermark had passed the end of their window, or had left behind "
+        "what they belong to. Allow for more disorder (for_bounded_out_of_orderness), keep windows longer (allowed_lateness), or "
+        "take them elsewhere (side_output_late_data).",
+        "late record{} dropped",
+    ),
+    FAILED_RECORDS: (
+        "failed",
+        "skips records whose function raises ({} so far), as on_error() or execution.on-error says. With "
+        "on_error(OutputTag(...)) a side output has them, with the traceback.",
+        "record{} skipped because the function raised",
+    ),
+}
+"""By metric of what is lost: the kind of warning, the warning, and the sum at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobWarning:
+    """A warning of a job: a text without the job's name; ``kind`` is given once per ``operator``."""
+
+    kind: str
+    operator: str
+    text: str
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A subtask of what emits watermarks, as it was when its number of records changed last."""
+
+    records: int
+    watermark: int
+    changed: float
+    quiet: float = 0.0
+
+
+class JobDiagnosis:
+    """Looks at the reports of one job, through all its attempts.
+
+    After a restart, late records are counted again if they are read again: the sum is one of drops, not of records.
+    """
+
+    def __init__(self, plan: PhysicalPlan, warn: Callable[[JobWarning], None], batch: bool = False) -> None:
+        self._vertices = {vertex.id: vertex for vertex in plan.vertices}
+        self._names = {node.id: node.name for vertex in plan.vertices for node in vertex.nodes}
+        self._keyed = {edge.target for edge in plan.edges if isinstance(edge.partitioning, Hash)}
+        self._peers = {} if batch else _peers(plan)
+        self._warn = warn
+        self._lock = threading.RLock()
+        self._warned: set[tuple[str, str]] = set()
+        self._counts: dict[tuple[str, str, int], tuple[str, int]] = {}
+        self._before: dict[tuple[str, str], int] = {}
+        self._records: dict[int, dict[int, int]] = {}
+        self._marks: dict[tuple[int, int], _Reading] = {}
+        self.warnings: list[JobWarning] = []
+
+    def begin_attempt(self) -> None:
+        """The tasks begin anew, and so do their numbers."""
+        with self._lock:
+            self._before = self._sums()
+            self._counts.clear()
+            self._records.clear()
+            self._marks.clear()
+
+    def take(self, event: TaskEvent) -> None:
+        """Look at a report, from any thread."""
+        with self._lock:
+            match event:
+                case OperatorWarning(operator=operator, kind=kind, text=text):
+                    self._say(kind, self._names.get(OperatorId(operator), f"operator {operator}"), text)
+                case MetricsReport():
+                    for number, metrics in event.vertices.items():
+                        if number in self._vertices:
+                            self._look(self._vertices[number], event.task.subtask, metrics, event.at)
+
+    @property
+    def late_records(self) -> int:
+        """How many late records were dropped."""
+        with self._lock:
+            return sum(count for (metric, _), count in self._sums().items() if metric == LATE_RECORDS)
+
+    def finish(self) -> None:
+        """The job has ended: sum up what was dropped."""
+        with self._lock:
+            for (metric, operator), count in self._sums().items():
+                kind, _, what = _DROPPED[metric]
+                self._say(f"{kind}, in all", operator, f"{count:,} {what.format('s' * (count > 1))} in all.")
+
+    # ---- what is looked for
+
+    def _look(self, vertex: Vertex, subtask: int, metrics: VertexMetrics, at: float) -> None:
+        for operator, user in metrics.user.items():
+            for metric, (kind, text, _) in _DROPPED.items():
+                if count := user.values.get(metric):
+                    self._counts[metric, operator, subtask] = user.operator, count
+                    self._say(kind, user.operator, text.format(f"{count:,}"))
+        records = self._records.setdefault(vertex.id, {})
+        records[subtask] = metrics.records_in
+        if vertex.id in self._keyed:
+            self._look_at_keys(vertex, records)
+        if vertex.id in self._peers:
+            self._look_at_watermark(vertex, subtask, metrics, at)
+
+    def _look_at_keys(self, vertex: Vertex, records: dict[int, int]) -> None:
+        total = sum(records.values())
+        if len(records) < 2 or len(records) < vertex.parallelism or total < SKEW_RECORDS:
+            return
+        subtask, most = max(records.items(), key=lambda item: item[1])
+        if most >= SKEW_SHARE * total:
+            self._say(
+                "key skew",
+                vertex.nodes[0].name,
+                f"its subtask {subtask} of {vertex.parallelism} is given {most / total:.0%} of the records ({total:,} so far): "
+                "one key has nearly all of them, or there are few keys, and the other subtasks wait. Aggregate in two steps, "
+                "first by the key and a number (say, a hash of the record modulo 8), then by the key.",
+            )
+
+    def _look_at_watermark(self, vertex: Vertex, subtask: int, metrics: VertexMetrics, at: float) -> None:
+        place, mark = (vertex.id, subtask), metrics.watermark_out
+        reading = self._marks.get(place)
+        if reading is None or reading.records != metrics.records_in:
+            reading = self._marks[place] = _Reading(metrics.records_in, mark, at)
+        reading.watermark, reading.quiet = mark, at - reading.changed
+        if reading.quiet < STALL_SECONDS or mark >= MAX_WATERMARK:
+            return
+        others = [
+            other.watermark
+            for (number, _), other in self._marks.items()
+            if number in self._peers[vertex.id] and MIN_TIMESTAMP < other.watermark < MAX_WATERMARK
+        ]
+        furthest = max(others, default=MIN_TIMESTAMP)
+        if mark < furthest and mark == min(other.watermark for other in self._marks.values()):
+            where = f"its subtask {subtask} of {vertex.parallelism}" if vertex.parallelism > 1 else "it"
+            self._say(
+                "idle",
+                vertex.nodes[0].name,
+                f"{where} has had no records for {in_words(int(reading.quiet * 1000))} and holds the watermark back at "
+                f"{moment(mark)}, while others are at {moment(furthest)}: windows and timers wait for it. If it may stay without "
+                "records, set WatermarkStrategy.with_idleness(), or give the source as many subtasks as it has splits.",
+            )
+
+    def _sums(self) -> dict[tuple[str, str], int]:
+        found = dict(self._before)
+        for (metric, _, _), (operator, count) in self._counts.items():
+            found[metric, operator] = found.get((metric, operator), 0) + count
+        return found
+
+    def _say(self, kind: str, operator: str, text: str) -> None:
+        if (kind, operator) in self._warned:
+            return
+        self._warned.add((kind, operator))
+        warning = JobWarning(kind, operator, f"operator {operator!r}: {text}")
+        self.warnings.append(warning)
+        self._warn(warning)
+
+
+def _peers(plan: PhysicalPlan) -> dict[int, set[int]]:
+    """Return, by vertex that emits watermarks and treats silence as activity, those whose watermarks meet its own."""
+    emitting = {vertex.id for vertex in plan.vertices if any(_strategy(node.spec) is not None for node in vertex.nodes)}
+    patient = {
+        vertex.id
+        for vertex in plan.vertices
+        if any((found := _strategy(node.spec)) is not None and found.idleness is None for node in vertex.nodes)
+    }
+    reached: dict[int, set[int]] = {vertex.id: {vertex.id} for vertex in plan.vertices}
+    for edge in sorted(plan.edges, key=lambda edge: edge.source, reverse=True):
+        reached[edge.source] |= reached[edge.target]
+    return {one: {other for other in emitting if reached[one] & reached[other]} for one in patient}
+
+
+def _strategy(spec: object) -> WatermarkStrategy | None:
+    found = getattr(spec, "strategy", None)
+    return found if isinstance(found, WatermarkStrategy) and found.generator is not None else None
