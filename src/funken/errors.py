@@ -260,6 +260,10 @@ class StorageFailed(CheckpointError):
     """The storage of checkpoints refused to read or write."""
 
 
+class LeadershipLost(StorageFailed):
+    """Another driver has taken the job over: this one completes and commits nothing any more, and ends."""
+
+
 class RequestRejected(FunkenError):
     """A REST request was rejected: it is malformed, what it names is unknown, or the job refuses it.
 

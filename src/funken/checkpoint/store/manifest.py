@@ -72,7 +72,10 @@ class OperatorEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A complete checkpoint or savepoint; ``enumerators`` are the pickled snapshots of the sources, by operator id."""
+    """A complete checkpoint or savepoint; ``enumerators`` are the pickled snapshots of the sources, by operator id.
+
+    ``epoch`` is that of the driver that wrote it, 0 if it had none.
+    """
 
     job_id: str
     job_name: str
@@ -81,6 +84,7 @@ class Manifest:
     time: Millis
     operators: tuple[OperatorEntry, ...]
     enumerators: Mapping[str, bytes] = field(default_factory=dict)
+    epoch: int = field(default=0, compare=False)
 
     def blobs(self) -> Iterator[Blob]:
         """All blobs that are files."""
@@ -127,7 +131,7 @@ class Manifest:
             "operators": [_operator_to_json(operator) for operator in self.operators],
             "enumerators": {name: _base64(data) for name, data in self.enumerators.items()},
             "shared": sorted(name for name in self.files if name.startswith(f"{SHARED}/")),
-        }
+        } | ({"epoch": self.epoch} if self.epoch else {})
 
     @staticmethod
     def from_bytes(data: bytes, where: str) -> Manifest:
@@ -202,6 +206,7 @@ def _manifest(body: Fields) -> Manifest:
         time=Millis(body.number("time", least=-LARGEST)),
         operators=operators,
         enumerators={name: as_bytes(data, at) for at, name, data in body.entries("enumerators")},
+        epoch=body.number("epoch") if "epoch" in body else 0,
     )
 
 

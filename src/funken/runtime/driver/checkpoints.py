@@ -47,6 +47,7 @@ from funken.checkpoint.restart import fault_of, resume_hint
 from funken.checkpoint.restore import Restoration, plan_restore, uid_warnings
 from funken.checkpoint.settings import CheckpointSettings
 from funken.checkpoint.store.completed import CompletedCheckpointStore, open_checkpoint
+from funken.checkpoint.store.epochs import Term
 from funken.checkpoint.store.manifest import Manifest, SnapshotKind, folder_of
 from funken.config import Configuration
 from funken.errors import CheckpointError, CommitError, Fault, JobExecutionError
@@ -99,6 +100,7 @@ class JobCheckpoints:
         self.history = CheckpointHistory(plan, self._storage.uri, clock.now)
         self._coordinator = self._new_coordinator()
         self._claimed = False
+        self.term = Term()  # which an election may set until the claim
         self._worker = None if at_once else BackgroundWorker("funken-checkpoints")
         self._master: JobMaster | None = None
         self._settled = threading.Event()
@@ -129,8 +131,7 @@ class JobCheckpoints:
         if self._claimed:
             return
         self._store.scan()  # before the claim: a driver that cannot go on from there does not end another's job
-        self._store.claim()
-        self._store.scan()  # and after it: what the other stored until then counts
+        self._store.claim(self.term)
         self._coordinator = self._new_coordinator()
         self._claimed = True
 
@@ -171,6 +172,7 @@ class JobCheckpoints:
 
     def restoration(self) -> Restoration | None:
         """Return what the next attempt starts from: the newest complete checkpoint, else what the program names."""
+        self._store.check_owner()  # what is prepared is committed and dropped from here on
         newest = self._store.latest()
         ignoring = self._settings.allow_non_restored
         self._restored_from = None if newest is None else newest.checkpoint
