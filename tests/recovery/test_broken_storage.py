@@ -205,7 +205,9 @@ def damage(folder, checkpoint, kind):
 def left(folder):
     """Names in the job's folder, but for the claim of its driver."""
     base = folder / "checkpoints" / "job"
-    return sorted(str(path.relative_to(base)) for path in base.rglob("*") if path.is_file() and path.parent.name != "_epoch")
+    return sorted(
+        str(path.relative_to(base)) for path in base.rglob("*") if path.is_file() and path.parent.name != "_epoch"
+    )
 
 
 @pytest.mark.ways("local")

@@ -21,6 +21,7 @@ from funken.connectors.base import Source
 from funken.connectors.collection import CollectionSource
 from funken.connectors.dataframe import RowsSource
 from funken.errors import InvalidProgram
+from funken.leaderelection.election import with_high_availability
 from funken.operators.source import SourceSpec
 from funken.plan.explain import explain_json, explain_text
 from funken.plan.graph import StreamGraph
@@ -340,7 +341,7 @@ class StreamExecutionEnvironment:
         by
         hand
         """
-        conf = self._configuration
+        conf = with_high_availability(self._configuration)
         stage = self._stage(name, runner)
         plan = stage.plan()
         settings = TaskSettings.of(conf, conf.get(config.JOB_ID) or new_job_id(), is_batch(conf, plan))

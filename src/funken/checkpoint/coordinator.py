@@ -39,9 +39,9 @@ from funken.checkpoint.events import (
 )
 from funken.checkpoint.machine import CheckpointMachine
 from funken.checkpoint.restore import RestoreTarget
-from funken.checkpoint.store.completed import CompletedCheckpointStore, copied, write_manifest
+from funken.checkpoint.store.completed import CompletedCheckpointStore, copied
 from funken.checkpoint.store.handles import StopHandles, SubtaskHandle, TaskHandles
-from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind, folder_of
+from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind, folder_of, write_manifest
 from funken.errors import CheckpointError
 from funken.ids import CheckpointId, Millis
 from funken.io.storage import Storage, open_storage

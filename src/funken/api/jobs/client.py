@@ -13,6 +13,7 @@ from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
+from funken.api.jobs.leadership import Leadership
 from funken.api.jobs.reporting import reporting
 from funken.api.jobs.results import CompletableFuture, JobExecutionResult
 from funken.checkpoint.events import Stop
@@ -114,6 +115,7 @@ class JobClient:
         clock = SystemClock()
         begin = clock.monotonic()
         execution = JobExecution(self._job, self._runner)
+        leadership = Leadership(self._job, self._runner, self._suspend)
         master = self._job.master
         master.collectors.close_others(self._wanted)  # nobody will read them
         self._job.handle(JobSubmitted())
@@ -123,21 +125,26 @@ class JobClient:
                 watching.enter_context(reporting(self._job.configuration, lambda: points_of(self._job.snapshot())))
                 for watch in tuple(_watchers):
                     watching.enter_context(watch(self))
+                leadership.wait(self._begun.set)
                 execution.run(self._begun.set)
             execution.end()
         except BaseException as error:  # noqa: BLE001 - kept in the future, and raised from there
-            outcome = error
+            outcome: BaseException | None = error
             try:
-                outcome = execution.end(error) or error
+                outcome = leadership.outcome(execution.end(error) or error)
             finally:
                 execution.close()
-                self._settle(outcome)  # whoever waits hears of it, also if Ctrl-C came once more
-            raise outcome from (error.__cause__ if outcome is error else error)
+                leadership.close(outcome)
+                if outcome is not None:
+                    self._settle(outcome)  # whoever waits hears of it, also if Ctrl-C came once more
+            if outcome is not None:
+                raise outcome from (error.__cause__ if outcome is error else error)
         finally:
             self._begun.set()
             master.end_collecting()
         result = JobExecutionResult(self._job.settings.job_id, int((clock.monotonic() - begin) * 1000))
         execution.close()
+        leadership.close()
         self._settle(result)
         return result
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 
 from funken.checkpoint.store.epochs import Epoch, Found, Term
 from funken.checkpoint.store.handles import Blob, SubtaskHandle
-from funken.checkpoint.store.manifest import METADATA, SHARED, Manifest, SnapshotKind, folder_of
+from funken.checkpoint.store.manifest import METADATA, SHARED, Manifest, SnapshotKind, folder_of, write_manifest
 from funken.errors import CheckpointCorrupted, CheckpointError, CheckpointNotFound, LeadershipLost, StorageFailed
 from funken.ids import CheckpointId
 from funken.io.storage import Storage, open_storage
@@ -80,8 +80,7 @@ class CompletedCheckpointStore:
         Blobs are compared by size, with ``check_contents`` byte by byte. A manifest of a newer version of Funken raises
         ``CheckpointIncompatible``: to go on from an older one would silently undo what was done since.
         """
-        sizes = self.storage.sizes()
-        noted = Found.newest(self.storage, sizes)
+        sizes, noted = Found.scan(self.storage)
         self.complete, self.rejected = {}, {}
         self._marked = COMPLETED in sizes
         traces = {label for name in sizes if (label := _label(name)) is not None}
@@ -99,6 +98,8 @@ class CompletedCheckpointStore:
                     )
                     continue
                 verify(manifest, self.storage, sizes, check_contents)
+            except CheckpointNotFound:  # the driver before this one deletes it now
+                continue
             except CheckpointCorrupted as error:
                 self.rejected[checkpoint] = str(error)
                 logger.warning("checkpoint %d is refused: %s", checkpoint, error)
@@ -308,40 +309,6 @@ def _label(name: str) -> CheckpointId | None:
     """Return the checkpoint that a file was written for, by its name."""
     found = re.match(rf"chk-(\d+)(?:/|$)|{SHARED}/(\d+)-", name)
     return CheckpointId(int(found[1] or found[2])) if found else None
-
-
-def write_manifest(storage: Storage, manifest: Manifest) -> None:
-    """Write a manifest into its folder; raises ``StorageFailed`` only if it is not there afterwards.
-
-    A write may be reported as failed and be done nevertheless. Then it counts: what is there would be found by a driver
-    that starts, so this one must see it too. What a driver has written there that was replaced does not count, and goes.
-    """
-    content = manifest.to_bytes()
-    try:
-        storage.write(METADATA, content, new=True)
-    except StorageFailed as error:
-        if isinstance(error.__cause__, FileExistsError):
-            if _outdated(storage, manifest.epoch):
-                storage.write(METADATA, content)
-                return
-            raise
-        try:
-            if storage.read(METADATA) == content:
-                return
-            storage.delete(METADATA)
-        except CheckpointNotFound:
-            pass
-        except CheckpointError as again:
-            logger.warning("%s/%s could not be looked at after a failed write: %s", storage.uri, METADATA, again)
-        raise
-
-
-def _outdated(storage: Storage, epoch: int) -> bool:
-    """Return whether the manifest that is there is of an earlier epoch: this driver's scan has not found it."""
-    try:
-        return Manifest.from_bytes(storage.read(METADATA), storage.uri).epoch < epoch
-    except CheckpointError:
-        return False
 
 
 def copied(handle: SubtaskHandle, source: Storage, target: Storage) -> SubtaskHandle:

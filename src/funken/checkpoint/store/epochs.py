@@ -21,10 +21,12 @@ token that is not its own.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import uuid4
 
 from funken.errors import CheckpointCorrupted, CheckpointNotFound, LeadershipLost, StorageFailed
@@ -58,7 +60,10 @@ class Epoch:
         content = json.dumps({"token": token, "election": term.election, "term": term.number}).encode()
         for _ in range(_TRIES):
             newest = max(_numbers(storage), default=0)
-            held = _content(storage, newest) if newest else {}
+            try:
+                held = _content(storage, newest) if newest else {}
+            except CheckpointNotFound:
+                continue  # a later driver has begun meanwhile
             if term.number and held.get("election") == term.election and held.get("term", 0) > term.number:
                 raise LeadershipLost(
                     f"{storage.uri} belongs to the leader of term {held['term']}, and this driver leads in term "
@@ -106,8 +111,19 @@ class Found:
     checkpoints: Mapping[CheckpointId, int] = field(default_factory=dict)
 
     @staticmethod
+    def scan(storage: Storage) -> tuple[dict[str, int], Found]:
+        """Return the files of a folder, and what the newest driver had found of them."""
+        for _ in range(_TRIES):
+            sizes = storage.sizes()
+            with contextlib.suppress(CheckpointNotFound):  # another driver begins now, and removes what is older
+                return sizes, Found.newest(storage, sizes)
+        raise StorageFailed(
+            f"{storage.uri}/{EPOCHS} has files that cannot be read. See whether the storage is in order."
+        )
+
+    @staticmethod
     def newest(storage: Storage, names: Iterable[str]) -> Found:
-        """Read the newest one among the names of a folder's files.
+        """Read the newest one among the names of a folder's files; raises ``CheckpointNotFound`` if a driver begins now.
 
         The driver of one that is torn has not begun: it would have removed what is of earlier epochs.
         """
@@ -136,7 +152,7 @@ def _numbers(storage: Storage) -> list[int]:
     return [int(each[1]) for each in found if each is not None and not each[2]]
 
 
-def _content(storage: Storage, number: int) -> dict[str, object] | dict[str, int]:
+def _content(storage: Storage, number: int) -> dict[str, Any]:
     try:
         found = json.loads(storage.read(f"{EPOCHS}/{number}"))
     except ValueError:

@@ -17,14 +17,24 @@ import base64
 import enum
 import hashlib
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from funken.checkpoint.store.fields import LARGEST, Fields, Malformed, as_bytes, parse
 from funken.checkpoint.store.handles import Blob, SubtaskHandle, handle_from_json, handle_to_json
-from funken.errors import CheckpointCorrupted, CheckpointIncompatible
+from funken.errors import (
+    CheckpointCorrupted,
+    CheckpointError,
+    CheckpointIncompatible,
+    CheckpointNotFound,
+    StorageFailed,
+)
 from funken.ids import CheckpointId, Millis
+from funken.io.storage import Storage
+
+logger = logging.getLogger(__name__)
 
 
 class SnapshotKind(enum.Enum):
@@ -219,3 +229,37 @@ def _operator(entry: Any, path: str) -> OperatorEntry:
     return OperatorEntry(
         fields.text("id"), fields.text("name"), parallelism, max_parallelism, fields.flag("uid"), subtasks
     )
+
+
+def write_manifest(storage: Storage, manifest: Manifest) -> None:
+    """Write a manifest into its folder; raises ``StorageFailed`` only if it is not there afterwards.
+
+    A write may be reported as failed and be done nevertheless. Then it counts: what is there would be found by a driver
+    that starts, so this one must see it too. What a driver has written there that was replaced does not count, and goes.
+    """
+    content = manifest.to_bytes()
+    try:
+        storage.write(METADATA, content, new=True)
+    except StorageFailed as error:
+        if isinstance(error.__cause__, FileExistsError):
+            if _outdated(storage, manifest.epoch):
+                storage.write(METADATA, content)
+                return
+            raise
+        try:
+            if storage.read(METADATA) == content:
+                return
+            storage.delete(METADATA)
+        except CheckpointNotFound:
+            pass
+        except CheckpointError as again:
+            logger.warning("%s/%s could not be looked at after a failed write: %s", storage.uri, METADATA, again)
+        raise
+
+
+def _outdated(storage: Storage, epoch: int) -> bool:
+    """Return whether the manifest that is there is of an earlier epoch: this driver's scan has not found it."""
+    try:
+        return Manifest.from_bytes(storage.read(METADATA), storage.uri).epoch < epoch
+    except CheckpointError:
+        return False
