@@ -205,6 +205,10 @@ class TransferCorrupted(JobExecutionError):
     """Bytes that arrived from another process of the job are not what was sent."""
 
 
+class RescaleDue(JobExecutionError):
+    """An attempt ends because the job goes on with another parallelism; internal."""
+
+
 class JobCancelled(FunkenError):
     """The job was cancelled before it had a result.
 
