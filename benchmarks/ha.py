@@ -1,11 +1,13 @@
 """High availability: kill or stop the leader of a job N times, compare the output with the input, print the times to new output.
 
-``python benchmarks/ha.py --kills 20 --target local``, ``--target continuous`` for Spark, ``--zookeeper HOST:PORT`` instead of the lease.
+``python benchmarks/ha.py --kills 20 --target local``; ``--target continuous`` for Spark, ``--zookeeper HOST:PORT`` instead of the
+lease.
 Two drivers run at any time. At a random moment the leader gets SIGKILL, or SIGSTOP and, once another leads, SIGCONT; what is left
 of its process group is killed, and a new standby starts. Every record has to be in the output once. Exit code 1 if not.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -76,10 +78,8 @@ class Driver:
         """End all that is left of it."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGCONT)
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait(BOUND)
 
 
@@ -123,10 +123,10 @@ def attack(folder, args, options):
         before = files(folder)
         leader.signal(signal.SIGSTOP if stopped else signal.SIGKILL)
         begin = time.monotonic()
-        until(lambda standby=standby: standby.leads or standby.process.poll() is not None, "the standby leads")
+        until(lambda one=standby: one.leads or one.process.poll() is not None, "the standby leads")
         led = time.monotonic() - begin
         seen = files(folder)  # what the old leader completed may have been committed by now
-        until(lambda seen=seen: files(folder) - seen or standby.process.poll() is not None, "new output")
+        until(lambda seen=seen, one=standby: files(folder) - seen or one.process.poll() is not None, "new output")
         took = time.monotonic() - begin
         times.append(took)
         if stopped:
