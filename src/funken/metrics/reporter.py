@@ -64,13 +64,14 @@ class MetricReporter(Protocol):
         """End; called if ``open`` returned."""
 
 
+_OPEN_TELEMETRY = "funken.metrics.reporters.opentelemetry:OpenTelemetryReporter"
 _BUILT_IN = {
     "log": "funken.metrics.reporters.log:LogReporter",
     "json": "funken.metrics.reporters.jsonlines:JsonLinesReporter",
-    "opentelemetry": "funken.metrics.reporters.opentelemetry:OpenTelemetryReporter",
+    "opentelemetry": _OPEN_TELEMETRY,
     "prometheus": "funken.metrics.reporters.prometheus:PrometheusReporter",
     "org.apache.flink.metrics.slf4j.Slf4jReporterFactory": "funken.metrics.reporters.log:LogReporter",
-    "org.apache.flink.metrics.otel.OpenTelemetryMetricReporterFactory": "funken.metrics.reporters.opentelemetry:OpenTelemetryReporter",
+    "org.apache.flink.metrics.otel.OpenTelemetryMetricReporterFactory": _OPEN_TELEMETRY,
     "org.apache.flink.metrics.prometheus.PrometheusReporterFactory": "funken.metrics.reporters.prometheus:PrometheusReporter",
 }
 

@@ -1,7 +1,7 @@
 """Metrics for an OpenTelemetry collector: OTLP over HTTP, pushed at the reporter's interval.
 
-Every metric is a gauge with its name in lower case, as OpenTelemetry has names, and its scope as attributes; the resource has ``service.name``. Nothing is
-counted here: each report sends the numbers of the newest snapshot. Needs the extra ``opentelemetry``.
+Every metric is a gauge with its name in lower case, as OpenTelemetry has names, and its scope as attributes; the resource has
+``service.name``. Nothing is counted here: each report sends the numbers of the newest snapshot. Needs that extra.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ Recompile = Callable[[int], RewriteStage]
 
 
 @dataclass(slots=True)
-class Rescale:
+class RescaleRequest:
     """One change of the parallelism; ``begun``: the attempt with it has been made."""
 
     parallelism: int
@@ -42,9 +42,9 @@ class Rescaling:
         self._name = name
         self._recompile = recompile
         self._lock = threading.Lock()
-        self._current: Rescale | None = None
+        self._current: RescaleRequest | None = None
 
-    def prepare(self, parallelism: int, former: RewriteStage) -> Rescale:
+    def prepare(self, parallelism: int, former: RewriteStage) -> RescaleRequest:
         """Plan a change; raises ``InvalidProgram`` if it is not possible, or another is under way."""
         if self._recompile is None:
             raise InvalidProgram(
@@ -60,7 +60,7 @@ class Rescaling:
                 raise InvalidProgram(
                     f"job {self._name!r} is being rescaled to {self._current.parallelism} already; wait until that is done."
                 )
-            self._current = Rescale(parallelism, stage, former, future)
+            self._current = RescaleRequest(parallelism, stage, former, future)
             return self._current
 
     def _check(self, stage: RewriteStage, former: RewriteStage) -> None:
@@ -73,7 +73,7 @@ class Rescaling:
                     f"{node.parallelism}. A job keeps the maximum parallelism that it began with."
                 )
 
-    def saved(self, rescale: Rescale, made: Future[str], fail: Callable[[JobExecutionError], None]) -> None:
+    def saved(self, rescale: RescaleRequest, made: Future[str], fail: Callable[[JobExecutionError], None]) -> None:
         """The checkpoint is complete, or has failed: let the attempt end, or give the change up."""
         error = made.exception()
         if error is not None:
