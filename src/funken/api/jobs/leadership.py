@@ -12,7 +12,7 @@ from collections.abc import Callable
 from funken.checkpoint.events import Outcome
 from funken.checkpoint.store.epochs import Term
 from funken.errors import CheckpointError, InvalidConfiguration, JobCancelled, JobExecutionError, LeadershipLost
-from funken.leaderelection.election import election_of, storage_of
+from funken.leaderelection.election import LeaderElection, election_of, storage_of
 from funken.leaderelection.results import JobResultEntry, keep_result, result_of_job
 from funken.runtime.driver.job import Job, Runner
 from funken.runtime.job.states import JobStatus
@@ -31,13 +31,17 @@ class Leadership:
         self._job = job
         self._runner = runner
         self._stop = stop
-        self._election = election_of(job.configuration)
+        self._election: LeaderElection | None = None
         self._reason = ""
         self._ended: JobResultEntry | None = None
 
     def wait(self, begun: Callable[[], None]) -> None:
-        """Return when this driver leads, or its job is cancelled; ``begun`` is called before."""
-        election, job = self._election, self._job
+        """Return when this driver leads, or its job is cancelled; ``begun`` is called before.
+
+        Raises ``EnvironmentNotReady`` if kazoo is needed and missing, ``InvalidConfiguration`` for a job without checkpoints.
+        """
+        job = self._job
+        election = self._election = election_of(job.configuration)
         if election is None:
             return
         if job.checkpoints is None:
