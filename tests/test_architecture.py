@@ -25,7 +25,7 @@ LAYERS = (
     {"api", "api.streams"},
     {"api.functions", "api.jobs"},
     {"rest"},
-    {"runtime.driver"},
+    {"leaderelection", "runtime.driver"},
     {"runtime.task"},
     {"runtime.snapshot"},
     {"runtime.chain"},

@@ -212,6 +212,10 @@ class TransferCorrupted(JobExecutionError):
     """Bytes that arrived from another process of the job are not what was sent."""
 
 
+class RescaleDue(JobExecutionError):
+    """An attempt ends because the job goes on with another parallelism; internal."""
+
+
 class JobCancelled(FunkenError):
     """The job was cancelled before it had a result.
 
@@ -265,6 +269,10 @@ class CheckpointIncompatible(CheckpointError):
 
 class StorageFailed(CheckpointError):
     """The storage of checkpoints refused to read or write."""
+
+
+class LeadershipLost(StorageFailed):
+    """Another driver has taken the job over: this one completes and commits nothing any more, and ends."""
 
 
 class RequestRejected(FunkenError):

@@ -386,7 +386,7 @@ def test_whatever_fails_nothing_is_lost_or_doubled(first):
 
 
 def test_without_failures_many_checkpoints_complete():
-    world = World(1, faults=0)
+    world = World(2, faults=0)
     for _ in range(600):
         if world.may_restart:
             world.start_attempt()

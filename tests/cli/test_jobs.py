@@ -177,3 +177,24 @@ def test_the_address_of_a_process_that_was_killed_is_removed(monkeypatch):
 
     assert registered() == []
     assert not path.exists()
+
+
+def test_a_job_is_rescaled_and_says_why_if_it_cannot_be(start):
+    client = start("sized")
+    done = run("rescale", "sized", "-p", 2)
+    assert done.exit_code == 0, done.output
+    assert "runs with parallelism 2" in done.output
+    assert {vertex.parallelism for vertex in client.plan.vertices} == {2}
+    assert client.restarts == 0
+
+    refused = run("rescale", "sized", "-p", 30_000)
+    assert refused.exit_code == 1
+    assert "parallelism" in refused.output
+    assert client.get_job_status().result().name == "RUNNING"
+    assert run("rescale", "sized").exit_code == 2
+
+
+def test_a_job_without_checkpoints_cannot_be_rescaled(start):
+    start("plain", checkpoints=False)
+    refused = run("rescale", "plain", "-p", 2)
+    assert refused.exit_code == 1 and "it has no checkpoints" in refused.output

@@ -154,7 +154,7 @@ def test_while_the_disk_of_the_checkpoints_is_full_they_fail_and_the_job_goes_on
         catalog = CompletedCheckpointStore(LocalStorage(str(job)))
         catalog.scan(check_contents=True)
         named = {job / name for manifest in catalog.complete.values() for name in manifest.files}
-        named |= {job / "_owner", job / "_completed", *job.glob("chk-*/_metadata")}
+        named |= {*job.glob("_epoch/*"), job / "_completed", *job.glob("chk-*/_metadata")}
         assert not catalog.rejected
         assert {path for path in job.rglob("*") if path.is_file()} <= named, "nothing half-written stays"
         assert {path for path in job.iterdir() if path.is_dir()} == {path.parent for path in named} - {job}

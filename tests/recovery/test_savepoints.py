@@ -314,7 +314,7 @@ def test_a_place_that_cannot_be_written_leaves_the_job_running(mode, environment
     (folder / "file").touch()
     client = program(environment(options("")), folder, rate=10_000).execute_async()
     for asked in (client.trigger_savepoint, lambda place: client.stop_with_savepoint(False, place)):
-        with pytest.raises(CheckpointError, match=r"has no savepoint: .*file"):
+        with pytest.raises(CheckpointError, match=r"is not saved: .*file"):
             asked(str(folder / "file")).result(60)
 
     client.get_job_execution_result().result(60)

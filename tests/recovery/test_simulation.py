@@ -73,7 +73,7 @@ def test_of_two_drivers_the_replaced_one_can_do_nothing(monkeypatch):
     assert {run.violation for run in runs} == {""}
     assert max(run.drivers for run in runs) >= 3
 
-    monkeypatch.setattr(CompletedCheckpointStore, "_check_owner", lambda self: None)
+    monkeypatch.setattr(CompletedCheckpointStore, "check_owner", lambda self: None)
     violations = [Simulation(seed, **conditions).run().violation for seed in range(8, 16)]
     assert any("a driver that was replaced has completed checkpoint" in found for found in violations)
 

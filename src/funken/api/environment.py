@@ -13,14 +13,16 @@ from funken import config
 from funken.api.jobs.client import JobClient
 from funken.api.jobs.iterator import CloseableIterator
 from funken.api.jobs.results import JobExecutionResult
-from funken.api.jobs.targets import RuntimeExecutionMode, is_batch, target_of, wants_batch
+from funken.api.jobs.targets import RuntimeExecutionMode, is_batch, recompiler, target_of, wants_batch
 from funken.api.options import CheckpointConfig, ExecutionConfig
 from funken.api.streams.stream import DataStream
+from funken.checkpoint.settings import CheckpointSettings
 from funken.config import Configuration
 from funken.connectors.base import Source
 from funken.connectors.collection import CollectionSource
 from funken.connectors.dataframe import RowsSource
 from funken.errors import InvalidProgram
+from funken.leaderelection.election import with_high_availability
 from funken.operators.source import SourceSpec
 from funken.plan.explain import explain_json, explain_text
 from funken.plan.graph import StreamGraph
@@ -340,18 +342,16 @@ class StreamExecutionEnvironment:
         by
         hand
         """
-        conf = self._configuration
+        conf = with_high_availability(self._configuration)
         stage = self._stage(name, runner)
         plan = stage.plan()
         settings = TaskSettings.of(conf, conf.get(config.JOB_ID) or new_job_id(), is_batch(conf, plan))
-        checkpoints = None
-        frame, self._frame = self._frame, None
-        if not settings.batch and not hold and frame is None and JobCheckpoints.wanted(conf):
+        checkpoints, frame, self._frame = None, self._frame, None
+        if not settings.batch and not hold and frame is None and CheckpointSettings.wanted(conf):
             checkpoints = JobCheckpoints.of(plan, conf, settings.job_id)
-        self.graph.take()
-        return Job(
-            plan, settings, conf.copy(), JobMaster(plan, hold, conf), self._session, checkpoints, frame, stage=stage
-        )
+        conf, again = conf.copy(), recompiler(self.graph.take(), plan.name, conf.copy())
+        master = JobMaster(plan, hold, conf)
+        return Job(plan, settings, conf, master, self._session, checkpoints, frame, stage=stage, recompile=again)
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Run the program to its end; the environment is empty afterwards.

@@ -39,9 +39,9 @@ from funken.checkpoint.events import (
 )
 from funken.checkpoint.machine import CheckpointMachine
 from funken.checkpoint.restore import RestoreTarget
-from funken.checkpoint.store.completed import CompletedCheckpointStore, copied, write_manifest
+from funken.checkpoint.store.completed import CompletedCheckpointStore, copied
 from funken.checkpoint.store.handles import StopHandles, SubtaskHandle, TaskHandles
-from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind, folder_of
+from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind, folder_of, write_manifest
 from funken.errors import CheckpointError
 from funken.ids import CheckpointId, Millis
 from funken.io.storage import Storage, open_storage
@@ -99,7 +99,8 @@ class Coordinator:
     ) -> None:  # fmt: skip
         self.machine = machine
         self.catalog = store
-        self._job = job
+        #: what manifests say of the job
+        self.job = job
         self._around = surroundings
         self._storage_at = storage_at
         self._lock = threading.RLock()
@@ -144,7 +145,7 @@ class Coordinator:
 
     def _handle(self, event: Event) -> None:
         if isinstance(event, TriggerRequested) and event.kind is SnapshotKind.SAVEPOINT:
-            name = f"savepoint-{self._job.id[:6]}-{uuid4().hex[:12]}"
+            name = f"savepoint-{self.job.id[:6]}-{uuid4().hex[:12]}"
             event = replace(event, target=f"{event.target.rstrip('/')}/{name}")
         elif isinstance(event, Stored):
             self._saved.add(event.checkpoint)
@@ -228,12 +229,12 @@ class Coordinator:
                 kept = copied(handle, self.catalog.storage, cast("Storage", savepoint)) if copy else handle
                 handles[place] = replace(kept, finished=ended or handle.finished)
         return Manifest(
-            job_id=self._job.id,
-            job_name=self._job.name,
+            job_id=self.job.id,
+            job_name=self.job.name,
             checkpoint=command.checkpoint,
             kind=SnapshotKind.CHECKPOINT if savepoint is None else SnapshotKind.SAVEPOINT,
             time=self._around.wall(),
-            operators=tuple(_entry(operator, handles) for operator in self._job.operators),
+            operators=tuple(_entry(operator, handles) for operator in self.job.operators),
             enumerators=enumerators,
         )
 

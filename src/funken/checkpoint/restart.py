@@ -26,6 +26,7 @@ from funken.errors import (
     InvalidProgram,
     JavaNotFound,
     JobExecutionError,
+    LeadershipLost,
     SessionNotSuitable,
     SessionStopped,
     StateError,
@@ -40,7 +41,7 @@ _PERMANENT = (
     # of the program: ValueError covers InvalidProgram, LookupError a missing key of a configuration
     ImportError, NameError, AttributeError, TypeError, ValueError, LookupError, NotImplementedError, StateError,
 )  # fmt: skip
-_FINAL = (SuppressRestarts, JavaNotFound, SessionNotSuitable, SessionStopped)
+_FINAL = (SuppressRestarts, LeadershipLost, JavaNotFound, SessionNotSuitable, SessionStopped)
 
 
 def fault_of(error: BaseException) -> Fault:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, replace
+from tempfile import TemporaryDirectory
 
 from funken import config
 from funken.checkpoint.events import Outcome
@@ -11,6 +13,8 @@ from funken.checkpoint.steps import Policy
 from funken.config import Configuration
 from funken.errors import InvalidConfiguration
 from funken.ids import Millis
+
+logger = logging.getLogger(__name__)
 
 _KEPT_AFTER = {
     "no_externalized_checkpoints": frozenset[Outcome](),
@@ -51,6 +55,13 @@ class CheckpointSettings:
     allow_non_restored: bool
     job_id: str
     """The id that the program gives the job; empty if it gives none."""
+
+    @staticmethod
+    def wanted(configuration: Configuration) -> bool:
+        """Whether the options enable checkpoints, or set something that needs them."""
+        get = configuration.get
+        named = (config.CHECKPOINT_DIR, config.SAVEPOINT_DIR, config.JOB_ID, config.RESTORE_PATH)
+        return get(config.CHECKPOINT_INTERVAL) > 0 or any(get(option) for option in named)
 
     @staticmethod
     def of(configuration: Configuration) -> CheckpointSettings:
@@ -95,3 +106,17 @@ class CheckpointSettings:
             allow_non_restored=get(config.RESTORE_IGNORING),
             job_id=job_id,
         )
+
+
+def placed(settings: CheckpointSettings, job: str) -> tuple[CheckpointSettings, TemporaryDirectory[str] | None]:
+    """Return settings with a directory: that of the program, or a temporary one, which is removed when the job ends."""
+    if settings.directory:
+        return settings, None
+    folder = TemporaryDirectory(prefix="funken-checkpoints-", ignore_cleanup_errors=True)
+    if settings.job_id:
+        logger.warning(
+            "job %r has the id %r, but nothing to resume from it: its checkpoints are in a temporary folder, and end with it. "
+            "Set %s.",
+            job, settings.job_id, config.CHECKPOINT_DIR.key,
+        )  # fmt: skip
+    return replace(settings, directory=folder.name), folder

@@ -1,4 +1,4 @@
-"""``funken list, info, cancel, stop, savepoint, checkpoints, metrics``: jobs that run, by the REST API of their drivers.
+"""``funken list, info, cancel, stop, savepoint, rescale, checkpoints, metrics``: jobs that run, by the REST API of their drivers.
 
 Exit codes: 0, 1 if there is no such job or it refuses or the operation fails, 2 for a wrong command line.
 """
@@ -155,6 +155,20 @@ def stop(job: FoundJob, as_json: bool, directory: str | None, drain: bool, timeo
     finish_savepoint(job, begun["request-id"], as_json, timeout)
 
 
+@job_command("rescale")
+def rescale(job: FoundJob, as_json: bool, parallelism: int, timeout: float) -> None:
+    """Let a job go on with another parallelism, from a checkpoint that is made now.
+
+    Operators whose parallelism the program sets keep it. JOB is an id, the beginning of one, or a name.
+    """
+    begun = job.client.patch("jobs", job.id, "rescaling", parallelism=str(parallelism))
+    found = operation_of(job, "rescaling", begun["request-id"], "the rescaling", timeout)
+    if as_json:
+        print_json({"jid": job.id} | found)
+    else:
+        click.echo(f"{job.entry['name']} ({job.id}) runs with parallelism {found['parallelism']}.")
+
+
 _timeout = click.option(
     "--timeout",
     type=click.FloatRange(min=0),
@@ -168,6 +182,9 @@ _directory = click.option(
     "directory",
     metavar="DIR",
     help="A path or URI; without it, the one that the job is set up with.",
+)
+_timeout(
+    click.option("--parallelism", "-p", type=click.IntRange(1), required=True, help="Subtasks per operator.")(rescale)
 )
 _timeout(_directory(savepoint))
 _timeout(_directory(stop))
@@ -233,19 +250,25 @@ def values(read: list[dict[str, str]]) -> dict[str, str]:
     return {each["id"]: each["value"] for each in read}
 
 
-def finish_savepoint(job: FoundJob, trigger: str, as_json: bool, timeout: float) -> None:
-    """Wait for a savepoint and print its path; raises ``ClickException`` if it fails or takes too long."""
+def operation_of(job: FoundJob, path: str, trigger: str, what: str, timeout: float) -> dict[str, Any]:
+    """Wait for an operation and return what came of it; raises ``ClickException`` if it fails or takes too long."""
     until = time.monotonic() + timeout
     while True:
-        found = job.get("savepoints", trigger)
+        found = job.get(path, trigger)
         if found["status"]["id"] == "COMPLETED":
             break
         if time.monotonic() >= until:
-            raise click.ClickException(f"the savepoint is not complete after {timeout:g} s; it goes on, as {trigger}.")
+            raise click.ClickException(f"{what} is not complete after {timeout:g} s; it goes on, as {trigger}.")
         time.sleep(_POLL_SECONDS)
-    operation = found["operation"]
+    operation: dict[str, Any] = found["operation"]
     if "failure-cause" in operation:
-        raise click.ClickException(f"the savepoint has failed: {operation['failure-cause']['stack-trace']}")
+        raise click.ClickException(f"{what} has failed: {operation['failure-cause']['stack-trace']}")
+    return operation
+
+
+def finish_savepoint(job: FoundJob, trigger: str, as_json: bool, timeout: float) -> None:
+    """Wait for a savepoint and print its path; raises ``ClickException`` if it fails or takes too long."""
+    operation = operation_of(job, "savepoints", trigger, "the savepoint", timeout)
     if as_json:
         print_json({"jid": job.id, "location": operation["location"]})
     else:

@@ -16,7 +16,7 @@ import funken
 from funken import config
 from funken.cli.demo import demo
 from funken.cli.doctor import doctor
-from funken.cli.jobs import cancel, checkpoints, info, list_jobs, metrics, savepoint, stop
+from funken.cli.jobs import cancel, checkpoints, info, list_jobs, metrics, rescale, savepoint, stop
 from funken.cli.run import explain, run
 from funken.cli.state import state
 from funken.cli.top import top
@@ -43,7 +43,7 @@ def main() -> None:
     funken run -s SAVEPOINT job.py       go on from a savepoint
     funken state ls SAVEPOINT            what is in a savepoint
     funken list                          jobs that run; then: info, top, metrics, checkpoints
-    funken savepoint JOB                 save the state of a job that runs; or: stop, cancel
+    funken savepoint JOB                 save the state of a job that runs; or: stop, rescale, cancel
     """
 
 
@@ -51,7 +51,7 @@ main.add_command(demo)
 main.add_command(run)
 main.add_command(explain)
 main.add_command(state)
-for _command in (list_jobs, info, top, cancel, stop, savepoint, checkpoints, metrics, doctor):
+for _command in (list_jobs, info, top, cancel, stop, savepoint, rescale, checkpoints, metrics, doctor):
     main.add_command(_command)
 
 

@@ -7,6 +7,7 @@ May import ``errors`` only.
 5
 """
 
+from funken.config.availability import *
 from funken.config.configuration import *
 from funken.config.connectors import *
 from funken.config.observing import *

@@ -42,13 +42,14 @@ REPORTER_CLASS = _option(
     "metrics.reporter.<name>.class",
     text,
     "",
-    "What the reporter is: `log`, `json`, `prometheus`, or a class of yours as `module:Class`. Its name, if nothing is said.",
+    "What the reporter is: `log`, `json`, `prometheus`, `opentelemetry`, or a class of yours as `module:Class`. Its name, if "
+    "nothing is said.",
 )
 REPORTER_FACTORY = _option(
     "metrics.reporter.<name>.factory.class",
     text,
     "",
-    "The same as Flink names it: its factories for SLF4J and Prometheus are known.",
+    "The same as Flink names it: its factories for SLF4J, Prometheus and OpenTelemetry are known.",
 )
 REPORTER_INTERVAL = _option(
     "metrics.reporter.<name>.interval",
@@ -60,5 +61,6 @@ REPORTER_OPTION = _option(
     "metrics.reporter.<name>.*",
     _any,
     "",
-    "Any other option of the reporter: `path` of `json`; `host` and `port` of `prometheus`.",
+    "Any other option of the reporter: `path` of `json`; `host` and `port` of `prometheus`; `exporter.endpoint` of "
+    "`opentelemetry`.",
 )

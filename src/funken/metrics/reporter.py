@@ -64,11 +64,14 @@ class MetricReporter(Protocol):
         """End; called if ``open`` returned."""
 
 
+_OPEN_TELEMETRY = "funken.metrics.reporters.opentelemetry:OpenTelemetryReporter"
 _BUILT_IN = {
     "log": "funken.metrics.reporters.log:LogReporter",
     "json": "funken.metrics.reporters.jsonlines:JsonLinesReporter",
+    "opentelemetry": _OPEN_TELEMETRY,
     "prometheus": "funken.metrics.reporters.prometheus:PrometheusReporter",
     "org.apache.flink.metrics.slf4j.Slf4jReporterFactory": "funken.metrics.reporters.log:LogReporter",
+    "org.apache.flink.metrics.otel.OpenTelemetryMetricReporterFactory": _OPEN_TELEMETRY,
     "org.apache.flink.metrics.prometheus.PrometheusReporterFactory": "funken.metrics.reporters.prometheus:PrometheusReporter",
 }
 
@@ -86,7 +89,7 @@ def reporter_of(name: str, options: Mapping[str, Any]) -> MetricReporter:
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidConfiguration(
             f"metric reporter {name!r} cannot be made: there is no {wanted!r} ({type(error).__name__}: {error}). Set "
-            f"metrics.reporter.{name}.class to log, json, prometheus, or to a class as 'module:Class'."
+            f"metrics.reporter.{name}.class to log, json, prometheus, opentelemetry, or to a class as 'module:Class'."
         ) from error
     return made
 

@@ -101,6 +101,8 @@ def _read(declared: list[Parameter] | tuple[Parameter, ...], given: Mapping[str,
                 found[each.name] = each.read(given[each.name])
             except (ValueError, TypeError) as error:
                 raise RequestRejected(f"{what} {each.name!r}: {error}.") from error
+        elif each.required:
+            raise RequestRejected(f"{what} {each.name!r} is missing: {each.doc}")
     return found
 
 

@@ -77,7 +77,7 @@ def _dashboard_configuration(call: Call) -> dict[str, Any]:
         "timezone-offset": 0,
         "flink-version": VERSION,
         "flink-revision": "",
-        "features": {"web-submit": False, "web-cancel": True, "web-rescale": False, "web-history": False},
+        "features": {"web-submit": False, "web-cancel": True, "web-rescale": True, "web-history": False},
     }
 
 
@@ -108,6 +108,10 @@ def _stop(call: Call) -> dict[str, Any]:
     body = call.body
     drain = body.get("drain", False)
     return {"request-id": call.operations.stop(call.entry, body.get("targetDirectory"), drain, body.get("triggerId"))}
+
+
+def _rescale(call: Call) -> dict[str, Any]:
+    return {"request-id": call.operations.rescale(call.entry, call.query["parallelism"])}
 
 
 def _cancel(call: Call) -> dict[str, Any]:
@@ -221,6 +225,13 @@ ENDPOINTS = (
     ),
     _get(
         _JOB + "/savepoints/{triggerid}", "How a savepoint or a stop is going.",
+        lambda c: c.operations.status(c.path["jobid"], c.path["triggerid"]),
+    ),
+    Endpoint(
+        "PATCH", _JOB + "/rescaling", "Begin to go on with another parallelism.", _rescale, query=(p.PARALLELISM,), status=202
+    ),
+    _get(
+        _JOB + "/rescaling/{triggerid}", "How a rescaling is going.",
         lambda c: c.operations.status(c.path["jobid"], c.path["triggerid"]),
     ),
     Endpoint("PATCH", _JOB, "Cancel a job.", _cancel, query=(p.MODE,), status=202),

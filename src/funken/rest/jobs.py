@@ -37,6 +37,10 @@ class ServedJob(Protocol):
         """Begin a savepoint and end the job with it; the future has its path."""
         ...
 
+    def rescale(self, parallelism: int) -> Any:
+        """Begin to change the parallelism; the future is done when all tasks run with it."""
+        ...
+
     def cancel(self) -> Any:
         """Begin to stop the job."""
         ...

@@ -79,7 +79,7 @@ def _parameter(parameter: Parameter, place: str) -> dict[str, Any]:
     return {
         "name": parameter.name,
         "in": place,
-        "required": place == "path",
+        "required": place == "path" or parameter.required,
         "description": parameter.doc,
         "schema": parameter.schema,
     }

@@ -1,4 +1,4 @@
-"""What a request can have a job do: savepoint, stop, cancel. Each begins at once; its result is found by a trigger id.
+"""What a request can have a job do: savepoint, stop, rescale, cancel. Each begins at once; its result is found by a trigger id.
 
 Results are kept for the newest few; a request that is repeated with the same trigger id begins nothing new.
 """
@@ -22,7 +22,7 @@ _KEPT = 256
 
 @dataclass(frozen=True, slots=True)
 class TriggeredOperation:
-    """A savepoint under way, or done."""
+    """A savepoint or a rescaling under way, or done."""
 
     id: str
     job: str
@@ -34,7 +34,9 @@ class TriggeredOperation:
             return {"status": {"id": "IN_PROGRESS"}}
         error = FunkenError("it was given up") if self.future.cancelled() else self.future.exception(0)
         if error is None:
-            return {"status": {"id": "COMPLETED"}, "operation": {"location": str(self.future.result(0))}}
+            found = self.future.result(0)
+            done = {"location": found} if isinstance(found, str) else {"parallelism": found}
+            return {"status": {"id": "COMPLETED"}, "operation": done}
         return {"status": {"id": "COMPLETED"}, "operation": {"failure-cause": cause_of(error)}}
 
 
@@ -67,6 +69,10 @@ class Operations:
     def stop(self, entry: JobEntry, directory: str | None, drain: bool, trigger: str | None) -> str:
         """Begin a savepoint that the job ends with; return the trigger id."""
         return self._begin(entry, "a stop", trigger, lambda job: job.stop_with_savepoint(drain, directory))
+
+    def rescale(self, entry: JobEntry, parallelism: int) -> str:
+        """Begin to change the parallelism; return the trigger id."""
+        return self._begin(entry, "a rescaling", None, lambda job: job.rescale(parallelism))
 
     def cancel(self, entry: JobEntry) -> None:
         """Begin to stop the job; raises ``RequestRejected`` (409) for one that is over in another way."""

@@ -14,6 +14,7 @@ from funken.rest.views.metrics import AGGREGATIONS
 
 _MAX_NUMBER = 2**31 - 1
 _MAX_SUBTASKS = 32_768
+_MAX_PARALLELISM = 32_768
 _HEX = r"^[0-9a-f]{32}$"
 
 
@@ -25,6 +26,7 @@ class Parameter:
     doc: str
     schema: dict[str, Any]
     read: Callable[[Any], Any]
+    required: bool = False
 
 
 def _identifier(value: str) -> str:
@@ -49,6 +51,13 @@ def _count(value: str) -> int:
     number = _number(value)
     if number < 1:
         raise ValueError(f"a whole number from 1 to {_MAX_NUMBER} is needed")
+    return number
+
+
+def _parallelism(value: str) -> int:
+    number = _count(value)
+    if number > _MAX_PARALLELISM:
+        raise ValueError(f"a number up to {_MAX_PARALLELISM} is needed")
     return number
 
 
@@ -146,6 +155,13 @@ AGG = Parameter("agg", f"Some of {', '.join(AGGREGATIONS)}; all of them if it is
 SUBTASKS = Parameter("subtasks", "Which subtasks: '0,2,4-7'; all if it is left out.", _TEXT, _subtasks)
 JOBS = Parameter("jobs", "The ids of jobs, with commas between them; all if it is left out.", _LIST, _names)
 MAX_EXCEPTIONS = Parameter("maxExceptions", "How many exceptions are wanted (20).", _NAT | {"minimum": 1}, _count)
+PARALLELISM = Parameter(
+    "parallelism",
+    "The new parallelism.",
+    _NAT | {"minimum": 1, "maximum": _MAX_PARALLELISM},
+    _parallelism,
+    required=True,
+)
 MODE = Parameter("mode", "cancel, which is the default.", {"enum": ["cancel"]}, _one_of("cancel"))
 
 TARGET = Parameter(

@@ -6,7 +6,6 @@ from funken.checkpoint.snapshot.incremental import IncrementalSnapshots, Snapsho
 from funken.checkpoint.store.blobs import SubtaskState
 from funken.checkpoint.store.completed import (
     COMPLETED,
-    OWNER,
     CompletedCheckpointStore,
     copied,
     open_checkpoint,
@@ -44,9 +43,7 @@ class Job:
 
     def names(self):
         """For which checkpoints there is something, of their own and shared."""
-        parts = [
-            name.replace("/", "-").split("-")[:2] for name in self.storage.sizes() if name not in (OWNER, COMPLETED)
-        ]
+        parts = [name.replace("/", "-").split("-")[:2] for name in self.storage.sizes() if not name.startswith("_")]
         return sorted({f"{kind} {number}" for kind, number in parts})
 
 
@@ -187,7 +184,7 @@ def test_of_a_checkpoint_that_failed_the_manifest_goes_before_its_files(job):
     """It was written, but nobody could say whether the folder is still this driver's; then the driver dies."""
     job.catalog.claim()
     job.snapshot(1, a=1)
-    written = planned(("read", OWNER, Fault.ERROR), ("delete", "_metadata", Fault.ERROR))
+    written = planned(("read", "_epoch/1", Fault.ERROR), ("delete", "_metadata", Fault.ERROR))
 
     def refuses(operation, name):
         return written(operation, name) if "chk-1/_metadata" in job.storage.files else None

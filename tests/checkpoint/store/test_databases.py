@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from funken.checkpoint.restore import RestoreTarget, origins, plan_restore, read_state
 from funken.checkpoint.snapshot.incremental import IncrementalSnapshots, SnapshotOptions
 from funken.checkpoint.store.blobs import SubtaskState
-from funken.checkpoint.store.completed import CompletedCheckpointStore, RestorePoint, verify, write_manifest
+from funken.checkpoint.store.completed import CompletedCheckpointStore, RestorePoint, verify
 from funken.checkpoint.store.contents import entries_of
 from funken.checkpoint.store.databases import load
 from funken.checkpoint.store.handles import handle_from_json, handle_to_json
-from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind
+from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind, write_manifest
 from funken.errors import CheckpointCorrupted
 from funken.io.storage import LocalStorage
 from funken.state.backend import HashMapBackend

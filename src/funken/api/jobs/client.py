@@ -12,8 +12,9 @@ from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
+from funken.api.jobs.leadership import Leadership
 from funken.api.jobs.reporting import reporting
-from funken.api.jobs.results import CompletableFuture, JobExecutionResult
+from funken.api.jobs.results import CompletableFuture, JobExecutionResult, when_over
 from funken.checkpoint.events import Stop
 from funken.errors import InvalidProgram, JobExecutionError
 from funken.operators.coordinators.collecting import Collector
@@ -113,6 +114,7 @@ class JobClient:
         clock = SystemClock()
         begin = clock.monotonic()
         execution = JobExecution(self._job, self._runner)
+        leadership = Leadership(self._job, self._runner, self._suspend)
         master = self._job.master
         master.collectors.close_others(self._wanted)  # nobody will read them
         self._job.handle(JobSubmitted())
@@ -122,22 +124,27 @@ class JobClient:
                 watching.enter_context(reporting(self._job.configuration, lambda: points_of(self._job.snapshot())))
                 for watch in tuple(_watchers):
                     watching.enter_context(watch(self))
+                leadership.wait(self._begun.set)
                 execution.run(self._begun.set)
             execution.end()
         except BaseException as error:  # noqa: BLE001 - kept in the future, and raised from there
-            outcome = error
+            outcome: BaseException | None = error
             try:
-                outcome = execution.end(error) or error
+                outcome = leadership.outcome(execution.end(error) or error)
             finally:
                 execution.close()
-                self._settle(outcome)  # whoever waits hears of it, also if Ctrl-C came once more
-            raise outcome from (error.__cause__ if outcome is error else error)
+                leadership.close(outcome)
+                if outcome is not None:
+                    self._settle(outcome)  # whoever waits hears of it, also if Ctrl-C came once more
+            if outcome is not None:
+                raise outcome from (error.__cause__ if outcome is error else error)
         finally:
             self._begun.set()
             master.end_collecting()
             self._job.diagnosis.finish()
         result = JobExecutionResult(self._job.settings.job_id, int((clock.monotonic() - begin) * 1000))
         execution.close()
+        leadership.close()
         self._settle(result)
         return result
 
@@ -291,25 +298,7 @@ class JobClient:
         (True, <JobStatus.FINISHED: 6>)
         """
         stop = Stop.DRAIN if advance_to_end_of_event_time else Stop.SUSPEND
-        made = self._savepoint(savepoint_directory, stop)
-        stopped: Future[str] = Future()
-        stopped.set_running_or_notify_cancel()
-
-        def tell(_: object) -> None:
-            error = made.exception() or self._result.exception()
-            if error is None:
-                stopped.set_result(made.result())
-            else:
-                stopped.set_exception(error)
-
-        def wait_for_the_end(_: object) -> None:
-            if made.exception() is not None:
-                tell(None)  # the job goes on
-            else:
-                self._result.add_done_callback(tell)
-
-        made.add_done_callback(wait_for_the_end)
-        return CompletableFuture(stopped)
+        return CompletableFuture(when_over(self._savepoint(savepoint_directory, stop), self._result))
 
     def _savepoint(self, directory: str | None, stop: Stop | None) -> Future[str]:
         if self._job.checkpoints is None:
@@ -318,6 +307,26 @@ class JobClient:
                 "enable_checkpointing(), or set execution.checkpointing.savepoint-dir; a batch job has neither."
             )
         return self._job.checkpoints.savepoint(directory, stop)
+
+    def rescale(self, parallelism: int) -> CompletableFuture[int]:
+        """Go on with another parallelism, from a checkpoint that is made now; the future is done when all tasks run with it.
+
+        Operators whose parallelism the program sets keep it. Raises ``InvalidProgram`` for a job without checkpoints, or a
+        parallelism that is not possible; the future raises why the job goes on as it was.
+
+        >>> import tempfile
+        >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1).enable_checkpointing(1000)
+        >>> numbers = env.from_source(DataGeneratorSource(int, None, 1000)).uid("numbers").set_parallelism(1)
+        >>> _ = numbers.key_by(lambda n: n % 9).sum().uid("sums").for_each(len)
+        >>> client = env.execute_async()
+        >>> client.rescale(2).result(timeout=60)
+        2
+        >>> [vertex.parallelism for vertex in client.plan.vertices], client.restarts
+        ([1, 2], 0)
+        >>> client.cancel().result(timeout=30)
+        """
+        return CompletableFuture(self._job.rescale(parallelism))
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         """Return a future of the result; it raises what made the job fail, or ``JobCancelled``."""

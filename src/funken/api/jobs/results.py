@@ -89,3 +89,25 @@ class CompletableFuture(Generic[T]):
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait and return what went wrong, if anything."""
         return self._future.exception(timeout)
+
+
+def when_over(made: Future[str], over: Future[JobExecutionResult]) -> Future[str]:
+    """Return a future of what was made, done when the job is over too; it raises at once if that was not made."""
+    both: Future[str] = Future()
+    both.set_running_or_notify_cancel()
+
+    def settle(_: object) -> None:
+        error = made.exception() or over.exception()
+        if error is None:
+            both.set_result(made.result())
+        else:
+            both.set_exception(error)
+
+    def wait_for_the_end(_: object) -> None:
+        if made.exception() is not None:
+            both.set_exception(made.exception())  # the job goes on
+        else:
+            over.add_done_callback(settle)
+
+    made.add_done_callback(wait_for_the_end)
+    return both

@@ -10,7 +10,10 @@ from funken.config import Configuration
 from funken.connectors.dataframe import RowsSource
 from funken.errors import InvalidProgram
 from funken.operators.traits import traits_of
-from funken.plan.physical import PhysicalPlan
+from funken.plan.graph import StreamGraph
+from funken.plan.physical import PhysicalPlan, compile_plan
+from funken.plan.rules.stage import RewriteStage
+from funken.runtime.driver.rescaling import Recompile
 
 
 class RuntimeExecutionMode(enum.Enum):
@@ -79,3 +82,13 @@ def _target_of_rows(target: str, plan: PhysicalPlan, frame: Any) -> str:
             "the two, or bound it."
         )
     return needed
+
+
+def recompiler(graph: StreamGraph, name: str, configuration: Configuration) -> Recompile:
+    """Return what compiles a program again, for another parallelism."""
+
+    def recompile(parallelism: int) -> RewriteStage:
+        compiled = compile_plan(graph, name, parallelism, configuration.get(config.MAX_PARALLELISM))
+        return RewriteStage.of(compiled, configuration, wants_batch(configuration, compiled))
+
+    return recompile

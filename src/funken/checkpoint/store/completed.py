@@ -13,8 +13,8 @@ or when the last usable one is deleted. While no usable one is there, and none h
 With the first complete checkpoint a driver writes ``_completed``, which is deleted before the last one. So a folder that has it
 and no manifest has lost its checkpoints, and no job begins at zero there.
 
-A driver that starts claims the folder. One that lost it to another stores and deletes nothing any more; a manifest that it
-wrote in that very moment is not its own to commit, and stays for the other to find.
+A driver that starts claims the folder (``epochs.py``). One that lost it stores and deletes nothing any more; a manifest that
+it wrote in that very moment is not its own to commit, and counts only if the other has found it.
 
 Driver only, one thread at a time.
 """
@@ -25,17 +25,16 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from uuid import uuid4
 
+from funken.checkpoint.store.epochs import Epoch, Found, Term
 from funken.checkpoint.store.handles import Blob, SubtaskHandle
-from funken.checkpoint.store.manifest import METADATA, SHARED, Manifest, SnapshotKind, folder_of
-from funken.errors import CheckpointCorrupted, CheckpointError, CheckpointNotFound, StorageFailed
+from funken.checkpoint.store.manifest import METADATA, SHARED, Manifest, SnapshotKind, folder_of, write_manifest
+from funken.errors import CheckpointCorrupted, CheckpointError, CheckpointNotFound, LeadershipLost, StorageFailed
 from funken.ids import CheckpointId
 from funken.io.storage import Storage, open_storage
 
 logger = logging.getLogger(__name__)
 
-OWNER = "_owner"
 COMPLETED = "_completed"
 
 
@@ -66,7 +65,7 @@ class CompletedCheckpointStore:
     refusal: str = ""
     #: files of checkpoints that were refused
     _kept: dict[CheckpointId, frozenset[str]] = field(default_factory=dict)
-    _claim: bytes = b""
+    _epoch: Epoch | None = None
     _replaced: bool = False
     #: whether ``_completed`` is there
     _marked: bool = False
@@ -81,7 +80,7 @@ class CompletedCheckpointStore:
         Blobs are compared by size, with ``check_contents`` byte by byte. A manifest of a newer version of Funken raises
         ``CheckpointIncompatible``: to go on from an older one would silently undo what was done since.
         """
-        sizes = self.storage.sizes()
+        sizes, noted = Found.scan(self.storage)
         self.complete, self.rejected = {}, {}
         self._marked = COMPLETED in sizes
         traces = {label for name in sizes if (label := _label(name)) is not None}
@@ -93,7 +92,14 @@ class CompletedCheckpointStore:
                 continue
             try:
                 manifest = Manifest.from_bytes(self.storage.read(name), f"{self.storage.uri}/{name}")
+                if not noted.counts(checkpoint, manifest.epoch):
+                    logger.warning(
+                        "%s/%s does not count: a driver wrote it that had been replaced", self.storage.uri, name
+                    )
+                    continue
                 verify(manifest, self.storage, sizes, check_contents)
+            except CheckpointNotFound:  # the driver before this one deletes it now
+                continue
             except CheckpointCorrupted as error:
                 self.rejected[checkpoint] = str(error)
                 logger.warning("checkpoint %d is refused: %s", checkpoint, error)
@@ -117,22 +123,34 @@ class CompletedCheckpointStore:
             )
         return None
 
-    def claim(self) -> None:
-        """Make this the driver that may store checkpoints here."""
-        self._claim = uuid4().hex.encode()
-        self.storage.write(OWNER, self._claim)
+    def claim(self, term: Term = Term()) -> None:  # noqa: B008 - it is frozen
+        """Make this the driver that may store checkpoints here, and find out which there are.
 
-    def _check_owner(self) -> None:
-        if self._claim and self.storage.read(OWNER) != self._claim:
+        Raises ``LeadershipLost`` if a driver of a later term of the same election has the folder, or takes it meanwhile.
+        """
+        self._epoch = Epoch.claim(self.storage, term)
+        self._replaced = False
+        self.scan()
+        rejected = dict.fromkeys(self.rejected, self._epoch.number)  # whoever puts back what is missing may use them
+        self._epoch.note(self.storage, rejected | {number: each.epoch for number, each in self.complete.items()})
+        self.check_owner()
+        try:
+            self._epoch.tidy(self.storage)
+        except StorageFailed as error:
+            logger.warning("files of earlier epochs stay for now: %s", error)
+
+    def check_owner(self) -> None:
+        """Raise ``LeadershipLost`` if another driver has claimed the folder."""
+        if self._epoch is not None and not self._epoch.held(self.storage):
             self._replaced = True
-            raise StorageFailed(
+            raise LeadershipLost(
                 f"another driver has taken over the checkpoints in {self.storage.uri}. Stop one of the two, or give each job "
                 "an id of its own."
             )
 
     def _may_delete(self) -> bool:
         try:
-            self._check_owner()
+            self.check_owner()
         except CheckpointError as error:
             logger.warning("nothing is deleted: %s", error)
             self.refusal = str(error)
@@ -152,12 +170,14 @@ class CompletedCheckpointStore:
     # ---- storing and deleting
 
     def store(self, manifest: Manifest) -> None:
-        """Write a manifest; raises ``StorageFailed`` only if it is not there."""
-        self._check_owner()
+        """Write a manifest; raises ``StorageFailed`` only if it is not there, ``LeadershipLost`` if it does not count."""
+        self.check_owner()
         folder = folder_of(manifest.checkpoint)
+        if self._epoch is not None:
+            manifest = replace(manifest, epoch=self._epoch.number)
         try:
             write_manifest(self.storage.at(folder), manifest)
-            self._check_owner()  # a driver that claimed the folder before this was written may not have seen it
+            self.check_owner()  # a driver that claimed the folder before this was written may not have seen it
         except StorageFailed as error:
             if not self._replaced and not isinstance(error.__cause__, FileExistsError):
                 self._left_over.add(folder)  # there may be a part of it, or all
@@ -289,29 +309,6 @@ def _label(name: str) -> CheckpointId | None:
     """Return the checkpoint that a file was written for, by its name."""
     found = re.match(rf"chk-(\d+)(?:/|$)|{SHARED}/(\d+)-", name)
     return CheckpointId(int(found[1] or found[2])) if found else None
-
-
-def write_manifest(storage: Storage, manifest: Manifest) -> None:
-    """Write a manifest into its folder; raises ``StorageFailed`` only if it is not there afterwards.
-
-    A write may be reported as failed and be done nevertheless. Then it counts: what is there would be found by a driver
-    that starts, so this one must see it too.
-    """
-    content = manifest.to_bytes()
-    try:
-        storage.write(METADATA, content, new=True)
-    except StorageFailed as error:
-        if isinstance(error.__cause__, FileExistsError):
-            raise
-        try:
-            if storage.read(METADATA) == content:
-                return
-            storage.delete(METADATA)
-        except CheckpointNotFound:
-            pass
-        except CheckpointError as again:
-            logger.warning("%s/%s could not be looked at after a failed write: %s", storage.uri, METADATA, again)
-        raise
 
 
 def copied(handle: SubtaskHandle, source: Storage, target: Storage) -> SubtaskHandle:

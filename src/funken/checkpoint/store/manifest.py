@@ -17,14 +17,24 @@ import base64
 import enum
 import hashlib
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from funken.checkpoint.store.fields import LARGEST, Fields, Malformed, as_bytes, parse
 from funken.checkpoint.store.handles import Blob, SubtaskHandle, handle_from_json, handle_to_json
-from funken.errors import CheckpointCorrupted, CheckpointIncompatible
+from funken.errors import (
+    CheckpointCorrupted,
+    CheckpointError,
+    CheckpointIncompatible,
+    CheckpointNotFound,
+    StorageFailed,
+)
 from funken.ids import CheckpointId, Millis
+from funken.io.storage import Storage
+
+logger = logging.getLogger(__name__)
 
 
 class SnapshotKind(enum.Enum):
@@ -72,7 +82,10 @@ class OperatorEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A complete checkpoint or savepoint; ``enumerators`` are the pickled snapshots of the sources, by operator id."""
+    """A complete checkpoint or savepoint; ``enumerators`` are the pickled snapshots of the sources, by operator id.
+
+    ``epoch`` is that of the driver that wrote it, 0 if it had none.
+    """
 
     job_id: str
     job_name: str
@@ -81,6 +94,7 @@ class Manifest:
     time: Millis
     operators: tuple[OperatorEntry, ...]
     enumerators: Mapping[str, bytes] = field(default_factory=dict)
+    epoch: int = field(default=0, compare=False)
 
     def blobs(self) -> Iterator[Blob]:
         """All blobs that are files."""
@@ -127,7 +141,7 @@ class Manifest:
             "operators": [_operator_to_json(operator) for operator in self.operators],
             "enumerators": {name: _base64(data) for name, data in self.enumerators.items()},
             "shared": sorted(name for name in self.files if name.startswith(f"{SHARED}/")),
-        }
+        } | ({"epoch": self.epoch} if self.epoch else {})
 
     @staticmethod
     def from_bytes(data: bytes, where: str) -> Manifest:
@@ -202,6 +216,7 @@ def _manifest(body: Fields) -> Manifest:
         time=Millis(body.number("time", least=-LARGEST)),
         operators=operators,
         enumerators={name: as_bytes(data, at) for at, name, data in body.entries("enumerators")},
+        epoch=body.number("epoch") if "epoch" in body else 0,
     )
 
 
@@ -214,3 +229,37 @@ def _operator(entry: Any, path: str) -> OperatorEntry:
     return OperatorEntry(
         fields.text("id"), fields.text("name"), parallelism, max_parallelism, fields.flag("uid"), subtasks
     )
+
+
+def write_manifest(storage: Storage, manifest: Manifest) -> None:
+    """Write a manifest into its folder; raises ``StorageFailed`` only if it is not there afterwards.
+
+    A write may be reported as failed and be done nevertheless. Then it counts: what is there would be found by a driver
+    that starts, so this one must see it too. What a driver has written there that was replaced does not count, and goes.
+    """
+    content = manifest.to_bytes()
+    try:
+        storage.write(METADATA, content, new=True)
+    except StorageFailed as error:
+        if isinstance(error.__cause__, FileExistsError):
+            if _outdated(storage, manifest.epoch):
+                storage.write(METADATA, content)
+                return
+            raise
+        try:
+            if storage.read(METADATA) == content:
+                return
+            storage.delete(METADATA)
+        except CheckpointNotFound:
+            pass
+        except CheckpointError as again:
+            logger.warning("%s/%s could not be looked at after a failed write: %s", storage.uri, METADATA, again)
+        raise
+
+
+def _outdated(storage: Storage, epoch: int) -> bool:
+    """Return whether the manifest that is there is of an earlier epoch: this driver's scan has not found it."""
+    try:
+        return Manifest.from_bytes(storage.read(METADATA), storage.uri).epoch < epoch
+    except CheckpointError:
+        return False

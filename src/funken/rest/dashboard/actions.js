@@ -37,12 +37,12 @@ function ask(title, text, fields, action, danger) {
   });
 }
 
-async function follow(id, trigger, what) {
+async function follow(id, trigger, what, path = "savepoints") {
   for (let turn = 0; turn < POLL_TIMES; turn += 1) {
-    const { status, operation } = await api(`${jobPath(id)}/savepoints/${trigger}`);
+    const { status, operation } = await api(`${jobPath(id)}/${path}/${trigger}`);
     if (status.id === "COMPLETED") {
       const cause = operation["failure-cause"];
-      notice(cause ? `${what} has failed: ${cause["stack-trace"]}` : `${what} is complete: ${operation.location}`);
+      notice(cause ? `${what} has failed: ${cause["stack-trace"]}` : `${what} is complete: ${operation.location ?? `parallelism ${operation.parallelism}`}`);
       return;
     }
     notice(`${what} is in progress …`);
@@ -87,6 +87,19 @@ export function actions(id) {
     }
   }
 
+  async function rescale() {
+    const field = ["Parallelism", { type: "number", min: 1, value: 2, id: "parallelism" }];
+    const text = `Let “${name()}” go on with another parallelism, from a checkpoint that is made now?`;
+    const answer = await ask("Rescale", text, [field], "Rescale");
+    if (answer) {
+      await attempt("Rescaling", async () => {
+        const wanted = encodeURIComponent(answer[0]);
+        const begun = await api(`${jobPath(id)}/rescaling?parallelism=${wanted}`, { method: "PATCH" });
+        await follow(id, begun["request-id"], "Rescaling", "rescaling");
+      });
+    }
+  }
+
   async function cancel() {
     const answer = await ask("Cancel", `Cancel “${name()}”? Its state is not saved.`, [], "Cancel the job", true);
     if (answer) {
@@ -100,6 +113,7 @@ export function actions(id) {
   const buttons = [
     el("button", { type: "button", id: "savepoint", onclick: savepoint }, "Savepoint"),
     el("button", { type: "button", id: "stop", onclick: stop }, "Stop"),
+    el("button", { type: "button", id: "rescale", onclick: rescale }, "Rescale"),
     el("button", { type: "button", id: "cancel", class: "danger", onclick: cancel }, "Cancel"),
   ];
   return {

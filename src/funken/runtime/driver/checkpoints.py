@@ -45,8 +45,9 @@ from funken.checkpoint.events import (
 from funken.checkpoint.machine import CheckpointMachine
 from funken.checkpoint.restart import fault_of, resume_hint
 from funken.checkpoint.restore import Restoration, plan_restore, uid_warnings
-from funken.checkpoint.settings import CheckpointSettings
+from funken.checkpoint.settings import CheckpointSettings, placed
 from funken.checkpoint.store.completed import CompletedCheckpointStore, open_checkpoint
+from funken.checkpoint.store.epochs import Term
 from funken.checkpoint.store.manifest import Manifest, SnapshotKind, folder_of
 from funken.config import Configuration
 from funken.errors import CheckpointError, CommitError, Fault, JobExecutionError
@@ -99,6 +100,7 @@ class JobCheckpoints:
         self.history = CheckpointHistory(plan, self._storage.uri, clock.now)
         self._coordinator = self._new_coordinator()
         self._claimed = False
+        self.term = Term()  # which an election may set until the claim
         self._worker = None if at_once else BackgroundWorker("funken-checkpoints")
         self._master: JobMaster | None = None
         self._settled = threading.Event()
@@ -129,32 +131,14 @@ class JobCheckpoints:
         if self._claimed:
             return
         self._store.scan()  # before the claim: a driver that cannot go on from there does not end another's job
-        self._store.claim()
-        self._store.scan()  # and after it: what the other stored until then counts
+        self._store.claim(self.term)
         self._coordinator = self._new_coordinator()
         self._claimed = True
 
     @staticmethod
-    def wanted(configuration: Configuration) -> bool:
-        """Whether the options enable checkpoints, or set something that needs them."""
-        get = configuration.get
-        named = (config.CHECKPOINT_DIR, config.SAVEPOINT_DIR, config.JOB_ID, config.RESTORE_PATH)
-        return get(config.CHECKPOINT_INTERVAL) > 0 or any(get(option) for option in named)
-
-    @staticmethod
     def of(plan: PhysicalPlan, configuration: Configuration, job_id: str) -> JobCheckpoints:
         """Create them from the options; without a directory they are in a temporary folder until the job ends."""
-        settings = CheckpointSettings.of(configuration)
-        folder = None
-        if not settings.directory:
-            folder = tempfile.TemporaryDirectory(prefix="funken-checkpoints-", ignore_cleanup_errors=True)
-            settings = replace(settings, directory=folder.name)
-            if settings.job_id:
-                logger.warning(
-                    "job %r has the id %r, but nothing to resume from it: its checkpoints are in a temporary folder, and end "
-                    "with it. Set %s.",
-                    plan.name, job_id, config.CHECKPOINT_DIR.key,
-                )  # fmt: skip
+        settings, folder = placed(CheckpointSettings.of(configuration), plan.name)
         made = JobCheckpoints(plan, settings, job_id, SystemClock(), later=True)
         made._folder = folder
         return made
@@ -169,8 +153,15 @@ class JobCheckpoints:
 
     # ---- attempts
 
+    def replan(self, plan: PhysicalPlan) -> None:
+        """The job goes on with another parallelism; to be called between two attempts."""
+        self._plan, self._targets = plan, restore_targets(plan)
+        self._coordinator.job = replace(self._facts, operators=self._targets)
+        self.history.replan(plan)
+
     def restoration(self) -> Restoration | None:
         """Return what the next attempt starts from: the newest complete checkpoint, else what the program names."""
+        self._store.check_owner()  # what is prepared is committed and dropped from here on
         newest = self._store.latest()
         ignoring = self._settings.allow_non_restored
         self._restored_from = None if newest is None else newest.checkpoint
@@ -308,13 +299,20 @@ class JobCheckpoints:
             )
         nodes = [node for vertex in self._plan.vertices for node in vertex.nodes]
         self._warn(uid_warnings((node.name, node.uid is not None, node.keyed) for node in nodes))
+        return self._request(SnapshotKind.SAVEPOINT, stop, open_storage(target).uri)
+
+    def checkpoint(self) -> Future[str]:
+        """Request a checkpoint now; the future returns its path. Thread-safe."""
+        return self._request(SnapshotKind.CHECKPOINT)
+
+    def _request(self, kind: SnapshotKind, stop: Stop | None = None, target: str = "") -> Future[str]:
         answer: Future[str] = Future()
         answer.set_running_or_notify_cancel()
         with self._asking:
             if self._ended:
                 answer.set_exception(CheckpointError(f"job {self._plan.name!r} has ended: there is nothing to save."))
             else:
-                self._asked.append(TriggerRequested(answer, SnapshotKind.SAVEPOINT, stop, open_storage(target).uri))
+                self._asked.append(TriggerRequested(answer, kind, stop, target))
         return answer
 
     def _warn(self, warnings: Iterable[str]) -> None:
@@ -433,7 +431,7 @@ class JobCheckpoints:
         """Complete the request for a savepoint with its path, or with the reason why there is none."""
         assert isinstance(request, Future)
         if location is None:
-            request.set_exception(CheckpointError(f"job {self._plan.name!r} has no savepoint: {reason}."))
+            request.set_exception(CheckpointError(f"job {self._plan.name!r} is not saved: {reason}."))
         else:
             request.set_result(location)
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 
 from funken.checkpoint.events import Outcome
-from funken.errors import JobCancelled
+from funken.errors import JobCancelled, JobExecutionError, RescaleDue
 from funken.runtime.driver.job import Job, Runner
 from funken.runtime.interruption import Interrupted
 from funken.runtime.job.events import (
@@ -75,6 +75,7 @@ class JobExecution:
     def close(self, abandoned: bool = False) -> None:
         """Nothing more is done for the job; if it is not decided how it ends, ``end`` was interrupted, and it is abandoned."""
         self._job.handle(JobClosed(abandoned or self._job.machine.outcome is None))
+        self._job.rescaling.give_up(JobExecutionError(f"job {self._job.plan.name!r} has ended before it was rescaled"))
 
     def cancellation(self) -> JobCancelled:
         """Return what the result of a cancelled job raises."""
@@ -120,6 +121,8 @@ class JobExecution:
                 raise job.master.error
         except BaseException as error:  # noqa: BLE001 - the machine decides what becomes of it
             safe = job.checkpoints is not None and job.checkpoints.done
+            if job.revert(error):
+                error = RescaleDue(f"the job goes back to the parallelism it had: {error}")
             return AttemptRaised(error, random.random(), safe, job.restartable)
         return AttemptReturned()
 

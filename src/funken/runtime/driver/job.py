@@ -10,6 +10,7 @@ import importlib
 import logging
 import threading
 from collections import deque
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -25,6 +26,7 @@ from funken.plan.rules.stage import RewriteStage
 from funken.runtime.driver.checkpoints import JobCheckpoints
 from funken.runtime.driver.diagnosis import JobDiagnosis, JobWarning
 from funken.runtime.driver.master import JobMaster
+from funken.runtime.driver.rescaling import Recompile, Rescaling
 from funken.runtime.interruption import Interruption
 from funken.runtime.job.checkpoint_history import CheckpointsSnapshot
 from funken.runtime.job.events import (
@@ -77,11 +79,14 @@ class Job:
     machine: JobMachine = field(init=False)
     stage: RewriteStage = field(kw_only=True)
     """What makes the plan of an attempt."""
+    recompile: Recompile | None = field(default=None, kw_only=True)
+    """What makes a stage for another parallelism, if the job can change it."""
 
     def __post_init__(self) -> None:
         """Make its machine."""
         failures = self.configuration.get(config.EXCEPTION_HISTORY_SIZE)
         self.machine = JobMachine(restart_strategy(self.configuration), failures)
+        self.rescaling = Rescaling(self.plan.name, None if self.checkpoints is None else self.recompile)
         self._clock = SystemClock()
         self._lock = threading.RLock()
         self._events: deque[JobEvent] = deque()
@@ -150,6 +155,7 @@ class Job:
     def begin_attempt(self, attempt: int) -> None:
         """Make everything ready for an attempt: its settings, and from the second on a master of its own."""
         self.settings = replace(self.settings, attempt=attempt)
+        self._restage(self.rescaling.begin())
         if attempt:
             former = self.master
             self.master = JobMaster(self.plan, collectors=former.collectors)
@@ -171,6 +177,33 @@ class Job:
         if self.cancelled.is_set():
             self.master.cancel()
 
+    def rescale(self, parallelism: int) -> Future[int]:
+        """Begin to change the parallelism; the future is done when all tasks run with it.
+
+        Raises ``InvalidProgram`` if that is not possible.
+        """
+        rescale = self.rescaling.prepare(parallelism, self.stage)
+        assert self.checkpoints is not None
+        made = self.checkpoints.checkpoint()
+        made.add_done_callback(lambda made: self.rescaling.saved(rescale, made, self.master.fail))
+        return rescale.future
+
+    def _restage(self, stage: RewriteStage | None) -> None:
+        """Plan the attempts from now on with another stage."""
+        if stage is None:
+            return
+        self.stage, self.plan, self._in_keyed_state = stage, stage.plan(), frozenset()
+        self._graph = job_graph(self.plan)
+        self._metrics = MetricsHistory(self.plan)
+        assert self.checkpoints is not None
+        self.checkpoints.replan(self.plan)
+
+    def revert(self, error: BaseException) -> bool:
+        """Go back to the parallelism before if an attempt with another could not begin; return whether that is so."""
+        stage = self.rescaling.revert(error)
+        self._restage(stage)
+        return stage is not None
+
     def _plan_attempt(self, restoration: Restoration | None) -> None:
         """Apply the rules anew if the attempt starts from another kind of window state than the plan is for."""
         restores = {} if restoration is None else restoration.subtasks
@@ -190,6 +223,8 @@ class Job:
                 self.handle(ExecutionMoved(attempt, task, ExecutionState.INITIALIZING, pid, host))
             case TaskStarted(task=task, pid=pid, host=host):
                 self.handle(ExecutionMoved(attempt, task, ExecutionState.RUNNING, pid, host))
+                if attempt == self.machine.attempt and self.machine.all_opened:
+                    self.rescaling.started()
             case TaskEnded(task=task):
                 self.handle(ExecutionMoved(attempt, task, ExecutionState.FINISHED))
             case TaskFailed(task=task, error=error):

@@ -132,10 +132,7 @@ class CheckpointHistory:
         self._wall = wall
         self._kept = kept
         self._lock = threading.Lock()
-        self._vertex_of = {
-            plan.stable_ids[node.id]: vertex.id for vertex in plan.vertices for node in vertex.nodes
-            if node.id in plan.stable_ids
-        }  # fmt: skip
+        self.replan(plan)
         self._open: dict[int, _Open] = {}
         self._final: dict[TaskKey, list[SubtaskCheckpointStats]] = {}
         self._ended: list[CheckpointStats] = []
@@ -146,6 +143,13 @@ class CheckpointHistory:
         self._restores = 0
 
     # ---- what happens
+
+    def replan(self, plan: PhysicalPlan) -> None:
+        """The job has another plan from now on."""
+        self._vertex_of = {
+            plan.stable_ids[node.id]: vertex.id for vertex in plan.vertices for node in vertex.nodes
+            if node.id in plan.stable_ids
+        }  # fmt: skip
 
     def restored(self, manifest: Manifest, path: str) -> None:
         """An attempt starts from a checkpoint or savepoint."""

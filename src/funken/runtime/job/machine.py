@@ -11,6 +11,7 @@ CREATED       JobScheduled                                        RUNNING: RunAt
 RUNNING       AttemptReturned; AttemptRaised, but all is safe     CommitResults
 RUNNING       ResultsCommitted                                    EndJob, and FINISHED when that is done
 RUNNING       AttemptRaised: what it started from is broken       RESTARTING: SettleAttempt, with ``reject``
+RUNNING       AttemptRaised: the parallelism is to change         RESTARTING: SettleAttempt
 RUNNING       AttemptRaised: the restart strategy allows another  RESTARTING: SettleAttempt, with a delay
 RUNNING       AttemptRaised: it does not                          FAILING: EndJob
 RESTARTING    AttemptSettled                                      WaitForRestart; nothing left: CommitResults
@@ -41,7 +42,7 @@ from collections import deque
 
 from funken.checkpoint.events import Outcome
 from funken.checkpoint.restart import NoRestart, RestartStrategy, is_retried, outcome_of
-from funken.errors import RestoreFailed
+from funken.errors import RescaleDue, RestoreFailed
 from funken.ids import Millis
 from funken.runtime.interruption import Interrupted
 from funken.runtime.job.events import (
@@ -188,6 +189,10 @@ class JobMachine:
         elif not isinstance(error, Exception):
             self._stop_executions()
             self._fail(error)
+        elif isinstance(error, RescaleDue):
+            self._stop_executions()
+            self._move(JobStatus.RESTARTING, headline(error))
+            self._command(SettleAttempt(headline(error)))
         elif isinstance(error, RestoreFailed):
             self._record(error)
             self._broken = event
@@ -274,6 +279,11 @@ class JobMachine:
             self._move(JobStatus.FINISHED if self.outcome is Outcome.FINISHED else JobStatus.FAILED)
 
     # ---- executions
+
+    @property
+    def all_opened(self) -> bool:
+        """Whether all tasks of the attempt run, or have run."""
+        return bool(self.executions) and len(self._opened) == len(self.executions)
 
     def _create(self, event: ExecutionsCreated) -> None:
         self._stop_executions()

@@ -33,7 +33,8 @@ from dataclasses import replace
 from typing import Any
 
 from funken import StreamExecutionEnvironment
-from funken.checkpoint.store.completed import OWNER, open_checkpoint
+from funken.checkpoint.store.completed import open_checkpoint
+from funken.checkpoint.store.epochs import EPOCHS
 from funken.errors import CheckpointCorrupted, CheckpointIncompatible, FunkenError, StorageFailed
 from funken.io.storage import mounted
 from funken.testing.memory_storage import Fault, MemoryStorage
@@ -233,7 +234,7 @@ class Simulation:
     def _damage(self, job_id: str) -> None:
         """Change a file of a checkpoint of the job, cut it off, or lose it."""
         files = self.storage.files
-        names = sorted(name for name in files if name.startswith(f"{job_id}/") and not name.endswith(OWNER))
+        names = sorted(name for name in files if name.startswith(f"{job_id}/") and f"/{EPOCHS}/" not in name)
         if not names:
             return
         self._damages -= 1

@@ -1,0 +1,160 @@
+"""Fencing epochs: which driver may complete checkpoints in a job's folder, decided by the storage and by no clock.
+
+::
+
+    <dir>/<job id>/_epoch/<n>        created, never replaced, by the driver that took the folder over as the n-th
+    <dir>/<job id>/_epoch/<n>-found  what that driver found complete when it looked
+
+A driver creates the file of the next epoch, looks which checkpoints are complete, notes them, and makes sure that its
+epoch is still the newest. Only then it begins. Of every manifest that an earlier driver writes, one of two is true:
+
+* it was there before the new epoch was: the new driver has found and noted it; or
+* it was written after that: the driver that wrote it looks at the epochs again, and finds that it has been replaced.
+
+So a driver that was stopped between its check and its write, for however long, does no harm: what it writes names its own
+epoch, is not among what its successor has found, and is never started from, by that one or any later one.
+
+``term`` and ``election`` are of the leader election, if there is one: in one election a lower term never takes over from a
+higher one. A storage whose ``new=True`` is not atomic lets the later of two simultaneous writers win, and the other finds a
+token that is not its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from funken.errors import CheckpointCorrupted, CheckpointNotFound, LeadershipLost, StorageFailed
+from funken.ids import CheckpointId
+from funken.io.storage import Storage
+
+EPOCHS = "_epoch"
+_FILE = re.compile(rf"{EPOCHS}/(\d+)(-found)?")
+_TRIES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Leadership as an election grants it; of one election, later ones have greater numbers."""
+
+    election: str = ""
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """A claim of a job's folder; it is held until another driver claims it."""
+
+    number: int
+    token: str
+
+    @staticmethod
+    def claim(storage: Storage, term: Term) -> Epoch:
+        """Claim the next epoch; raises ``LeadershipLost`` if a driver of a later term has claimed the folder."""
+        token = uuid4().hex
+        content = json.dumps({"token": token, "election": term.election, "term": term.number}).encode()
+        for _ in range(_TRIES):
+            newest = max(_numbers(storage), default=0)
+            try:
+                held = _content(storage, newest) if newest else {}
+            except CheckpointNotFound:
+                continue  # a later driver has begun meanwhile
+            if term.number and held.get("election") == term.election and held.get("term", 0) > term.number:
+                raise LeadershipLost(
+                    f"{storage.uri} belongs to the leader of term {held['term']}, and this driver leads in term "
+                    f"{term.number} only. It does not start the job; start it again, to be a standby."
+                )
+            try:
+                storage.write(f"{EPOCHS}/{newest + 1}", content, new=True)
+            except StorageFailed as error:
+                if not isinstance(error.__cause__, FileExistsError):
+                    raise
+            else:
+                return Epoch(newest + 1, token)
+        raise StorageFailed(
+            f"other drivers claim {storage.uri} without end ({_TRIES} times in a row). Stop all but one of them, or give each "
+            "job an id of its own."
+        )
+
+    def held(self, storage: Storage) -> bool:
+        """Return whether no other driver has claimed the folder since."""
+        if max(_numbers(storage), default=self.number) != self.number:
+            return False
+        try:
+            return _content(storage, self.number).get("token") == self.token
+        except CheckpointNotFound:  # a later driver has removed it
+            return False
+
+    def note(self, storage: Storage, found: Mapping[CheckpointId, int]) -> None:
+        """Note which checkpoints were found, each with its epoch."""
+        known = json.dumps(sorted(found.items())).encode()
+        storage.write(f"{EPOCHS}/{self.number}-found", known)
+
+    def tidy(self, storage: Storage) -> None:
+        """Delete the files of earlier epochs; this one has noted all that counts of them."""
+        for name in sorted(storage.sizes(EPOCHS)):
+            found = _FILE.fullmatch(name)
+            if found is not None and int(found[1]) < self.number:
+                storage.delete(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the newest driver that began had found; a manifest of an earlier epoch counts only if it is in it."""
+
+    epoch: int = 0
+    checkpoints: Mapping[CheckpointId, int] = field(default_factory=dict)
+
+    @staticmethod
+    def scan(storage: Storage) -> tuple[dict[str, int], Found]:
+        """Return the files of a folder, and what the newest driver had found of them."""
+        for _ in range(_TRIES):
+            sizes = storage.sizes()
+            with contextlib.suppress(CheckpointNotFound):  # another driver begins now, and removes what is older
+                return sizes, Found.newest(storage, sizes)
+        raise StorageFailed(
+            f"{storage.uri}/{EPOCHS} has files that cannot be read. See whether the storage is in order."
+        )
+
+    @staticmethod
+    def newest(storage: Storage, names: Iterable[str]) -> Found:
+        """Read the newest one among the names of a folder's files; raises ``CheckpointNotFound`` if a driver begins now.
+
+        The driver of one that is torn has not begun: it would have removed what is of earlier epochs.
+        """
+        files = [found for name in names if (found := _FILE.fullmatch(name)) is not None]
+        oldest = min((int(file[1]) for file in files), default=0)
+        for number in sorted((int(file[1]) for file in files if file[2]), reverse=True):
+            name = f"{EPOCHS}/{number}-found"
+            try:
+                pairs = json.loads(storage.read(name))
+                return Found(number, {CheckpointId(int(checkpoint)): int(epoch) for checkpoint, epoch in pairs})
+            except (ValueError, TypeError) as error:
+                if number == oldest > 1:
+                    raise CheckpointCorrupted(
+                        f"{storage.uri}/{name} is not what was written: {error}. Without it nobody knows which checkpoints "
+                        "count; start from the newest one that you trust (-s) with another job id."
+                    ) from error
+        return Found()
+
+    def counts(self, checkpoint: CheckpointId, epoch: int) -> bool:
+        """Return whether a manifest counts, or is what a driver wrote that had been replaced."""
+        return epoch >= self.epoch or self.checkpoints.get(checkpoint) == epoch
+
+
+def _numbers(storage: Storage) -> list[int]:
+    found = (_FILE.fullmatch(name) for name in storage.sizes(EPOCHS))
+    return [int(each[1]) for each in found if each is not None and not each[2]]
+
+
+def _content(storage: Storage, number: int) -> dict[str, Any]:
+    try:
+        found = json.loads(storage.read(f"{EPOCHS}/{number}"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,59 @@
+"""What a job does with its election, in one process."""
+
+import pytest
+
+from funken import Configuration, DataGeneratorSource, StreamExecutionEnvironment
+from funken.errors import EnvironmentNotReady, InvalidConfiguration
+from funken.io.storage import LocalStorage
+from funken.leaderelection.lease import LeaseElection
+
+WAIT = 60
+
+
+def started(folder, count=None, **options):
+    conf = {
+        "execution.target": "local",
+        "parallelism.default": 1,
+        "execution.checkpointing.interval": "1 h",
+        "execution.checkpointing.dir": str(folder),
+        "high-availability.type": "lease",
+        "high-availability.cluster-id": "orders",
+    }
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration(conf | options))
+    env.from_source(DataGeneratorSource(int, count, 1000)).uid("numbers").for_each(lambda _: None)
+    return env.execute_async("orders")
+
+
+def test_without_kazoo_the_job_fails_and_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "kazoo.client", None)
+    options = {"high-availability.type": "zookeeper", "high-availability.zookeeper.quorum": "127.0.0.1:1"}
+    with pytest.raises(EnvironmentNotReady, match="pip install 'funken\\[zookeeper\\]'"):
+        started(tmp_path, **options).get_job_execution_result().result(timeout=WAIT)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"execution.checkpointing.interval": 0}, "a standby has no checkpoint to take the job over from"),
+        ({"high-availability.type": "zookeeper"}, "high-availability.zookeeper.quorum is not set"),
+    ],
+)
+def test_what_is_missing_is_refused_at_once(tmp_path, options, says):
+    with pytest.raises(InvalidConfiguration, match=says):
+        started(tmp_path, **options)
+
+
+def test_a_standby_can_be_cancelled_and_a_job_that_has_finished_is_not_run_again(tmp_path):
+    other = LeaseElection(LocalStorage(f"{tmp_path}/_high-availability/orders/orders/leader"), duration=300.0)
+    other.start(lambda reason: None)
+    assert other.granted.wait(WAIT)
+    standby = started(tmp_path)
+    assert standby.get_job_status().result().name == "CREATED"
+    standby.cancel().result(timeout=WAIT)
+    other.close()
+
+    first = started(tmp_path, count=10)
+    first.get_job_execution_result().result(timeout=WAIT)
+    again = started(tmp_path, count=10)
+    assert again.get_job_execution_result().result(timeout=WAIT).get_job_id() == "orders"
+    assert again.snapshot().attempt == 0 and again.get_job_status().result().name == "SUSPENDED"
