@@ -44,7 +44,12 @@ class HashTable:
         get, absent = table.get, _ABSENT
         keys = self._keys(block)
         records = iter(block)
+        fold_for = getattr(reduce, "fold_for", None)
+        fold = fold_for(block) if fold_for is not None else None
         try:
+            if fold is not None:
+                fold(table, keys, records)
+                return
             for key, record in zip(keys, records, strict=True):
                 so_far = get(key, absent)
                 table[key] = record if so_far is absent else reduce(so_far, record)
