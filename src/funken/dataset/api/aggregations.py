@@ -108,6 +108,11 @@ class FieldAggregator:
             return None  # of two aggregates of one field, the second works on the result of the first
         return _tuple_fold(self.parts, width)
 
+    @property
+    def column_parts(self) -> tuple[list[tuple[str, Path]], bool]:
+        """Return what is computed of which field, and that the other fields are those of the last record."""
+        return [(how.value, path) for how, path in self.parts], True
+
     def _replaced(self, so_far: Any, record: Any) -> Any:
         for how, path in self.parts:
             get = getter_of(path, record, self._operator)
@@ -178,6 +183,8 @@ class KeepFirst:
     def __call__(self, so_far: Any, _: Any) -> Any:
         """Return the record that came first."""
         return so_far
+
+    column_parts: tuple[list[tuple[str, Path]], bool] = [], False
 
     def fold_for(self, block: list[Any]) -> Fold:
         """Return a loop over the records of a block; all of it is in C."""
