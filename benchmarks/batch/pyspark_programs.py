@@ -1,4 +1,4 @@
-"""The same algorithms as joins of PySpark's DataFrames, as users of Spark write them: cached edges, the lineage cut now and then."""
+"""The same algorithms as joins of PySpark's DataFrames, with the edges cached and the lineage cut now and then."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """TPC-H Q3 and Q10 as DataSet programs, and in PySpark: RDDs of tuples (``-rdd``), DataFrames with Python functions (``-udf``).
 
-The tables are DuckDB's ``dbgen``, with days as text and money as floats; DuckDB has the right answer. It runs in an environment of
-its own, with its extension as a wheel: nothing is downloaded when it runs.
+The tables are DuckDB's ``dbgen``, with days as text and money as floats; DuckDB has the right answer. It runs in an
+environment of its own, with its extension as a wheel: nothing is downloaded when it runs.
 """
 
 from __future__ import annotations
