@@ -2,9 +2,9 @@
 
 usage: beyond_memory.py [--gigabytes 2] [--memory 128] [--parallelism 2] [--only sort,group,join] [--most 1024]
 
-``--memory`` is the managed memory per task in MB. The records are tuples of a number and text, made by the sources, of 200 bytes each
-when pickled. Answers are checked by counts and sums. ``worker_peak_mb`` is the largest resident memory that a worker had, as the
-system counts it when the worker has read its whole result; above ``--most`` MB the script fails.
+``--memory`` is the managed memory per task in MB. The records are tuples of a number and text, 200 bytes each when pickled.
+Answers are checked by counts and sums. ``worker_peak_mb`` is the largest resident memory that a worker had, as the system counts
+it when the worker has read its whole result; above ``--most`` MB the script fails.
 """
 
 from __future__ import annotations
