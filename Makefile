@@ -142,8 +142,8 @@ cep-compare: setup ## random patterns of events on Flink's own automaton (Java) 
 bench-cep: setup ## patterns of events with Funken, and with Flink CEP in Java: BENCH='--events 1000000 --only strict --flink'
 	@$(BIN)/python -W ignore benchmarks/cep.py $(if $(BENCH),$(BENCH),--flink)
 
-bench-batch: setup ## iterations of batch programs on Spark: BENCH='--edges 100000 --only empty,delta,bulk,pagerank,kill'
-	@$(BIN)/python -W ignore benchmarks/batch.py $(BENCH)
+bench-batch: setup ## batch programs beside PySpark and Flink: BENCH='--edges 100000 --only empty,pagerank,flink-pagerank,q3'
+	@$(BIN)/python -W ignore benchmarks/batch $(BENCH)
 
 SEEDS ?= 10000
 FIRST_SEED ?= 0

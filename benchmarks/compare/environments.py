@@ -22,6 +22,8 @@ PACKAGES = {
     "bytewax": ["bytewax==0.21.1"],
     "plots": ["matplotlib>=3.9,<4"],
     "duckdb": ["duckdb==2.0.0"],
+    "tpch": ["duckdb==1.5.5", "duckdb-extensions", "duckdb-extension-tpch==1.5.5"],  # dbgen, as a wheel
+    "flink-dataset": ["--no-deps", "apache-flink-libraries==1.20.3"],  # the jars of the last Flink with the DataSet API
 }
 BESIDE = {"spark": ["protobuf>=5.29,<7"]}
 """Packages that join those of Funken's own environment: Spark's ``transformWithState`` speaks protobuf with its workers."""

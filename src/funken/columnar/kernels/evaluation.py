@@ -78,9 +78,14 @@ def _leaf(schema: RecordSchema, path: tuple[int, ...]) -> int | None:
 
 def computed(expression: Expression, schema: RecordSchema, block: Columns) -> Columns:
     """Compute an expression over a block; ``schema`` is that of the result."""
+    return computed_of(expression, schema, block)
+
+
+def computed_of(expression: Expression, schema: RecordSchema, *blocks: Columns) -> Columns:
+    """Compute an expression over blocks of one length, which are its arguments; ``schema`` is that of the result."""
     leaves: list[Column] = []
-    _flatten(evaluate(expression, block.length, block), leaves)
-    return Columns(schema, leaves, block.length, block.timestamps)
+    _flatten(evaluate(expression, blocks[0].length, *blocks), leaves)
+    return Columns(schema, leaves, blocks[0].length, blocks[0].timestamps)
 
 
 def mask_of(expression: Expression, block: Columns) -> Array | bool:
@@ -372,4 +377,4 @@ _TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
     "ends": str.endswith,
 }
 
-__all__ = ["FallBackToRows", "Value", "computed", "evaluate", "mask_of"]
+__all__ = ["FallBackToRows", "Value", "computed", "computed_of", "evaluate", "mask_of"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from functools import lru_cache
 from operator import add
 from typing import Any
 
@@ -35,6 +37,35 @@ _COMBINE: dict[Aggregations, Callable[[Any, Any], Any]] = {
 }
 
 
+Fold = Callable[[dict[Hashable, Any], Iterable[Hashable], Iterable[Any]], None]
+"""Adds records to a table of one record per key."""
+
+_SOURCES = {
+    Aggregations.SUM: "a[{0}] + b[{0}]",
+    Aggregations.MIN: "b[{0}] if b[{0}] < a[{0}] else a[{0}]",
+    Aggregations.MAX: "b[{0}] if b[{0}] > a[{0}] else a[{0}]",
+}
+
+
+@lru_cache(maxsize=64)
+def _tuple_fold(parts: tuple[tuple[Aggregations, Path], ...], width: int) -> Fold:
+    """Make the loop for tuples of one width: without a call, a list and a dispatch per record."""
+    fields = [f"b[{place}]" for place in range(width)]
+    for how, path in parts:
+        fields[int(path[0])] = _SOURCES[how].format(path[0])
+    source = (
+        "def fold(table, keys, records):\n"
+        "    get = table.get\n"
+        "    for key, b in zip(keys, records):\n"
+        "        a = get(key, absent)\n"
+        f"        table[key] = b if a is absent else ({', '.join(fields)},)\n"
+    )
+    space: dict[str, Any] = {"absent": object()}
+    exec(source, space)  # of positions and names of this module only
+    fold: Fold = space["fold"]
+    return fold
+
+
 class FieldAggregator:
     """Aggregates fields in place; the other fields are those of the record that came last.
 
@@ -57,6 +88,32 @@ class FieldAggregator:
             for position, combine in self._positions:
                 fields[position] = combine(so_far[position], record[position])
             return tuple(fields)
+        return self._replaced(so_far, record)
+
+    def fold_for(self, block: list[Any]) -> Fold | None:
+        """Return a loop over the records of a block, if they are tuples of one width and the fields are positions.
+
+        >>> sums, table = FieldAggregator(((Aggregations.SUM, (1,)),), "aggregate"), {}
+        >>> sums.fold_for([("a", 1), ("a", 2)])(table, ["a", "a"], [("a", 1), ("a", 2)])
+        >>> table
+        {'a': ('a', 3)}
+        """
+        if not self._only_positions or set(map(type, block)) != {tuple}:
+            return None
+        widths = set(map(len, block))
+        width = widths.pop()
+        if widths or any(position >= width for position, _ in self._positions):
+            return None
+        if len({position for position, _ in self._positions}) < len(self._positions):
+            return None  # of two aggregates of one field, the second works on the result of the first
+        return _tuple_fold(self.parts, width)
+
+    @property
+    def column_parts(self) -> tuple[list[tuple[str, Path]], bool]:
+        """Return what is computed of which field, and that the other fields are those of the last record."""
+        return [(how.value, path) for how, path in self.parts], True
+
+    def _replaced(self, so_far: Any, record: Any) -> Any:
         for how, path in self.parts:
             get = getter_of(path, record, self._operator)
             record = replaced(record, path, _COMBINE[how](get(so_far), get(record)))
@@ -116,6 +173,23 @@ class Extreme:
         return record if (new > old if self._greatest else new < old) else so_far
 
 
-def keep_first(so_far: Any, _: Any) -> Any:
-    """Return the record that came first."""
-    return so_far
+class KeepFirst:
+    """Keeps the record of a key that came first.
+
+    >>> KeepFirst()("a", "b")
+    'a'
+    """
+
+    def __call__(self, so_far: Any, _: Any) -> Any:
+        """Return the record that came first."""
+        return so_far
+
+    column_parts: tuple[list[tuple[str, Path]], bool] = [], False
+
+    def fold_for(self, block: list[Any]) -> Fold:
+        """Return a loop over the records of a block; all of it is in C."""
+        return _set_defaults
+
+
+def _set_defaults(table: dict[Hashable, Any], keys: Iterable[Hashable], records: Iterable[Any]) -> None:
+    deque(map(table.setdefault, keys, records), maxlen=0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from funken.dataset.api.aggregations import Aggregations, Extreme, FieldAggregator, keep_first
+from funken.dataset.api.aggregations import Aggregations, Extreme, FieldAggregator, KeepFirst
 from funken.dataset.api.family import family
 from funken.dataset.api.functions import (
     CountPartition,
@@ -223,7 +223,7 @@ class DataSet(DataSetResults):
         [1, 3]
         """
         made = make_key(key or ("*",), self._current.type, "distinct")
-        return self._reduced(DataSetFunction(keep_first), "distinct", made)
+        return self._reduced(DataSetFunction(KeepFirst()), "distinct", made)
 
     def first(self, n: int) -> DataSet:
         """Keep ``n`` records, arbitrary ones; in order, behind ``sort_partition`` with a parallelism of 1."""

@@ -201,7 +201,7 @@ class ExecutionEnvironment:
 
     def generate_sequence(self, first: int, last: int) -> DataSet:
         """Begin with the numbers from ``first`` to ``last``, both included."""
-        return self._source(SequenceInput(first, last), "sequence")
+        return self._source(SequenceInput(first, last, self._configuration.get(config.VECTORIZED)), "sequence")
 
     def read_text_file(self, path: Any, encoding: str = "utf-8") -> DataSet:
         """Read lines of text: from a file, the files of a folder, or those that match a pattern; ``.gz`` is unpacked."""
@@ -225,7 +225,9 @@ class ExecutionEnvironment:
 
     def read_parquet_file(self, path: Any, columns: Iterable[str] = (), target: Any = None) -> DataSet:
         """Read Parquet: dicts, tuples of the chosen columns, or objects of the class ``target``."""
-        return self._source(ParquetInput(os.fspath(path), tuple(columns), target), "parquet")
+        return self._source(
+            ParquetInput(os.fspath(path), tuple(columns), target, self._configuration.get(config.VECTORIZED)), "parquet"
+        )
 
     def from_spark(self, frame: Any, folder: str | None = None) -> DataSet:
         """Begin with the rows of a static ``DataFrame`` of Spark, as ``Row`` with its column names.

@@ -24,6 +24,7 @@ class Projection:
 
     def __init__(self, paths: tuple[Path, ...]) -> None:
         self._paths = paths
+        self.column_paths = _positions([(0, path) for path in paths])
         self._columns = [FieldColumn((path,), "project") for path in paths]
 
     def __call__(self, record: Any) -> Any:
@@ -43,12 +44,19 @@ class PairProjection:
     """
 
     def __init__(self, chosen: tuple[tuple[int, Path], ...]) -> None:
+        self.column_paths = _positions(chosen)
         self._columns = [(side, FieldColumn((path,), "project")) for side, path in chosen]
 
     def __call__(self, first: Any, second: Any) -> Any:
         """Return the fields of two records."""
         pair = (first, second)
         return tuple(column([pair[side]])[0] for side, column in self._columns)
+
+
+def _positions(chosen: Iterable[tuple[int, Path]]) -> list[tuple[int, tuple[int, ...]]] | None:
+    """Return the fields as columns have them; None if some are named."""
+    found = [(side, tuple(step for step in path if isinstance(step, int))) for side, path in chosen]
+    return found if all(len(own) == len(path) for (_, own), (_, path) in zip(found, chosen, strict=True)) else None
 
 
 class FirstN:

@@ -15,11 +15,22 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from funken.dataset.columns.block import put_together
 from funken.dataset.memory.blocks import Block, dump
 from funken.dataset.memory.buffers import BlockCache, BlockQueue
 from funken.dataset.memory.manager import MemoryManager, Share
 from funken.dataset.memory.order import Column, Order
-from funken.dataset.runtime.exchange import FULL, SAMPLES, EdgeUse, Router, Sample, bounds_of, by_bounds, to_all
+from funken.dataset.runtime.exchange import (
+    FULL,
+    SAMPLES,
+    EdgeUse,
+    Router,
+    Sample,
+    bounds_of,
+    by_bounds,
+    full_block,
+    to_all,
+)
 from funken.dataset.runtime.task import Blocks
 from funken.spark.barrier.peers import Frame
 from funken.spark.barrier.worker import BarrierWorker
@@ -94,12 +105,7 @@ class Incoming:
                 return None
             queue = self._queues.pop(producer)
             self._queues[producer] = queue  # the others have their turn first
-            block = queue.get()
-            if len(block) < FULL and len(queue):
-                block = list(block)
-                while len(block) < FULL and len(queue):
-                    block += queue.get()
-            return block
+            return full_block(queue)
 
     def _has(self, producer: int) -> bool:
         queue = self._queues.get(producer)
@@ -172,8 +178,7 @@ class ConnectedEdge:
                 if not part:
                     continue
                 if waiting[consumer]:
-                    waiting[consumer] += part
-                    part = waiting[consumer]  # noqa: PLW2901
+                    part = put_together([waiting[consumer], part])  # noqa: PLW2901
                 if len(part) < FULL:
                     waiting[consumer] = part
                 else:

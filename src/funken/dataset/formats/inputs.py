@@ -11,10 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from funken.dataset.columns.block import block_of
 from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, blocks_of, weight
 from funken.dataset.plan.nodes import Statistics
 from funken.dataset.plan.record_type import UNKNOWN, RecordType, common_type, declared_type, tuple_of, type_of
 from funken.errors import InvalidProgram, SourceNotReadable
+
+COLUMN_RECORDS = 1 << 14
+"""Records in a block of columns."""
+
+MOST = 2**63 - 1
 
 
 class InputFormat:
@@ -99,6 +105,7 @@ class SequenceInput(InputFormat):
 
     first: int
     last: int
+    vectorized: bool = True
 
     def create_splits(self, parallelism: int) -> Sequence[Any]:
         """Cut the range in equal parts."""
@@ -112,6 +119,17 @@ class SequenceInput(InputFormat):
         """Return the numbers of a part."""
         numbers: range = split
         return numbers
+
+    def blocks(self, split: Any) -> Iterator[Block]:
+        """Return the numbers of a part, as columns if they are 64 bits wide."""
+        wide = max(abs(self.first), abs(self.last)) > MOST
+        if not self.vectorized or wide:
+            yield from super().blocks(split)
+            return
+        from funken.columnar.kernels.relational import whole_numbers  # noqa: PLC0415 - loads NumPy
+
+        for at in range(split.start, split.stop, COLUMN_RECORDS):
+            yield block_of(whole_numbers(at, min(at + COLUMN_RECORDS, split.stop) - 1))
 
     def statistics(self) -> Statistics:
         """Return the length of the range."""
@@ -255,6 +273,7 @@ class ParquetInput(FileInput):
 
     columns: tuple[str, ...] = ()
     target: Any = None
+    vectorized: bool = True
 
     def create_splits(self, parallelism: int) -> Sequence[Any]:
         """Make a split of every row group."""
@@ -279,6 +298,25 @@ class ParquetInput(FileInput):
                     yield from zip(*(column.to_pylist() for column in chosen.columns), strict=True)
                 else:
                     yield from batch.to_pylist()
+
+    def blocks(self, split: Any) -> Iterator[Block]:
+        """Return the records of a row group; tuples of plain values as columns."""
+        if not self.vectorized or self.target is not None or not self.columns:
+            yield from super().blocks(split)
+            return
+        from pyarrow import parquet  # noqa: PLC0415 - loaded by programs that read Parquet
+
+        from funken.columnar.kernels.relational import columns_from_arrow  # noqa: PLC0415 - loads NumPy
+
+        name, group = split
+        with parquet.ParquetFile(name) as file:
+            for batch in file.iter_batches(COLUMN_RECORDS, row_groups=[group], columns=list(self.columns)):
+                chosen = batch.select(list(self.columns)).columns
+                columns = columns_from_arrow(chosen, batch.num_rows)
+                if columns is not None:
+                    yield block_of(columns)
+                else:
+                    yield from blocks_of(zip(*(column.to_pylist() for column in chosen), strict=True))
 
     def statistics(self) -> Statistics:
         """Return the rows and bytes that the files' footers name."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import islice
 from operator import length_hint
-from typing import Any
+from typing import Any, Protocol
 
 from funken.dataset.memory.blocks import Block, blocks_of, weighed, weight
 from funken.dataset.memory.manager import Share
@@ -18,6 +18,24 @@ from funken.dataset.memory.partitions import FAN_OUT, MAX_LEVEL, SpilledPartitio
 from funken.errors import InvalidProgram
 
 Reduce = Callable[[Any, Any], Any]
+
+
+class ColumnFold(Protocol):
+    """Aggregates blocks of columns in front of a table: ``columns/aggregation.py``."""
+
+    def add(self, block: Block) -> bool:
+        """Take a block, or return False."""
+
+    def poured(self) -> Iterator[Block]:
+        """Return what was aggregated, and begin anew."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the share is used up."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every key comes once."""
 
 
 class ReduceFailed(Exception):
@@ -44,7 +62,12 @@ class HashTable:
         get, absent = table.get, _ABSENT
         keys = self._keys(block)
         records = iter(block)
+        fold_for = getattr(reduce, "fold_for", None)
+        fold = fold_for(block) if fold_for is not None else None
         try:
+            if fold is not None:
+                fold(table, keys, records)
+                return
             for key, record in zip(keys, records, strict=True):
                 so_far = get(key, absent)
                 table[key] = record if so_far is absent else reduce(so_far, record)
@@ -103,7 +126,10 @@ class HashAggregation:
     (True, True, True)
     """
 
-    def __init__(self, share: Share, keys: Column, reduce: Reduce, level: int = 0) -> None:
+    def __init__(
+        self, share: Share, keys: Column, reduce: Reduce, level: int = 0, columns: ColumnFold | None = None
+    ) -> None:
+        self._columns = columns
         self._share = share
         self._keys = keys
         self._reduce = reduce
@@ -113,6 +139,23 @@ class HashAggregation:
 
     def add(self, block: Block) -> None:
         """Take a block."""
+        columns = self._columns
+        if columns is not None:
+            taken = columns.add(block)
+            if taken and not columns.is_full:
+                return
+            self._pour()
+            if taken:
+                return
+        self._add(block)
+
+    def _pour(self) -> None:
+        columns, self._columns = self._columns, None
+        if columns is not None:
+            for block in columns.poured():
+                self._add(list(block))
+
+    def _add(self, block: Block) -> None:
         share = self._share
         for part, size in weighed(block, share.grain) if block else ():
             if not self._table.has_space_for(size):
@@ -136,6 +179,11 @@ class HashAggregation:
 
     def blocks(self) -> Iterator[Block]:
         """Return one record per key; takes no more records afterwards."""
+        if self._columns is not None:
+            if self._columns.is_whole:
+                yield from self._columns.poured()
+                return
+            self._pour()
         if not self._spilled:
             yield from self._table.blocks()
             return
@@ -158,15 +206,26 @@ class HashAggregation:
         self._share.close()
 
 
-def combined(blocks: Iterable[Block], share: Share, keys: Column, reduce: Reduce) -> Iterator[Block]:
+def combined(
+    blocks: Iterable[Block], share: Share, keys: Column, reduce: Reduce, columns: ColumnFold | None = None
+) -> Iterator[Block]:
     """Reduce records by key as far as memory goes: when the table is full, it is emitted and begun anew."""
     table = HashTable(share, keys, reduce)
     for block in blocks:
+        if columns is not None:
+            if columns.add(block):
+                if columns.is_full:
+                    yield from columns.poured()
+                continue
+            yield from columns.poured()
+            columns = None
         for part, size in weighed(block, share.grain) if block else ():
             if not table.has_space_for(size):
                 yield from table.blocks()
                 table.clear()
                 share.reserve(size)
             table.add(part)
+    if columns is not None:
+        yield from columns.poured()
     yield from table.blocks()
     table.clear()

@@ -1,7 +1,8 @@
 """Blocks of records, and what they weigh.
 
 A block is a list of records; it is what operators hand to one another. Its weight is the length of its pickle, so that
-a budget means the same in memory, in a spill file and on the network.
+a budget means the same in memory, in a spill file and on the network. Of columns (``columns/block.py``) it is the size of their
+arrays.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def weight(block: Block) -> int:
     >>> weight([(1, "a")]) < weight([(1, "a"), (2, "b")])
     True
     """
-    return len(dump(block))
+    size = getattr(block, "size", None)  # of columns: what their arrays have
+    return len(dump(block)) if size is None else int(size)
 
 
 def weighed(block: Block, most: int) -> Iterator[tuple[Block, int]]:

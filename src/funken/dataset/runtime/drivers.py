@@ -10,6 +10,9 @@ from itertools import chain
 from operator import length_hint
 from typing import Any
 
+from funken.dataset.columns.aggregation import column_aggregation
+from funken.dataset.columns.block import columns_in
+from funken.dataset.columns.functions import ColumnFunction
 from funken.dataset.memory.aggregation import HashAggregation, ReduceFailed, combined
 from funken.dataset.memory.blocks import Block, blocks_of, records_of
 from funken.dataset.optimizer.strategies import DriverStrategy
@@ -38,13 +41,22 @@ def _source(task: DriverTask) -> Blocks:
 def _map(task: DriverTask, blocks: Blocks) -> Blocks:
     function = task.function()
     whole: Callable[[Block], Block] | None = getattr(task.node.call.target, "block", None)
+    by_column = ColumnFunction(task.node.call, 1)
     for block in blocks:
+        if (columns := columns_in(block)) is not None and (made := by_column.mapped(columns)) is not None:
+            yield made
+            continue
         yield task.each(function, block) if whole is None else whole(block)
 
 
 def _filter(task: DriverTask, blocks: Blocks) -> Blocks:
     function = task.function()
+    by_column = ColumnFunction(task.node.call, 1)
     for block in blocks:
+        if (columns := columns_in(block)) is not None and (found := by_column.kept(columns)) is not None:
+            if len(found):
+                yield found
+            continue
         records = iter(block)
         try:
             kept = [record for record in records if function(record)]
@@ -107,7 +119,9 @@ def _all_group(task: DriverTask, blocks: Blocks) -> Blocks:
 
 
 def _hashed_reduce(task: DriverTask, blocks: Blocks) -> Blocks:
-    table = HashAggregation(task.share(), task.column(task.node.key), task.function())
+    share, function = task.share(), task.function()
+    columns = column_aggregation(share, task.node.key, function)
+    table = HashAggregation(share, task.column(task.node.key), function, columns=columns)
     try:
         for block in blocks:
             table.add(block)
@@ -122,7 +136,7 @@ def _hashed_combine(task: DriverTask, blocks: Blocks) -> Blocks:
     share = task.share()
     column, function = task.column(task.node.key), task.function()
     try:
-        yield from combined(blocks, share, column, function)
+        yield from combined(blocks, share, column, function, column_aggregation(share, task.node.key, function))
     except ReduceFailed as error:
         raise task.failed(error, "failed") from error.__cause__
     finally:

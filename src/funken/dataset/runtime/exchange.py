@@ -19,6 +19,8 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, Protocol
 
+from funken.dataset.columns.block import put_together
+from funken.dataset.columns.keys import dealt_out
 from funken.dataset.memory.blocks import Block
 from funken.dataset.memory.buffers import BlockCache, BlockQueue
 from funken.dataset.memory.manager import Share
@@ -43,6 +45,16 @@ class EdgeUse:
     operator: str
     producers: int
     consumers: int
+
+
+def full_block(queue: BlockQueue) -> Block:
+    """Take a block of a queue, and as many more as make a full one."""
+    blocks = [queue.get()]
+    records = len(blocks[0])
+    while records < FULL and len(queue):
+        blocks.append(queue.get())
+        records += len(blocks[-1])
+    return put_together(blocks)
 
 
 class EdgeReceiver(Protocol):
@@ -100,12 +112,7 @@ class Exchange:
         queue = self._queues[consumer]
         while True:
             if len(queue):
-                block = queue.get()
-                if len(block) < FULL and len(queue):
-                    block = list(block)
-                    while len(block) < FULL and len(queue):
-                        block += queue.get()
-                yield block
+                yield full_block(queue)
             elif self._producers:
                 self._advance()
             else:
@@ -163,6 +170,9 @@ def by_hash(consumers: int, keys: Column) -> Router:
     known: dict[Any, int] = {}
 
     def route(block: Block) -> Sequence[Block]:
+        dealt = dealt_out(block, keys, consumers)
+        if dealt is not None:
+            return dealt
         # Hot: once per block; per record a lookup and an append.
         parts: list[Block] = [[] for _ in range(consumers)]
         appends = [part.append for part in parts]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import chain
 from operator import length_hint
 from typing import Any
 
+from funken.dataset.columns.functions import ColumnFunction, paired
+from funken.dataset.columns.joining import ColumnTable
 from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, blocks_of
 from funken.dataset.memory.buffers import BlockCache
 from funken.dataset.memory.hash_join import HybridHashJoin
@@ -55,41 +57,99 @@ def joined(task: DriverTask) -> Callable[[list[tuple[Any, Any]]], Block]:
 
 def build_first(task: DriverTask, first: Blocks | None, second: Blocks) -> Blocks:
     """Join with a table of the first side."""
-    node: nodes.Join = task.node
-    make = joined(task)
-    for pairs in _probed(task, 0, node.kind in _KEEP_SECOND, node.kind in _KEEP_FIRST, first, second):
-        if block := make([(built, probed) for probed, built in pairs]):
-            yield block
+    return _hashed(task, 0, first, second)
 
 
 def build_second(task: DriverTask, first: Blocks, second: Blocks | None) -> Blocks:
     """Join with a table of the second side."""
-    node: nodes.Join = task.node
-    make = joined(task)
-    for pairs in _probed(task, 1, node.kind in _KEEP_FIRST, node.kind in _KEEP_SECOND, second, first):
-        if block := make(pairs):
-            yield block
+    return _hashed(task, 1, second, first)
 
 
-def _probed(
-    task: DriverTask, side: int, keep_probe: bool, keep_build: bool, build: Blocks | None, probe: Blocks
-) -> Iterator[list[tuple[Any, Any]]]:
-    node: nodes.Join = task.node
+def _hashed(task: DriverTask, side: int, build: Blocks | None, probe: Blocks) -> Blocks:
     reusable = task.plan.driver in CACHED
-    join: HybridHashJoin | None = task.kept.get("table")
-    if join is None:
-        build_keys, probe_keys = task.column(node.keys[side]), task.column(node.keys[1 - side])
-        join = HybridHashJoin(task.share(), build_keys, probe_keys, keep_probe, keep_build, reusable)
-        if build is not None:
-            for block in build:
-                join.build(block)
+    table: _Built | None = task.kept.get("table")
+    if table is None:
+        table = _Built(task, side, reusable)
+        for block in build or ():
+            table.build(block)
         if reusable:
-            task.kept["table"] = join
+            task.kept["table"] = table
+    make = joined(task)
     try:
-        yield from join.probe(probe)
+        rest = yield from _by_columns(task, table, side, probe, make)
+        for pairs in table.records().probe(rest) if rest is not None else ():
+            if made := make(pairs if side else [(built, probed) for probed, built in pairs]):
+                yield made
     finally:
         if not reusable:
-            join.close()
+            table.close()
+
+
+def _by_columns(
+    task: DriverTask, table: _Built, side: int, probe: Blocks, make: Callable[[list[tuple[Any, Any]]], Block]
+) -> Generator[Block, None, Blocks | None]:
+    """Join as long as both sides are columns; return the blocks of the probe side that have to be joined by record."""
+    columns = table.columns
+    if columns is None:
+        return probe
+    call = task.node.call
+    function = None if call is None else ColumnFunction(call, 2)
+    for block in probe:
+        if not columns.can_probe(block):
+            return chain([block], probe)
+        for built, probed in columns.pairs(block):
+            first, second = (probed, built) if side else (built, probed)
+            made = paired(first, second) if function is None else function.mapped(first, second)
+            if made is not None:
+                yield made
+                continue
+            for pairs in blocks_of(zip(first.to_list(), second.to_list(), strict=True)):
+                if by_record := make(pairs):
+                    yield by_record
+    return None
+
+
+class _Built:
+    """The build side of a hash join: as columns, until something needs its records."""
+
+    def __init__(self, task: DriverTask, side: int, reusable: bool) -> None:
+        node: nodes.Join = task.node
+        self._task, self._side, self._reusable = task, side, reusable
+        self._join: HybridHashJoin | None = None
+        keys = node.keys[side], node.keys[1 - side]
+        inner = node.kind is JoinKind.INNER and all(key.transparent for key in keys)
+        self.columns = ColumnTable(task.share(), *keys) if inner else None
+
+    def build(self, block: Block) -> None:
+        """Take a block of the build side."""
+        if self.columns is None or not self.columns.add(block):
+            self.records().build(block)
+
+    def records(self) -> HybridHashJoin:
+        """Return the table of records, into which the columns have been put."""
+        if self._join is None:
+            node: nodes.Join = self._task.node
+            keep_probe, keep_build = (_KEEP_SECOND, _KEEP_FIRST) if self._side == 0 else (_KEEP_FIRST, _KEEP_SECOND)
+            self._join = HybridHashJoin(
+                self._task.share(),
+                self._task.column(node.keys[self._side]),
+                self._task.column(node.keys[1 - self._side]),
+                node.kind in keep_probe,
+                node.kind in keep_build,
+                self._reusable,
+            )
+            columns, self.columns = self.columns, None
+            if columns is not None:
+                for block in columns.poured():
+                    self._join.build(block)
+        return self._join
+
+    def close(self) -> None:
+        """Drop everything."""
+        if self.columns is not None:
+            self.columns.close()
+        if self._join is not None:
+            self._join.close()
 
 
 def merge(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:

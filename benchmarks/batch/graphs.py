@@ -1,20 +1,9 @@
-"""Batch programs with iterations on Spark: PageRank, connected components (bulk and delta), an empty superstep, a killed worker.
-
-usage: batch.py [--edges 1000000] [--parallelism 2] [--only pagerank,bulk,delta,empty,kill] [--target batch]; prints one JSON
-line per measurement. The graph is an R-MAT graph, the same in every run; each answer is checked against NumPy or union-find. The
-session is started before anything is measured; ``seconds`` is a whole job, with reading the graph and collecting the result.
-``lost_seconds``: from the kill until the same superstep begins again, with the second that the restart strategy waits.
-"""
+"""The graph of the benchmarks, the answers that are right, and the programs on it."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import signal
-import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,10 +12,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from funken import Configuration, MapFunction
+from funken import MapFunction
 from funken.dataset import DataSet, ExecutionEnvironment
 
-ONLY = ("empty", "delta", "bulk", "pagerank", "kill")
 SUPERSTEPS = 30
 KILLED_IN = 12
 
@@ -160,88 +148,16 @@ def bulk_components(env: ExecutionEnvironment, graph: Graph) -> DataSet:
     return iteration.close_with(following, changed)
 
 
-def environment(arguments: argparse.Namespace, **options: Any) -> ExecutionEnvironment:
-    """Return an environment of the benchmark."""
-    chosen = {"execution.target": arguments.target, "parallelism.default": arguments.parallelism}
-    return ExecutionEnvironment.get_execution_environment(Configuration(chosen | options))
-
-
-def show(what: str, **figures: Any) -> None:
-    """Print a line."""
-    sys.stdout.write(json.dumps({"benchmark": what} | figures) + "\n")
-    sys.stdout.flush()
-
-
-def measured(env: ExecutionEnvironment, data_set: DataSet) -> tuple[float, list[Any]]:
-    """Return the seconds of a job, and its result in the order of its first field."""
-    began = time.perf_counter()
-    found = data_set.collect()
-    return time.perf_counter() - began, sorted(found)
-
-
-def check(found: list[Any], expected: np.ndarray, tolerance: float = 0.0) -> None:
-    """Raise unless the answer is right."""
-    assert [vertex for vertex, _ in found] == list(range(len(expected))), "vertices are missing"
-    difference = np.abs(np.array([value for _, value in found]) - expected).max()
-    assert difference <= tolerance, f"an answer is off by {difference}"
-
-
-def empty(arguments: argparse.Namespace) -> None:
-    """Measure supersteps that do nothing but exchange one record: the difference of two numbers of them."""
-    seconds = []
-    for count in (10, 210):
-        env = environment(arguments)
-        start = env.from_elements((0, 0)).iterate(count)
-        step = start.partition_by_hash(0).map(lambda pair: (pair[0], pair[1] + 1))
-        took, found = measured(env, start.close_with(step))
-        assert found == [(0, count)], found
-        seconds.append(took)
-    show("empty superstep", ms=round((seconds[1] - seconds[0]) / 200 * 1000, 2), job_seconds=round(seconds[0], 2))
-
-
-def main() -> None:
-    """Run what was asked for."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--edges", type=int, default=1_000_000)
-    parser.add_argument("--parallelism", type=int, default=2)
-    parser.add_argument("--only", default=",".join(ONLY))
-    parser.add_argument("--target", default="batch", choices=["batch", "local"])
-    arguments = parser.parse_args()
-    chosen = arguments.only.split(",")
-    environment(arguments).from_elements(1).count()  # starts the session
-    with tempfile.TemporaryDirectory() as folder:
-        graph = Graph(arguments.edges, folder)
-        size = {"vertices": graph.vertices, "edges": len(graph.source), "parallelism": arguments.parallelism}
-        for name in chosen:
-            if name == "empty":
-                empty(arguments)
-                continue
-            options = {}
-            if name == "kill":
-                options = {"execution.checkpointing.interval": 1, "restart-strategy.type": "fixed-delay"}
-            env = environment(arguments, **options)
-            program = {
-                "pagerank": page_rank,
-                "bulk": bulk_components,
-                "delta": delta_components,
-                "kill": lambda env, graph: page_rank(env, graph, f"{folder}/killed"),
-            }[name]
-            seconds, found = measured(env, program(env, graph))
-            if name in ("pagerank", "kill"):
-                check(found, graph.ranks(SUPERSTEPS), 1e-12)
-            else:
-                check(found, graph.components())
-            result = env.get_last_job_execution_result()
-            ((_, supersteps, _, worksets),) = result.iterations
-            more = {"worksets": worksets} if worksets else {}
-            if name == "kill":
-                killed, again = (os.stat(f"{folder}/killed{end}").st_mtime for end in ("", ".again"))
-                more = {"restarts": result.restarts, "lost_seconds": round(again - killed, 2)}
-            show(
-                name, **size, seconds=round(seconds, 2), supersteps=supersteps,
-                seconds_per_superstep=round(seconds / supersteps, 3), spilled=result.spilled_bytes, **more,
-            )  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()
+def page_rank_columns(env: ExecutionEnvironment, graph: Graph) -> DataSet:
+    """Return (vertex, rank) after ``SUPERSTEPS`` supersteps, by functions that can be read: the records stay columns."""
+    count = graph.vertices
+    share, lost = 1 / count, 0.15 / count
+    vertices = env.generate_sequence(0, count - 1).map(lambda vertex: (vertex, share))
+    degrees = graph.edges(env).map(lambda edge: (edge[0], 1)).group_by(0).sum(1)
+    links = graph.edges(env).join(degrees).where(0).equal_to(0)
+    weighed = links.using(lambda edge, degree: (edge[0], edge[1], 1 / degree[1])).with_forwarded_fields_first("f0;f1")
+    iteration = vertices.iterate(SUPERSTEPS)
+    moved = iteration.join(weighed).where(0).equal_to(0).using(lambda rank, edge: (edge[1], rank[1] * edge[2]))
+    kept = iteration.map(lambda rank: (rank[0], 0.0)).with_forwarded_fields("f0")
+    following = moved.union(kept).group_by(0).sum(1).map(lambda found: (found[0], lost + 0.85 * found[1]))
+    return iteration.close_with(following.with_forwarded_fields("f0"))

@@ -1,0 +1,101 @@
+"""Functions of a program, computed over blocks of columns.
+
+A function is read once (``columnar/tracing.py``), and checked for each schema that its blocks have. Where it cannot be read, has
+no kernel with exactly Python's results, or a block is outside of what the kernel is exact for, the answer is None: the
+operator then calls the function for each record.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from funken.columnar.expressions import Argument, Expression, Make, NotVectorizable, RecordSchema
+from funken.columnar.inference import schema_of
+from funken.columnar.tracing import Traced, trace
+from funken.dataset.columns.block import block_of
+from funken.dataset.plan.functions import DataSetFunction
+
+if TYPE_CHECKING:
+    from funken.columnar.kernels.columns import Columns
+    from funken.dataset.memory.blocks import Block
+
+
+class ColumnFunction:
+    """A function of one or two records.
+
+    >>> from funken.columnar.kernels.columns import columns_of
+    >>> pairs = columns_of([("a", 1), ("b", 2)], ("str", "int"))
+    >>> list(ColumnFunction(DataSetFunction(lambda pair: (pair[1] * 2, pair[0])), 1).mapped(pairs))
+    [(2, 'a'), (4, 'b')]
+    >>> list(ColumnFunction(DataSetFunction(lambda pair: pair[1] > 1), 1).kept(pairs))
+    [('b', 2)]
+    >>> ColumnFunction(DataSetFunction(lambda pair: print(pair)), 1).mapped(pairs) is None
+    True
+    """
+
+    def __init__(self, function: DataSetFunction, arguments: int) -> None:
+        self._target = function.target
+        self._schemas: dict[tuple[RecordSchema, ...], RecordSchema | None] = {}
+        self._traced = _traced(function, arguments)
+
+    def _expression(self, *schemas: RecordSchema) -> tuple[Expression, RecordSchema] | None:
+        traced = self._traced
+        if traced is None:
+            return None
+        if schemas not in self._schemas:
+            try:
+                self._schemas[schemas] = schema_of(traced.result, *schemas)
+            except NotVectorizable:
+                self._schemas[schemas] = None
+        schema = self._schemas[schemas]
+        if schema is None or not traced.holds(self._target):
+            return None
+        return traced.result, schema
+
+    def mapped(self, *blocks: Columns) -> Block | None:
+        """Return the results for the records of blocks of one length."""
+        found = self._expression(*(block.schema for block in blocks))
+        if found is None:
+            return None
+        from funken.columnar.kernels.arithmetic import FallBackToRows  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.kernels.evaluation import computed_of  # noqa: PLC0415 - loads NumPy
+
+        try:
+            return block_of(computed_of(found[0], found[1], *blocks))
+        except FallBackToRows:
+            return None
+
+    def kept(self, block: Columns) -> Block | None:
+        """Return the records for which the function is true, which may be none."""
+        found = self._expression(block.schema)
+        if found is None or not isinstance(found[1], str):
+            return None
+        from funken.columnar.kernels.arithmetic import FallBackToRows  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.kernels.evaluation import mask_of  # noqa: PLC0415 - loads NumPy
+
+        try:
+            mask = mask_of(found[0], block)
+        except FallBackToRows:
+            return None
+        if isinstance(mask, bool):
+            return block_of(block) if mask else []
+        return block_of(block.keep(mask))
+
+
+def _traced(function: DataSetFunction, arguments: int) -> Traced | None:
+    paths = getattr(function.target, "column_paths", None)
+    if paths is not None:
+        return Traced(Make(tuple(Argument(side, path) for side, path in paths)))
+    if function.rich or function.method is not None:
+        return None
+    try:
+        return trace(function.target, None, arguments)
+    except NotVectorizable:
+        return None
+
+
+def paired(first: Columns, second: Columns) -> Block:
+    """Return pairs of the records of two blocks."""
+    from funken.columnar.kernels.columns import Columns as Made  # noqa: PLC0415 - loads NumPy
+
+    return block_of(Made((first.schema, second.schema), [*first.leaves, *second.leaves], first.length))
