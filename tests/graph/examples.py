@@ -37,5 +37,5 @@ def odd(seed):
     chance = random.Random(seed)
     vertices = list(range(24))
     edges = [(chance.randrange(20), chance.randrange(20)) for _ in range(26)]
-    edges += edges[:4] + [(3, 3), (7, 7), (7, 7), (0, 5), (5, 9), (0, 11)]
+    edges += [*edges[:4], (3, 3), (7, 7), (7, 7), (0, 5), (5, 9), (0, 11)]
     return vertices, edges

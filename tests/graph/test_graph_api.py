@@ -145,7 +145,10 @@ def test_csv_files(tmp_path):
     [
         (lambda env: Graph.from_collection(env, [(1, 2)]), "the edge (1, 2) is no tuple (source, target, value)"),
         (lambda env: Graph.from_collection(env, [(1, 2, 3)], [1]), "the vertex 1 is no tuple"),
-        (lambda env: Graph.from_data_set(env.from_elements((1, 2, 3)), 5), "neither a data set of vertices nor a function"),
+        (
+            lambda env: Graph.from_data_set(env.from_elements((1, 2, 3)), 5),
+            "neither a data set of vertices nor a function",
+        ),
         (lambda env: default().add_vertices([(1, 2, 3)]), "add_vertices() got (1, 2, 3); give (id, value)"),
         (lambda env: default().reduce_on_edges(min, "in"), "use EdgeDirection.IN, OUT or ALL"),
         (lambda env: default().run(5), "run() needs an object with a method run(graph)"),

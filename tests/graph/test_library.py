@@ -6,7 +6,7 @@ import networkx
 import numpy as np
 import pytest
 
-from funken.errors import InvalidProgram, OperatorFailed
+from funken.errors import InvalidProgram
 from funken.graph import (
     HITS,
     BreadthFirstSearch,
@@ -138,8 +138,8 @@ def rounded(records, digits):
 
 @pytest.mark.parametrize("parallelism", PARALLELISMS)
 def test_the_tables_of_ranks(parallelism):
-    ranks = asm(parallelism).run(PageRank(0.85, 20)).collect()
-    assert [score for (score,) in rounded(ranks, 7)] == [0.0909212, 0.2795161, 0.1295627, 0.2232684, 0.1858104, 0.0909212]
+    ranks = [score for _, score in sorted(asm(parallelism).run(PageRank(0.85, 20)).collect())]
+    assert ranks == pytest.approx([0.0909212, 0.2795161, 0.1295627, 0.2232684, 0.1858104, 0.0909212], abs=2e-7)
     first = [0.2407987942, 0.1323760848, 0.2448635835, 0.1340239910, 0.2479375465]
     assert [score for (score,) in rounded(default(parallelism).run(PageRank(0.85, 20)).collect(), 10)] == first
     scores = rounded(asm(parallelism).run(HITS(20)).collect(), 7)
@@ -188,7 +188,18 @@ def test_the_tables_of_labels():
 
 def test_summarization():
     vertices = [(0, 1), (1, 1), (2, 2), (3, 2), (4, 2), (5, 3)]
-    edges = [(0, 1, 1), (1, 0, 1), (1, 2, 1), (2, 1, 1), (2, 3, 2), (3, 2, 2), (4, 0, 3), (4, 1, 3), (5, 2, 4), (5, 3, 4)]
+    edges = [
+        (0, 1, 1),
+        (1, 0, 1),
+        (1, 2, 1),
+        (2, 1, 1),
+        (2, 3, 2),
+        (3, 2, 2),
+        (4, 0, 3),
+        (4, 1, 3),
+        (5, 2, 4),
+        (5, 3, 4),
+    ]
 
     groups = Graph.from_collection(environment(), edges, vertices).run(Summarization())
 
@@ -197,7 +208,9 @@ def test_summarization():
     assert sorted(groups.get_edges().collect()) == expected
 
 
-@pytest.mark.parametrize("wrong", [lambda: PageRank(1.5, 3), lambda: PageRank(0.85), lambda: HITS(0), lambda: HITS(threshold=-1)])
+@pytest.mark.parametrize(
+    "wrong", [lambda: PageRank(1.5, 3), lambda: PageRank(0.85), lambda: HITS(0), lambda: HITS(threshold=-1)]
+)
 def test_wrong_parameters_are_refused(wrong):
     with pytest.raises(InvalidProgram):
         wrong()
@@ -206,7 +219,7 @@ def test_wrong_parameters_are_refused(wrong):
 def test_missing_values_are_named():
     graph = Graph.from_collection(environment(), [(1, 2, "far")])
 
-    with pytest.raises(OperatorFailed, match="needs numbers as edge values, but an edge has 'far'"):
+    with pytest.raises(InvalidProgram, match="needs numbers as edge values, but an edge has 'far'"):
         graph.run(SingleSourceShortestPaths(1, 3)).collect()
-    with pytest.raises(OperatorFailed, match="need a value per vertex"):
+    with pytest.raises(InvalidProgram, match="need a value per vertex"):
         graph.run(ConnectedComponents(3)).collect()

@@ -144,12 +144,12 @@ class Graph(GraphTransformations, GraphNeighborhoods):
         vertex_type: type = str,
         delimiter: str = ",",
     ) -> Graph:
-        """Make a graph of CSV files: edges, and a file of vertices or a function from an id to a value.
+        r"""Make a graph of CSV files: edges, and a file of vertices or a function from an id to a value.
 
         >>> from funken.dataset import ExecutionEnvironment
         >>> import tempfile, pathlib
         >>> path = pathlib.Path(tempfile.mkdtemp(), "edges.csv")
-        >>> _ = path.write_text("1,2,0.5\\n2,3,1.5\\n")
+        >>> _ = path.write_text("1,2,0.5\n2,3,1.5\n")
         >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
         >>> sorted(Graph.from_csv(env, path, edge_type=float).get_edges().collect())
         [(1, 2, 0.5), (2, 3, 1.5)]

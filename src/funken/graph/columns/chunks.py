@@ -7,7 +7,7 @@ A chunk of edges is ``(sources, targets, values or None)``, one of vertices ``(i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -93,7 +93,7 @@ def chunks_of(source: Any, target: Any, values: Any, parallelism: int) -> list[A
     bounds = [len(source) * at // count for at in range(count + 1)]
     values = None if values is None else np.asarray(values)
     made = []
-    for first, last in zip(bounds, bounds[1:], strict=False):
+    for first, last in pairwise(bounds):
         part = slice(first, last)
         made.append((_whole(source[part]), _whole(target[part]), None if values is None else values[part]))
     return made

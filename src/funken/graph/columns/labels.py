@@ -9,7 +9,7 @@ import numpy as np
 
 from funken.errors import InvalidProgram
 from funken.graph.columns.chunks import column, joined
-from funken.graph.columns.parts import GraphPart, Layout, Route
+from funken.graph.columns.parts import GraphPart, PartLayout, Route
 from funken.graph.columns.supersteps import Message, PartProgram, SuperstepView
 
 
@@ -59,7 +59,7 @@ def _labels(part: GraphPart, algorithm: str) -> Any:
 class MostFrequent(PartProgram):
     """Label propagation."""
 
-    layout = Layout(values=True)
+    layout = PartLayout(values=True)
 
     def step(
         self, part: GraphPart, state: Any, messages: list[tuple[Any, ...]], view: SuperstepView
@@ -102,7 +102,7 @@ class MostFrequent(PartProgram):
 class StrongestLabel(PartProgram):
     """Community detection: labels have scores, which get weaker the further they travel."""
 
-    layout = Layout(both=True, values=True, weights=True)
+    layout = PartLayout(both=True, values=True, weights=True)
 
     def __init__(self, delta: float) -> None:
         self._delta = delta

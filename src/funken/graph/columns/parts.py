@@ -19,7 +19,7 @@ import numpy as np
 
 from funken.dataset import DataSet
 from funken.errors import InvalidProgram
-from funken.graph.columns.chunks import column, edge_chunks, joined, parts_of, vertex_chunks
+from funken.graph.columns.chunks import edge_chunks, joined, parts_of, vertex_chunks
 from funken.graph.core import GraphBase
 from funken.sdk import stable_hash
 
@@ -44,6 +44,7 @@ def keys_of(count: int) -> tuple[int, ...]:
 class IdIndex:
     """Ids and their places.
 
+    >>> from funken.graph.columns.chunks import column
     >>> index = IdIndex([column([7, 3, 7]), column([5])])
     >>> index.ids.tolist(), index.places(column([5, 3])).tolist()
     ([3, 5, 7], [1, 0])
@@ -126,7 +127,7 @@ class GraphPart:
 
 
 @dataclass(frozen=True)
-class Layout:
+class PartLayout:
     """How parts are made of a graph."""
 
     reverse: bool = False  # edges the other way round
@@ -137,13 +138,13 @@ class Layout:
     values: bool = False
 
 
-def parts(graph: GraphBase, layout: Layout) -> DataSet:
+def parts(graph: GraphBase, layout: PartLayout) -> DataSet:
     """Return the parts of a graph: a data set of ``(key, GraphPart)``."""
     made: DataSet = graph._once(("parts", layout), lambda: _parts(graph, layout))
     return made
 
 
-def _parts(graph: GraphBase, layout: Layout) -> DataSet:
+def _parts(graph: GraphBase, layout: PartLayout) -> DataSet:
     count = graph.get_context().get_parallelism()
     chunks = graph._given_chunks
     if chunks is None:
@@ -168,7 +169,7 @@ def _split(owner: Any, count: int, *arrays: Any) -> Iterator[tuple[int, list[Any
 
 
 class _ToTargets:
-    def __init__(self, count: int, layout: Layout) -> None:
+    def __init__(self, count: int, layout: PartLayout) -> None:
         self._count, self._layout = count, layout
 
     def __call__(self, chunk: Any) -> Iterator[Any]:
@@ -250,7 +251,7 @@ def _values(records: list[Any], index: IdIndex) -> Any:
 
 
 class _Assemble:
-    def __init__(self, count: int, layout: Layout) -> None:
+    def __init__(self, count: int, layout: PartLayout) -> None:
         self._count, self._layout = count, layout
 
     def __call__(self, group: Iterable[Any]) -> Iterator[Any]:
@@ -296,12 +297,11 @@ class _Assemble:
 def routes(source: Any, target: Any, weight: Any, count: int) -> list[Route]:
     """Sort edges by the part and the place of their targets."""
     made = []
-    for part, (of, to, weights) in _split(target % count, count, source, target // count, weight):
+    for part, (of, places, weights) in _split(target % count, count, source, target // count, weight):
         if not len(of):
             continue
-        to = to.astype(np.int32)
-        order = np.argsort(to)
-        to = to[order]
+        order = np.argsort(places)
+        to = places[order].astype(np.int32)
         starts = np.flatnonzero(np.concatenate([[True], to[1:] != to[:-1]]))
         made.append(Route(part, to[starts], starts, of[order], None if weights is None else weights[order]))
     return made

@@ -9,14 +9,14 @@ import numpy as np
 
 from funken.errors import InvalidProgram
 from funken.graph.columns.chunks import column
-from funken.graph.columns.parts import GraphPart, Layout
+from funken.graph.columns.parts import GraphPart, PartLayout
 from funken.graph.columns.supersteps import Message, PartProgram, SuperstepView, pushed, received
 
 
 class LeastValue(PartProgram):
     """Every vertex takes the least value of its own and its neighbours', until nothing changes."""
 
-    layout = Layout(both=True, values=True)
+    layout = PartLayout(both=True, values=True)
     weigh: Any = None
 
     def start(self, part: GraphPart) -> tuple[Any, Any]:
@@ -58,7 +58,7 @@ class Distance(LeastValue):
 
     def __init__(self, source: Any, weighted: bool = True) -> None:
         self.source = source
-        self.layout = Layout(weights=weighted)
+        self.layout = PartLayout(weights=weighted)
         if not weighted:
             self.weigh = _one_more
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from funken.graph.columns.parts import GraphPart, Layout
+from funken.graph.columns.parts import GraphPart, PartLayout
 from funken.graph.columns.supersteps import Message, PartProgram, SuperstepView, pushed, received
 
 
@@ -63,7 +63,7 @@ class HubsAndAuthorities(PartProgram):
     Scores are scaled when they have been sent: the sum of their squares is known one superstep later.
     """
 
-    layout = Layout(backward=True)
+    layout = PartLayout(backward=True)
     sums = ("squares",)
     converges = "change"
 

@@ -1,7 +1,7 @@
 """A program on the parts of a graph, superstep by superstep, as a bulk iteration.
 
-Each superstep is one co-group by part: the part, which stays where it is, with the state of the superstep before and the messages to
-the part. So there is one exchange per superstep, of arrays, and a checkpoint has the states and the messages under way.
+Each superstep is one co-group by part: the part, which stays where it is, with the state of the superstep before and the
+messages to the part. So a superstep has one exchange, of arrays, and a checkpoint has the states and the messages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from funken.dataset import DataSet, DataSetRuntimeContext, DoubleSumAggregator
 from funken.errors import InvalidProgram
-from funken.graph.columns.parts import GraphPart, Layout, Route, keys_of, parts
+from funken.graph.columns.parts import GraphPart, PartLayout, Route, keys_of, parts
 from funken.graph.core import GraphBase
 
 _STATE, _MESSAGE = 0, 1
@@ -43,7 +43,7 @@ class SuperstepView:
 class PartProgram:
     """What is done to each part in a superstep. It must not keep anything of its own between supersteps."""
 
-    layout = Layout()
+    layout = PartLayout()
     sums: tuple[str, ...] = ()
     """The names of sums over all parts."""
     converges = "active"
@@ -138,8 +138,8 @@ class _Results:
 def pushed(routes: list[Route], values: Any, reduce: Any, weigh: Any = None, active: Any = None) -> list[Message]:
     """Send the values of vertices along routes, reduced per target.
 
-    ``reduce`` is a ufunc, ``weigh`` one that puts the value and the weight of an edge together. With ``active``, only the edges of
-    those vertices count.
+    ``reduce`` is a ufunc, ``weigh`` one that puts the value and the weight of an edge together. With ``active``, only the
+    edges of those vertices count.
 
     >>> route = Route(0, np.array([4, 9]), np.array([0, 2]), np.array([0, 1, 1]), None)
     >>> [(part, [array.tolist() for array in arrays]) for part, arrays in pushed([route], np.array([5, 3]), np.minimum)]

@@ -40,7 +40,8 @@ class LabelPropagation:
 class CommunityDetection:
     """Gives the graph with labels as vertex values: labels with scores, which get weaker by ``delta`` when they are new.
 
-    Edge values are weights, vertex values the first labels; edges are used both ways. Of equally strong labels the least is taken.
+    Edge values are weights, vertex values the first labels; edges are used both ways. Of equally strong labels
+    the least is taken.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import Graph
