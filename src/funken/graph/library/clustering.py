@@ -117,10 +117,11 @@ class VertexMetrics:
 
 
 def _sorted(triangle: Any) -> Any:
+    ids = triangle[:3]  # degrees follow
     try:
-        return tuple(sorted(triangle))
+        return tuple(sorted(ids))
     except TypeError:
-        return tuple(triangle)
+        return tuple(ids)
 
 
 def _coefficient(record: Any) -> tuple[float, int]:
