@@ -10,7 +10,7 @@ from funken.graph.graph import Graph
 from funken.graph.iterations.configuration import GraphFunction, IterationConfiguration
 from funken.graph.iterations.gather_sum_apply import ApplyFunction, Neighbor, NeighborGatherFunction, SumFunction
 from funken.graph.iterations.scatter_gather import GatherFunction, ScatterFunction
-from funken.graph.iterations.vertex_centric import ComputeFunction, MessageCombiner
+from funken.graph.iterations.vertex_centric import ComputeFunction, MessageCombiner, MessagingFunction
 from funken.graph.library.analytics import GraphAnalytic, VertexMetricsResult
 from funken.graph.library.clustering import (
     AverageClusteringCoefficient,
@@ -52,6 +52,7 @@ __all__ = [
     "LabelPropagation",
     "LocalClusteringCoefficient",
     "MessageCombiner",
+    "MessagingFunction",
     "Neighbor",
     "NeighborGatherFunction",
     "PageRank",

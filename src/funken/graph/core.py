@@ -18,7 +18,24 @@ if TYPE_CHECKING:
 
 
 class GraphBase:
-    """The data sets of a graph; ``Graph`` has everything else."""
+    """The data sets of a graph; ``Graph`` has everything else.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> from funken.graph import Graph
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
+    >>> edges = [(1, 2, 12), (1, 3, 13), (2, 3, 23), (3, 1, 31)]
+    >>> graph = Graph.from_collection(env, edges, lambda id: id * 10)
+    >>> sorted(graph.get_vertices().collect()), sorted(graph.get_edge_ids().collect())
+    ([(1, 10), (2, 20), (3, 30)], [(1, 2), (1, 3), (2, 3), (3, 1)])
+    >>> graph.number_of_vertices(), graph.number_of_edges(), sorted(graph.get_vertex_ids().collect())
+    (3, 4, [1, 2, 3])
+    >>> sorted(graph.out_degrees().collect()), sorted(graph.in_degrees().collect())
+    ([(1, 2), (2, 1), (3, 1)], [(1, 1), (2, 1), (3, 2)])
+    >>> sorted(graph.get_degrees().collect()), sorted(graph.get_triplets().collect())[0]
+    ([(1, 3), (2, 2), (3, 3)], Triplet(source=1, target=2, source_value=10, target_value=20, edge_value=12))
+    >>> graph.validate(), graph.get_context() is env
+    (True, True)
+    """
 
     def __init__(
         self, vertices: DataSet | None, edges: DataSet | None, chunks: DataSet | None = None, initializer: Any = None

@@ -19,80 +19,41 @@ class Graph(GraphTransformations, GraphNeighborhoods):
     """A directed graph of a batch program: vertices ``(id, value)`` and edges ``(source, target, value)``.
 
     >>> from funken.dataset import ExecutionEnvironment
-    >>> from funken.graph import EdgeDirection
     >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> edges = [(1, 2, 12), (1, 3, 13), (2, 3, 23), (3, 1, 31)]
     >>> graph = Graph.from_collection(env, edges, lambda id: id * 10)
     >>> sorted(graph.get_vertices().collect()), sorted(graph.get_edge_ids().collect())
     ([(1, 10), (2, 20), (3, 30)], [(1, 2), (1, 3), (2, 3), (3, 1)])
-    >>> graph.number_of_vertices(), graph.number_of_edges(), sorted(graph.get_vertex_ids().collect())
-    (3, 4, [1, 2, 3])
-    >>> sorted(graph.out_degrees().collect()), sorted(graph.in_degrees().collect())
-    ([(1, 2), (2, 1), (3, 1)], [(1, 1), (2, 1), (3, 2)])
-    >>> sorted(graph.get_degrees().collect()), sorted(graph.get_triplets().collect())[0]
-    ([(1, 3), (2, 2), (3, 3)], Triplet(source=1, target=2, source_value=10, target_value=20, edge_value=12))
-    >>> graph.validate(), graph.get_context() is env
-    (True, True)
-
-    Values and parts:
-
-    >>> sorted(graph.map_vertices(lambda vertex: vertex.value + 1).get_vertices().collect())
-    [(1, 11), (2, 21), (3, 31)]
-    >>> sorted(graph.map_edges(lambda edge: -edge.value).get_edges().collect())[0]
-    (1, 2, -12)
-    >>> sorted(graph.translate_graph_ids(str).get_vertex_ids().collect())
-    ['1', '2', '3']
-    >>> more = env.from_elements((1, 5))
-    >>> sorted(graph.join_with_vertices(more, lambda own, value: own + value).get_vertices().collect())
-    [(1, 15), (2, 20), (3, 30)]
-    >>> add = lambda own, value: own + value
-    >>> sorted(graph.join_with_edges(env.from_elements((1, 2, 1)), add).get_edges().collect())[0]
-    (1, 2, 13)
-    >>> sorted(graph.join_with_edges_on_source(more, add).get_edges().collect())[:2]
-    [(1, 2, 17), (1, 3, 18)]
-    >>> sorted(graph.join_with_edges_on_target(more, add).get_edges().collect())[3]
-    (3, 1, 36)
-    >>> sorted(graph.filter_on_vertices(lambda vertex: vertex.id > 1).get_edges().collect())
-    [(2, 3, 23)]
-    >>> graph.filter_on_edges(lambda edge: edge.value > 20).number_of_edges()
-    2
-    >>> graph.subgraph(lambda vertex: vertex.id < 3, lambda edge: True).get_edges().collect()
-    [(1, 2, 12)]
-    >>> sorted(graph.reverse().get_edge_ids().collect())
-    [(1, 3), (2, 1), (3, 1), (3, 2)]
-    >>> graph.get_undirected().number_of_edges(), graph.simplify(undirected=True).number_of_edges()
-    (8, 6)
-
-    Changes, and two graphs:
-
-    >>> larger = graph.add_vertex((4, 40)).add_edge((4, 0), (5, 50), 45).add_edges([(1, 9, 0), (5, 1, 51)])
-    >>> sorted(larger.get_vertices().collect())[3:], sorted(larger.get_edges().collect())[4:]
-    ([(4, 40), (5, 50)], [(4, 5, 45), (5, 1, 51)])
-    >>> larger.add_vertices([(6, 60)]).remove_vertex(5).number_of_edges(), larger.remove_vertices([1, 2]).number_of_edges()
-    (4, 1)
-    >>> graph.remove_edge(1, 2).number_of_edges(), graph.remove_edges([(1, 2), (1, 3)]).number_of_edges()
-    (3, 2)
-    >>> larger.difference(graph).get_edges().collect(), graph.union(larger).number_of_edges()
-    ([(4, 5, 45)], 10)
-    >>> graph.intersect(larger).number_of_edges()
-    4
-
-    Neighbourhoods:
-
-    >>> sorted(graph.reduce_on_neighbors(lambda a, b: a + b, EdgeDirection.IN).collect())
-    [(1, 30), (2, 10), (3, 30)]
-    >>> sorted(graph.reduce_on_edges(min).collect())
-    [(1, 12), (2, 23), (3, 31)]
-    >>> sorted(graph.group_reduce_on_edges(lambda id, edges: [(id, len(edges))]).collect())
-    [(1, 2), (2, 1), (3, 1)]
-    >>> sorted(graph.group_reduce_on_neighbors(lambda id, pairs: [(id, sum(n.id for _, n in pairs))]).collect())
-    [(1, 5), (2, 3), (3, 1)]
 
     An algorithm of the library, or one of your own, is given to ``run``:
 
     >>> from funken.graph import SingleSourceShortestPaths
     >>> sorted(graph.run(SingleSourceShortestPaths(1, 10)).collect())
     [(1, 0.0), (2, 12.0), (3, 13.0)]
+
+    So is a vertex program to one of the iterations:
+
+    >>> from funken.graph import ApplyFunction, ComputeFunction, GatherFunction, ScatterFunction
+    >>> class Send(ScatterFunction):
+    ...     def send_messages(self, vertex):
+    ...         self.send_message_to_all_neighbors(vertex.value)
+    >>> class Most(GatherFunction):
+    ...     def update_vertex(self, vertex, messages):
+    ...         self.set_new_vertex_value(max(messages))
+    >>> sorted(graph.run_scatter_gather_iteration(Send(), Most(), 1).get_vertices().collect())
+    [(1, 30), (2, 10), (3, 20)]
+    >>> class Apply(ApplyFunction):
+    ...     def apply(self, new_value, current_value):
+    ...         self.set_result(new_value)
+    >>> took = graph.run_gather_sum_apply_iteration(lambda near: near.neighbor_value, max, Apply(), 1)
+    >>> sorted(took.get_vertices().collect())
+    [(1, 30), (2, 10), (3, 20)]
+    >>> class Step(ComputeFunction):
+    ...     def compute(self, vertex, messages):
+    ...         self.set_new_vertex_value(len(messages))
+    ...         self.send_message_to_all_neighbors(1)
+    >>> sorted(graph.run_vertex_centric_iteration(Step(), None, 2).get_vertices().collect())
+    [(1, 1), (2, 1), (3, 2)]
     """
 
     # ---- how it is made

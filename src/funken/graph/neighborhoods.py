@@ -12,7 +12,22 @@ from funken.graph.records import EdgeDirection, GraphEdge, GraphVertex
 
 
 class GraphNeighborhoods(GraphBase):
-    """The methods of ``Graph`` that reduce neighbourhoods."""
+    """The methods of ``Graph`` that reduce neighbourhoods.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> from funken.graph import EdgeDirection, Graph
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
+    >>> edges = [(1, 2, 12), (1, 3, 13), (2, 3, 23), (3, 1, 31)]
+    >>> graph = Graph.from_collection(env, edges, lambda id: id * 10)
+    >>> sorted(graph.reduce_on_neighbors(lambda a, b: a + b, EdgeDirection.IN).collect())
+    [(1, 30), (2, 10), (3, 30)]
+    >>> sorted(graph.reduce_on_edges(min).collect())
+    [(1, 12), (2, 23), (3, 31)]
+    >>> sorted(graph.group_reduce_on_edges(lambda id, edges: [(id, len(edges))]).collect())
+    [(1, 2), (2, 1), (3, 1)]
+    >>> sorted(graph.group_reduce_on_neighbors(lambda id, pairs: [(id, sum(n.id for _, n in pairs))]).collect())
+    [(1, 5), (2, 3), (3, 1)]
+    """
 
     def reduce_on_edges(self, function: Any, direction: EdgeDirection = EdgeDirection.OUT) -> DataSet:
         """Reduce the values of a vertex's edges, two at a time, to ``(id, value)``; a vertex without edges has none."""

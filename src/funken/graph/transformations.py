@@ -15,7 +15,54 @@ if TYPE_CHECKING:
 
 
 class GraphTransformations(GraphBase):
-    """The methods of ``Graph`` that return a graph."""
+    """The methods of ``Graph`` that return a graph.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> from funken.graph import Graph
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
+    >>> edges = [(1, 2, 12), (1, 3, 13), (2, 3, 23), (3, 1, 31)]
+    >>> graph = Graph.from_collection(env, edges, lambda id: id * 10)
+    >>> sorted(graph.map_vertices(lambda vertex: vertex.value + 1).get_vertices().collect())
+    [(1, 11), (2, 21), (3, 31)]
+    >>> sorted(graph.map_edges(lambda edge: -edge.value).get_edges().collect())[0]
+    (1, 2, -12)
+    >>> sorted(graph.translate_graph_ids(str).get_vertex_ids().collect())
+    ['1', '2', '3']
+    >>> more = env.from_elements((1, 5))
+    >>> sorted(graph.join_with_vertices(more, lambda own, value: own + value).get_vertices().collect())
+    [(1, 15), (2, 20), (3, 30)]
+    >>> add = lambda own, value: own + value
+    >>> sorted(graph.join_with_edges(env.from_elements((1, 2, 1)), add).get_edges().collect())[0]
+    (1, 2, 13)
+    >>> sorted(graph.join_with_edges_on_source(more, add).get_edges().collect())[:2]
+    [(1, 2, 17), (1, 3, 18)]
+    >>> sorted(graph.join_with_edges_on_target(more, add).get_edges().collect())[3]
+    (3, 1, 36)
+    >>> sorted(graph.filter_on_vertices(lambda vertex: vertex.id > 1).get_edges().collect())
+    [(2, 3, 23)]
+    >>> graph.filter_on_edges(lambda edge: edge.value > 20).number_of_edges()
+    2
+    >>> graph.subgraph(lambda vertex: vertex.id < 3, lambda edge: True).get_edges().collect()
+    [(1, 2, 12)]
+    >>> sorted(graph.reverse().get_edge_ids().collect())
+    [(1, 3), (2, 1), (3, 1), (3, 2)]
+    >>> graph.get_undirected().number_of_edges(), graph.simplify(undirected=True).number_of_edges()
+    (8, 6)
+
+    Changes, and two graphs:
+
+    >>> larger = graph.add_vertex((4, 40)).add_edge((4, 0), (5, 50), 45).add_edges([(1, 9, 0), (5, 1, 51)])
+    >>> sorted(larger.get_vertices().collect())[3:], sorted(larger.get_edges().collect())[4:]
+    ([(4, 40), (5, 50)], [(4, 5, 45), (5, 1, 51)])
+    >>> larger.add_vertices([(6, 60)]).remove_vertex(5).number_of_edges(), larger.remove_vertices([1, 2]).number_of_edges()
+    (4, 1)
+    >>> graph.remove_edge(1, 2).number_of_edges(), graph.remove_edges([(1, 2), (1, 3)]).number_of_edges()
+    (3, 2)
+    >>> larger.difference(graph).get_edges().collect(), graph.union(larger).number_of_edges()
+    ([(4, 5, 45)], 10)
+    >>> graph.intersect(larger).number_of_edges()
+    4
+    """
 
     # ---- values
 

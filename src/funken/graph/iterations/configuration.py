@@ -79,14 +79,14 @@ class IterationConfiguration:
         self.broadcasts.append((function, name, data_set))
         return self
 
-    def register(self, iteration: Any) -> None:
+    def _register(self, iteration: Any) -> None:
         """Register the aggregators with a delta iteration."""
         for name, aggregator in self.aggregators.items():
             iteration.register_aggregator(name, aggregator)
         if self.convergence is not None:
             iteration.register_aggregation_convergence_criterion(*self.convergence)
 
-    def finish(self, function: str, operator: Any, count: DataSet | None) -> Any:
+    def _finish(self, function: str, operator: Any, count: DataSet | None) -> Any:
         """Set name, parallelism and broadcast sets of the operator that calls a function."""
         operator = operator.name(f"{self.name or 'graph iteration'}: {function}")
         if self.parallelism is not None:
@@ -102,7 +102,31 @@ COUNT = "number of vertices"
 
 
 class GraphFunction:
-    """What the functions of graph iterations can override and ask for. Derive from one of those instead."""
+    """What the functions of graph iterations can override and ask for. Derive from one of those instead.
+
+    >>> from funken.dataset import ExecutionEnvironment, LongSumAggregator
+    >>> from funken.graph import ComputeFunction, Graph
+    >>> class Facts(ComputeFunction):
+    ...     def pre_superstep(self):
+    ...         self.calls = self.get_iteration_aggregator("calls")
+    ...         (self.last,) = self.get_broadcast_set("last")
+    ...     def compute(self, vertex, messages):
+    ...         self.calls.aggregate(1)
+    ...         if self.get_superstep_number() < self.last:
+    ...             self.send_message_to_all_neighbors("go on")
+    ...         calls_before = self.get_previous_iteration_aggregate("calls")
+    ...         degrees = self.get_in_degree(), self.get_out_degree()
+    ...         self.set_new_vertex_value((calls_before, *degrees, self.get_number_of_vertices()))
+    ...     def post_superstep(self):
+    ...         del self.calls
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
+    >>> options = IterationConfiguration().set_opt_degrees().set_opt_num_vertices()
+    >>> options = options.register_aggregator("calls", LongSumAggregator())
+    >>> options = options.add_broadcast_set("compute", "last", env.from_elements(2))
+    >>> graph = Graph.from_collection(env, [(1, 2, None), (1, 3, None), (2, 3, None)])
+    >>> sorted(graph.run_vertex_centric_iteration(Facts(), None, 10, options).get_vertices().collect())
+    [(1, (None, 0, 2, 3)), (2, (3, 1, 1, 3)), (3, (3, 2, 0, 3))]
+    """
 
     _runtime: DataSetRuntimeContext
     _degrees: tuple[int, int] = (-1, -1)

@@ -122,13 +122,13 @@ def gather_sum_apply(
     count = count_of(graph, options)
     solution = entries(adjacency(graph, options)) if options.degrees else _plain(graph)
     iteration = solution.iterate_delta(solution, maximum, 0)
-    options.register(iteration)
+    options._register(iteration)
     travelled = graph.get_edges().flat_map(_Travelled(options.direction))
     active = iteration.get_workset().join(travelled, JoinHint.REPARTITION_HASH_SECOND).where(0).equal_to(0)
-    partial = options.finish("gather", active.using(_GatherNeighbor(gather)), count)
-    summed = options.finish("sum", partial.group_by(0).reduce(_Sum(sum_)), count)
+    partial = options._finish("gather", active.using(_GatherNeighbor(gather)), count)
+    summed = options._finish("sum", partial.group_by(0).reduce(_Sum(sum_)), count)
     applied = summed.join(iteration.get_solution_set()).where(0).equal_to(0).using(_Apply(apply))
-    delta = options.finish("apply", applied, count)
+    delta = options._finish("apply", applied, count)
     return values(iteration.close_with(delta, delta))
 
 

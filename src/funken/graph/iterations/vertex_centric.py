@@ -16,7 +16,24 @@ _VERTEX, _MESSAGE = 0, 1
 
 
 class MessagingFunction(GraphFunction):
-    """What ``ComputeFunction`` and ``ScatterFunction`` share: sending messages along edges."""
+    """What ``ComputeFunction`` and ``ScatterFunction`` share: sending messages, to all neighbours or one by one.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> from funken.graph import Graph
+    >>> class Greet(ComputeFunction):
+    ...     def compute(self, vertex, messages):
+    ...         if messages:
+    ...             self.set_new_vertex_value(sorted(messages))
+    ...         elif vertex.id == 1:
+    ...             self.send_message_to_all_neighbors("hello")
+    ...         else:
+    ...             for edge in self.get_edges():
+    ...                 self.send_message_to(edge.target, edge.value)
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
+    >>> graph = Graph.from_collection(env, [(1, 2, "a"), (1, 3, "b"), (2, 3, "c")])
+    >>> sorted(graph.run_vertex_centric_iteration(Greet(), None, 5).get_vertices().collect())
+    [(1, None), (2, ['hello']), (3, ['c', 'hello'])]
+    """
 
     _sent: list[Any]
     _neighbors: tuple[Any, ...]
@@ -71,29 +88,6 @@ class ComputeFunction(MessagingFunction):
     >>> roads = Graph.from_collection(env, [("a", "b", 5), ("b", "c", 1), ("a", "c", 9)], lambda id: float("inf"))
     >>> sorted(roads.run_vertex_centric_iteration(Distance(), min, 10).get_vertices().collect())
     [('a', 0), ('b', 5), ('c', 6)]
-
-    What a function can ask for, if the configuration provides it:
-
-    >>> from funken.dataset import LongSumAggregator
-    >>> class Facts(ComputeFunction):
-    ...     def pre_superstep(self):
-    ...         self.calls = self.get_iteration_aggregator("calls")
-    ...         (self.limit,) = self.get_broadcast_set("limit")
-    ...     def compute(self, vertex, messages):
-    ...         self.calls.aggregate(1)
-    ...         if self.get_superstep_number() < self.limit:
-    ...             self.send_message_to_all_neighbors("next")
-    ...         before = self.get_previous_iteration_aggregate("calls")
-    ...         degrees = self.get_in_degree(), self.get_out_degree()
-    ...         self.set_new_vertex_value((before, *degrees, self.get_number_of_vertices()))
-    ...     def post_superstep(self):
-    ...         del self.calls
-    >>> options = IterationConfiguration().set_opt_degrees().set_opt_num_vertices()
-    >>> options = options.register_aggregator("calls", LongSumAggregator())
-    >>> options = options.add_broadcast_set("compute", "limit", env.from_elements(2))
-    >>> facts = roads.run_vertex_centric_iteration(Facts(), None, 10, options)
-    >>> sorted(facts.get_vertices().collect())
-    [('a', (None, 0, 2, 3)), ('b', (3, 1, 1, 3)), ('c', (3, 2, 0, 3))]
     """
 
     def compute(self, vertex: GraphVertex, messages: list[Any]) -> None:
@@ -170,12 +164,12 @@ def vertex_centric(
     solution = entries(adjacent)
     begun = solution.map(lambda entry: (entry[0],)).with_forwarded_fields("f0")
     iteration = solution.iterate_delta(begun, maximum, 0)
-    options.register(iteration)
+    options._register(iteration)
     inbox = iteration.get_workset().co_group(iteration.get_solution_set()).where(0).equal_to(0).using(_Inbox())
     inbox = inbox.with_forwarded_fields_first("f0")
     inbox = inbox.name(f"{options.name or 'graph iteration'}: messages")
     joined = inbox.join(neighbors(adjacent), JoinHint.REPARTITION_HASH_SECOND).where(0).equal_to(0)
-    calls = options.finish("compute", joined.using(_Compute(compute)), count_of(graph, options))
+    calls = options._finish("compute", joined.using(_Compute(compute)), count_of(graph, options))
     delta = calls.filter(lambda made: made[2] == _VERTEX).map(lambda made: (made[0], *made[1]))
     messages = calls.filter(lambda made: made[2] == _MESSAGE).map(lambda made: made[:2])
     if combiner is not None:
