@@ -27,8 +27,8 @@ class GraphBase:
     >>> graph = Graph.from_collection(env, edges, lambda id: id * 10)
     >>> sorted(graph.get_vertices().collect()), sorted(graph.get_edge_ids().collect())
     ([(1, 10), (2, 20), (3, 30)], [(1, 2), (1, 3), (2, 3), (3, 1)])
-    >>> graph.number_of_vertices(), graph.number_of_edges(), sorted(graph.get_vertex_ids().collect())
-    (3, 4, [1, 2, 3])
+    >>> graph.get_edges().count(), graph.number_of_vertices(), graph.number_of_edges(), sorted(graph.get_vertex_ids().collect())
+    (4, 3, 4, [1, 2, 3])
     >>> sorted(graph.out_degrees().collect()), sorted(graph.in_degrees().collect())
     ([(1, 2), (2, 1), (3, 1)], [(1, 1), (2, 1), (3, 2)])
     >>> sorted(graph.get_degrees().collect()), sorted(graph.get_triplets().collect())[0]

@@ -134,6 +134,12 @@ class Graph(GraphTransformations, GraphNeighborhoods):
         """Make a graph of a networkx graph; edges have the attribute ``weight`` as value, vertices their attributes.
 
         An undirected one gets every edge in both directions.
+
+        >>> import networkx
+        >>> from funken.dataset import ExecutionEnvironment
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
+        >>> Graph.from_networkx(env, networkx.path_graph(3)).number_of_edges()
+        4
         """
         edges = [(source, target, data.get(weight)) for source, target, data in graph.edges(data=True)]
         if not graph.is_directed():
