@@ -12,12 +12,12 @@ from funken.graph import (
     GlobalClusteringCoefficient,
     Graph,
     GraphGenerator,
+    GraphMetrics,
     JaccardIndex,
     LocalClusteringCoefficient,
     RMatGraph,
     TriangleCount,
     TriangleListing,
-    VertexMetrics,
 )
 from tests.dataset.programs import environment
 from tests.graph.examples import asm, odd
@@ -67,7 +67,7 @@ def test_the_tables_of_the_small_graph(parallelism):
     assert sorted(graph.run(TriangleListing()).collect()) == [(0, 1, 2), (1, 2, 3)]
     assert graph.run(AverageClusteringCoefficient()).execute() == pytest.approx(0.4166667, abs=1e-7)
     assert graph.run(GlobalClusteringCoefficient()).execute() == pytest.approx(6 / 13)
-    metrics = graph.run(VertexMetrics()).execute()
+    metrics = graph.run(GraphMetrics()).execute()
     assert (metrics.vertices, metrics.edges, metrics.triplets) == (6, 7, 13)
     assert (metrics.maximum_degree, metrics.maximum_triplets) == (4, 6)
     jaccard = ["014", "024", "034", "124", "136", "143", "153", "236", "243", "253", "451"]
@@ -86,7 +86,7 @@ def test_the_tables_of_the_small_graph(parallelism):
 def test_the_tables_of_the_generated_graph(parallelism):
     graph = RMatGraph(environment(parallelism), 8, 8, 42).generate()
 
-    metrics = graph.run(VertexMetrics()).execute()
+    metrics = graph.run(GraphMetrics()).execute()
     assert (metrics.vertices, metrics.edges, metrics.triplets, metrics.maximum_degree) == (226, 1290, 42610, 128)
     assert graph.run(TriangleCount()).execute() == 3591
     assert graph.run(AverageClusteringCoefficient()).execute() == pytest.approx(0.3825223416)

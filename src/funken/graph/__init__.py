@@ -11,14 +11,14 @@ from funken.graph.iterations.configuration import GraphFunction, IterationConfig
 from funken.graph.iterations.gather_sum_apply import ApplyFunction, Neighbor, NeighborGatherFunction, SumFunction
 from funken.graph.iterations.scatter_gather import GatherFunction, ScatterFunction
 from funken.graph.iterations.vertex_centric import ComputeFunction, MessageCombiner, MessagingFunction
-from funken.graph.library.analytics import GraphAnalytic, VertexMetricsResult
+from funken.graph.library.analytics import GraphAnalytic, GraphMetricsResult
 from funken.graph.library.clustering import (
     AverageClusteringCoefficient,
     GlobalClusteringCoefficient,
+    GraphMetrics,
     LocalClusteringCoefficient,
     TriangleCount,
     TriangleListing,
-    VertexMetrics,
 )
 from funken.graph.library.communities import CommunityDetection, LabelPropagation, Summarization
 from funken.graph.library.ranking import HITS, PageRank
@@ -45,6 +45,8 @@ __all__ = [
     "GraphEdge",
     "GraphFunction",
     "GraphGenerator",
+    "GraphMetrics",
+    "GraphMetricsResult",
     "GraphVertex",
     "InvalidVertexIdsValidator",
     "IterationConfiguration",
@@ -65,6 +67,4 @@ __all__ = [
     "TriangleCount",
     "TriangleListing",
     "Triplet",
-    "VertexMetrics",
-    "VertexMetricsResult",
 ]

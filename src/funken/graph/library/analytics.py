@@ -27,10 +27,10 @@ class GraphAnalytic:
 
 
 @dataclass(frozen=True)
-class VertexMetricsResult:
-    """What ``VertexMetrics`` finds.
+class GraphMetricsResult:
+    """What ``GraphMetrics`` finds.
 
-    >>> VertexMetricsResult(3, 3, 3, 2, 1).triplets
+    >>> GraphMetricsResult(3, 3, 3, 2, 1).triplets
     3
     """
 

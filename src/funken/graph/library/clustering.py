@@ -6,7 +6,7 @@ from typing import Any
 
 from funken.dataset import DataSet
 from funken.graph.core import GraphBase
-from funken.graph.library.analytics import GraphAnalytic, VertexMetricsResult
+from funken.graph.library.analytics import GraphAnalytic, GraphMetricsResult
 
 
 class TriangleListing:
@@ -99,14 +99,14 @@ class GlobalClusteringCoefficient:
         return GraphAnalytic(summed, lambda found: found[0][0] / found[0][1] if found and found[0][1] else 0.0)
 
 
-class VertexMetrics:
+class GraphMetrics:
     """Gives the numbers of vertices, edges and paths of two edges, and the greatest degree.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import GraphGenerator
     >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
-    >>> GraphGenerator(env).star(4).run(VertexMetrics()).execute()
-    VertexMetricsResult(vertices=4, edges=3, triplets=3, maximum_degree=3, maximum_triplets=3)
+    >>> GraphGenerator(env).star(4).run(GraphMetrics()).execute()
+    GraphMetricsResult(vertices=4, edges=3, triplets=3, maximum_degree=3, maximum_triplets=3)
     """
 
     def run(self, graph: GraphBase) -> GraphAnalytic:
@@ -134,7 +134,7 @@ def _metrics(part: Any) -> tuple[int, int, int, int]:
     return len(degrees), int(degrees.sum()), int((degrees * (degrees - 1) // 2).sum()), int(degrees.max(initial=0))
 
 
-def _metrics_of_all(found: list[Any]) -> VertexMetricsResult:
+def _metrics_of_all(found: list[Any]) -> GraphMetricsResult:
     vertices, ends, triplets = (sum(each[place] for each in found) for place in range(3))
     greatest = max((each[3] for each in found), default=0)
-    return VertexMetricsResult(vertices, ends // 2, triplets, greatest, greatest * (greatest - 1) // 2)
+    return GraphMetricsResult(vertices, ends // 2, triplets, greatest, greatest * (greatest - 1) // 2)
