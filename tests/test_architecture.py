@@ -177,6 +177,8 @@ def pyspark_fence(module: Module) -> Iterator[str]:
 def libraries_use_the_public_surface(module: Module) -> Iterator[str]:
     if module.part in LIBRARIES:
         for name in module.imports():
+            if name.startswith("funken.dataset.") and name.count(".") == 2 and not name.rpartition(".")[2].islower():
+                continue  # a class that the DataSet API exports
             if name.split(".")[0] == "funken" and part_of(name) in RANK.keys() - {
                 module.part,
                 "config",
@@ -232,7 +234,9 @@ def on_columns(dotted: str) -> bool:
     """Whether a module loads NumPy: the kernels, the logics that work on columns, and the writer of columns."""
     if dotted.startswith("funken.operators.columnar."):
         return not dotted.startswith("funken.operators.columnar.specs")
-    return dotted.startswith(("funken.columnar.kernels.", "funken.runtime.exchange.columnar_writer"))
+    return dotted.startswith(
+        ("funken.columnar.kernels.", "funken.runtime.exchange.columnar_writer", "funken.graph.columns.")
+    )
 
 
 def numpy_fence(module: Module) -> Iterator[str]:

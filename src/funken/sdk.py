@@ -25,7 +25,7 @@ docs/guide/connectors.md explains both.
 
 A function of the program is a ``UserFunction`` in an operator: ``open(context)`` gives it its runtime context and its operator
 state. ``BlockPredicates`` evaluates simple predicates for a block. ``immutable`` marks classes whose objects need no copies,
-``copied_block`` makes copies of records that can be changed.
+``copied_block`` makes copies of records that can be changed. ``stable_hash`` is the hash of keys, the same in every process.
 """
 
 from funken.operators.base import Operator, OperatorSpec, Output, Timestamps, Values
@@ -34,6 +34,7 @@ from funken.operators.context import OperatorContext
 from funken.operators.coordinators.base import OperatorCoordinator, OperatorCoordinatorContext
 from funken.operators.process.keyed_operator import KeyedOperator
 from funken.operators.user_functions import UserFunction
+from funken.state.keygroups import stable_hash
 from funken.types.copying import copied_block, immutable
 
 __all__ = [
@@ -50,4 +51,5 @@ __all__ = [
     "Values",
     "copied_block",
     "immutable",
+    "stable_hash",
 ]

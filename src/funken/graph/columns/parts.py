@@ -1,0 +1,307 @@
+"""A graph as parts: the vertices of one task, numbered from 0, and the edges that begin at them.
+
+A vertex belongs to the part that its id hashes to. Its *local* number is its place there; its *global* number is
+``local * parts + part``, so that a sender knows the part and the place of each target, and a superstep needs no dictionary.
+Both are the same in every run for the same ids and parallelism, if ids are whole numbers.
+
+Parts are made in three steps: edges go to the part of their target and get its global number, then to the part of their source,
+where they are sorted by the part and the place of their target: the *routes*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from funken.dataset import DataSet
+from funken.errors import InvalidProgram
+from funken.graph.columns.chunks import edge_chunks, joined, parts_of, vertex_chunks
+from funken.graph.core import GraphBase
+from funken.sdk import stable_hash
+
+_EDGES, _IDS, _VERTICES = 0, 1, 2
+
+
+@cache
+def keys_of(count: int) -> tuple[int, ...]:
+    """Return keys of which the DataSet API sends each to another task.
+
+    >>> keys_of(1), len(keys_of(4))
+    ((0,), 4)
+    """
+    found: dict[int, int] = {}
+    key = 0
+    while len(found) < count:
+        found.setdefault(stable_hash(key) % count, key)
+        key += 1
+    return tuple(found[place] for place in range(count))
+
+
+class IdIndex:
+    """Ids and their places.
+
+    >>> from funken.graph.columns.chunks import column
+    >>> index = IdIndex([column([7, 3, 7]), column([5])])
+    >>> index.ids.tolist(), index.places(column([5, 3])).tolist()
+    ([3, 5, 7], [1, 0])
+    >>> IdIndex([column(["b", "a"]), column([1, 1.0])]).places(column([True, "a"])).tolist()
+    [2, 1]
+    """
+
+    def __init__(self, arrays: list[Any]) -> None:
+        self._table: Any = None
+        self._known: dict[Any, int] | None = None
+        whole = all(array.dtype == np.int64 for array in arrays)
+        filled = [array for array in arrays if len(array)]
+        size = sum(map(len, filled))
+        if not whole:
+            known: dict[Any, int] = {}
+            for array in filled:
+                for each in array.tolist():
+                    known.setdefault(each, len(known))
+            self._known = known
+            self.ids = np.empty(len(known), object)
+            self.ids[:] = list(known)
+            return
+        least = min((int(array.min()) for array in filled), default=0)
+        most = max((int(array.max()) for array in filled), default=-1)
+        if most - least < 16 * size + 1024:
+            seen = np.zeros(most - least + 1, bool)
+            for array in filled:
+                seen[array - least] = True
+            self.ids = np.flatnonzero(seen) + least
+            self._table = np.cumsum(seen, dtype=np.int32) - 1
+            self._least = least
+        else:
+            self.ids = np.unique(joined(filled))
+
+    def places(self, ids: Any) -> Any:
+        """Return the places of ids that are known."""
+        if self._known is not None:
+            known = self._known
+            return np.fromiter((known[each] for each in ids.tolist()), np.int64, len(ids))
+        if self._table is not None:
+            return self._table[ids - self._least]
+        return np.searchsorted(self.ids, ids)
+
+
+@dataclass(slots=True)
+class Route:
+    """The edges from one part to another, sorted by the target's place there."""
+
+    part: int
+    targets: Any  # the places, each once
+    starts: Any  # where the edges of each target begin
+    source: Any  # local numbers
+    weight: Any  # or None
+
+    def target_of_each(self) -> Any:
+        """Return the target's place of each edge."""
+        return np.repeat(self.targets, np.diff(self.starts, append=len(self.source)))
+
+
+@dataclass(slots=True)
+class GraphPart:
+    """The vertices of one part and the edges that begin there."""
+
+    part: int
+    parts: int
+    ids: Any
+    values: Any  # or None
+    in_degree: Any
+    out_degree: Any
+    routes: list[Route]
+    backward: list[Route] = field(default_factory=list)  # of the edges that end here, in graphs with both
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def global_numbers(self) -> Any:
+        """The global numbers of the vertices."""
+        return np.arange(len(self.ids), dtype=np.int64) * self.parts + self.part
+
+
+@dataclass(frozen=True)
+class PartLayout:
+    """How parts are made of a graph."""
+
+    reverse: bool = False  # edges the other way round
+    both: bool = False  # each edge also the other way round
+    backward: bool = False  # in-edges are routes of their own
+    simple: bool = False  # no edge of a vertex with itself, none twice
+    weights: bool = False
+    values: bool = False
+
+
+def parts(graph: GraphBase, layout: PartLayout) -> DataSet:
+    """Return the parts of a graph: a data set of ``(key, GraphPart)``."""
+    made: DataSet = graph._once(("parts", layout), lambda: _parts(graph, layout))
+    return made
+
+
+def _parts(graph: GraphBase, layout: PartLayout) -> DataSet:
+    count = graph.get_context().get_parallelism()
+    chunks = graph._given_chunks
+    if chunks is None:
+        chunks = graph.get_edges().map_partition(edge_chunks).name("chunks of edges")
+    begun = chunks.flat_map(_ToTargets(count, layout)).name("edges to targets")
+    if graph._given_vertices is not None or layout.values:
+        vertices = graph.get_vertices().map_partition(vertex_chunks)
+        begun = begun.union(vertices.flat_map(_ToParts(count, layout.values)).name("vertices to parts"))
+    numbered = begun.group_by(0).reduce_group(_Number(count, layout.backward)).name("numbers of targets")
+    return numbered.group_by(0).reduce_group(_Assemble(count, layout)).name("parts")
+
+
+def _split(owner: Any, count: int, *arrays: Any) -> Iterator[tuple[int, list[Any]]]:
+    """Split arrays by the part that each place belongs to."""
+    if count == 1:
+        yield 0, list(arrays)
+        return
+    for part in range(count):
+        chosen = np.flatnonzero(owner == part)
+        if len(chosen):
+            yield part, [None if array is None else array[chosen] for array in arrays]
+
+
+class _ToTargets:
+    def __init__(self, count: int, layout: PartLayout) -> None:
+        self._count, self._layout = count, layout
+
+    def __call__(self, chunk: Any) -> Iterator[Any]:
+        """Send edges to the parts of their targets, and the ids of sources to their own."""
+        source, target, values = chunk
+        keys = keys_of(self._count)
+        weight = _weights(values) if self._layout.weights else None
+        if self._layout.reverse:
+            source, target = target, source
+        if self._layout.both or self._layout.backward:
+            if self._layout.backward:  # the weight says which way an edge goes
+                weight = np.repeat(np.array([0.0, 1.0]), len(source))
+            elif weight is not None:
+                weight = np.concatenate([weight, weight])
+            source, target = joined([source, target]), joined([target, source])
+        for part, found in _split(parts_of(target, self._count), self._count, source, target, weight):
+            yield (keys[part], _EDGES, *found)
+        for part, (ids,) in _split(parts_of(source, self._count), self._count, source):
+            yield keys[part], _IDS, IdIndex([ids]).ids
+
+
+def _weights(values: Any) -> Any:
+    if values is not None and values.dtype.kind in "iuf":
+        return values.astype(np.float64)
+    if values is not None and all(isinstance(value, (int, float)) for value in values.tolist()):
+        return np.array(values.tolist(), np.float64)
+    bad = None if values is None else next(each for each in values.tolist() if not isinstance(each, (int, float)))
+    raise InvalidProgram(
+        f"this algorithm needs numbers as edge values, but an edge has {bad!r}. Call map_edges() first."
+    )
+
+
+class _ToParts:
+    def __init__(self, count: int, values: bool) -> None:
+        self._count, self._values = count, values
+
+    def __call__(self, chunk: Any) -> Iterator[Any]:
+        """Send vertices to their parts."""
+        ids, values = chunk
+        keys = keys_of(self._count)
+        for part, found in _split(parts_of(ids, self._count), self._count, ids, values if self._values else None):
+            yield (keys[part], _VERTICES, *found)
+
+
+class _Number:
+    def __init__(self, count: int, backward: bool) -> None:
+        self._count, self._backward = count, backward
+
+    def __call__(self, group: Iterable[Any]) -> Iterator[Any]:
+        """Number the vertices of a part; send its in-edges on to the parts of their sources."""
+        records = list(group)
+        key = records[0][0]
+        keys = keys_of(self._count)
+        edges = [record[2:] for record in records if record[1] == _EDGES]
+        named = [record[2] for record in records if record[1] != _EDGES] + [target for _, target, _ in edges]
+        index = IdIndex(named)
+        in_degree = np.zeros(len(index.ids), np.int64)
+        for source, target, weight in edges:
+            places = index.places(target)
+            forth = places[weight == 0.0] if self._backward else places
+            in_degree += np.bincount(forth, minlength=len(in_degree))
+            numbers = places.astype(np.int64) * self._count + keys.index(key)
+            for part, found in _split(parts_of(source, self._count), self._count, source, numbers, weight):
+                yield (keys[part], _EDGES, *found)
+        yield key, _IDS, index.ids, _values(records, index), in_degree
+
+
+def _values(records: list[Any], index: IdIndex) -> Any:
+    given = [record for record in records if record[1] == _VERTICES and record[3] is not None]
+    if not given:
+        return None
+    values = joined([record[3] for record in given])
+    places = joined([index.places(record[2]) for record in given])
+    if len(values) < len(index.ids):  # an end of an edge that is no vertex
+        values = values.astype(object)
+    made = np.empty(len(index.ids), values.dtype)
+    made[places] = values
+    return made
+
+
+class _Assemble:
+    def __init__(self, count: int, layout: PartLayout) -> None:
+        self._count, self._layout = count, layout
+
+    def __call__(self, group: Iterable[Any]) -> Iterator[Any]:
+        """Make the part of the ids and the edges that came."""
+        records = list(group)
+        key = records[0][0]
+        ids, values, in_degree = next(record[2:] for record in records if record[1] == _IDS)
+        edges = [record[2:] for record in records if record[1] == _EDGES]
+        index = IdIndex([ids])
+        source = joined([index.places(found[0]) for found in edges]).astype(np.int32)
+        target = joined([found[1] for found in edges])
+        part = keys_of(self._count).index(key)
+        weight = None
+        if edges and edges[0][2] is not None:
+            weight = joined([found[2] for found in edges])
+        if self._layout.simple:
+            source, target, weight = self._simple(source, target, weight, part)
+        forth, back = (source, target, weight), None
+        if self._layout.backward and weight is not None:
+            ways = weight == 0.0
+            forth, back = (source[ways], target[ways], None), (source[~ways], target[~ways], None)
+        out_degree = np.bincount(forth[0], minlength=len(ids))
+        made = GraphPart(part, self._count, ids, values, in_degree, out_degree, routes(*forth, self._count))
+        if back is not None:
+            made.backward = routes(*back, self._count)
+        yield key, made
+
+    def _simple(self, source: Any, target: Any, weight: Any, part: int) -> tuple[Any, Any, Any]:
+        kept = source.astype(np.int64) * self._count + part != target
+        source, target = source[kept], target[kept]
+        weight = None if weight is None else weight[kept]
+        order = np.lexsort((target, source) if weight is None else (target, source, weight))
+        source, target = source[order], target[order]
+        new = np.ones(len(source), bool)
+        new[1:] = (source[1:] != source[:-1]) | (target[1:] != target[:-1])
+        if weight is not None:
+            weight = weight[order]
+            new[1:] |= weight[1:] != weight[:-1]
+            weight = weight[new]
+        return source[new], target[new], weight
+
+
+def routes(source: Any, target: Any, weight: Any, count: int) -> list[Route]:
+    """Sort edges by the part and the place of their targets."""
+    made = []
+    for part, (of, places, weights) in _split(target % count, count, source, target // count, weight):
+        if not len(of):
+            continue
+        order = np.argsort(places)
+        to = places[order].astype(np.int32)
+        starts = np.flatnonzero(np.concatenate([[True], to[1:] != to[:-1]]))
+        made.append(Route(part, to[starts], starts, of[order], None if weights is None else weights[order]))
+    return made

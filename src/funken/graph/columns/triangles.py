@@ -1,0 +1,212 @@
+"""Triangles of an undirected simple graph, found in jobs of bounded size.
+
+Edges are turned from the end with the smaller degree to the other one, so that no vertex has many. The parts of the three
+vertices of a triangle, sorted, are its job: an edge goes to every job that has the parts of both its ends, and each triangle is
+found in exactly one job (Suri and Vassilvitskii, "Counting triangles and the curse of the last reducer", 2011).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise, permutations
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from funken.dataset import DataSet
+from funken.graph.columns.chunks import joined
+from funken.graph.columns.parts import GraphPart, PartLayout, keys_of, parts
+from funken.graph.core import GraphBase
+
+UNDIRECTED = PartLayout(both=True, simple=True)
+WEDGES = 1 << 22
+"""How many paths of two edges are looked at together."""
+
+
+def undirected_parts(graph: GraphBase) -> DataSet:
+    """Return the parts of the undirected simple graph."""
+    return parts(graph, UNDIRECTED)
+
+
+def _jobs(graph: GraphBase) -> DataSet:
+    made = undirected_parts(graph)
+    degrees = made.flat_map(_degrees_for_all)
+    return made.co_group(degrees).where(0).equal_to(0).using(_turned).name("edges for triangles")
+
+
+def _degrees_for_all(found: Any) -> Iterator[Any]:
+    part: GraphPart = found[1]
+    for key in keys_of(part.parts):
+        yield key, part.part, part.out_degree
+
+
+def _turned(found: Iterable[Any], came: Iterable[Any]) -> Iterator[Any]:
+    """Yield (job, part, part, places, places) of the edges that are turned away from a vertex of this part."""
+    part: GraphPart | None = next((each for _, each in found), None)
+    if part is None:
+        return
+    degrees = {other: values for _, other, values in came}
+    numbers = part.global_numbers
+    for route in part.routes:
+        source, target = route.source, route.target_of_each()
+        own, other = part.out_degree[source], degrees[route.part][target]
+        away = (own < other) | ((own == other) & (numbers[source] < target.astype(np.int64) * part.parts + route.part))
+        if away.any():
+            edges = source[away], target[away]
+            for third in range(part.parts):
+                yield (tuple(sorted((part.part, route.part, third))), part.part, route.part, *edges)
+
+
+def _matrices(records: list[Any]) -> dict[tuple[int, int], Any]:
+    """Return a matrix for each pair of parts, whose rows and columns are places."""
+    sizes: dict[int, int] = {}
+    for _, one, other, source, target in records:
+        sizes[one] = max(sizes.get(one, 0), int(source.max()) + 1)
+        sizes[other] = max(sizes.get(other, 0), int(target.max()) + 1)
+    return {
+        (one, other): sparse.csr_array(
+            (np.ones(len(source), np.int64), (source, target)), shape=(sizes[one], sizes[other])
+        )
+        for _, one, other, source, target in records
+    }
+
+
+def _closable(records: list[Any]) -> Iterator[tuple[tuple[int, ...], Any, Any, Any]]:
+    """Yield the matrices of first, second and closing edges, rows of the first in pieces."""
+    matrices = _matrices(records)
+    for order in sorted(set(permutations(records[0][0]))):
+        x, y, z = order
+        first, second, closing = matrices.get((x, y)), matrices.get((y, z)), matrices.get((x, z))
+        if first is None or second is None or closing is None:
+            continue
+        wedges = np.concatenate([[0], np.cumsum(first @ np.diff(second.indptr))])
+        cuts = np.searchsorted(wedges, np.arange(0, wedges[-1] + WEDGES, WEDGES))
+        for begin, end in pairwise(np.unique(np.concatenate([cuts, [0, first.shape[0]]])).tolist()):
+            if begin < first.shape[0]:
+                yield (*order, begin), first[begin:end], second, closing[begin:end]
+
+
+def _count(group: Iterable[Any]) -> Iterator[int]:
+    yield sum(int((first @ second).multiply(closing).sum()) for _, first, second, closing in _closable(list(group)))
+
+
+def _found(group: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield the parts and the places of the vertices of triangles."""
+    records = list(group)
+    for (x, y, z, begin), first, second, closing in _closable(records):
+        edges = first.tocoo()
+        lengths = np.diff(second.indptr)[edges.col]
+        u, v = np.repeat(edges.row, lengths), np.repeat(edges.col, lengths)
+        within = np.arange(len(u)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        w = second.indices[second.indptr[v] + within]
+        known = closing.tocoo()
+        width = closing.shape[1]
+        closed = np.isin(u.astype(np.int64) * width + w, known.row.astype(np.int64) * width + known.col)
+        if closed.any():
+            yield (x, y, z, u[closed].astype(np.int64) + begin, v[closed].astype(np.int64), w[closed].astype(np.int64))
+
+
+class _Triangles:
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __call__(self, group: Iterable[Any]) -> Iterator[Any]:
+        """Yield arrays of global numbers."""
+        for x, y, z, u, v, w in _found(group):
+            yield u * self._count + x, v * self._count + y, w * self._count + z
+
+
+def triangle_count(graph: GraphBase) -> DataSet:
+    """Return the number of triangles, in parts that are to be summed."""
+    return _jobs(graph).group_by(0).reduce_group(_count).name("triangles")
+
+
+def triangle_numbers(graph: GraphBase) -> DataSet:
+    """Return triangles as arrays of the global numbers of their vertices."""
+    found = _Triangles(graph.get_context().get_parallelism())
+    return _jobs(graph).group_by(0).reduce_group(found).name("triangles")
+
+
+def triangles_per_vertex(graph: GraphBase) -> DataSet:
+    """Return ``(id, degree, triangles)`` of every vertex."""
+    counts = triangle_numbers(graph).flat_map(_PerPart(graph.get_context().get_parallelism()))
+    return (
+        undirected_parts(graph).co_group(counts).where(0).equal_to(0).using(_with_counts).name("triangles per vertex")
+    )
+
+
+class _PerPart:
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __call__(self, found: Any) -> Iterator[Any]:
+        """Send the numbers of triangles to the parts of their vertices."""
+        numbers, counts = np.unique(joined(list(found)), return_counts=True)
+        keys = keys_of(self._count)
+        for part in range(self._count):
+            chosen = numbers % self._count == part
+            if chosen.any():
+                yield keys[part], numbers[chosen] // self._count, counts[chosen]
+
+
+def _with_counts(found: Iterable[Any], came: Iterable[Any]) -> Iterator[Any]:
+    ((_, part),) = found
+    triangles = np.zeros(len(part), np.int64)
+    for _, places, counts in came:
+        triangles[places] += counts
+    yield from zip(part.ids.tolist(), part.out_degree.tolist(), triangles.tolist(), strict=True)
+
+
+# ---- from global numbers back to ids
+
+
+def resolved(graph: GraphBase, numbers: DataSet, count: int) -> DataSet:
+    """Replace the first ``count`` arrays of each record, global numbers, by ids; and add the degrees behind all others.
+
+    A record is ``(ids, ..., others, ..., degrees, ...)``, one per vertex or pair.
+    """
+    made = undirected_parts(graph)
+    current = numbers.map(lambda arrays: (arrays, (), ()))
+    for place in range(count):
+        sent = current.flat_map(_ToOwners(place, graph.get_context().get_parallelism()))
+        current = made.co_group(sent).where(0).equal_to(0).using(_Named(place))
+    return current.flat_map(_Rows(count))
+
+
+class _ToOwners:
+    def __init__(self, place: int, count: int) -> None:
+        self._place, self._count = place, count
+
+    def __call__(self, record: Any) -> Iterator[Any]:
+        """Send the rows of arrays to the part of one of their columns."""
+        groups = record
+        owner = record[0][self._place] % self._count
+        keys = keys_of(self._count)
+        for part in np.unique(owner).tolist():
+            chosen = owner == part
+            yield keys[part], tuple(tuple(array[chosen] for array in group) for group in groups)
+
+
+class _Named:
+    def __init__(self, place: int) -> None:
+        self._place = place
+
+    def __call__(self, found: Iterable[Any], came: Iterable[Any]) -> Iterator[Any]:
+        """Add ids and degrees of one column."""
+        part: GraphPart | None = next((each for _, each in found), None)
+        for _, (arrays, ids, degrees) in came:
+            assert part is not None
+            places = arrays[self._place] // part.parts
+            yield arrays, (*ids, part.ids[places]), (*degrees, part.out_degree[places])
+
+
+class _Rows:
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __call__(self, record: Any) -> Iterator[Any]:
+        """Yield a tuple per row."""
+        arrays, ids, degrees = record
+        columns = (*ids, *arrays[self._count :], *degrees)
+        yield from zip(*(column.tolist() for column in columns), strict=True)
