@@ -2,8 +2,18 @@
 
 import numpy as np
 import pytest
-from sklearn import cluster, datasets, feature_extraction, feature_selection, impute, linear_model
-from sklearn import naive_bayes, neighbors, preprocessing, svm
+from sklearn import (
+    cluster,
+    datasets,
+    feature_extraction,
+    feature_selection,
+    impute,
+    linear_model,
+    naive_bayes,
+    neighbors,
+    preprocessing,
+    svm,
+)
 from sklearn.base import clone
 
 from funken import ml

@@ -10,7 +10,13 @@ A library: may import the public surface of ``funken`` and ``funken.dataset``, `
 ([2.0], 1.0)
 """
 
-from funken.ml.pipeline import Pipeline, make_pipeline, train_test_split
+from funken.ml.explain import FeatureWeight, explain
+from funken.ml.online.learners import OnlineKMeans, OnlineLearner, OnlineLogisticRegression, OnlineStandardScaler
+from funken.ml.online.operators import Evaluation, ModelVersion, Prediction
+from funken.ml.online.river import Drift, DriftDetector, RiverLearner
+from funken.ml.persistence import load, save
+from funken.ml.pipeline import EstimatorPipeline as Pipeline
+from funken.ml.pipeline import make_pipeline, train_test_split
 from funken.ml.preprocessing.encoders import LabelEncoder, OneHotEncoder, OrdinalEncoder, SimpleImputer
 from funken.ml.preprocessing.scalers import (
     MaxAbsScaler,
@@ -32,7 +38,11 @@ from funken.ml.training.regression import ElasticNet, Lasso, LinearRegression, R
 __all__ = [
     "ALS",
     "CountVectorizer",
+    "Drift",
+    "DriftDetector",
     "ElasticNet",
+    "Evaluation",
+    "FeatureWeight",
     "GaussianNB",
     "HashingVectorizer",
     "KMeans",
@@ -45,15 +55,22 @@ __all__ = [
     "LogisticRegression",
     "MaxAbsScaler",
     "MinMaxScaler",
+    "ModelVersion",
     "MultinomialNB",
     "Normalizer",
     "OneHotEncoder",
+    "OnlineKMeans",
+    "OnlineLearner",
+    "OnlineLogisticRegression",
+    "OnlineStandardScaler",
     "OrdinalEncoder",
     "PartitionClassifier",
     "PartitionRegressor",
     "Pipeline",
     "PolynomialFeatures",
+    "Prediction",
     "Ridge",
+    "RiverLearner",
     "RobustScaler",
     "SelectKBest",
     "SimpleImputer",
@@ -61,6 +78,9 @@ __all__ = [
     "TfidfTransformer",
     "TfidfVectorizer",
     "VarianceThreshold",
+    "explain",
+    "load",
     "make_pipeline",
+    "save",
     "train_test_split",
 ]

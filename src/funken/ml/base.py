@@ -1,8 +1,8 @@
 """What every estimator of ``funken.ml`` is beside scikit-learn's: it takes distributed data too.
 
-An estimator derives from scikit-learn's class of the same name, and so has its parameters, ``get_params``, ``clone`` and its fitted
-attributes. Arrays go to scikit-learn. Of distributed data, ``_fit_blocks`` computes the same attributes over the tasks; what
-scikit-learn does to arrays with them (``transform``, ``predict``) is then done block by block.
+An estimator derives from scikit-learn's class of the same name, and so has its parameters, ``get_params``, ``clone`` and its
+fitted attributes. Arrays go to scikit-learn. Of distributed data, ``_fit_blocks`` computes the same attributes over the tasks;
+what scikit-learn does to arrays with them (``transform``, ``predict``) is then done block by block.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from funken import DataStream
 from funken.dataset import DataSet, MapPartitionFunction
 from funken.errors import InvalidProgram
-from funken.ml.data.blocks import BLOCK_ROWS, Layout, block_of
+from funken.ml.data.blocks import BLOCK_ROWS, FieldLayout, block_of
 from funken.ml.data.frames import is_frame, with_column
 from funken.ml.data.sources import BlockSet, is_distributed
 
 
-class Apply(MapPartitionFunction):
+class ApplyModel(MapPartitionFunction):
     """Pairs records with what a method of a model gives for them; for partitions and for blocks of a stream."""
 
     def __init__(self, model: Any, method: str, fields: Any) -> None:
@@ -31,7 +30,7 @@ class Apply(MapPartitionFunction):
         """Return the pairs of some records."""
         if not records:
             return []
-        layout = Layout(self._fields).resolve(records[0])
+        layout = FieldLayout(self._fields).resolve(records[0])
         found = getattr(self._model, self._method)(block_of(records, layout).X)
         found = found.toarray() if hasattr(found, "toarray") else found
         results = list(found) if getattr(found, "ndim", 1) > 1 else np.asarray(found).tolist()
@@ -60,6 +59,7 @@ class DistributedEstimator:
     """
 
     fields_: tuple[str | int, ...] | None = None
+    _fit_blocks: Callable[[BlockSet], None]
 
     def fit(self, X: Any, y: Any = None, *, features: Iterable[str | int] | None = None, **given: Any) -> Any:
         """Fit to arrays, or to distributed data."""
@@ -79,14 +79,11 @@ class DistributedEstimator:
         blocks = BlockSet.of(X, y, given.get("sample_weight"), features)
         if getattr(self, "_needs_labels", False) and not blocks.labelled:
             raise InvalidProgram(
-                f"{type(self).__name__}.fit() needs labels, but y names no field. Give the name or position: fit(data, y='label')."
+                f"{type(self).__name__}.fit() needs labels, but y names no field. Give its name or position: fit(data, y=1)."
             )
         self._fit_blocks(blocks)
         self.fields_ = blocks.fields
         return self
-
-    def _fit_blocks(self, blocks: BlockSet) -> None:
-        raise InvalidProgram(f"{type(self).__name__} fits arrays only. Fit it on a sample: collect() the data first.")
 
     def _spread(self, X: Any, method: str, output: str, kind: Callable[[], str]) -> Any:
         """Apply a method for arrays to distributed data."""
@@ -94,7 +91,7 @@ class DistributedEstimator:
             return X.transformed(getattr(self, method))
         if is_frame(X):
             return with_column(X, output, kind(), self, method, self.fields_)
-        function = Apply(self, method, self.fields_)
+        function = ApplyModel(self, method, self.fields_)
         return X.map_partition(function) if isinstance(X, DataSet) else X.map_block(function)
 
     def _pairs(self, X: Any, y: Any, method: str) -> Any:

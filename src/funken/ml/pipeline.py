@@ -15,14 +15,14 @@ from funken.ml.base import DistributedClassifier, DistributedEstimator, Distribu
 from funken.ml.data.sources import BlockSet, is_distributed
 
 
-class Pipeline(DistributedEstimator, pipeline.Pipeline):
-    """scikit-learn's pipeline, which also fits its steps to distributed data, one after the other.
+class EstimatorPipeline(DistributedEstimator, pipeline.Pipeline):
+    """scikit-learn's ``Pipeline``, which also fits its steps to distributed data, one after the other; ``funken.ml.Pipeline``.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.ml import LogisticRegression, StandardScaler
     >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> points = env.from_elements((0.0, "a"), (1.0, "a"), (8.0, "b"), (9.0, "b"))
-    >>> model = Pipeline([("scale", StandardScaler()), ("classify", LogisticRegression())]).fit(points, y=1)
+    >>> model = EstimatorPipeline([("scale", StandardScaler()), ("classify", LogisticRegression())]).fit(points, y=1)
     >>> sorted(model.predict(points).collect())[0], model.score(points, y=1), model.predict([[7.0]]).tolist()
     (((0.0, 'a'), 'a'), 1.0, ['b'])
     """
@@ -38,8 +38,8 @@ class Pipeline(DistributedEstimator, pipeline.Pipeline):
                 continue
             if not isinstance(step, DistributedEstimator):
                 raise InvalidProgram(
-                    f"the step {name!r} of the pipeline is a {type(step).__name__}, which fits arrays only. Take the class of that "
-                    "name from funken.ml, or fit the pipeline to a sample."
+                    f"the step {name!r} of the pipeline is a {type(step).__name__}, which fits arrays only. Take "
+                    "its class from funken.ml, or fit the pipeline to a sample."
                 )
             step.fit(blocks)
             if at < len(self.steps) - 1:
@@ -82,14 +82,14 @@ class Pipeline(DistributedEstimator, pipeline.Pipeline):
         return kind.score(self, X, y)
 
 
-def make_pipeline(*steps: Any) -> Pipeline:
+def make_pipeline(*steps: Any) -> EstimatorPipeline:
     """Make a pipeline whose steps are named by their classes.
 
     >>> from funken.ml import StandardScaler
     >>> [name for name, _ in make_pipeline(StandardScaler()).steps]
     ['standardscaler']
     """
-    return Pipeline(pipeline.make_pipeline(*steps).steps)
+    return EstimatorPipeline(pipeline.make_pipeline(*steps).steps)
 
 
 class Draw(MapPartitionFunction):
@@ -126,7 +126,7 @@ def train_test_split(*data: Any, test_size: float = 0.25, random_state: int | No
         return found
     if len(data) != 1 or given or not 0 < test_size < 1:
         raise InvalidProgram(
-            "train_test_split() of distributed data takes one data set, test_size between 0 and 1, and random_state. Labels are fields."
+            "train_test_split() of distributed data takes one data set, a test_size between 0 and 1, and random_state."
         )
     seed = random_state if random_state is not None else int(np.random.default_rng().integers(2**31))
     (whole,) = data

@@ -2,7 +2,8 @@
 
 A record is a vector (array, list, tuple of numbers), a number, a text, or has fields: a dict, named tuple, dataclass, ``Row``,
 or a tuple by position. The fields that are not the label or the weight are the features, in their order; a field that is a
-vector takes as many columns as it has numbers. ``X`` has two dimensions always; texts and categories are objects, numbers float64.
+vector takes as many columns as it has numbers. ``X`` always has two dimensions; texts and categories are
+objects, numbers float64.
 """
 
 from __future__ import annotations
@@ -47,26 +48,26 @@ class FeatureBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FieldLayout:
     """Which fields of a record are what; ``features`` None: all that are not something else, or a record as a whole."""
 
     features: tuple[FieldName, ...] | None = None
     label: FieldName | None = None
     weight: FieldName | None = None
 
-    def resolve(self, record: Any) -> Layout:
+    def resolve(self, record: Any) -> FieldLayout:
         """Return the layout with the features of such a record by name.
 
-        >>> Layout(label="kind").resolve({"a": 1, "kind": "x", "b": 2}).features
+        >>> FieldLayout(label="kind").resolve({"a": 1, "kind": "x", "b": 2}).features
         ('a', 'b')
-        >>> Layout(label=1).resolve(([1, 2], "x")).features
+        >>> FieldLayout(label=1).resolve(([1, 2], "x")).features
         (0,)
-        >>> Layout(label="kind").resolve([1, 2])
+        >>> FieldLayout(label="kind").resolve([1, 2])
         Traceback (most recent call last):
         funken.errors.InvalidProgram: fit(): a record [1, 2] has no field 'kind'; it has: 0, 1. Name a field of the records.
         """
         names = _names(record)
-        if isinstance(record, list | tuple) and not hasattr(record, "_fields") and self == Layout():
+        if isinstance(record, list | tuple) and not hasattr(record, "_fields") and self == FieldLayout():
             return self  # a vector: one call makes an array of many
         others = [field for field in (self.label, self.weight) if field is not None]
         chosen = self.features if self.features is not None else ()
@@ -87,7 +88,7 @@ class Layout:
         features = tuple(chosen) or tuple(name for name in names if name not in others)
         label = None if self.label is None else _place(self.label, names)
         weight = None if self.weight is None else _place(self.weight, names)
-        return Layout(features, label, weight)
+        return FieldLayout(features, label, weight)
 
 
 def _place(field: FieldName, names: Sequence[FieldName]) -> FieldName:
@@ -162,10 +163,10 @@ def stacked(columns: list[Any]) -> Any:
     return np.hstack([each.astype(object) for each in wide] if any(each.dtype == object for each in wide) else wide)
 
 
-def block_of(records: list[Any], layout: Layout) -> FeatureBlock:
+def block_of(records: list[Any], layout: FieldLayout) -> FeatureBlock:
     """Make a block of records with a resolved layout.
 
-    >>> block = block_of([(1, 2, "a"), (3, 4, "b")], Layout((0, 1), label=2))
+    >>> block = block_of([(1, 2, "a"), (3, 4, "b")], FieldLayout((0, 1), label=2))
     >>> block.X.tolist(), block.y.tolist()
     ([[1.0, 2.0], [3.0, 4.0]], ['a', 'b'])
     """
@@ -184,10 +185,10 @@ def block_of(records: list[Any], layout: Layout) -> FeatureBlock:
     return FeatureBlock(stacked(columns), y, w)
 
 
-def blocks_of(records: Iterable[Any], layout: Layout, rows: int = BLOCK_ROWS) -> Iterator[FeatureBlock]:
+def blocks_of(records: Iterable[Any], layout: FieldLayout, rows: int = BLOCK_ROWS) -> Iterator[FeatureBlock]:
     """Cut records into blocks.
 
-    >>> [len(block) for block in blocks_of([[1.0], [2.0], [3.0]], Layout(), rows=2)]
+    >>> [len(block) for block in blocks_of([[1.0], [2.0], [3.0]], FieldLayout(), rows=2)]
     [2, 1]
     """
     iterator = iter(records)

@@ -19,7 +19,7 @@ from pyarrow import parquet
 
 from funken.dataset import InputFormat
 from funken.errors import InvalidProgram
-from funken.ml.data.blocks import FeatureBlock, FieldName, Layout, column, labels, stacked
+from funken.ml.data.blocks import FeatureBlock, FieldLayout, FieldName, column, labels, stacked
 
 _ROWS = 65536
 
@@ -52,7 +52,7 @@ def values_of(array: Any) -> Any:
     return column(array.to_pylist())
 
 
-def block_of_columns(table: Any, layout: Layout) -> FeatureBlock:
+def block_of_columns(table: Any, layout: FieldLayout) -> FeatureBlock:
     """Make a block of an Arrow table or batch."""
     missing = [name for name in layout.features or () if name not in table.schema.names]
     if missing:
@@ -67,11 +67,11 @@ def block_of_columns(table: Any, layout: Layout) -> FeatureBlock:
 class ParquetBlocks(InputFormat):
     """Feature blocks of the columns of Parquet files, a split per row group."""
 
-    def __init__(self, path: str, layout: Layout) -> None:
+    def __init__(self, path: str, layout: FieldLayout) -> None:
         self.path, self.layout = path, layout
 
     @staticmethod
-    def of(frame: Any, asked: Layout) -> ParquetBlocks:
+    def of(frame: Any, asked: FieldLayout) -> ParquetBlocks:
         """Write a frame once, now; the files are removed when the input is not used any more."""
         if frame.isStreaming:
             raise InvalidProgram(
@@ -110,7 +110,7 @@ class Added:
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Yield every batch with the column."""
         for batch in batches:
-            layout = Layout(self._fields).resolve(dict.fromkeys(batch.schema.names))
+            layout = FieldLayout(self._fields).resolve(dict.fromkeys(batch.schema.names))
             found = self._call(block_of_columns(batch, layout).X) if batch.num_rows else []
             found = found.toarray() if hasattr(found, "toarray") else found
             yield batch.append_column(self._name, pyarrow.array(np.asarray(found).tolist() if batch.num_rows else []))

@@ -1,6 +1,6 @@
 """``BlockSet``: blocks of a ``DataSet``, whatever they were made of, and what is done to all of them in one pass.
 
-Partial results are merged in the order of the tasks, so that a repeated run gives the same bits.
+PartialResult results are merged in the order of the tasks, so that a repeated run gives the same bits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from funken import DataStream
 from funken.dataset import DataSet, ExecutionEnvironment, MapPartitionFunction
 from funken.errors import InvalidProgram
-from funken.ml.data.blocks import BLOCK_ROWS, FeatureBlock, FieldName, Layout, blocks_of
+from funken.ml.data.blocks import BLOCK_ROWS, FeatureBlock, FieldLayout, FieldName, blocks_of
 from funken.ml.data.frames import ParquetBlocks, is_frame
 
 S = TypeVar("S")
@@ -61,7 +61,7 @@ class BlockSet:
                 )
         if isinstance(data, BlockSet):
             return data
-        asked = Layout(None if features is None else tuple(features), y, sample_weight)
+        asked = FieldLayout(None if features is None else tuple(features), y, sample_weight)
         if is_frame(data):
             read = ParquetBlocks.of(data, asked)
             env = ExecutionEnvironment.get_execution_environment(spark=data.sparkSession)
@@ -102,10 +102,11 @@ class BlockSet:
 
     def aggregate(self, local: Callable[[FeatureBlock], S], merge: Callable[[S, S], S]) -> S:
         """Return what ``merge`` makes of the results of ``local`` for all blocks: first in each task, then over the tasks."""
-        parts = self.data_set.map_partition(Partial(local, merge)).collect()
+        parts = self.data_set.map_partition(PartialResult(local, merge)).collect()
         if not parts:
             raise InvalidProgram("fit(): the data has no record. Give one or more.")
-        return reduce(merge, (value for _, value in sorted(parts, key=lambda part: part[0])))
+        found: S = reduce(merge, (value for _, value in sorted(parts, key=lambda part: part[0])))
+        return found
 
     def gather(self) -> FeatureBlock:
         """Return all rows as one block, in this process."""
@@ -116,7 +117,7 @@ class BlockSet:
 class Cut(MapPartitionFunction):
     """Makes blocks of the records of a partition."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: FieldLayout) -> None:
         self._layout = layout
 
     def map_partition(self, values: Iterable[Any]) -> Iterator[FeatureBlock]:
@@ -135,7 +136,7 @@ class Features:
         return FeatureBlock(self._transform(block.X), block.y, block.w)
 
 
-class Partial(MapPartitionFunction):
+class PartialResult(MapPartitionFunction):
     """Merges what a function gives for the blocks of a task."""
 
     def __init__(self, local: Callable[[FeatureBlock], Any], merge: Callable[[Any, Any], Any]) -> None:

@@ -31,8 +31,9 @@ class SolverState(Protocol):
 class Solver(Protocol):
     """An algorithm in passes over the data. Its methods are pure: they change neither state nor block."""
 
-    steps: int
-    """The most passes that it takes."""
+    @property
+    def steps(self) -> int:
+        """Return the most passes that it takes."""
 
     def start(self) -> Any:
         """Return the state before the first pass."""

@@ -139,7 +139,7 @@ def first_factors(ids: Any, rank: int, seed: int) -> Any:
     return drawn / np.sqrt(rank)
 
 
-class ALS(BaseEstimator):  # type: ignore[misc]
+class ALS(BaseEstimator):
     """Factorises ratings: ``fit`` to records (user, item, rating) with ids from 0; ``predict`` for records (user, item).
 
     ``weighted`` multiplies the penalty by the number of ratings of a user or item (ALS-WR, as Flink and Spark).
@@ -211,9 +211,9 @@ class ALS(BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Any:
         """Return the ratings of records (user, item); 0 for a user or item without ratings. Pairs for distributed data."""
         if is_distributed(X):
-            from funken.ml.base import Apply  # noqa: PLC0415 - that module needs more of scikit-learn
+            from funken.ml.base import ApplyModel  # noqa: PLC0415 - that module needs more of scikit-learn
 
-            function = Apply(self, "predict", (0, 1))
+            function = ApplyModel(self, "predict", (0, 1))
             if isinstance(X, DataSet):
                 return X.map_partition(function)
             if isinstance(X, DataStream):

@@ -87,14 +87,34 @@ class MultinomialNB(Probabilities, DistributedClassifier, naive_bayes.Multinomia
 class _Gathered:
     """Fits to all rows in this process; the model, and so the rows, travel to every task that predicts."""
 
+    fields_: Any
+    classes_: Any
+    get_params: Any
+    _y: Any
+    _fit_X: Any
+
     def _fit_blocks(self, blocks: BlockSet) -> None:
         whole = blocks.gather()
         y = whole.y.astype(str) if whole.y.dtype == object else whole.y
         X = sparse.csr_matrix(whole.X) if sparse.issparse(whole.X) else whole.X
-        for kernel in type(self).__mro__:
-            if kernel.__module__.startswith("sklearn.") and "fit" in vars(kernel):
-                kernel.fit(self, X, y)  # type: ignore[attr-defined]
-                return
+        self._fit_rows(X, y)
+
+    def _fit_rows(self, X: Any, y: Any) -> None:
+        kernel = next(
+            each for each in type(self).__mro__ if each.__module__.startswith("sklearn.") and "fit" in vars(each)
+        )
+        kernel.fit(self, X, y)  # type: ignore[attr-defined]
+
+    def _saved(self) -> dict[str, Any]:
+        """Return what a saved model consists of: the rows, as trees of them are made anew."""
+        y = self._y if not hasattr(self, "classes_") else self.classes_[self._y]
+        return {"params": self.get_params(), "fields": self.fields_, "X": self._fit_X, "y": y}
+
+    def _loaded(self, values: dict[str, Any]) -> None:
+        """Fit to the rows of a saved model."""
+        type(self).__init__(self, **values["params"])
+        self._fit_rows(values["X"], values["y"])
+        self.fields_ = values["fields"]
 
 
 class KNeighborsClassifier(_Gathered, Probabilities, DistributedClassifier, neighbors.KNeighborsClassifier):

@@ -153,7 +153,8 @@ class SquaredHinge(LinearLosses):
 
     def losses(self, margins: Any, codes: Any, outputs: int) -> tuple[Any, Any, Any]:
         """Return loss, slopes and curves."""
-        signs = np.where(codes[:, None] == (np.arange(outputs) if outputs > 1 else np.array([1])), 1.0, -1.0)
+        own = np.arange(outputs) if outputs > 1 else np.array([1])
+        signs = np.where(codes[:, None] == own, 1.0, -1.0)
         short = np.maximum(0.0, 1.0 - signs * margins)
         return (short**2).sum(axis=1), -2.0 * signs * short, 2.0 * (short > 0)
 

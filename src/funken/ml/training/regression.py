@@ -50,10 +50,13 @@ def triangle(rows: Any) -> Any:
 class LeastSquares(DistributedRegressor):
     """A linear regression whose problem is that of a triangle."""
 
-    _kernel: type
+    _kernel: Any
+    fit_intercept: bool
+    alpha: float
+    get_params: Any
 
     def _fit_blocks(self, blocks: BlockSet) -> None:
-        n, R = blocks.aggregate(Triangles(), Triangles.joined)
+        _, R = blocks.aggregate(Triangles(), Triangles.joined)
         if not np.isfinite(R).all():
             raise InvalidProgram(
                 f"{type(self).__name__}.fit(): a feature or label is NaN or infinite. Impute missing numbers before."
