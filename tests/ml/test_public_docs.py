@@ -1,14 +1,13 @@
-"""What ``funken.ml`` exports is documented and shown, by the rules of the public surface."""
+"""What ``funken.ml`` exports has a docstring with an example that runs; its methods are those of scikit-learn."""
 
 import pytest
 
 import funken.ml
-from tests.test_public_docs import faults
+from tests.test_public_docs import faults_of_docstring
 
 SURFACE = {name: getattr(funken.ml, name) for name in funken.ml.__all__}
-EXPORTED = [thing for _, thing in sorted(SURFACE.items()) if isinstance(thing, type)]
 
 
 @pytest.mark.parametrize("name", sorted(SURFACE))
 def test_a_public_name_is_shown_by_examples(name):
-    assert faults(SURFACE[name], EXPORTED) == []
+    assert list(faults_of_docstring(SURFACE[name].__doc__)) == []

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from funken.dataset import DataSet, MapPartitionFunction
+from funken.dataset import MapPartitionFunction
 from funken.errors import InvalidProgram
 from funken.ml.data.blocks import BLOCK_ROWS, FieldLayout, block_of
 from funken.ml.data.frames import is_frame, with_column
 from funken.ml.data.sources import BlockSet, is_distributed
 
 
-class ApplyModel(MapPartitionFunction):
-    """Pairs records with what a method of a model gives for them; for partitions and for blocks of a stream."""
+class ApplyModel:
+    """Pairs the records of a list with what a method of a model gives for them."""
 
     def __init__(self, model: Any, method: str, fields: Any) -> None:
         self._model, self._method, self._fields = model, method, fields
@@ -36,11 +36,25 @@ class ApplyModel(MapPartitionFunction):
         results = list(found) if getattr(found, "ndim", 1) > 1 else np.asarray(found).tolist()
         return list(zip(records, results, strict=True))
 
+
+class ApplyToPartition(MapPartitionFunction):
+    """Pairs the records of a partition."""
+
+    def __init__(self, apply: ApplyModel) -> None:
+        self._apply = apply
+
     def map_partition(self, values: Iterable[Any]) -> Iterator[Any]:
-        """Yield the pairs of a partition."""
+        """Yield the pairs."""
         iterator = iter(values)
         while some := list(islice(iterator, BLOCK_ROWS)):
-            yield from self(some)
+            yield from self._apply(some)
+
+
+def applied(X: Any, function: ApplyModel) -> Any:
+    """Apply a model to a data set or stream."""
+    if isinstance(X, DataStream):
+        return X.map_block(function)
+    return X.map_partition(ApplyToPartition(function))
 
 
 class DistributedEstimator:
@@ -73,9 +87,8 @@ class DistributedEstimator:
         unknown = given.keys() - {"sample_weight"}
         if unknown:
             raise InvalidProgram(f"fit() of distributed data has no parameter {sorted(unknown)[0]!r}.")
-        check = getattr(self, "_validate_params", None)
-        if check is not None:
-            check()
+        if hasattr(self, "_parameter_constraints"):  # scikit-learn's check of the parameters
+            self._validate_params()  # type: ignore[attr-defined]
         blocks = BlockSet.of(X, y, given.get("sample_weight"), features)
         if getattr(self, "_needs_labels", False) and not blocks.labelled:
             raise InvalidProgram(
@@ -91,8 +104,7 @@ class DistributedEstimator:
             return X.transformed(getattr(self, method))
         if is_frame(X):
             return with_column(X, output, kind(), self, method, self.fields_)
-        function = ApplyModel(self, method, self.fields_)
-        return X.map_partition(function) if isinstance(X, DataSet) else X.map_block(function)
+        return applied(X, ApplyModel(self, method, self.fields_))
 
     def _pairs(self, X: Any, y: Any, method: str) -> Any:
         blocks = BlockSet.of(X, y, None, self.fields_)

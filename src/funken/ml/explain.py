@@ -11,7 +11,11 @@ from funken.errors import InvalidProgram
 
 
 class FeatureWeight(NamedTuple):
-    """What a feature contributes; ``output`` is the class it speaks for, None if there is one output."""
+    """What a feature contributes; ``output`` is the class it speaks for, None if there is one output.
+
+    >>> FeatureWeight("age", 0.5).output is None
+    True
+    """
 
     feature: Any
     weight: float

@@ -72,7 +72,12 @@ def save(model: Any, path: Any) -> None:
 
 
 def load(path: Any) -> Any:
-    """Load what ``save`` has written; raise ``InvalidProgram`` if it is something else."""
+    """Load what ``save`` has written; raise ``InvalidProgram`` if it is something else.
+
+    >>> load("missing")
+    Traceback (most recent call last):
+    funken.errors.InvalidProgram: load(): 'missing' has no readable model: ... Give a folder that save() wrote.
+    """
     folder = os.fspath(path)
     try:
         with open(os.path.join(folder, "model.json"), encoding="utf-8") as file:
@@ -128,6 +133,8 @@ class _Encoder:
         for name, known in _FUNCTIONS.items():
             if value is known:
                 return {"function": name}
+        if isinstance(value, np.dtype) and value.kind in "biufO":
+            return {"dtype": value.str}
         if isinstance(value, type) and value in _TYPES.values():
             return {"type": value.__name__}
         return self._object(value, place)
@@ -187,6 +194,8 @@ class _Decoder:
                 return {self.decode(key): self.decode(each) for key, each in items}
             case {"function": name}:
                 return _FUNCTIONS[name]
+            case {"dtype": name}:
+                return np.dtype(str(name))
             case {"type": name}:
                 return _TYPES[name]
             case {"object": name, "values": values}:

@@ -22,7 +22,14 @@ from funken.ml.online.operators import Evaluation, Kernel, ModelVersion, Predict
 
 
 class OnlineLearner(BaseEstimator):
-    """The base of online learners; a subclass makes a kernel with ``start()``."""
+    """The base of online learners; a subclass makes a kernel with ``start()``.
+
+    >>> from funken.testing import local
+    >>> learner = OnlineStandardScaler(batch_size=2)
+    >>> points = local([(1.0,), (3.0,)])
+    >>> [(pair.record, pair.version) for pair in learner.predict(points, learner.learn(points)).execute_and_collect(limit=2)]
+    [((1.0,), 1), ((3.0,), 1)]
+    """
 
     batch_size: int
     label: FieldName | None = None

@@ -1,7 +1,7 @@
 """The operators of online learning: what learns, what predicts with the newest version, what evaluates.
 
-A learner's kernel has ``learn(records)``, ``predict(records)`` and ``copy()``; it is the state that a checkpoint holds, beside the
-records that wait for a full batch. One subtask learns, in the order in which records come, so the versions depend on that order only.
+A learner's kernel has ``learn(records)``, ``predict(records)`` and ``copy()``; it is the state that a checkpoint holds, beside
+the records that wait for a full batch. One subtask learns, so the versions depend on the order of the records only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ class Kernel(Protocol):
 
 
 class ModelVersion(NamedTuple):
-    """A model as it was after some batches: ``version`` counts them, ``records`` what it has learned from."""
+    """A model as it was after some batches: ``version`` counts them, ``records`` what it has learned from.
+
+    >>> ModelVersion(2, 64, None).records
+    64
+    """
 
     version: int
     records: int
@@ -38,7 +42,11 @@ class ModelVersion(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """A record, what was predicted for it, and the version of the model that did."""
+    """A record, what was predicted for it, and the version of the model that did.
+
+    >>> Prediction((1.0, 2.0), 0, version=3).prediction
+    0
+    """
 
     record: Any
     prediction: Any
@@ -46,7 +54,11 @@ class Prediction(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """A metric over the records so far, each predicted before it was learned."""
+    """A metric over the records so far, each predicted before it was learned.
+
+    >>> Evaluation(100, 0.93).value
+    0.93
+    """
 
     records: int
     value: float

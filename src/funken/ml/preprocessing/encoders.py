@@ -23,7 +23,8 @@ def categories_of(blocks: BlockSet) -> list[Any]:
 
     found = blocks.aggregate(local, lambda one, other: [a | b for a, b in zip(one, other, strict=True)])
     return [
-        sorted(values, key=lambda value: (value is None, value != value, str(type(value)), value)) for values in found
+        sorted(values, key=lambda value: (value is None, str(value) == "nan", str(type(value)), value))
+        for values in found
     ]
 
 
@@ -43,7 +44,7 @@ def as_rows(columns: list[Any]) -> Any:
 def _no_frequencies(encoder: Any) -> None:
     if encoder.min_frequency is not None or encoder.max_categories is not None:
         raise InvalidProgram(
-            f"{type(encoder).__name__}: min_frequency and max_categories are for arrays only. Leave them out for distributed data."
+            f"{type(encoder).__name__}: min_frequency and max_categories are for arrays only. Leave them out."
         )
 
 

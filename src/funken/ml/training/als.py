@@ -1,7 +1,7 @@
 """Alternating least squares on an iteration: each task solves for the users, then for the items, that it owns.
 
-Ratings are grouped by user and by item once, and stay in the tasks as sparse rows. A superstep gives all factors of items to every task,
-solves for the users, gives those to every task, and solves for the items: so both tables of factors have to fit into the
+Ratings are grouped by user and by item once, and stay in the tasks as sparse rows. A superstep gives all factors of items to
+every task, solves for the users, gives those to every task, and solves for the items: so both tables of factors have to fit into the
 memory of a task, and the ratings do not. All normal equations of a task are one sparse product and one batched solve.
 """
 
@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 from funken import DataStream
 from funken.dataset import DataSet, MapPartitionFunction
 from funken.errors import InvalidProgram
+from funken.ml.base import ApplyModel, applied
 from funken.ml.data.blocks import FeatureBlock, FieldName
 from funken.ml.data.sources import BlockSet, is_distributed
 
@@ -211,13 +212,8 @@ class ALS(BaseEstimator):
     def predict(self, X: Any) -> Any:
         """Return the ratings of records (user, item); 0 for a user or item without ratings. Pairs for distributed data."""
         if is_distributed(X):
-            from funken.ml.base import ApplyModel  # noqa: PLC0415 - that module needs more of scikit-learn
-
-            function = ApplyModel(self, "predict", (0, 1))
-            if isinstance(X, DataSet):
-                return X.map_partition(function)
-            if isinstance(X, DataStream):
-                return X.map_block(function)
+            if isinstance(X, DataSet | DataStream):
+                return applied(X, ApplyModel(self, "predict", (0, 1)))
             raise InvalidProgram(
                 "ALS.predict() takes arrays, a DataSet or a DataStream. Use from_spark() for a DataFrame."
             )

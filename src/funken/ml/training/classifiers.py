@@ -191,7 +191,7 @@ class LogisticRegression(Probabilities, LinearClassifier, linear_model.LogisticR
         ratio = getattr(self, "l1_ratio", None)
         if ratio not in (None, 0, 0.0) or self.class_weight is not None:
             raise InvalidProgram(
-                "LogisticRegression: of distributed data the penalty is L2, without class weights. Leave out l1_ratio and class_weight."
+                "LogisticRegression: of distributed data the penalty is L2, unweighted. Leave out l1_ratio and class_weight."
             )
         if self.penalty not in (None, "l2", "deprecated"):
             raise InvalidProgram(

@@ -176,7 +176,7 @@ def _rows(X: Any, rows: Any) -> list[Any]:
 class KMeans(DistributedPredictor, DistributedTransformer, cluster.KMeans):
     """Finds ``n_clusters`` centres.
 
-    Of distributed data, ``init="k-means++"`` is k-means||, there is one start, and ``labels_`` is not kept: ``predict`` gives them.
+    Of distributed data, ``init="k-means++"`` is k-means||, there is one start, and no ``labels_``: ``predict`` gives them.
 
     >>> model = KMeans(2, n_init=1, random_state=0).fit([[0.0], [0.2], [9.0], [9.2]])
     >>> sorted(model.cluster_centers_.ravel().round(3).tolist())
