@@ -21,7 +21,8 @@ class Pipe:
     """``sources`` read as fast as they can, or ``rate`` records per second, for tasks that take ``cost`` s per record.
 
     ``buffer``: how many records fit between; ``skew``: by how much the tasks' clocks are ahead; ``first_alone``: how long the
-    first source reads before the others begin; ``every``: how often a task reports at most.
+    first source reads before the others begin; ``every``: how often a task reports at most; ``transit``: how long (s) a
+    block that is sent now is on its way.
     """
 
     cost: Callable[[float], float]
@@ -33,6 +34,7 @@ class Pipe:
     windows: bool = True
     first_alone: float = 0.0
     every: float = 0.005
+    transit: Callable[[float], float] = lambda now: TRANSIT
     now: float = 0.0
     handled: list[tuple[float, int, float]] = field(default_factory=list)
     _planned: list[tuple[float, int, float]] = field(default_factory=list)
@@ -47,6 +49,7 @@ class Pipe:
         self.pacings = [InFlightWindow(self.windows, self.sources, self.every) for _ in range(self.sources)]
         self.read: list[list[tuple[float, int]]] = [[] for _ in range(self.sources)]
         self._made = [0.0] * self.sources
+        self._arrives = [0.0] * self.tasks
         self._queueing = [QueueDelayMonitor(0.012) for _ in range(self.tasks)]
         self._told = [0.0] * self.tasks
         for source in range(self.sources):
@@ -80,9 +83,8 @@ class Pipe:
             share = -(-records // self.tasks)
             for task in range(self.tasks):
                 self._sizes[task] += share
-                self._at(
-                    self.now + TRANSIT, lambda task=task, block=(self.now, share): self._arrive(task, block)
-                )  # fmt: skip
+                self._arrives[task] = arrives = max(self._arrives[task], self.now + self.transit(self.now))
+                self._at(arrives, lambda task=task, block=(self.now, share): self._arrive(task, block))
         self._at(self.now + pause, lambda: self._poll(source))
 
     def _arrive(self, task: int, block: tuple[float, int]) -> None:
@@ -113,9 +115,9 @@ class Pipe:
                 self._at(self.now + took + REPORT, lambda: self._tell(task, *late))
         self._at(self.now + took, lambda: self._handle(task, waited=False))
 
-    def _tell(self, task: int, born: float, excess: float) -> None:
+    def _tell(self, task: int, born: float, excess: float, waited: float = 0.0) -> None:
         for pacing in self.pacings:
-            pacing.on_throttle(task, born, excess, self.now)
+            pacing.on_throttle(task, born, excess, self.now, waited)
 
     def tell(self, task: int, when: float, late: float) -> None:
         """Have a task report at a time, before ``run``, that records which were born ``late`` s before were too late."""

@@ -117,10 +117,14 @@ class VertexMetrics:
 
 @dataclass(frozen=True, slots=True)
 class QueueDelayExceeded(TaskEvent):
-    """Records ingested at ``ingested_at`` (s) queued ``excess`` s too long before the task."""
+    """Records ingested at ``ingested_at`` (s) queued ``excess`` s too long before the task.
+
+    ``waited``: for what part of its blocks the task had to wait.
+    """
 
     ingested_at: float = 0.0
     excess: float = 0.0
+    waited: float = 0.0
 
 
 class SubtaskCheckpoint(NamedTuple):
@@ -192,11 +196,15 @@ class OperatorEvent(TaskCommand):
 
 @dataclass(frozen=True, slots=True)
 class Throttle(TaskCommand):
-    """Throttle sources: before ``task``, records ingested at ``ingested_at`` (s) queued ``excess`` s too long."""
+    """Throttle sources: before ``task``, records ingested at ``ingested_at`` (s) queued ``excess`` s too long.
+
+    ``waited``: for what part of its blocks the task had to wait.
+    """
 
     task: TaskId
     ingested_at: float
     excess: float
+    waited: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

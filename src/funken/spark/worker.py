@@ -46,6 +46,7 @@ from funken.spark.control_client import ControlClient
 from funken.spark.transport import Fillers, blocks_of, to_batch
 from funken.state.rocksdb.folders import remove_all
 from funken.timing.clock import SystemClock
+from funken.timing.queues import TimedQueue
 
 _CREDITS = 4
 _WRITE_SECONDS = 600.0
@@ -132,7 +133,7 @@ class TaskShell:
         self._deployment = deployment
         self._id = task
         self._continuous = deployment.continuous
-        self._mailbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._mailbox: TimedQueue[Any] = TimedQueue()
         self._credits: queue.SimpleQueue[None] = queue.SimpleQueue()
         for _ in range(_CREDITS):
             self._credits.put(None)

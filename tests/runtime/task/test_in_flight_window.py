@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from funken.plan.physical import Edge
@@ -42,6 +44,15 @@ def test_fast_tasks_do_not_starve(cost: float) -> None:
     most = min(2 / READ, 2 / cost)
     assert pipe.throughput(2, 6) > 0.9 * most
     assert pipe.age(2, 6, 0.99) < 0.08
+
+
+@pytest.mark.parametrize("delay", [0.03, 0.1])
+@pytest.mark.parametrize("cost", [5e-6, 2e-5])
+def test_where_blocks_are_late_for_another_reason_windows_do_not_close(cost: float, delay: float) -> None:
+    chance = random.Random(3)
+    pipe = Pipe(lambda now: cost, transit=lambda now: 0.004 + chance.expovariate(1 / delay)).run(20)
+    assert pipe.throughput(8, 20) > 0.5 * 2 / cost
+    assert pipe.age(8, 20, 0.5) < 1
 
 
 def test_a_function_that_is_slow_for_a_while_leaves_nothing_behind() -> None:

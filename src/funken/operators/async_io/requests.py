@@ -13,13 +13,14 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import Any, TypeVar
 
 from funken.metrics.registry import Counter
 from funken.operators.async_io.queues import QueueEntry
 from funken.operators.async_io.retry import AsyncRetryStrategy
 from funken.timing.clock import Clock
+from funken.timing.queues import TimedQueue
 
 T = TypeVar("T")
 
@@ -71,7 +72,7 @@ class RequestLoop:
         self._notify = notify
         self._retries = retries
         self._running: set[AsyncRequest] = set()
-        self._done: SimpleQueue[AsyncRequest] = SimpleQueue()
+        self._done: TimedQueue[AsyncRequest] = TimedQueue()
         self._told = False
         self._ending = False
         self._loop = asyncio.new_event_loop()

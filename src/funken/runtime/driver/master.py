@@ -185,8 +185,9 @@ class JobMaster:
             case CoordinatorEvent(output=True):
                 self.coordinators.handle_output(event)
                 return []
-            case QueueDelayExceeded(ingested_at=ingested_at, excess=excess):
-                return [(task, Throttle(event.task, ingested_at, excess)) for task in self.tasks if task.stage == 0]
+            case QueueDelayExceeded():
+                throttle = Throttle(event.task, event.ingested_at, event.excess, event.waited)
+                return [(task, throttle) for task in self.tasks if task.stage == 0]
             case TaskEnded():
                 self._finish(event.task)
                 if self.checkpoints is not None:

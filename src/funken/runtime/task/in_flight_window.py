@@ -34,6 +34,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from math import exp, expm1, isfinite, sqrt
 
+from funken.runtime.task.window_gain import WindowGain
+
 # All in seconds, unless stated.
 LONGEST_WAIT = 1.0
 """A source that has records reads at least one this long after the last, whatever was reported."""
@@ -126,11 +128,11 @@ class _Progress:
         self.rate = min(measured, _MOST_RATE)
         self.arrived, self.since = arrived, now
 
-    def limit(self, now: float) -> float:
-        """Return how many records may have been read by now."""
+    def limit(self, now: float, gain: float) -> float:
+        """Return how many records may have been read by now, ``gain``: times what is measured."""
         silent = max(0.0, now - self.at)
         allowed = self.allowed * (1 + _FAIRNESS * max(0.0, self.underserved))
-        window = self.rate * (allowed + self.growth * expm1(min(silent / self.growth, 30.0)))
+        window = gain * self.rate * (allowed + self.growth * expm1(min(silent / self.growth, 30.0)))
         return self.arrived + window + max(1.0, sqrt(window))
 
 
@@ -158,6 +160,7 @@ class InFlightWindow:
         self._times = array("d")
         self._counts = array("q")
         self._progress: dict[Hashable, _Progress] = {}
+        self._gain = WindowGain()
         self._min_flush_delay = self._changed = 0.0
         self._most, self._few = 0, False
 
@@ -189,13 +192,13 @@ class InFlightWindow:
         self._times.append(ingested_at)
         self._counts.append(records + (self._counts[-1] if self._counts else 0))
 
-    def on_throttle(self, task: Hashable, ingested_at: float, excess: float, now: float) -> None:
-        """A task received records ingested at a time, so much (s) too late."""
+    def on_throttle(self, task: Hashable, ingested_at: float, excess: float, now: float, waited: float = 0.0) -> None:
+        """A task received records ingested at a time, so much (s) too late; for what part of its blocks it ``waited``."""
         self._look(now)
         if not (isfinite(ingested_at) and 0 < excess < float("inf")):
             return
         if self._windows and self._times:
-            self._learn(task, ingested_at, excess, now)
+            self._learn(task, ingested_at, excess, now, waited)
         if self.saturated and not self._few:
             limited = any(progress.limited for task, progress in self._progress.items() if task is not None)
             # A clock elsewhere may be ahead: records were born before they queued, and this source's before it read last.
@@ -215,7 +218,7 @@ class InFlightWindow:
             self._begins = self._windows
         self._now = now
 
-    def _learn(self, task: Hashable, ingested_at: float, excess: float, now: float) -> None:
+    def _learn(self, task: Hashable, ingested_at: float, excess: float, now: float, waited: float) -> None:
         position = max(0, bisect_right(self._times, ingested_at) - 1)
         own = 0 <= ingested_at - self._times[position] < _COARSE
         read = self._counts[-1]
@@ -234,6 +237,9 @@ class InFlightWindow:
                     progress.learn(arrived, in_flight_since, now, excess, drained=True)
                 progress.arrived, progress.since, progress.at = arrived, now, now
             return
+        limited = any(each.limited for task, each in self._progress.items() if task is not None)
+        if limited:
+            self._gain.advance(now, task, arrived, now - ingested_at, waited)
         # the target, the least age, and the way of the report
         allowed = max(0.0, now - ingested_at - excess) + _SLACK
         if not progress.limited:
@@ -241,6 +247,8 @@ class InFlightWindow:
                 progress.learn(arrived, in_flight_since, now, excess)
                 progress.allowed = allowed
                 progress.limited = (read - arrived) / progress.rate > allowed + _LONGEST_PAUSE
+                if progress.limited and not limited:
+                    self._gain.begin(now, arrived)
         else:
             progress.reported(ingested_at + excess, now, self._dense)
             if arrived > progress.arrived:
@@ -280,7 +288,7 @@ class InFlightWindow:
             if not -2 * _SEEN < now - progress.at <= _FORGOTTEN:
                 del self._progress[task]
             elif progress.limited:
-                found = min(found, (progress.limit(now) - read, max(1.0, progress.rate)))
+                found = min(found, (progress.limit(now, self._gain.gain) - read, max(1.0, progress.rate)))
         return found
 
     def min_flush_delay(self, now: float) -> float:

@@ -35,17 +35,21 @@ class QueueDelayMonitor:
         #: of the blocks that were waited for since ``_since``: how many, and the least age
         self._waited, self._awaited, self._since = 0, float("inf"), 0.0
         self._late: tuple[float, float] | None = None
+        #: since the last report: all blocks, and those that were waited for
+        self._blocks = self._idle = 0
 
     def on_block(self, ingested_at: float, age: float, waited: bool = False) -> None:
         """Note a block: when it was born, and how old it was when it was handled (s); whether the task ``waited`` for it.
 
         >>> queueing = QueueDelayMonitor(0.025)
         >>> queueing.on_block(10.0, 0.005); queueing.take_excess()
-        >>> queueing.on_block(11.0, 0.105); born, excess = queueing.take_excess(); born, round(excess, 3)
-        (11.0, 0.075)
+        >>> queueing.on_block(11.0, 0.105); born, excess, waited = queueing.take_excess(); born, round(excess, 3), waited
+        (11.0, 0.075, 0.0)
         """
+        self._blocks += 1
         self._least = min(self._least, age)
         if waited:
+            self._idle += 1
             self._wait(ingested_at, age)
         excess = age - self._least - self._target
         if excess > 0 and self._target > 0:
@@ -59,7 +63,10 @@ class QueueDelayMonitor:
                 self._least = max(self._least, self._awaited)
             self._waited, self._awaited, self._since = 0, float("inf"), ingested_at
 
-    def take_excess(self) -> tuple[float, float] | None:
-        """Return the newest block since the last call that queued too long."""
-        late, self._late = self._late, None
-        return late
+    def take_excess(self) -> tuple[float, float, float] | None:
+        """Return the newest block since the last call that queued too long, and for what part of the blocks the task waited."""
+        if self._late is None:
+            return None
+        (ingested_at, excess), self._late = self._late, None
+        waited, self._blocks, self._idle = self._idle / self._blocks, 0, 0
+        return ingested_at, excess, waited

@@ -41,11 +41,14 @@ class SourceThrottle:
     def take_excess(self) -> QueueDelayExceeded | None:
         """Return by how much records queued too long, for the sources; ``None`` if they did not."""
         late = self._queue_delay.take_excess()
-        return None if late is None else QueueDelayExceeded(self._task, ingested_at=late[0], excess=late[1])
+        if late is None:
+            return None
+        ingested_at, excess, waited = late
+        return QueueDelayExceeded(self._task, ingested_at=ingested_at, excess=excess, waited=waited)
 
     def on_throttle(self, command: Throttle) -> None:
         """Apply the queue delay that a task reported."""
-        self._window.on_throttle(command.task, command.ingested_at, command.excess, self._clock.wall())
+        self._window.on_throttle(command.task, command.ingested_at, command.excess, self._clock.wall(), command.waited)
 
     def pause(self) -> int:
         """Return how long (ms) the sources have to pause."""
