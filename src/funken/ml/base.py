@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from funken import DataStream
 from funken.dataset import MapPartitionFunction
 from funken.errors import InvalidProgram
 from funken.ml.data.blocks import BLOCK_ROWS, FieldLayout, block_of

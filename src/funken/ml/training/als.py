@@ -1,8 +1,8 @@
 """Alternating least squares on an iteration: each task solves for the users, then for the items, that it owns.
 
 Ratings are grouped by user and by item once, and stay in the tasks as sparse rows. A superstep gives all factors of items to
-every task, solves for the users, gives those to every task, and solves for the items: so both tables of factors have to fit into the
-memory of a task, and the ratings do not. All normal equations of a task are one sparse product and one batched solve.
+every task, solves for the users, gives those to every task, and solves for the items: so both tables of factors have to fit into
+the memory of a task, and the ratings do not. All normal equations of a task are one sparse product and one batched solve.
 """
 
 from __future__ import annotations
