@@ -111,7 +111,7 @@ class LinearLosses:
             size = self.outputs(found) * (found.width + self.fit_intercept)
             return replace(found, descent=Descent.start(np.zeros(size)))
         outputs = self.outputs(state)
-        penal = np.full((outputs, state.width + self.fit_intercept), self.l2)
+        penal: Any = np.full((outputs, state.width + self.fit_intercept), self.l2)
         if self.fit_intercept and not self.penal_intercept:
             penal[:, -1] = 0.0
         penal = penal.ravel()

@@ -76,7 +76,7 @@ class _FitsArrays(PartitionEnsemble):
         return self.weights_ @ np.array([model.predict(X) for model in self.estimators_])
 
 
-class PartitionRegressor(DistributedRegressor, RegressorMixin, _FitsArrays):
+class PartitionRegressor(DistributedRegressor, RegressorMixin, _FitsArrays):  # type: ignore[misc]
     """The mean of regressors, one per task.
 
     >>> from sklearn.tree import DecisionTreeRegressor
@@ -102,7 +102,7 @@ class _Votes(_FitsArrays):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
-class PartitionClassifier(Probabilities, DistributedClassifier, ClassifierMixin, _Votes):
+class PartitionClassifier(Probabilities, DistributedClassifier, ClassifierMixin, _Votes):  # type: ignore[misc]
     """A vote of classifiers, one per task: trees, forests, boosting.
 
     Each sees the rows of its task only: ``rebalance()`` data that comes in the order of its labels.
