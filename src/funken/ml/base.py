@@ -1,0 +1,192 @@
+"""What every estimator of ``funken.ml`` is beside scikit-learn's: it takes distributed data too.
+
+An estimator derives from scikit-learn's class of the same name, and so has its parameters, ``get_params``, ``clone`` and its
+fitted attributes. Arrays go to scikit-learn. Of distributed data, ``_fit_blocks`` computes the same attributes over the tasks;
+what scikit-learn does to arrays with them (``transform``, ``predict``) is then done block by block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from funken import DataStream
+from funken.dataset import MapPartitionFunction
+from funken.errors import InvalidProgram
+from funken.ml.data.blocks import BLOCK_ROWS, FieldLayout, block_of
+from funken.ml.data.frames import is_frame, with_column
+from funken.ml.data.sources import BlockSet, is_distributed
+
+
+class ApplyModel:
+    """Pairs the records of a list with what a method of a model gives for them."""
+
+    def __init__(self, model: Any, method: str, fields: Any) -> None:
+        self._model, self._method, self._fields = model, method, fields
+
+    def __call__(self, records: list[Any]) -> list[Any]:
+        """Return the pairs of some records."""
+        if not records:
+            return []
+        layout = FieldLayout(self._fields).resolve(records[0])
+        found = getattr(self._model, self._method)(block_of(records, layout).X)
+        found = found.toarray() if hasattr(found, "toarray") else found
+        results = list(found) if getattr(found, "ndim", 1) > 1 else np.asarray(found).tolist()
+        return list(zip(records, results, strict=True))
+
+
+class ApplyToPartition(MapPartitionFunction):
+    """Pairs the records of a partition."""
+
+    def __init__(self, apply: ApplyModel) -> None:
+        self._apply = apply
+
+    def map_partition(self, values: Iterable[Any]) -> Iterator[Any]:
+        """Yield the pairs."""
+        iterator = iter(values)
+        while some := list(islice(iterator, BLOCK_ROWS)):
+            yield from self._apply(some)
+
+
+def applied(X: Any, function: ApplyModel) -> Any:
+    """Apply a model to a data set or stream."""
+    if isinstance(X, DataStream):
+        return X.map_block(function)
+    return X.map_partition(ApplyToPartition(function))
+
+
+class DistributedEstimator:
+    """The half of an estimator that handles ``DataSet``, ``DataStream`` and Spark ``DataFrame`` objects.
+
+    ``fit(data, y="label")`` names the field of the label; ``features=[...]`` names those of the features (default: all others).
+    The result of ``transform`` and ``predict`` is pairs of record and result; of a frame, the frame with one more column.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> from funken.ml import StandardScaler
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
+    >>> points = env.from_elements((0.0, 1.0), (2.0, 3.0))
+    >>> scaler = StandardScaler().fit(points)
+    >>> scaler.mean_, scaler.transform(points).collect()
+    (array([1., 2.]), [((0.0, 1.0), array([-1., -1.])), ((2.0, 3.0), array([1., 1.]))])
+    """
+
+    fields_: tuple[str | int, ...] | None = None
+    _fit_blocks: Callable[[BlockSet], None]
+
+    def fit(self, X: Any, y: Any = None, *, features: Iterable[str | int] | None = None, **given: Any) -> Any:
+        """Fit to arrays, or to distributed data."""
+        if not is_distributed(X):
+            if features is not None:
+                raise InvalidProgram(
+                    "fit(): features name fields of distributed data; choose the columns of an array yourself."
+                )
+            self.fields_ = None
+            return super().fit(X, y, **given)  # type: ignore[misc]
+        unknown = given.keys() - {"sample_weight"}
+        if unknown:
+            raise InvalidProgram(f"fit() of distributed data has no parameter {sorted(unknown)[0]!r}.")
+        if hasattr(self, "_parameter_constraints"):  # scikit-learn's check of the parameters
+            self._validate_params()  # type: ignore[attr-defined]
+        blocks = BlockSet.of(X, y, given.get("sample_weight"), features)
+        if getattr(self, "_needs_labels", False) and not blocks.labelled:
+            raise InvalidProgram(
+                f"{type(self).__name__}.fit() needs labels, but y names no field. Give its name or position: fit(data, y=1)."
+            )
+        self._fit_blocks(blocks)
+        self.fields_ = blocks.fields
+        return self
+
+    def _spread(self, X: Any, method: str, output: str, kind: Callable[[], str]) -> Any:
+        """Apply a method for arrays to distributed data."""
+        if isinstance(X, BlockSet):
+            return X.transformed(getattr(self, method))
+        if is_frame(X):
+            return with_column(X, output, kind(), self, method, self.fields_)
+        return applied(X, ApplyModel(self, method, self.fields_))
+
+    def _pairs(self, X: Any, y: Any, method: str) -> Any:
+        blocks = BlockSet.of(X, y, None, self.fields_)
+        if not blocks.labelled:
+            raise InvalidProgram("score() needs the field of the label: score(data, y='label').")
+        return blocks, getattr(self, method)
+
+
+class DistributedTransformer(DistributedEstimator):
+    """An estimator with ``transform``."""
+
+    def transform(self, X: Any, *args: Any, **given: Any) -> Any:
+        """Transform arrays; or pair the records of distributed data with their vectors."""
+        if is_distributed(X):
+            return self._spread(X, "transform", "features_out", lambda: "array<double>")
+        return super().transform(X, *args, **given)  # type: ignore[misc]
+
+    def fit_transform(self, X: Any, y: Any = None, **given: Any) -> Any:
+        """Fit, then transform."""
+        if is_distributed(X):
+            blocks = BlockSet.of(X, y, given.get("sample_weight"), given.pop("features", None))
+            return self.fit(blocks, **given).transform(blocks)
+        return super().fit_transform(X, y, **given)  # type: ignore[misc]
+
+
+class DistributedPredictor(DistributedEstimator):
+    """An estimator with ``predict``."""
+
+    def predict(self, X: Any, **given: Any) -> Any:
+        """Predict for arrays; or pair the records of distributed data with their predictions."""
+        if is_distributed(X):
+            return self._spread(X, "predict", "prediction", self._kind)
+        return super().predict(X, **given)  # type: ignore[misc]
+
+    def _kind(self) -> str:
+        classes = getattr(self, "classes_", None)
+        if classes is None:
+            return "int" if hasattr(self, "cluster_centers_") else "double"
+        return {"i": "bigint", "u": "bigint", "f": "double", "b": "boolean"}.get(classes.dtype.kind, "string")
+
+
+class DistributedRegressor(DistributedPredictor):
+    """A predictor of numbers."""
+
+    _needs_labels = True
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return R squared."""
+        if not is_distributed(X):
+            return float(super().score(X, y, sample_weight))  # type: ignore[misc]
+        blocks, predict = self._pairs(X, y, "predict")
+
+        def sums(block: Any) -> Any:
+            off = block.y - predict(block.X)
+            return np.array([len(block), block.y.sum(), (block.y**2).sum(), (off**2).sum()])
+
+        n, total, squares, residual = blocks.aggregate(sums, np.add)
+        return float(1 - residual / (squares - total**2 / n))
+
+
+class DistributedClassifier(DistributedPredictor):
+    """A predictor of classes."""
+
+    _needs_labels = True
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy."""
+        if not is_distributed(X):
+            return float(super().score(X, y, sample_weight))  # type: ignore[misc]
+        blocks, predict = self._pairs(X, y, "predict")
+        right, n = blocks.aggregate(lambda block: np.array([(block.y == predict(block.X)).sum(), len(block)]), np.add)
+        return float(right / n)
+
+
+class Probabilities:
+    """A classifier that knows probabilities."""
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of every class, in the order of ``classes_``."""
+        if is_distributed(X):
+            return self._spread(  # type: ignore[attr-defined]
+                X, "predict_proba", "probability", lambda: "array<double>"
+            )
+        return super().predict_proba(X)  # type: ignore[misc]

@@ -1,0 +1,124 @@
+"""Spark ``DataFrame`` objects: columns change sides as Parquet files, and never become rows of Python.
+
+``pyspark`` is not imported here: a frame is known by its methods. What a model gives is added by ``mapInArrow``, so the result
+is a lazy frame of Spark, also of a streaming one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow
+from pyarrow import parquet
+
+from funken.dataset import InputFormat
+from funken.errors import InvalidProgram
+from funken.ml.data.blocks import FeatureBlock, FieldLayout, FieldName, column, labels, stacked
+
+_ROWS = 65536
+
+
+def is_frame(data: Any) -> bool:
+    """Whether data is a ``DataFrame`` of Spark."""
+    return hasattr(data, "mapInArrow") and hasattr(data, "sparkSession")
+
+
+def values_of(array: Any) -> Any:
+    """Return an Arrow column as an array: numbers as float64, lists as rows.
+
+    >>> values_of(pyarrow.chunked_array([[[1, 2], [3, 4]]])).tolist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    >>> values_of(pyarrow.chunked_array([[1, None]]))
+    array([ 1., nan])
+    """
+    kind = array.type
+    if pyarrow.types.is_floating(kind) or pyarrow.types.is_integer(kind):
+        return array.to_numpy().astype(np.float64, copy=False)
+    lists = pyarrow.types.is_list(kind) or pyarrow.types.is_fixed_size_list(kind)
+    if lists and not array.null_count and len(array):
+        flat = pyarrow.chunked_array(array).combine_chunks() if isinstance(array, list) else array
+        whole = flat.combine_chunks() if isinstance(flat, pyarrow.ChunkedArray) else flat
+        whole = pyarrow.concat_arrays(whole.chunks) if isinstance(whole, pyarrow.ChunkedArray) else whole
+        numbers = whole.flatten().to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+        if numbers.size % len(array) == 0:
+            return numbers.reshape(len(array), -1)
+        raise InvalidProgram("a column has vectors of different lengths. Give all of them the same length.")
+    return column(array.to_pylist())
+
+
+def block_of_columns(table: Any, layout: FieldLayout) -> FeatureBlock:
+    """Make a block of an Arrow table or batch."""
+    missing = [name for name in layout.features or () if name not in table.schema.names]
+    if missing:
+        known = ", ".join(table.schema.names)
+        raise InvalidProgram(f"the frame has no column {missing[0]!r}; it has: {known}. Name a column of it.")
+    X = stacked([values_of(table.column(name)) for name in layout.features or ()])
+    y = None if layout.label is None else labels(table.column(layout.label).to_pylist())
+    w = None if layout.weight is None else values_of(table.column(layout.weight))
+    return FeatureBlock(X, y, w)
+
+
+class ParquetBlocks(InputFormat):
+    """Feature blocks of the columns of Parquet files, a split per row group."""
+
+    def __init__(self, path: str, layout: FieldLayout) -> None:
+        self.path, self.layout = path, layout
+
+    @staticmethod
+    def of(frame: Any, asked: FieldLayout) -> ParquetBlocks:
+        """Write a frame once, now; the files are removed when the input is not used any more."""
+        if frame.isStreaming:
+            raise InvalidProgram(
+                "fit() got a streaming DataFrame, which never ends. Fit on a static one, or learn on a stream."
+            )
+        names: Sequence[FieldName] = frame.columns
+        layout = asked.resolve(dict.fromkeys(names))
+        used = [str(name) for name in (*(layout.features or ()), layout.label, layout.weight) if name is not None]
+        folder = tempfile.mkdtemp(prefix="funken-blocks-")
+        made = ParquetBlocks(os.path.join(folder, "rows"), layout)
+        weakref.finalize(made, shutil.rmtree, folder, ignore_errors=True)
+        frame.select(*used).write.parquet(made.path)
+        return made
+
+    def create_splits(self, parallelism: int) -> Sequence[Any]:
+        """Make a split of every row group."""
+        files = sorted(name for name in os.listdir(self.path) if name.endswith(".parquet"))
+        paths = [os.path.join(self.path, name) for name in files]
+        return [(path, at) for path in paths for at in range(parquet.ParquetFile(path).metadata.num_row_groups)]
+
+    def read(self, split: Any) -> Iterator[FeatureBlock]:
+        """Read a row group."""
+        path, group = split
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(_ROWS, row_groups=[group]):
+                if batch.num_rows:
+                    yield block_of_columns(batch, self.layout)
+
+
+class Added:
+    """Adds a column of results to Arrow batches; runs in Spark's workers."""
+
+    def __init__(self, model: Any, method: str, fields: tuple[FieldName, ...] | None, name: str) -> None:
+        self._call, self._fields, self._name = getattr(model, method), fields, name
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Yield every batch with the column."""
+        for batch in batches:
+            layout = FieldLayout(self._fields).resolve(dict.fromkeys(batch.schema.names))
+            found = self._call(block_of_columns(batch, layout).X) if batch.num_rows else []
+            found = found.toarray() if hasattr(found, "toarray") else found
+            yield batch.append_column(self._name, pyarrow.array(np.asarray(found).tolist() if batch.num_rows else []))
+
+
+def with_column(frame: Any, name: str, kind: str, model: Any, method: str, fields: tuple[FieldName, ...] | None) -> Any:
+    """Return the frame with one more column."""
+    if name in frame.columns:
+        raise InvalidProgram(f"the frame has a column {name!r} already. Drop or rename it, or give another output_col.")
+    columns = [f"`{field.name}` {field.dataType.simpleString()}" for field in frame.schema.fields]
+    return frame.mapInArrow(Added(model, method, fields, name), ", ".join([*columns, f"`{name}` {kind}"]))

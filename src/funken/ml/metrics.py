@@ -1,0 +1,159 @@
+"""Metrics: scikit-learn's of arrays; of a ``DataSet`` of pairs (true, predicted) the same numbers, by one pass."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from sklearn import metrics
+
+from funken.dataset import DataSet, MapPartitionFunction
+from funken.errors import InvalidProgram
+
+
+class CountPairs(MapPartitionFunction):
+    """Counts the pairs of a partition."""
+
+    def map_partition(self, values: Iterable[Any]) -> Iterator[Any]:
+        """Yield the counts."""
+        yield Counter((true, predicted) for true, predicted in values)
+
+
+class SumPairs(MapPartitionFunction):
+    """Adds up what metrics of regressions need of a partition."""
+
+    def open(self, runtime_context: Any) -> None:
+        """Find the task."""
+        self._task = runtime_context.get_index_of_this_subtask()
+
+    def map_partition(self, values: Iterable[Any]) -> Iterator[Any]:
+        """Yield the task, and rows, mean and squares of the truth, and sums of errors."""
+        pairs = np.array(list(values), dtype=np.float64).reshape(-1, 2)
+        if len(pairs):
+            true, off = pairs[:, 0], pairs[:, 0] - pairs[:, 1]
+            spread = float(((true - true.mean()) ** 2).sum())
+            yield self._task, len(pairs), float(true.mean()), spread, float((off**2).sum()), float(np.abs(off).sum())
+
+
+def _counted(pairs: DataSet) -> Counter[Any]:
+    whole: Counter[Any] = Counter()
+    for part in pairs.map_partition(CountPairs()).collect():
+        whole.update(part)
+    if not whole:
+        raise InvalidProgram("a metric of a data set needs pairs (true, predicted), but there is no record.")
+    return whole
+
+
+def _weighted(metric: Any, y_true: Any, y_pred: Any, given: dict[str, Any]) -> Any:
+    """Call a metric with each distinct pair once, weighted by its count."""
+    if not isinstance(y_true, DataSet):
+        return metric(y_true, y_pred, **given)
+    counts = _counted(y_true)
+    true, predicted = (list(side) for side in zip(*counts, strict=True))
+    return metric(true, predicted, sample_weight=list(counts.values()), **given)
+
+
+def accuracy_score(y_true: Any, y_pred: Any = None, **given: Any) -> float:
+    """Return the share of right predictions.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
+    >>> accuracy_score(env.from_elements(("a", "a"), ("a", "b"), ("b", "b"), ("b", "b")))
+    0.75
+    """
+    return float(_weighted(metrics.accuracy_score, y_true, y_pred, given))
+
+
+def confusion_matrix(y_true: Any, y_pred: Any = None, **given: Any) -> Any:
+    """Return how often each class (rows) was predicted as each (columns).
+
+    >>> confusion_matrix(["a", "b", "b"], ["a", "a", "b"]).tolist()
+    [[1, 0], [1, 1]]
+    """
+    return _weighted(metrics.confusion_matrix, y_true, y_pred, given)
+
+
+def f1_score(y_true: Any, y_pred: Any = None, **given: Any) -> float:
+    """Return the harmonic mean of precision and recall.
+
+    >>> round(f1_score([1, 0, 1], [1, 1, 1]), 6)
+    0.8
+    """
+    return float(_weighted(metrics.f1_score, y_true, y_pred, given))
+
+
+def precision_score(y_true: Any, y_pred: Any = None, **given: Any) -> float:
+    """Return the share of right ones among the positive predictions.
+
+    >>> round(precision_score([1, 0, 1], [1, 1, 1]), 6)
+    0.666667
+    """
+    return float(_weighted(metrics.precision_score, y_true, y_pred, given))
+
+
+def recall_score(y_true: Any, y_pred: Any = None, **given: Any) -> float:
+    """Return the share of the positives that were found.
+
+    >>> recall_score([1, 0, 1], [1, 1, 0])
+    0.5
+    """
+    return float(_weighted(metrics.recall_score, y_true, y_pred, given))
+
+
+def roc_auc_score(y_true: Any, y_score: Any = None, **given: Any) -> float:
+    """Return the area under the ROC curve of pairs (true, score).
+
+    >>> roc_auc_score([0, 0, 0, 0, 1, 1, 1], [0.1, 0.2, 0.15, 0.95, 0.75, 0.8, 0.9])
+    0.75
+    """
+    return float(_weighted(metrics.roc_auc_score, y_true, y_score, given))
+
+
+def _sums(pairs: DataSet) -> tuple[int, float, float, float]:
+    """Return rows, squared deviations of the truth, squared and absolute errors; merged in the order of the tasks."""
+    n, mean, spread, squared, absolute = 0, 0.0, 0.0, 0.0, 0.0
+    for _, rows, own, deviations, errors, sizes in sorted(pairs.map_partition(SumPairs()).collect()):
+        spread += deviations + (own - mean) ** 2 * n * rows / (n + rows)
+        mean += (own - mean) * rows / (n + rows)
+        n, squared, absolute = n + rows, squared + errors, absolute + sizes
+    if not n:
+        raise InvalidProgram("a metric of a data set needs pairs (true, predicted), but there is no record.")
+    return n, spread, squared, absolute
+
+
+def mean_squared_error(y_true: Any, y_pred: Any = None, **given: Any) -> float:
+    """Return the mean of the squared errors.
+
+    >>> mean_squared_error([1.0, 2.0], [1.0, 4.0])
+    2.0
+    """
+    if not isinstance(y_true, DataSet):
+        return float(metrics.mean_squared_error(y_true, y_pred, **given))
+    n, _, squared, _ = _sums(y_true)
+    return squared / n
+
+
+def mean_absolute_error(y_true: Any, y_pred: Any = None, **given: Any) -> float:
+    """Return the mean of the absolute errors.
+
+    >>> mean_absolute_error([1.0, 2.0], [1.0, 4.0])
+    1.0
+    """
+    if not isinstance(y_true, DataSet):
+        return float(metrics.mean_absolute_error(y_true, y_pred, **given))
+    n, _, _, absolute = _sums(y_true)
+    return absolute / n
+
+
+def r2_score(y_true: Any, y_pred: Any = None, **given: Any) -> float:
+    """Return R squared.
+
+    >>> r2_score([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])
+    0.5
+    """
+    if not isinstance(y_true, DataSet):
+        return float(metrics.r2_score(y_true, y_pred, **given))
+    _, spread, squared, _ = _sums(y_true)
+    return 1 - squared / spread
