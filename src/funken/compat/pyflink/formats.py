@@ -147,6 +147,7 @@ class _Strict(SerializationSchema):
 class JsonRowDeserializationSchema(_Lenient):
     """Rows of JSON objects.
 
+    >>> from funken import Types
     >>> types = Types.ROW_NAMED(["item", "n"], [Types.STRING(), Types.INT()])
     >>> schema = JsonRowDeserializationSchema.builder().type_info(types).ignore_parse_errors().build()
     >>> schema.deserialize(b'{"item": "tea", "n": 3}'), schema.deserialize(b"{")
@@ -193,6 +194,7 @@ class JsonRowDeserializationSchema(_Lenient):
 class JsonRowSerializationSchema(_Strict):
     """JSON objects of rows; without field names they are ``f0``, ``f1``...
 
+    >>> from funken import Types
     >>> schema = JsonRowSerializationSchema.builder().with_type_info(Types.ROW([Types.STRING(), Types.INT()])).build()
     >>> schema.serialize(("tea", 3))
     b'{"f0": "tea", "f1": 3}'
@@ -264,6 +266,7 @@ class CsvSettings(_Settings):
 class CsvRowDeserializationSchema(_Lenient):
     """Rows of delimited text.
 
+    >>> from funken import Types
     >>> types = Types.ROW([Types.STRING(), Types.INT()])
     >>> CsvRowDeserializationSchema.Builder(types).set_field_delimiter(";").build().deserialize(b"tea;3")
     <Row('tea', 3)>
@@ -280,6 +283,7 @@ class CsvRowDeserializationSchema(_Lenient):
 class CsvRowSerializationSchema(_Strict):
     """Delimited text of rows; each message ends with a line feed, as in Flink, unless told otherwise.
 
+    >>> from funken import Types
     >>> types = Types.ROW([Types.STRING(), Types.INT()])
     >>> CsvRowSerializationSchema.Builder(types).disable_line_delimiter().build().serialize(("tea", 3))
     b'tea,3'

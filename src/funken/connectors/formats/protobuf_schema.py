@@ -32,17 +32,17 @@ class ProtobufSchema(SerializationSchema, DeserializationSchema):
     With a ``record_type`` records have its fields, as Python values (an unset field has its default, nested messages are
     dicts); without, they are messages. Raises ``InvalidProgram`` if ``message`` is neither class nor descriptor.
 
-    >>> from google.protobuf.timestamp_pb2 import Timestamp  # stands for a class that protoc generated
+    >>> from google.protobuf.source_context_pb2 import SourceContext  # stands for a class that protoc generated
     >>> from funken import Types
-    >>> schema = ProtobufSchema(Timestamp, Types.ROW_NAMED(["seconds", "nanos"], [Types.LONG(), Types.INT()]))
-    >>> schema.deserialize(b"\x08\x07"), schema.serialize({"seconds": 7})
-    (Row(seconds=7, nanos=0), b'\x08\x07')
-    >>> ProtobufSchema(Timestamp).deserialize(b"\x08\x07").seconds
-    7
+    >>> schema = ProtobufSchema(SourceContext, Types.ROW_NAMED(["file_name"], [Types.STRING()]))
+    >>> schema.deserialize(b"\n\x03tea"), schema.serialize({"file_name": "tea"})
+    (Row(file_name='tea'), b'\n\x03tea')
+    >>> ProtobufSchema(SourceContext).deserialize(b"\n\x03tea").file_name
+    'tea'
     >>> schema.deserialize(b"\xff")
     Traceback (most recent call last):
     ...
-    google.protobuf.message.DecodeError: Error parsing message with type 'google.protobuf.Timestamp'
+    google.protobuf.message.DecodeError: Error parsing message with type 'google.protobuf.SourceContext'...
     """
 
     message: Any
