@@ -33,9 +33,10 @@ from funken import (
     config,
 )
 from funken.api.jobs.client import watch_jobs
-from funken.cli import fraud, histogram
-from funken.cli.chaos import Chaos
+from funken.cli import histogram
 from funken.cli.failures import ending_well
+from funken.cli.payments import fraud
+from funken.cli.payments.chaos import Chaos
 from funken.cli.progress import Progress
 from funken.cli.run import job_options, with_options
 from funken.cli.serving import Announcer, with_dashboard

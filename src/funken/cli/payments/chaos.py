@@ -39,7 +39,7 @@ KILL_AFTER = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class RateSample:
     """What is seen at one time (s): payments read so far in this attempt, their rate, latency (ms), alarms."""
 
     at: float
@@ -66,7 +66,7 @@ class Timeline:
     [2.0]
     """
 
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[RateSample] = field(default_factory=list)
     kills: list[tuple[float, int]] = field(default_factory=list)
     recoveries: list[float] = field(default_factory=list)
     _seen: deque[tuple[float, int, dict[int, int]]] = field(default_factory=deque)
@@ -85,7 +85,7 @@ class Timeline:
         then, before, older = seen[0]
         rate = (records - before) / (at - then) if at > then else 0.0
         recent = {bucket: count - older.get(bucket, 0) for bucket, count in latency.items()}
-        self.samples.append(Sample(at, records, rate, percentile(recent, 0.99), restarts))
+        self.samples.append(RateSample(at, records, rate, percentile(recent, 0.99), restarts))
         if self._waiting and restarts > self._before and records:
             self._waiting = False
             self.recoveries.append(at - self.kills[-1][0])

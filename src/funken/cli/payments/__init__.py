@@ -1,0 +1,1 @@
+"""The demonstration of recovery: a program whose results can be checked, and what kills its workers and draws it."""
