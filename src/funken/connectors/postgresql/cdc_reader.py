@@ -6,9 +6,9 @@ again. Acknowledged is what a complete checkpoint holds, never more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, SourceReader, Wait
 from funken.connectors.context import ConnectorContext
@@ -19,6 +19,8 @@ from funken.connectors.postgresql.snapshot import SeenChanges, SnapshotPage, ext
 from funken.connectors.sql.background import Background
 from funken.connectors.sql.database import SqlProblem, SqlSession, patiently
 from funken.errors import SourceNotReadable
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ class CdcReader(SourceReader):
 
         return self._run(read)
 
-    def _run(self, work: Any) -> Any:
+    def _run(self, work: Callable[[Any], T]) -> T:
         return patiently(self._database, lambda: self._session.transaction(work), self._failed)
 
     def _failed(self, problem: SqlProblem) -> SourceNotReadable:

@@ -162,13 +162,14 @@ def ranges(lower: Any, upper: Any, count: int) -> list[SqlSplit]:
         raise SourceNotReadable(
             f"a SqlSource cannot cut values such as {lower!r} into ranges; choose a column of numbers or dates, or partitions=1."
         )
-    width: Any = upper - lower  # type: ignore[operator]
+    first: Any = lower
+    width: Any = upper - first
     cuts: list[Any] = []
     for number in range(1, count):
-        cut: Any = lower + (width * number // count if isinstance(width, int) else width * number / count)
+        cut: Any = first + (width * number // count if isinstance(width, int) else width * number / count)
         if isinstance(width, int) and count > width:
-            cut = lower + number
-        if lower < cut <= upper and cut not in cuts:  # type: ignore[operator]
+            cut = first + number
+        if first < cut <= upper and cut not in cuts:
             cuts.append(cut)
     edges = [None, *cuts, None]
     return [SqlSplit(str(n), low, high) for n, (low, high) in enumerate(pairwise(edges))]
