@@ -93,7 +93,8 @@ class BipartiteGraph:
 
     def _pairs(self, own: int) -> DataSet:
         pairs = self._edges.join(self._edges).where(1 - own).equal_to(1 - own)
-        return pairs.filter(lambda pair: pair[0][own] != pair[1][own])
+        different: DataSet = pairs.filter(lambda pair: pair[0][own] != pair[1][own])
+        return different
 
     def _simple(self, own: int) -> Graph:
         edges = self._pairs(own).map(lambda pair: (pair[0][own], pair[1][own], (pair[0][2], pair[1][2])))

@@ -124,14 +124,16 @@ class GraphBase:
 
     def _degrees(self, ends: Any) -> DataSet:
         none = self._vertices.map(lambda vertex: (vertex[0], 0))
-        return self._edges.flat_map(ends).union(none).group_by(0).sum(1)
+        degrees: DataSet = self._edges.flat_map(ends).union(none).group_by(0).sum(1)
+        return degrees
 
     def get_triplets(self) -> DataSet:
         """Return every edge with the values of its vertices, as ``Triplet``."""
         with_source = (
             self._edges.join(self._vertices).where(0).equal_to(0).using(lambda edge, vertex: (edge, vertex[1]))
         )
-        return with_source.join(self._vertices).where("f0.f1").equal_to(0).using(_triplet)
+        triplets: DataSet = with_source.join(self._vertices).where("f0.f1").equal_to(0).using(_triplet)
+        return triplets
 
     def validate(self, validator: Any = None) -> bool:
         """Check the graph; runs the program. The default checks that both ends of every edge are vertices."""

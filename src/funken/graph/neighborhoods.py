@@ -63,7 +63,8 @@ class GraphNeighborhoods(GraphBase):
         sides = _sides(direction)
         ends = self._edges.flat_map(lambda edge: [(edge[side], edge[other], GraphEdge(*edge)) for side, other in sides])
         joined = ends.join(self._vertices).where(1).equal_to(0)
-        return joined.using(lambda end, vertex: (end[0], end[2], GraphVertex(vertex[0], vertex[1])))
+        found: DataSet = joined.using(lambda end, vertex: (end[0], end[2], GraphVertex(vertex[0], vertex[1])))
+        return found
 
     def _grouped(self, found: DataSet, function: Callable[..., Any], with_vertex_value: bool) -> DataSet:
         if not with_vertex_value:

@@ -208,7 +208,7 @@ class _Decoder:
             raise InvalidProgram(f"load(): the model has a part of the class {name!r}, which is not one of funken.ml.")
         if dataclasses.is_dataclass(kind):
             return kind(**values)
-        made = kind.__new__(kind)
+        made: Any = object.__new__(kind)
         if any(not key.isidentifier() or key.startswith("__") for key in values):
             raise InvalidProgram(f"load(): the model has an attribute of {name} with an unusual name.")
         if hasattr(made, "_loaded"):

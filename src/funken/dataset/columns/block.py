@@ -49,7 +49,7 @@ class ColumnBlock:
     def __reduce__(self) -> tuple[Any, ...]:
         from funken.columnar.kernels.codec import encode_block  # noqa: PLC0415 - loads NumPy
 
-        return _decoded, (encode_block(self.columns, None),)
+        return _decoded, (encode_block(self.columns),)
 
     @property
     def size(self) -> int:
@@ -62,7 +62,7 @@ class ColumnBlock:
 def _decoded(payload: bytes) -> ColumnBlock:
     from funken.columnar.kernels.codec import decode_block  # noqa: PLC0415 - loads NumPy
 
-    return ColumnBlock(decode_block(payload)[0])
+    return ColumnBlock(decode_block(payload))
 
 
 def block_of(columns: Columns) -> Block:

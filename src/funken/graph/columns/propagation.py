@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ class LeastValue(PartProgram):
 class Distance(LeastValue):
     """The least sum of weights from a source; infinite where there is no way."""
 
-    weigh = np.add
+    weigh: Callable[[Any, Any], Any] = staticmethod(np.add)
 
     def __init__(self, source: Any, weighted: bool = True) -> None:
         self.source = source

@@ -78,7 +78,7 @@ class OnlineLearner(BaseEstimator):
         return keyed.process(PredictAndLearn(self)).name("predict and learn")
 
 
-class PredictAndLearn(KeyedProcessFunction):  # type: ignore[type-arg]
+class PredictAndLearn(KeyedProcessFunction):
     """A model per key, in keyed state."""
 
     def __init__(self, learner: OnlineLearner) -> None:

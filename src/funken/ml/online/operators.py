@@ -74,16 +74,18 @@ class LearnOperator(Operator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Learn the batches that are full."""
-        versions, times = [], []
+        versions: list[ModelVersion] = []
+        times: list[int] | None = None if timestamps is None else []
         for place, value in enumerate(values):
             self._waiting.append(value)
             if len(self._waiting) == self._batch:
                 self._learn()
                 if self._version % self._every == 0:
                     versions.append(self._published())
-                    times.append(None if timestamps is None else timestamps[place])
+                    if times is not None and timestamps is not None:
+                        times.append(timestamps[place])
         if versions:
-            self.output.emit(versions, None if timestamps is None else times)
+            self.output.emit(versions, times)
 
     def _learn(self) -> None:
         self._kernel.learn(self._waiting)
@@ -132,7 +134,8 @@ class EvaluateOperator(Operator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Predict, measure, learn."""
-        found, times = [], []
+        found: list[Evaluation] = []
+        times: list[int] | None = None if timestamps is None else []
         for place, value in enumerate(values):
             (predicted,) = self._kernel.predict([value])
             if predicted is not None:
@@ -144,9 +147,10 @@ class EvaluateOperator(Operator):
                 self._waiting = []
             if self._records % self._every == 0:
                 found.append(Evaluation(self._records, self._metric.get()))
-                times.append(None if timestamps is None else timestamps[place])
+                if times is not None and timestamps is not None:
+                    times.append(timestamps[place])
         if found:
-            self.output.emit(found, None if timestamps is None else times)
+            self.output.emit(found, times)
 
     def finish(self) -> None:
         """Emit the metric of all records."""
@@ -196,7 +200,7 @@ NEWEST: MapStateDescriptor[str, ModelVersion] = MapStateDescriptor("newest model
 _WAITING: ListStateDescriptor[Any] = ListStateDescriptor("records before the first model")
 
 
-class PredictFunction(BroadcastProcessFunction, CheckpointedFunction):  # type: ignore[type-arg]
+class PredictFunction(BroadcastProcessFunction, CheckpointedFunction):
     """Predicts with the newest version; records before the first one wait for it."""
 
     def initialize_state(self, context: Any) -> None:

@@ -135,7 +135,7 @@ class AllTogether:
         return ""
 
 
-class Detect(KeyedProcessFunction):  # type: ignore[type-arg]
+class Detect(KeyedProcessFunction):
     """A detector per key, in keyed state."""
 
     def __init__(self, detector: Any, value: FieldName | None) -> None:
