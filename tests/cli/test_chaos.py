@@ -130,6 +130,7 @@ def test_it_is_drawn(watched):
         job.records = 1000 * second
         chaos.step(second, interactive=True)
     chaos.request()
+    job.records = 6000
     chaos.step(6, interactive=True)
     out = Console(file=io.StringIO(), width=100)
     out.print(chaos.render())

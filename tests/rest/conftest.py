@@ -115,6 +115,10 @@ class FakeJob:
         self.asked.append(("stop", advance_to_end_of_event_time, savepoint_directory))
         return CompletableFuture(self.savepoint)
 
+    def rescale(self, parallelism):
+        self.asked.append(("rescale", parallelism))
+        return CompletableFuture(self.savepoint)
+
     def cancel(self):
         self.asked.append(("cancel",))
         times = {**self.current.timestamps, JobStatus.CANCELLING: 10_000}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from funken.connectors.base import Boundedness, Source
 from funken.operators.base import OperatorSpec
@@ -63,7 +63,7 @@ class OperatorTraits:
     """The functions of the operator's generated loop."""
     fusable: bool = False
     """Whether the loop may be one with those of its neighbours: the logic is a map, a filter or a flat_map."""
-    catching: Callable[[], OperatorSpec] | None = None
+    catching: Callable[[], OperatorSpec] | None = field(default=None, compare=False)
     """Makes the same operator so that it handles records whose function raises; ``None``: it has no function per record."""
     output_type: TypeInformation | None = None
     """The declared type of the results, where the operator itself sees to it."""

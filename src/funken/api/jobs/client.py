@@ -311,19 +311,15 @@ class JobClient:
     def rescale(self, parallelism: int) -> CompletableFuture[int]:
         """Go on with another parallelism, from a checkpoint that is made now; the future is done when all tasks run with it.
 
-        Operators whose parallelism the program sets keep it. Raises ``InvalidProgram`` for a job without checkpoints, or a
-        parallelism that is not possible; the future raises why the job goes on as it was.
+        Operators whose parallelism the program sets keep it. Raises ``InvalidProgram`` if the job has no checkpoints.
 
-        >>> import tempfile
         >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1).enable_checkpointing(1000)
         >>> numbers = env.from_source(DataGeneratorSource(int, None, 1000)).uid("numbers").set_parallelism(1)
-        >>> _ = numbers.key_by(lambda n: n % 9).sum().uid("sums").for_each(len)
+        >>> _ = numbers.key_by(lambda n: n % 9).sum().uid("sums").for_each(repr)
         >>> client = env.execute_async()
-        >>> client.rescale(2).result(timeout=60)
-        2
-        >>> [vertex.parallelism for vertex in client.plan.vertices], client.restarts
-        ([1, 2], 0)
+        >>> client.rescale(2).result(timeout=60), [vertex.parallelism for vertex in client.plan.vertices]
+        (2, [1, 2])
         >>> client.cancel().result(timeout=30)
         """
         return CompletableFuture(self._job.rescale(parallelism))
@@ -355,13 +351,11 @@ class JobClient:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was noticed about the job so far, such as late records or a source that holds others back; also logged.
+        """What was noticed about the job so far, such as late records; also logged.
 
-        >>> from funken.runtime.driver.local import LocalRunner
         >>> from funken.testing import local
-        >>> words = local(["to", "be"])
-        >>> _ = words.for_each(len)
-        >>> JobClient(words.get_execution_environment().job("lengths"), LocalRunner()).warnings
+        >>> _ = (words := local(["to", "be"])).for_each(len)
+        >>> words.get_execution_environment().execute_async().warnings
         ()
         """
         return tuple(warning.text for warning in self._job.diagnosis.warnings)

@@ -14,7 +14,7 @@ from funken.errors import InvalidProgram
 from funken.types.row import Row
 
 
-def columns_of(record: Any) -> dict[str, Any]:
+def columns_of(record: object) -> dict[str, object]:
     """Return a record as columns by name.
 
     >>> columns_of({"word": "to"}), columns_of(("to", 2)), columns_of("to")
@@ -33,7 +33,7 @@ def columns_of(record: Any) -> dict[str, Any]:
     return {"value": record}
 
 
-def table_of(records: Sequence[Any]) -> Any:
+def table_of(records: Sequence[object]) -> Any:
     """Return a ``pyarrow.Table`` of records; a column that a record lacks is null there.
 
     Raises ``InvalidProgram`` where values of a column have no type in common.

@@ -45,6 +45,8 @@ class StreamFormat(Charset, FileFormat):
 
     >>> StreamFormat.text_line_format(errors="replace")
     StreamFormat(name='UTF-8', errors='replace')
+    >>> StreamFormat.text_line_format().splittable, StreamFormat.text_line_format("utf-16").splittable
+    (True, False)
     >>> StreamFormat.text_line_format("utf-9")
     Traceback (most recent call last):
     ...
@@ -77,7 +79,13 @@ class StreamFormat(Charset, FileFormat):
         return newline_is_a_byte(self.name)
 
     def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
-        """Read lines."""
+        r"""Read lines.
+
+        >>> import io
+        >>> split = FileSplit("/in", FileStatus("/in/a.txt", 14, 0), 0, 14, whole=True)
+        >>> list(StreamFormat().reader(io.BytesIO(b"to be\nor not\n"), split, ConnectorContext("lines", 0, 1)).next())
+        ['to be', 'or not']
+        """
         assert not isinstance(split.position, tuple)
         if split.whole:
             return StreamLines(file, split.position or 0, self)

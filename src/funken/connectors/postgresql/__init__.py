@@ -4,9 +4,9 @@ Reads and lookups are those of ``funken.connectors.sql``, with a ``PostgresDatab
 client; ``database.py`` does, when it is needed. May import ``connectors``, ``connectors.sql`` and what is below.
 """
 
-from funken.connectors.postgresql.changes import UNCHANGED, ChangeKind, ChangeRecord
+from funken.connectors.postgresql.changes import UNCHANGED, ChangeKind, TableChange
 from funken.connectors.postgresql.database import PostgresDatabase
 from funken.connectors.postgresql.sink import PostgresSink
 from funken.connectors.postgresql.source import PostgresCdcSource
 
-__all__ = ["UNCHANGED", "ChangeKind", "ChangeRecord", "PostgresCdcSource", "PostgresDatabase", "PostgresSink"]
+__all__ = ["UNCHANGED", "ChangeKind", "PostgresCdcSource", "PostgresDatabase", "PostgresSink", "TableChange"]

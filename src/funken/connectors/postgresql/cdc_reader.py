@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, SourceReader, Wait
 from funken.connectors.context import ConnectorContext
-from funken.connectors.postgresql.changes import ChangeKind, ChangeRecord, CommittedTransaction, lsn_of, lsn_text
+from funken.connectors.postgresql.changes import ChangeKind, CommittedTransaction, TableChange, lsn_of, lsn_text
 from funken.connectors.postgresql.database import PostgresDatabase
 from funken.connectors.postgresql.replication import ReplicationStream
 from funken.connectors.postgresql.snapshot import SeenChanges, SnapshotPage, extended
@@ -55,7 +55,7 @@ class _Rows:
 
 
 class CdcReader(SourceReader):
-    """Emits ``ChangeRecord``s."""
+    """Emits ``TableChange``s."""
 
     def __init__(
         self, database: PostgresDatabase, slot: str, publication: str, page_size: int, context: ConnectorContext
@@ -125,7 +125,7 @@ class CdcReader(SourceReader):
             return self._poll_snapshot(self._split, limit)
         self._rows_read.inc(len(rows))
         records = [
-            ChangeRecord(ChangeKind.READ, page.table, None, dict(zip(page.names, row, strict=True))) for row in rows
+            TableChange(ChangeKind.READ, page.table, None, dict(zip(page.names, row, strict=True))) for row in rows
         ]
         return Batch(records, [page.now] * len(records), split.id)
 

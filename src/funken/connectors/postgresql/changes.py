@@ -39,13 +39,13 @@ class Unchanged(enum.Enum):
 UNCHANGED = Unchanged.UNCHANGED
 
 
-class ChangeRecord(NamedTuple):
+class TableChange(NamedTuple):
     """A change of one row: as it was and as it is, ``None`` where there is no such row.
 
     ``before`` has the columns of the table's replica identity: the primary key, where that has changed, or the whole row with
     ``REPLICA IDENTITY FULL``; of an update it is often ``None``. ``lsn`` is the position of the transaction's commit in the log.
 
-    >>> ChangeRecord(ChangeKind.INSERT, "public.orders", None, {"id": 1, "item": "tea"}, lsn=22262632).after["item"]
+    >>> TableChange(ChangeKind.INSERT, "public.orders", None, {"id": 1, "item": "tea"}, lsn=22262632).after["item"]
     'tea'
     """
 
@@ -64,7 +64,7 @@ class CommittedTransaction(NamedTuple):
     """Where it ends in the log: the position after it."""
     timestamp: int
     """When it was committed (ms since 1970)."""
-    changes: list[ChangeRecord]
+    changes: list[TableChange]
 
 
 class ReplicatedColumn(NamedTuple):
@@ -133,7 +133,7 @@ class ChangeDecoder:
                 commit, end, timestamp = struct.unpack_from(">QQq", message, 2)
                 changes, self._changes = self._changes, []
                 return CommittedTransaction(
-                    self._xid, end, timestamp // 1000 + _EPOCH_MS, [ChangeRecord(*change, commit) for change in changes]
+                    self._xid, end, timestamp // 1000 + _EPOCH_MS, [TableChange(*change, commit) for change in changes]
                 )
             case b"R":
                 self._relation(message)
@@ -233,8 +233,8 @@ __all__ = [
     "UNCHANGED",
     "ChangeDecoder",
     "ChangeKind",
-    "ChangeRecord",
     "CommittedTransaction",
+    "TableChange",
     "TransactionSnapshot",
     "Unchanged",
     "lsn_of",

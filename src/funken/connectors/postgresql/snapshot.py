@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from funken.connectors.postgresql.changes import ChangeKind, ChangeRecord, TransactionSnapshot
+from funken.connectors.postgresql.changes import ChangeKind, TableChange, TransactionSnapshot
 from funken.errors import SourceNotReadable
 
 
@@ -41,14 +41,14 @@ class SeenChanges:
     """Drops changes that pages have already.
 
     >>> seen = SeenChanges([SnapshotPage("t", (5,), "10:10:"), SnapshotPage("t", None, "12:12:")], {"t": ("id",)})
-    >>> insert = ChangeRecord(ChangeKind.INSERT, "t", None, {"id": 3})
+    >>> insert = TableChange(ChangeKind.INSERT, "t", None, {"id": 3})
     >>> seen.unseen(insert, xid=11) is insert, seen.unseen(insert._replace(after={"id": 7}), xid=11)
     (True, None)
 
     Of an update that moves a row into a page that has it, what is left is that it is gone from where it was:
 
-    >>> seen.unseen(ChangeRecord(ChangeKind.UPDATE, "t", {"id": 3}, {"id": 7}), xid=11)
-    ChangeRecord(kind=<ChangeKind.DELETE: 'd'>, table='t', before={'id': 3}, after=None, lsn=0)
+    >>> seen.unseen(TableChange(ChangeKind.UPDATE, "t", {"id": 3}, {"id": 7}), xid=11)
+    TableChange(kind=<ChangeKind.DELETE: 'd'>, table='t', before={'id': 3}, after=None, lsn=0)
     """
 
     def __init__(self, pages: Sequence[SnapshotPage], keys: Mapping[str, tuple[str, ...]]) -> None:
@@ -57,7 +57,7 @@ class SeenChanges:
         for page in pages:
             self._pages.setdefault(page.table, []).append((page.upto, TransactionSnapshot.of(page.snapshot)))
 
-    def unseen(self, change: ChangeRecord, xid: int) -> ChangeRecord | None:
+    def unseen(self, change: TableChange, xid: int) -> TableChange | None:
         """Return what of a change no page has: itself, a part of it, or nothing."""
         pages = self._pages.get(change.table)
         if pages is None:
@@ -81,7 +81,7 @@ class SeenChanges:
     def _sees(pages: list[tuple[tuple[Any, ...] | None, TransactionSnapshot]], key: tuple[Any, ...], xid: int) -> bool:
         return next(snapshot.sees(xid) for upto, snapshot in pages if upto is None or key <= upto)
 
-    def _truncated(self, change: ChangeRecord, xid: int) -> ChangeRecord | None:
+    def _truncated(self, change: TableChange, xid: int) -> TableChange | None:
         seen = {snapshot.sees(xid) for _, snapshot in self._pages[change.table]}
         if seen == {True, False}:
             raise SourceNotReadable(

@@ -28,6 +28,7 @@ class ColumnTable:
     """The records of a build side by key.
 
     >>> from funken.columnar.kernels.columns import columns_of
+    >>> from funken.dataset.columns.block import block_of
     >>> from funken.dataset.memory.manager import MemoryManager
     >>> from funken.dataset.memory.spill import SpillSpace
     >>> key = Key(((0,),))
