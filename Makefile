@@ -80,7 +80,7 @@ test-simulation: setup ## whole jobs under faults without Spark, 200 random sche
 
 test-spark: setup ## the tests that start Spark
 	@echo "tests on Spark"
-	@$(BIN)/python -m pytest -q -m spark
+	@$(BIN)/python -m pytest -q -m "spark and not services"
 
 test-services: setup ## the tests that talk to real servers, which they start: Kafka, PostgreSQL
 	@echo "tests with real servers"

@@ -12,9 +12,11 @@ import pytest
 
 from tests.support.files import written
 
-COUNT = 6_000
+COUNT = 12_000
 EXPECTED = Counter(f"{key} {n}" for key in range(10) for n in range(1, COUNT // 10 + 1))
 BOUND = 240
+
+pytestmark = pytest.mark.timeout(300)
 
 
 class Drivers:

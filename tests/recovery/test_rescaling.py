@@ -20,7 +20,7 @@ def started(environment, folder, count=COUNT):
             "parallelism.default": 1,
         }
     )
-    numbers = env.from_source(DataGeneratorSource(int, count, 2_000), WatermarkStrategy.no_watermarks(), "numbers")
+    numbers = env.from_source(DataGeneratorSource(int, count, 1_000), WatermarkStrategy.no_watermarks(), "numbers")
     counts = numbers.uid("numbers").key_by(lambda n: n % 10).process(Count()).uid("count")
     counts.map(lambda pair: f"{pair[0]} {pair[1]}").sink_to(file_sink(folder)).uid("files")
     return env.execute_async("sized")

@@ -190,7 +190,7 @@ def test_a_job_recovers_from_checkpoints_there_exactly_once(bucket, tmp_path):
                 return True
             return False
 
-    counting(bucket, rate=3_000, counts=Failing).execute()
+    counting(bucket, rate=1_000, counts=Failing).execute()
 
     assert failed.exists()
     assert written(bucket) == EXPECTED
