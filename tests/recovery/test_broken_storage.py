@@ -33,7 +33,7 @@ class Breaks(MapFunction):
         self.above = above
 
     def map(self, value):
-        if self.folder and value % 100 == 0:
+        if self.folder and value % 50 == 0:
             complete = [int(path.parent.name[4:]) for path in Path(self.folder).glob("job/chk-*/_metadata")]
             if sum(number > self.above for number in complete) > 1:
                 raise RuntimeError("as planned")
@@ -128,7 +128,7 @@ def rot(folder, checkpoint):
 def crashed(environment, folder, above=0, **options):
     """Leave a job that has failed, with two checkpoints, or three if one more was complete just then."""
     with pytest.raises(JobExecutionError, match="as planned"):
-        program(environment, folder, 3_000, breaks=True, above=above, **options).execute()
+        program(environment, folder, 1_500, breaks=True, above=above, **options).execute()
     complete = sorted(number for number in kept(folder) if number > above)
     assert len(complete) in (2, 3)
     return complete
