@@ -101,7 +101,7 @@ class ColumnarWatermarkEmitter(WatermarkEmitter):
     def emit(self, split: str, values: Any, timestamps: Timestamps) -> None:
         """Give what a reader has returned its timestamps and send it on."""
         if isinstance(values, Columns):
-            self.emit_block(split, values)
+            self.emit_block(split, values if timestamps is None else values.stamped(np.asarray(timestamps, np.int64)))
         else:
             super().emit(split, values, timestamps)
 

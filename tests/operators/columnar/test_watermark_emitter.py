@@ -1,0 +1,21 @@
+"""Columns from a source on their way to the first operator."""
+
+from types import SimpleNamespace
+
+from funken import WatermarkStrategy
+from funken.columnar.kernels.columns import columns_of
+from funken.ids import MIN_TIMESTAMP
+from funken.operators.columnar.source import ColumnarWatermarkEmitter
+
+
+def test_columns_keep_the_timestamps_that_the_source_has_given_them():
+    found = []
+    context = SimpleNamespace(auto_watermark_interval=200, warn=None, batch=False, pausing=False)
+    output = SimpleNamespace(emit_block=found.append)
+    operator = SimpleNamespace(output=output, context=context, current_watermark=MIN_TIMESTAMP)
+    emitter = ColumnarWatermarkEmitter(WatermarkStrategy.no_watermarks(), operator, None)
+
+    emitter.emit("split", columns_of([1, 2], "int"), [10, 20])
+    emitter.emit("split", columns_of([3], "int"), None)
+
+    assert [block.rows() for block in found] == [([1, 2], [10, 20]), ([3], None)]
