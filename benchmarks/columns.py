@@ -17,8 +17,8 @@ from funken.columnar.kernels.columns import Column, Columns
 from funken.columnar.kernels.evaluation import computed, mask_of
 from funken.columnar.tracing import trace
 
-LINE = trace(lambda i: "line " + str(i) + " of the text", None, 1).result
-FOUND = trace(lambda line: "999 " in line, None, 1).result
+LINE = trace(lambda i: "line " + str(i) + " of the text", None, 1).typed("int")[0].result
+FOUND = trace(lambda line: "999 " in line, None, 1).condition("str").result
 
 
 def numbers(first: int, count: int) -> Columns:

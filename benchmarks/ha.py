@@ -1,7 +1,7 @@
 """High availability: kill or stop the leader of a job N times, compare the output with the input, print the times to new output.
 
 ``python benchmarks/ha.py --kills 20 --target local``; ``--target continuous`` for Spark, ``--zookeeper HOST:PORT`` instead of the
-lease.
+lease, ``--zookeeper own`` with a server that is started for it, from PySpark's jars.
 Two drivers run at any time. At a random moment the leader gets SIGKILL, or SIGSTOP and, once another leads, SIGCONT; what is left
 of its process group is killed, and a new standby starts. Every record has to be in the output once. Exit code 1 if not.
 """
@@ -164,8 +164,16 @@ def main():
         job(args.job[0], args.count, args.rate, json.loads(args.job[1]))
         return
     args.count = args.count or int(args.rate * 8 * (args.kills + 1))
-    with tempfile.TemporaryDirectory(prefix="funken-ha-") as made:
+    with tempfile.TemporaryDirectory(prefix="funken-ha-") as made, contextlib.ExitStack() as servers:
         folder = Path(made)
+        if args.zookeeper == "own":
+            sys.path.insert(0, str(ROOT))
+            from tests.support.zookeeper import ZooKeeperServer  # noqa: PLC0415 - not for other elections
+
+            (folder / "zookeeper").mkdir()
+            server = ZooKeeperServer(folder / "zookeeper")
+            servers.callback(server.stop)
+            args.zookeeper = server.start().address
         options = {
             "execution.target": args.target,
             "parallelism.default": 1,

@@ -64,7 +64,7 @@ def role(pid: int, leader: int) -> str:
     command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
     if b"java" in command.split(b" ", 1)[0]:
         return "jvm"
-    if b"pyspark.daemon" in command or b"pyspark/daemon" in command:
+    if any(name in command for name in (b"pyspark.daemon", b"pyspark/daemon", b"funken.spark.daemon")):
         parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
         return "daemon" if role(parent, leader) == "jvm" else "worker"
     return "other"

@@ -35,11 +35,12 @@ with tempfile.TemporaryDirectory() as folder:
     log, parquet = Path(folder, "clicks.jsonl"), Path(folder, "visits.parquet")
     log.write_text(LOG)
 
-    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(1)
+    env = StreamExecutionEnvironment.get_execution_environment()
     source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(log)).build()
     lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "log")
     clicks = lines.map(json.loads).name("parse").on_error(UNREADABLE)
-    clicks.get_side_output(UNREADABLE).map(lambda letter: f"{letter.error}: {letter.record}").print("unreadable")
+    unreadable = clicks.get_side_output(UNREADABLE).map(lambda letter: f"{letter.error}: {letter.record}")
+    unreadable.print("unreadable").set_parallelism(1)
 
     by_time = WatermarkStrategy.for_bounded_out_of_orderness("10 s").with_timestamp_assigner(
         lambda click, _: datetime.fromisoformat(click["at"])

@@ -33,7 +33,7 @@ class Silence(KeyedProcessFunction):
             yield f"{ctx.get_current_key()} is silent since second {since // 1000}"
 
 
-env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(1)
+env = StreamExecutionEnvironment.get_execution_environment()
 by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda reading, _: reading[0] * 1000)
 (
     env.from_collection(READINGS)
@@ -41,5 +41,6 @@ by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
     .key_by(lambda reading: reading[1])
     .process(Silence())
     .print()
+    .set_parallelism(1)
 )
 env.execute("silence")

@@ -220,7 +220,7 @@ def run_tests(folder: Path, only: str) -> dict[str, list[Verdict]]:
         try:
             spec.loader.exec_module(module)
         except ImportError as error:
-            verdicts[path.name] = [Verdict(path.name, "skipped", f"import: {error}")]
+            verdicts[path.name] = [Verdict(path.name, "failed", f"import: {error}")]
             continue
         tests = [test for test in flatten(unittest.defaultTestLoader.loadTestsFromModule(module)) if only in test.id()]
         result = Result()
@@ -270,6 +270,10 @@ def rounded(lines: list[str]) -> list[tuple[str, int]]:
     return sorted((pair[1], round(float(pair[2]) * 10)) for pair in pairs if pair)
 
 
+CHATTER = ("Executing ", "Use --", "Printing ")
+"""What lines begin with that an example prints about itself."""
+
+
 def as_expected(name: str, printed: list[str]) -> bool:
     """Tell whether an example printed what it should."""
     wanted = EXAMPLES[name]
@@ -283,7 +287,7 @@ def as_expected(name: str, printed: list[str]) -> bool:
         counts = dict(re.fullmatch(r"\((.*),(\d+)\)", line).groups() for line in printed if line.startswith("("))  # type: ignore[union-attr]
         return len(counts) > 150 and counts["the"] == "15" and counts["To"] == "4"
     stripped = [re.sub(r"^\d+> ", "", line) for line in printed]
-    return not Counter(wanted) - Counter(stripped)
+    return Counter(wanted) == Counter(line for line in stripped if not line.startswith(CHATTER))
 
 
 def run_examples(folder: Path, target: str, only: str) -> list[Verdict]:

@@ -63,6 +63,16 @@ def pytest_sessionfinish():
             SparkContext._active_spark_context.stop()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def own_logs(tmp_path_factory):
+    """Jobs on Spark leave their logs and archives in a folder of the tests, not in the user's."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("runtime.driver.job_logs", "rest.archive"):
+            patch.setattr(f"funken.{module}.cache_folder", lambda: folder)
+        yield
+
+
 @pytest.fixture(autouse=True, scope="module")
 def travelling_module(request):
     """Let what a test module defines at its top travel to Spark's workers, which cannot import the module."""

@@ -30,6 +30,7 @@ LAYERS = (
     {"runtime.task"},
     {"runtime.snapshot"},
     {"runtime.chain"},
+    {"runtime.flow_control"},
     {"runtime.exchange"},
     {"runtime.job"},
     {"runtime"},
@@ -43,8 +44,10 @@ LAYERS = (
     {"operators", "operators.codegen"},
     {"operators.coordinators"},
     {"connectors.postgresql"},
+    {"connectors.dataframes"},
     {"connectors.files", "connectors.kafka", "connectors.sql", "connectors.delta", "connectors.iceberg"},
     {"connectors", "connectors.formats"},
+    {"columnar.vectorized"},
     {"columnar.kernels"},
     {"columnar"},
     {"windowing"},
@@ -70,12 +73,9 @@ EXCEPTIONS: set[str] = set(
 # Modules and folders that are larger than they should be, and how large; these numbers may only shrink.
 LONG_MODULE = 400
 LONG = {
-    "funken.dataset.api.dataset": 511,
     "funken.checkpoint.machine": 488,
-    "funken.columnar.tracing": 403,
     "funken.config.options": 480,
     "funken.runtime.driver.checkpoints": 445,
-    "funken.runtime.task.loop": 402,
     "funken.state.keyed": 411,
     "funken.state.rocksdb.tables": 411,
     "funken.testing.fuzzing": 429,
@@ -236,7 +236,13 @@ def on_columns(dotted: str) -> bool:
     if dotted.startswith("funken.operators.columnar."):
         return not dotted.startswith("funken.operators.columnar.specs")
     return dotted.startswith(
-        ("funken.columnar.kernels.", "funken.runtime.exchange.columnar_writer", "funken.graph.columns.")
+        (
+            "funken.columnar.kernels.",
+            "funken.columnar.vectorized.arguments",
+            "funken.columnar.vectorized.results",
+            "funken.runtime.exchange.columnar_writer",
+            "funken.graph.columns.",
+        )
     )
 
 

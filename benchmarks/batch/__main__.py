@@ -95,10 +95,14 @@ def on_graph(name: str, arguments: argparse.Namespace, graph: Graph, folder: str
     check(found, *((graph.components(),) if name in ("delta", "bulk") else (graph.ranks(SUPERSTEPS), 1e-12)))
     result = env.get_last_job_execution_result()
     ((_, supersteps, _, worksets),) = result.iterations
-    more: dict[str, Any] = {"worksets": worksets} if worksets else {}
+    (shown,) = result.progress.iterations
+    more: dict[str, Any] = {"superstep_ms": [round(each.seconds * 1000, 1) for each in shown.supersteps]}
+    if worksets:
+        more["worksets"] = worksets
     if name == "kill":
+        # The supersteps before the checkpoint are those of the first attempt.
         killed, again = (os.stat(f"{folder}/killed{end}").st_mtime for end in ("", ".again"))
-        more = {"restarts": result.restarts, "lost_seconds": round(again - killed, 2)}
+        more |= {"restarts": result.restarts, "lost_seconds": round(again - killed, 2)}
     show(
         name, **size, seconds=round(seconds, 2), supersteps=supersteps,
         seconds_per_superstep=round(seconds / supersteps, 3), spilled=result.spilled_bytes, **more,

@@ -138,7 +138,7 @@ def main() -> None:
     (folder / "README.md").write_text(report.markdown(documents))
     drawn = draw([folder, GUIDE / "images"] if args.docs else [folder], folder, console)
     if args.docs:
-        for page in ("performance.md", "cep.md"):
+        for page in ("performance.md", "comparison.md", "cep.md"):
             report.into_page(GUIDE / page, documents)
     console.print(report.plain(report.verdicts(documents)))
     console.print(f"{folder / 'README.md'}")

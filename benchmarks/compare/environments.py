@@ -23,6 +23,7 @@ PACKAGES = {
     "plots": ["matplotlib>=3.9,<4"],
     "duckdb": ["duckdb==2.0.0"],
     "tpch": ["duckdb==1.5.5", "duckdb-extensions", "duckdb-extension-tpch==1.5.5"],  # dbgen, as a wheel
+    "igraph": ["igraph==1.0.0", "networkx>=3.2,<4", "numpy", "pyarrow"],
     "flink-dataset": ["--no-deps", "apache-flink-libraries==1.20.3"],  # the jars of the last Flink with the DataSet API
 }
 BESIDE = {"spark": ["protobuf>=5.29,<7"]}

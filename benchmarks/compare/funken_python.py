@@ -34,7 +34,7 @@ from funken.connectors.datagen import IndexSplit
 from funken.connectors.queued_reader import QueuedReader
 
 VECTORISED = "pipeline.vectorized"
-"""The switch of the vectorised path."""
+"""The switch of the vectorized path."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def main() -> None:
     """Check, then measure."""
     wanted = spec()
     if wanted.variant == "vectorised" and (wanted.stamped or wanted.program == "windows-full"):
-        unsupported("this program is not vectorised")
+        unsupported("this program is not vectorized")
     number = check(wanted)
     results = build(environment(wanted, "measured"), wanted, ENDLESS, wanted.per_ms)
     if wanted.stamped:
@@ -220,7 +220,7 @@ def main() -> None:
     else:
         results.map_block(lambda block: []).name("discard")
     if wanted.variant == "vectorised" and ": vectorized" not in results.get_execution_environment().explain():
-        unsupported("no operator of this program is vectorised; explain() says why")
+        unsupported("no operator of this program is vectorized; explain() says why")
     client = results.get_execution_environment().execute_async(wanted.program)
     try:
         answer({"checked": number, **watch(lambda: readings(client, wanted.program), wanted)})

@@ -105,11 +105,11 @@ def verdicts(documents: Documents) -> list[Verdict]:
         Verdict("windows, opaque lambdas / Bytewax", 2, 4, "x", against("windows", "funken", "bytewax")),
         Verdict("keyed, opaque lambdas / Flink SQL", 0.5, 1, "x", against("keyed", "funken", "flink-sql")),
         Verdict("grep, opaque lambda / Flink SQL", 1, 2, "x", against("grep", "funken", "flink-sql")),
-        Verdict("keyed, vectorised / Flink Java", 0.5, 1.5, "x", against("keyed", "funken-vectorised", "flink-java")),
+        Verdict("keyed, vectorized / Flink Java", 0.5, 1.5, "x", against("keyed", "funken-vectorised", "flink-java")),
         Verdict(
-            "windows, vectorised / Flink Java", 0.5, 1.5, "x", against("windows", "funken-vectorised", "flink-java")
+            "windows, vectorized / Flink Java", 0.5, 1.5, "x", against("windows", "funken-vectorised", "flink-java")
         ),
-        Verdict("grep, vectorised / Flink Java", 0.5, 1, "x", against("grep", "funken-vectorised", "flink-java")),
+        Verdict("grep, vectorized / Flink Java", 0.5, 1, "x", against("grep", "funken-vectorised", "flink-java")),
         Verdict("p99, keyed, full load", 100, 50, "ms", figures(full, "p99")),
         Verdict("p50, keyed, at 100,000/s, buffer timeout 5 ms", 10, 3, "ms", figures(fixed, "p50")),
         Verdict("p99, keyed, at 100,000/s, buffer timeout 5 ms", 40, 15, "ms", figures(fixed, "p99")),

@@ -20,7 +20,7 @@ SYSTEMS = {
     system.name: system
     for system in (
         System("funken", "Funken, opaque lambdas", "funken_python.py", "funken", "lambdas"),
-        System("funken-vectorised", "Funken, vectorised", "funken_python.py", "funken", "vectorised"),
+        System("funken-vectorised", "Funken, vectorized", "funken_python.py", "funken", "vectorised"),
         System("pyflink-process", "PyFlink, process mode", "pyflink_python.py", "pyflink", "process"),
         System("pyflink-thread", "PyFlink, thread mode", "pyflink_python.py", "pyflink", "thread"),
         System("bytewax", "Bytewax", "bytewax_python.py", "bytewax"),

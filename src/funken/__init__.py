@@ -51,15 +51,18 @@ from funken.api.streams.keyed import KeyedStream
 from funken.api.streams.sinks import DataStreamSink
 from funken.api.streams.stream import DataStream
 from funken.api.streams.windowed import AllWindowedStream, WindowedStream
+from funken.columnar.vectorized.functions import vectorized
 from funken.config import Configuration
 from funken.connectors.base import Boundedness, Source, SourceReader, SplitEnumerator
 from funken.connectors.collection import CollectionSource
 from funken.connectors.datagen import DataGeneratorSource, NumberSequenceSource
 from funken.connectors.discard import DiscardingSink
 from funken.connectors.files.buckets import BucketAssigner
+from funken.connectors.files.lines import StreamFormat
 from funken.connectors.files.part_files import Encoder, OutputFileConfig, RollingPolicy
 from funken.connectors.files.sink import FileSink
-from funken.connectors.files.source import FileSource, StreamFormat
+from funken.connectors.files.source import FileSource
+from funken.connectors.hybrid import HybridSource, HybridSourceBuilder, SourceSwitchContext
 from funken.connectors.sink import Sink, SinkWriter
 from funken.connectors.sockets import SocketSource
 from funken.errors import FunkenError, InvalidProgram, JobCancelled, JobExecutionError, SuppressRestarts
@@ -181,6 +184,8 @@ __all__ = [
     "FunkenError",
     "GlobalWindow",
     "GlobalWindows",
+    "HybridSource",
+    "HybridSourceBuilder",
     "IntervalJoin",
     "IntervalJoined",
     "InvalidProgram",
@@ -232,6 +237,7 @@ __all__ = [
     "SocketSource",
     "Source",
     "SourceReader",
+    "SourceSwitchContext",
     "SplitEnumerator",
     "StateTtlConfig",
     "StreamExecutionEnvironment",
@@ -258,4 +264,5 @@ __all__ = [
     "async_retry_predicates",
     "blocking",
     "cached",
+    "vectorized",
 ]

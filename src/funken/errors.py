@@ -8,6 +8,21 @@ remedy, in this order.
 from __future__ import annotations
 
 import enum
+import re
+import traceback
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parent
+# A frame as Python prints it: the place, then lines that are further indented. Workers may have Funken elsewhere.
+_OWN_FRAME = re.compile(
+    rf'^  File "(?:{re.escape(str(_PACKAGE))}|[^"\n]*site-packages[\\/]funken)[\\/][^"\n]*", line .*\n(?:    .*\n)*',
+    re.MULTILINE,
+)
+
+
+def without_own_frames(text: str) -> str:
+    """Return a message that has tracebacks without the frames of Funken: they say nothing about the program."""
+    return _OWN_FRAME.sub("", text + "\n").rstrip()
 
 
 class Fault(enum.Flag):
@@ -35,6 +50,19 @@ class FunkenError(Exception):
     ...     print(f"{type(error).__name__}: {error}")
     InvalidConfiguration: option 'paralelism.default' is unknown. Did you mean 'parallelism.default'?
     """
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython, and so a notebook, shows: what the command line shows of an error."""
+        text = without_own_frames(f"{type(self).__name__}: {self}")
+        frames = [
+            frame for frame in traceback.extract_tb(self.__traceback__)
+            if not frame.filename.startswith(str(_PACKAGE)) and "site-packages" not in frame.filename
+        ]  # fmt: skip
+        if not frames:
+            return text.splitlines()
+        in_cell = "ipykernel" in frames[-1].filename or frames[-1].filename.startswith("<ipython")
+        where = "the cell" if in_cell else frames[-1].filename
+        return [*text.splitlines(), "", f"in {where}, line {frames[-1].lineno}: {frames[-1].line}"]
 
 
 class InvalidProgram(FunkenError, ValueError):
@@ -86,6 +114,10 @@ class SessionStopped(EnvironmentNotReady):
 
 class SparkNotStarted(EnvironmentNotReady):
     """Spark did not start, or ended while it started."""
+
+
+class EncryptionNotAvailable(EnvironmentNotReady):
+    """Connections are to be encrypted, and cannot be."""
 
 
 class RestServerFailed(EnvironmentNotReady):

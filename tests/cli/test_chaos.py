@@ -175,3 +175,5 @@ def test_a_worker_of_spark_is_killed_and_nothing_is_lost(tmp_path):
     assert re.search(r"6,000 payments, \d+ alarms?: lost 0, doubled 0", done.stdout)
     assert picture.read_text().startswith("<svg")
     assert "@font-face" not in picture.read_text(), "nothing is loaded from elsewhere"
+    assert picture.read_text().count("@keyframes") > 8
+    assert "lost" in picture.read_text().rpartition("<svg")[2], "the last frame has the verdict"

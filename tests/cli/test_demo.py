@@ -37,6 +37,21 @@ def test_the_manual(mode):
     assert "word histogram: finished after" in done.stderr
 
 
+@pytest.mark.ways("batch")
+def test_a_text_that_comes_slowly_moves_to_spark(mode, env):
+    """There is a session, so that the job moves at once, in the middle of the text."""
+    env.from_collection([1]).for_each(repr)
+    env.execute()
+
+    done = demo("--speed", 3000, "-p", 1, "--top", 5)
+
+    counts = Counter(word for line in histogram.manual() for word in histogram.words(line))
+    assert done.exit_code == 0, done.output
+    assert "s: the job moves there, with its state." in done.stderr
+    assert done.stderr.count("word histogram: finished after") == 2
+    assert rows(done.stdout) == counts.most_common(5)
+
+
 def test_a_file_at_a_speed(tmp_path):
     path = tmp_path / "text"
     path.write_text("\n".join(TEXT))

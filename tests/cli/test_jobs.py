@@ -1,6 +1,7 @@
 """Commands over REST, on jobs of this process."""
 
 import json
+import logging
 import os
 import stat
 
@@ -11,6 +12,7 @@ from funken import Configuration, DataGeneratorSource, StreamExecutionEnvironmen
 from funken.cli.main import main
 from funken.rest import addresses, server
 from funken.rest.addresses import ServerAddress, register, registered, registry_folder
+from funken.runtime.log_entries import LogEntry
 
 pytest.importorskip("uvicorn")
 
@@ -198,3 +200,25 @@ def test_a_job_without_checkpoints_cannot_be_rescaled(start):
     start("plain", checkpoints=False)
     refused = run("rescale", "plain", "-p", 2)
     assert refused.exit_code == 1 and "it has no checkpoints" in refused.output
+
+
+def test_logs_are_printed_chosen_and_followed(start):
+    client = start("talkative")
+    client.logs().take(
+        [
+            LogEntry(1000, logging.WARNING, "shop", text, "lengths", "lengths", number, 0)
+            for number, text in enumerate("ab")
+        ]
+    )
+
+    assert "1970-01-01 00:00:01.000Z WARN  lengths (1) #0 shop: b" in output("logs", "talkative")
+    assert "switched from" in output("logs", "talkative")
+    assert output("logs", "talkative", "--subtask", 0).count("\n") == 1
+    assert output("logs", "talkative", "--level", "error") == ""
+    assert "no vertex has 'nothing' in its name" in run("logs", "talkative", "--vertex", "nothing").output
+    assert '"message": "a"' in run("logs", "talkative", "--vertex", "map", "--json", "-n", 1, "-s", 0).output
+
+    client.cancel().result(timeout=WAIT)
+
+    followed = output("logs", client.get_job_id(), "--follow")  # a job that is over: until its end
+    assert followed.rstrip().endswith("to CANCELED.")

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 from rich.console import Console
 
-from funken.api.jobs.client import watch_jobs
+from funken.api.jobs.watching import watch_jobs
 from funken.cli import progress
 from funken.cli.progress import JobMeter, Progress, Reading
 from funken.errors import FunkenError

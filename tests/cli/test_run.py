@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from funken.api.jobs import client as job
+from funken.api.jobs import watching
 from funken.api.jobs.results import CompletableFuture
 from funken.cli.main import main
 from funken.cli.run import waiting_for_jobs
@@ -182,6 +182,16 @@ raise KeyError(client.get_job_status().result().name)
     assert done.stderr.endswith("KeyError: 'RUNNING'\n")
 
 
+def test_a_batch_program_shows_how_far_it_is_on_stderr(run):
+    begin = "from funken.dataset import ExecutionEnvironment\n"
+    code = begin + "print(ExecutionEnvironment.get_execution_environment().from_elements(1, 2).count())"
+    done = run(code, "run", "--target", "local", "-p", "1", "--progress", "{}")
+
+    assert done.stdout == "2\n"
+    assert "collect(): finished after" in done.stderr
+    assert "2 records read" in done.stderr
+
+
 def test_progress_goes_to_stderr(run):
     done = run(PROGRAM + "sums.print()\nenv.execute('sums')", "run", "--target", "local", "-p", "1", "--progress", "{}")
 
@@ -226,7 +236,7 @@ class Client:
         self.plan = SimpleNamespace(name=name)
         self.over, self.ends = over, ends
         self.watched = ExitStack()
-        for watch in tuple(job._watchers):
+        for watch in watching.watchers():
             self.watched.enter_context(watch(self))
 
     def get_job_execution_result(self):

@@ -1,5 +1,7 @@
 """What is traced, what is refused and why, and what makes a traced function run record by record later."""
 
+import math
+import types
 from typing import Any
 
 import pytest
@@ -31,6 +33,22 @@ def unpacking(pair: Any) -> Any:
     return more, name
 
 
+def helper(value: Any) -> Any:
+    return looping(value) + 1
+
+
+def endless(value: Any) -> Any:
+    return endless(value - 1)
+
+
+class Counted:
+    made = 0
+
+    def __init__(self, value: Any) -> None:
+        Counted.made += 1
+        self.value = value
+
+
 def looping(value: Any) -> Any:
     for _ in value:
         return 1
@@ -55,7 +73,8 @@ def generating(value: Any) -> Any:
 
 
 def test_a_function_becomes_an_expression() -> None:
-    assert trace(lambda pair: (pair[0], 1), None, 1).result == Make((Argument(0, (0,)), Constant(1)))
+    traced, schema = trace(lambda pair: (pair[0], 1), None, 1).typed(("str", "int"))
+    assert (traced.result, schema) == (Make((Argument(0, (0,)), Constant(1))), ("str", "int"))
     assert schema_of(trace(unpacking, None, 1).result, ("str", "int")) == ("int", "str")
     assert schema_of(trace(Doubling(), "map", 1).result, "float") == "float"
 
@@ -63,18 +82,23 @@ def test_a_function_becomes_an_expression() -> None:
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (lambda x: repr((x, x)), "calls repr()"),
+        (lambda x: repr((x, x)), "calls repr() with (int, int)"),
+        (lambda x: input(x) + "", "calls input()"),
         (lambda x: THINGS, "uses the global 'THINGS', a list"),
-        (lambda x: x.name, "uses the attribute 'name'"),
-        (lambda x: x.upper(), "uses the attribute 'upper'"),
+        (lambda x: x.name, "uses the attribute 'name' of int"),
+        (lambda x: x.upper(), "calls the method upper() of int"),
         (lambda x: [x], "makes a list"),
-        (lambda x: {"a": x}, "makes a dict"),
-        (lambda x: f"{x:>3}", "formats a value"),
-        (lambda x: x[1:], "takes a slice"),
-        (lambda x: x**2, "uses the operator **"),
-        (lambda x: x is None, "compares identities"),
-        (lambda x: None, "uses None"),
+        (lambda x: {x: 1}, "makes a dict with keys that are no constant texts"),
+        (lambda x: f"{x:>{x}}", "formats a value in a way that is computed"),
+        (lambda x: x[1:], "takes a slice of int"),
+        (lambda x: x @ 2, "uses the operator @"),
+        (lambda x: x is THINGS, "compares identities"),
         (lambda x: x + 1180591620717411303424, "uses 1180591620717411303424, which no column can hold"),
+        (helper, "calls looping(), which has a loop"),
+        (endless, "which calls others too deep"),
+        (lambda x: Counted(x + 1), "calls Counted()"),
+        (lambda x: str(x).split(","), "makes a list of str"),
+        (lambda x: sum((x, 0.5)), "calls sum() with other numbers than ints"),
         (looping, "has a loop"),
         (caught, "handles exceptions"),
         (changing, "changes the global 'LIMIT'"),
@@ -86,21 +110,21 @@ def test_a_function_becomes_an_expression() -> None:
 )
 def test_the_reason_of_a_refusal_is_told(function: Any, reason: str) -> None:
     with pytest.raises(NotVectorizable) as refused:
-        trace(function, None, 1)
+        trace(function, None, 1).typed("int")
     assert reason in str(refused.value)
 
 
 @pytest.mark.parametrize(
     ("function", "shape", "reason"),
     [
-        (lambda x: x % 2.0, "float", "computes float % float"),
+        (lambda x: x % "a", "float", "computes float % str"),
         (lambda x: x + 1, "str", "computes str + int"),
-        (lambda x: x + x, "bool", "computes bool + bool"),
+        (lambda x: x << 1.5, "bool", "computes bool << float"),
         (lambda x: x[5], ("int", "int"), "takes item 5 of (int, int)"),
-        (lambda x: x[0], "str", "takes an item of str"),
+        (lambda x: x[0], "int", "takes an item of int"),
         (lambda x: 1 if x else "a", "int", "gives sometimes int and sometimes str"),
-        (lambda x: f"{x}", "float", "makes text of float"),
-        (lambda x: (x,) and 1, "int", "asks whether a tuple is true"),
+        (lambda x: f"{x}", ("int", "int"), "calls str() with (int, int)"),
+        (lambda x: x == (1, 2.0), ("int", "float"), "compares (int, float) == (int, float)"),
         (unpacking, ("int", "int", "int"), "unpacks 2 values from (int, int, int)"),
     ],
     ids=["remainder", "mixed", "bools", "outside", "letter", "types", "text", "truth", "unpack"],
@@ -152,3 +176,74 @@ def test_a_method_replaced_on_the_object_is_noticed() -> None:
     assert traced.holds(doubling, "map")
     doubling.map = lambda value: value  # type: ignore[method-assign]
     assert not traced.holds(doubling, "map")
+
+
+def scaled(value: Any) -> Any:
+    return value * 2
+
+
+def test_a_function_that_is_called_and_changes_is_noticed() -> None:
+    space: dict[str, Any] = {"scaled": scaled}
+    function = eval("lambda x: scaled(x) + 1", space)
+    traced = trace(function, None, 1)
+    assert traced.holds(function)
+    space["scaled"] = lambda value: value * 3
+    assert not traced.holds(function)
+    space["scaled"] = lambda value: value * 2
+    assert traced.holds(function)
+
+
+def test_a_table_that_changes_is_noticed_and_the_traced_one_is_not_changed() -> None:
+    table = {"a": 1}
+    function = eval("lambda x: table.get(x, 0)", {"table": table})
+    traced, _ = trace(function, None, 1).typed("str")
+    assert traced.holds(function)
+    table["b"] = 2
+    assert not traced.holds(function)
+    assert "'b'" not in repr(traced.result)
+
+
+def test_a_function_of_a_module_that_is_replaced_is_noticed() -> None:
+    other = types.SimpleNamespace(sqrt=len)
+    space: dict[str, Any] = {"math": math}
+    function = eval("lambda x: math.sqrt(x)", space)
+    traced = trace(function, None, 1)
+    assert traced.holds(function)
+    space["math"] = other
+    assert not traced.holds(function)
+
+
+def test_a_default_that_changes_is_noticed() -> None:
+    function = eval("lambda x, by=3: x * by")
+    traced = trace(function, None, 1)
+    assert traced.holds(function)
+    function.__defaults__ = (4,)
+    assert not traced.holds(function)
+
+
+def test_zero_that_changes_its_sign_is_noticed() -> None:
+    space: dict[str, Any] = {"zero": 0.0}
+    function = eval("lambda x: x * zero", space)
+    traced = trace(function, None, 1)
+    space["zero"] = -0.0
+    assert not traced.holds(function)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[1] is None,
+        lambda x: x[1] == x[1],
+        lambda x: not x[1],
+        lambda x: isinstance(x[1], int),
+        lambda x: x[1] if x[0] else None,
+        lambda x: x[1] in (1, 2),
+        lambda x: f"{x[1]}",
+    ],
+    ids=["none", "equal", "truth", "type", "choice", "in", "text"],
+)
+def test_values_of_which_nothing_is_known_are_only_handed_on(function: Any) -> None:
+    schema = ("int", "carried binary")
+    assert trace(lambda x: (x[1], x[0]), None, 1).typed(schema)[1] == ("carried binary", "int")
+    with pytest.raises(NotVectorizable):
+        trace(function, None, 1).typed(schema)

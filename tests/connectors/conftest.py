@@ -56,6 +56,11 @@ class SourceJob:
                 assert got.millis >= 1
                 self.now += got.millis
             case NeedSplits():
+                self.enumerator.splits_read(subtask)
+                if self.enumerator.discovery_interval is not None:
+                    found = self.enumerator.discover(self.now)
+                    if found is not None:
+                        self.enumerator.add_discovered(found)
                 splits = self.enumerator.next_splits(subtask)
                 if splits is None:
                     return True

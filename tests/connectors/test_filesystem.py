@@ -7,8 +7,9 @@ from pyarrow import fs
 
 from funken.connectors import CommitRequest, CommitterContext, ConnectorContext
 from funken.connectors.files.buckets import BucketAssigner
+from funken.connectors.files.lines import StreamFormat
 from funken.connectors.files.sink import Encoder, FileSink
-from funken.connectors.files.source import FileSource, StreamFormat
+from funken.connectors.files.source import FileSource
 from funken.errors import SinkNotWritable, SourceNotReadable
 from funken.io.filesystem import ArrowFiles, Files, locate
 from funken.io.storage import ArrowStorage, open_storage

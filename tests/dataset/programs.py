@@ -4,6 +4,7 @@ import random
 
 from funken import Configuration
 from funken.dataset import ExecutionEnvironment
+from funken.dataset.columns.block import ColumnBlock
 
 PARALLELISM = (1, 2, 4)
 TINY = 48 * 1024  # of managed memory: what the tests of spilling run with
@@ -25,3 +26,16 @@ def pairs(count, keys, seed=0, width=0):
 def same(one, other):
     """Compare as bags."""
     return sorted(one, key=repr) == sorted(other, key=repr)
+
+
+def rows_made(monkeypatch):
+    """Return a list that gets the size of every block of columns whose records are made from now on."""
+    made, rows = [], ColumnBlock.rows
+
+    def count(block):
+        if block._rows is None:
+            made.append(len(block))
+        return rows(block)
+
+    monkeypatch.setattr(ColumnBlock, "rows", count)
+    return made

@@ -12,15 +12,17 @@ from funken.dataset.cluster import runner
 from funken.dataset.cluster.exchange import ClusterExchanges
 from funken.dataset.cluster.master import BatchMaster
 from funken.dataset.cluster.messages import BatchProgram
+from funken.dataset.exchange.edges import EdgeUse, Routed
+from funken.dataset.exchange.routers import by_hash
 from funken.dataset.memory.manager import MemoryManager
 from funken.dataset.memory.spill import SpillSpace
-from funken.dataset.runtime.exchange import EdgeUse, by_hash
 from funken.errors import InvalidProgram, OperatorFailed, RecordNotPicklable, TaskLost, TransferCorrupted
 from funken.runtime.heartbeats import HeartbeatSettings
 from funken.runtime.messages import TaskFailed, TaskId
 from funken.spark.barrier.peers import Frame, Peers
 from funken.spark.barrier.worker import BarrierDeployment, BarrierWorker
-from funken.spark.control import ControlServer
+from funken.spark.control.credentials import Credentials
+from funken.spark.control.server import ControlServer
 from tests.dataset import workers
 from tests.dataset.catalogue import CATALOGUE, ORDERED
 from tests.dataset.programs import TINY, environment, same
@@ -255,7 +257,7 @@ class Recorded:
 def test_a_failure_is_reported_while_the_task_is_busy():
     master = Recorded()
     server = ControlServer(master)
-    deployment = BarrierDeployment(b"", server.address, server.authkey, (), HeartbeatSettings(), 20_000)
+    deployment = BarrierDeployment(b"", server.address, server.credentials, (), HeartbeatSettings(), 20_000)
     worker = BarrierWorker(deployment, 3)
 
     def fail():
@@ -295,7 +297,10 @@ class Alone:
         assert changed.wait_for(ready, BOUND)
 
 
-def connected(receive, key=b"key"):
+KEY = Credentials(b"key")
+
+
+def connected(receive, key=KEY):
     one, other = Alone(), Alone()
     first = Peers(0, "127.0.0.1", key, receive, one.fail)
     second = Peers(1, "127.0.0.1", key, receive, other.fail)
@@ -334,8 +339,8 @@ def test_a_damaged_block_is_refused(monkeypatch):
 
 def test_a_peer_with_another_key_is_refused():
     one = Alone()
-    first = Peers(0, "127.0.0.1", b"key", lambda peer, frame: None, one.fail)
-    second = Peers(1, "127.0.0.1", b"other", lambda peer, frame: None, one.fail)
+    first = Peers(0, "127.0.0.1", Credentials(b"key"), lambda peer, frame: None, one.fail)
+    second = Peers(1, "127.0.0.1", Credentials(b"other"), lambda peer, frame: None, one.fail)
 
     with pytest.raises(Exception, match="key"):
         second.connect([first.address, second.address])
@@ -354,7 +359,7 @@ def test_what_arrives_before_its_edge_is_connected_waits_and_what_arrives_after_
         found.receive(producer, Frame(0, 5, 2, 1, pickle.dumps([producer])))
         found.receive(producer, Frame(1, 5, 2, 0, b""))
 
-    made = found.connect(edge, {}, lambda subtask: by_hash(2, list), lambda subtask: None)
+    made = found.connect(edge, {}, Routed(lambda subtask: by_hash(2, list)), lambda subtask: None)
     blocks = list(made.receive(0))
     made.close()
     found.receive(1, Frame(0, 5, 2, 1, pickle.dumps([9])))

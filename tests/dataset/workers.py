@@ -3,22 +3,25 @@
 import sys
 import threading
 
+from funken.plan.serialization import program_bytes
 from funken.runtime.heartbeats import HeartbeatSettings
 from funken.spark.barrier.worker import BarrierDeployment, BarrierWorker
-from funken.spark.control import ControlServer
-from funken.spark.worker import program_bytes
+from funken.spark.control.server import ControlServer
 
 BOUND = 60  # seconds
 
 MEETING = threading.Barrier(1)
 """Where functions of different workers wait for each other."""
 
+CALLS = {}
+"""What functions call that has to stay in this process."""
+
 
 def run_stage(configuration, session, name, width, program, master):
     """Stand in for ``funken.spark.barrier.stage.run_stage``."""
     server = ControlServer(master)
     deployment = BarrierDeployment(
-        program_bytes(program), server.address, server.authkey, (), HeartbeatSettings(), 20_000
+        program_bytes(program), server.address, server.credentials, (), HeartbeatSettings(), 20_000
     )
     threads = [threading.Thread(target=_work, args=(deployment, index), daemon=True) for index in range(width)]
     for thread in threads:

@@ -4,7 +4,7 @@ from funken import DataGeneratorSource, WatermarkStrategy
 from funken.connectors.datagen import IndexSplit
 from funken.operators.base import Output
 from funken.operators.context import OperatorContext
-from funken.operators.coordinators.source_events import RequestSplits
+from funken.operators.coordinators.source_events import RequestSplits, SplitsDiscovered
 from funken.operators.source import SourceSpec
 
 STAMPED = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda n, _: n)
@@ -42,12 +42,32 @@ def test_nothing_is_read_until_it_is_known_whether_there_are_splits_that_nobody_
     operator = Operator([IndexSplit("1/2", 7, 9, 2)])
 
     assert operator.logic.poll(100, now=0) > 0
-    assert (operator.reports, operator.values) == ([RequestSplits()], [])
+    assert (operator.reports, operator.values) == ([RequestSplits(all_read=False)], [])
 
     operator.logic.add_splits([IndexSplit("0/2", 0, 9, 2)], no_more=False)
     operator.logic.poll(2, now=0)
     operator.logic.tick(10)
     assert operator.watermarks == [], "the split that is behind holds the watermark back"
+
+
+def test_a_subtask_without_splits_asks_again_when_there_are_new_ones_or_after_a_while():
+    operator = Operator()
+    logic, asked = operator.logic, [RequestSplits(all_read=True)]
+    assert logic.poll(100, now=0) == 5
+    logic.add_splits([], no_more=False)
+    assert [logic.poll(100, now=now) for now in (0, 99)] == [5, 5]
+    assert operator.reports == asked
+    logic.poll(100, now=100)
+    assert operator.reports == asked * 2
+    logic.add_splits([], no_more=False)
+    logic.handle_operator_event(SplitsDiscovered())
+    logic.poll(100, now=0)
+    assert operator.reports == asked * 3
+    logic.add_splits([IndexSplit("0/1", 7, 9)], no_more=False)
+    assert [logic.poll(100, now=0) for _ in range(2)] == [0, 5]
+    assert operator.reports == asked * 4
+    logic.add_splits([], no_more=True)
+    assert logic.poll(100, now=0) is None
 
 
 def test_the_watermark_does_not_go_back():

@@ -114,7 +114,7 @@ def test_whoever_dies_at_a_step_of_a_checkpoint_nothing_is_lost(place, victim):
 @pytest.mark.parametrize("program", ["windows", "delays", "held"])
 def test_results_in_files_come_once(program):
     conditions = {"files": True, "interval": 20, "timeout": 600_000, "tolerable": 1, "commit_faults": 0.2, "damages": 0}
-    runs = [Simulation(seed, program=program, task_crashes=4, driver_crashes=2, **conditions) for seed in range(4)]
+    runs = [Simulation(seed, program=program, task_crashes=4, driver_crashes=2, **conditions) for seed in range(6)]
 
     assert {run.run().violation for run in runs} == {""}
 

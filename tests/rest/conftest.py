@@ -6,9 +6,11 @@ from dataclasses import replace
 import pytest
 
 from funken.api.jobs.results import CompletableFuture
+from funken.config import Configuration
 from funken.errors import InvalidProgram
 from funken.rest.jobs import Jobs
 from funken.rest.settings import RestSettings
+from funken.runtime.driver.job_logs import JobLogs
 from funken.runtime.job.checkpoint_history import (
     CheckpointsSnapshot,
     CheckpointStats,
@@ -100,10 +102,14 @@ class FakeJob:
         self.taken = 0
         self.asked = []
         self.savepoint = Future()
+        self.log = JobLogs(JOB, Configuration(), lambda: 2000)
 
     def snapshot(self):
         self.taken += 1
         return self.current
+
+    def logs(self):
+        return self.log
 
     def trigger_savepoint(self, savepoint_directory=None):
         if savepoint_directory == "/refused":

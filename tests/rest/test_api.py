@@ -1,18 +1,22 @@
 """The application: routes, parameters, bodies, errors. No server, no job."""
 
 import json
+import logging
 from dataclasses import replace
 
 import pytest
 
 from funken.rest.endpoints import ENDPOINTS
+from funken.rest.jobs import digest
 from funken.rest.views.jobs import vertex_id
 from funken.runtime.job.states import JobStatus
+from funken.runtime.log_entries import LogEntry
 from tests.rest.conftest import JOB, picture
 
 SUMS = vertex_id(picture().graph.vertices[1])
 _FILLED = {
     "{jobid}": JOB, "{vertexid}": SUMS, "{subtaskindex}": "0", "{attempt}": "0", "{checkpointid}": "7",
+    "{taskmanagerid}": digest("worker-1"),
 }  # fmt: skip
 READ = [each for each in ENDPOINTS if each.method == "GET" and "{triggerid}" not in each.path]
 
@@ -23,12 +27,23 @@ def filled(path):
     return path
 
 
+def warned(text, subtask=1, level=logging.WARNING):
+    return LogEntry(2000, level, "shop", text, "sums", "sums", subtask, 0, "worker-1", 41)
+
+
 @pytest.mark.parametrize("prefix", ["", "/v1"])
 @pytest.mark.parametrize("endpoint", READ, ids=lambda each: each.path)
-def test_every_path_answers(api, prefix, endpoint):
+def test_every_path_answers(api, job, prefix, endpoint):
+    job.log.take([warned("no price")])
+
     answer = api.get(prefix + filled(endpoint.path))
 
-    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    assert answer.status == 200
+    if endpoint.shape == "string":
+        assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+        assert answer.body == b"1970-01-01 00:00:02.000Z WARN  sums (1) #0 shop: no price\n"
+        return
+    assert answer.headers["content-type"] == "application/json"
     assert isinstance(answer.json, {"object": dict, "array": list}[endpoint.shape])
 
 
@@ -80,6 +95,23 @@ def test_what_does_not_fit_is_an_error_as_flink_has_it(api, path, status, text):
     assert answer.status == status
     assert list(answer.json) == ["errors"]
     assert text in answer.json["errors"][0]
+
+
+def test_logs_are_chosen_by_level_vertex_and_subtask_and_never_old(api, job):
+    def messages(query):
+        return [each["message"] for each in api.get(f"/jobs/{JOB}/logs?{query}").json["records"]]
+
+    assert messages("") == []
+    job.log.tell(logging.INFO, "restarted")
+    job.log.take([warned("first", 0), warned("second"), warned("third", 1, logging.INFO)])
+
+    assert messages("") == ["restarted", "first", "second", "third"]
+    assert messages("after=2&limit=1") == ["second"]
+    assert messages(f"vertex={SUMS}") == ["first", "second", "third"]
+    assert messages(f"vertex={vertex_id(picture().graph.vertices[0])}") == []
+    assert messages("subtask=1&level=WARN") == ["second"]
+    assert api.get(f"/jobs/{JOB}/logs?level=LOUD").status == 400
+    assert api.get(f"/jobs/{JOB}/logs?vertex={'0' * 32}").status == 404
 
 
 def test_a_method_that_a_path_does_not_have_is_rejected(api):

@@ -1,5 +1,6 @@
 """The dashboard in a real browser: Debian's Chromium, if it is there. The jobs are made by hand, or run in this process."""
 
+import logging
 import os
 import shutil
 from dataclasses import replace
@@ -13,6 +14,7 @@ from funken.runtime.job.graph import EdgeInfo, JobGraph, OperatorInfo, VertexInf
 from funken.runtime.job.history import FailureRecord
 from funken.runtime.job.snapshot import VertexSnapshot
 from funken.runtime.job.states import ExecutionState, JobStatus
+from funken.runtime.log_entries import LogEntry
 from tests.rest.conftest import JOB, FakeJob, picture, subtask
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -186,6 +188,32 @@ def test_a_job_is_cancelled_after_a_question(page, serve):
 
     page.wait_for_selector(".head .state.CANCELLING")
     assert job.asked == [("cancel",)]
+
+
+@needs_browser
+def test_what_tasks_log_is_shown_as_it_comes_and_can_be_chosen(page, serve):
+    job = FakeJob()
+    entries = [
+        LogEntry(2000, logging.INFO, "shop", "<b>sold</b> apples", "sums", "sums", 0, 0, "worker-1", 40),
+        LogEntry(2001, logging.WARNING, "shop", "no price for pears", "sums", "sums", 1, 0, "worker-1", 41),
+        LogEntry(2002, logging.ERROR, "shop", "no shop", "numbers", "numbers", 1, 0, "worker-1", 42),
+    ]
+    job.log.take(entries)
+    page.goto(f"{serve(job)}/#/jobs/{JOB}/logs")
+    page.wait_for_selector(".log .entry >> nth=2")
+    assert "shop: <b>sold</b> apples" in page.locator(".log .entry").nth(0).inner_text()
+    shoot(page, "dashboard-logs")
+
+    job.log.take([LogEntry(2003, logging.INFO, "shop", "sold pears", "sums", "sums", 1, 0, "worker-1", 41)])
+    page.wait_for_selector(".log .entry >> nth=3")
+
+    page.get_by_label("Level").select_option("WARN")
+    page.wait_for_selector(".log .entry >> nth=2", state="detached")
+    page.get_by_label("Vertex").select_option(label="sums -> print")
+    page.wait_for_selector(".log .entry >> nth=1", state="detached")
+    assert "no price for pears" in page.locator(".log").inner_text()
+    page.get_by_label("Subtask").select_option("0")
+    page.wait_for_selector("text=Nothing was logged.")
 
 
 @needs_browser

@@ -11,6 +11,8 @@ import threading
 import urllib.error
 import urllib.request
 import warnings
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -194,9 +196,9 @@ def test_a_job_that_failed_shows_the_traceback_of_the_user(start):
     assert entry["taskName"].startswith("map") and "return 1 // 0" in entry["stacktrace"]
 
 
-def test_a_client_written_for_flink_lists_inspects_saves_and_cancels(start, tmp_path):
-    # Not among the tools for development: its wheel installs a package `tests`, which hides ours. To run this, unpack it
-    # somewhere, delete its folder `tests`, and name the rest in PYTHONPATH.
+def test_a_client_written_for_flink_lists_inspects_saves_and_cancels(start, tmp_path, monkeypatch):
+    # `make setup` puts it into a folder of its own: its wheel installs a package `tests`, which would hide ours.
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / ".venv" / "clients")
     flink = pytest.importorskip("flink_rest_client", reason="flink-rest-client is not there").FlinkRestClient
     client = start(name="totals")
     port = int(client.get_web_interface_url().rpartition(":")[2])
@@ -258,6 +260,64 @@ def test_with_tls_and_a_token_only_who_has_both_gets_an_answer(tmp_path):
             RestClient(running.url, "a-token-of-some-length").get("jobs")
         with pytest.raises(ServerNotReached):
             RestClient(running.url.replace("https", "http")).get("jobs")
+    finally:
+        running.close()
+
+
+def certificate_in(folder, name, days):
+    """Make a certificate for this machine that has been valid for a day, and ends in so many days; return both files."""
+    pytest.importorskip("cryptography")
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    who = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(who)
+        .issuer_name(who)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=30))
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    files = folder / f"{name}.pem", folder / f"{name}.key"
+    files[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    secret = serialization.NoEncryption() if name != "locked" else serialization.BestAvailableEncryption(b"open-sesame")
+    files[1].write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, secret))
+    return files
+
+
+def test_a_certificate_that_cannot_serve_is_refused_before_a_job_begins(tmp_path, start):
+    good, key = certificate_in(tmp_path, "good", 30)
+    expired, expired_key = certificate_in(tmp_path, "expired", -1)
+    locked, locked_key = certificate_in(tmp_path, "locked", 30)
+    (tmp_path / "text.pem").write_text("no certificate")
+
+    def refused(certificate, key):
+        with pytest.raises(RestServerFailed) as error:
+            rest_settings(Configuration({"rest.ssl.certificate": certificate, "rest.ssl.key": key}))
+        return str(error.value)
+
+    assert rest_settings(Configuration({"rest.ssl.certificate": good, "rest.ssl.key": key})).scheme == "https"
+    assert "certificate has expired" in refused(expired, expired_key)
+    assert "KEY_VALUES_MISMATCH" in refused(good, expired_key)
+    assert "TLS is not possible" in refused(locked, locked_key)
+    assert "TLS is not possible" in refused(tmp_path / "text.pem", key)
+    failed = start({"rest.ssl.certificate": expired, "rest.ssl.key": expired_key})
+    assert "certificate has expired" in str(failed.get_job_execution_result().exception(WAIT))
+
+
+def test_a_certificate_that_expires_meanwhile_is_an_error_of_the_client(tmp_path, monkeypatch):
+    certificate, key = certificate_in(tmp_path, "expired", -1)
+    running = server.RestServer(RestSettings(certificate=str(certificate), key=str(key)))
+    try:
+        with pytest.raises(ServerNotReached, match="certificate has expired"):
+            RestClient(running.url.replace("127.0.0.1", "localhost"), "", str(certificate)).get("jobs")
     finally:
         running.close()
 

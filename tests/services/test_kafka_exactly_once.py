@@ -181,7 +181,7 @@ def test_each_result_is_there_once_although_the_broker_is_killed(own_kafka, tmp_
         "execution.checkpointing.interval": "200 ms",
         "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
         "restart-strategy.type": "fixed-delay",
-        "restart-strategy.fixed-delay.attempts": 20,
+        "restart-strategy.fixed-delay.attempts": 200,  # a busy machine starts a broker in half a minute
         "restart-strategy.fixed-delay.delay": "1 s",
     }
     env = StreamExecutionEnvironment.create_local_environment(2, Configuration(settings))
@@ -190,6 +190,7 @@ def test_each_result_is_there_once_although_the_broker_is_killed(own_kafka, tmp_
     for _ in range(2):
         seen = len(own_kafka.values(go))
         while len(own_kafka.values(go)) <= seen:
+            assert not job.get_job_execution_result().done(), job.get_job_execution_result().result()
             threading.Event().wait(0.05)
         own_kafka.kill()
         own_kafka.start()

@@ -13,10 +13,12 @@ import pytest
 
 from funken.errors import MessageTooLarge, TaskLost
 from funken.runtime.messages import TaskId, TaskOpening
-from funken.spark import acceptor, control_client
-from funken.spark.control import ControlServer
-from funken.spark.control_client import ControlClient
-from funken.spark.handshake import ANSWER, DENIED, GREETING, PROTOCOL, ServerHandshake, answer_to, authenticate
+from funken.spark.control import acceptor
+from funken.spark.control import client as control_client
+from funken.spark.control.client import ControlClient
+from funken.spark.control.credentials import Credentials
+from funken.spark.control.handshake import ANSWER, DENIED, GREETING, PROTOCOL, ServerHandshake, answer_to, authenticate
+from funken.spark.control.server import ControlServer
 
 BOUND = 20
 TASK = TaskId(0, 0)
@@ -64,7 +66,7 @@ def connected(server):
 def gets_in(server, master, count=1):
     before = len(master.opened)
     for number in range(count):
-        with contextlib.closing(ControlClient(server.address, server.authkey)) as client:
+        with contextlib.closing(ControlClient(server.address, server.credentials)) as client:
             client.send(TaskOpening(TaskId(0, number), pid=1))
             master.wait_for(before + number + 1)
 
@@ -198,7 +200,7 @@ def test_a_worker_that_is_dropped_in_the_handshake_connects_again(monkeypatch):
         thread = threading.Thread(target=drop_and_admit, daemon=True)
         thread.start()
 
-        control_client.connect(listener.getsockname(), KEY, "the driver").close()
+        control_client.connect(listener.getsockname(), Credentials(KEY), "the driver").close()
 
         thread.join(BOUND)
         assert not thread.is_alive()
@@ -209,7 +211,7 @@ def test_a_driver_that_does_not_listen_any_more_is_named():
         address = listener.getsockname()
 
     with pytest.raises(TaskLost, match=rf"cannot be reached at 127\.0\.0\.1:{address[1]}: .*[Rr]efused"):
-        ControlClient(address, KEY)
+        ControlClient(address, Credentials(KEY))
 
 
 # ---- the handshake
@@ -245,7 +247,7 @@ def test_what_the_driver_signs_is_no_answer():
 
 def test_a_worker_with_another_key_is_denied_at_once(server):
     with pytest.raises(AuthenticationError, match="key of another job"):
-        ControlClient(server.address, KEY)
+        ControlClient(server.address, Credentials(KEY))
 
 
 def test_a_driver_that_does_not_know_the_key_is_not_believed():
@@ -277,7 +279,7 @@ def test_a_length_that_lies_is_refused_and_named(monkeypatch):
             told.set()
 
     server = ControlServer(Failing())
-    connection = control_client.connect(server.address, server.authkey, "the driver")
+    connection = control_client.connect(server.address, server.credentials, "the driver")
     with connection:
         connection.sendall(struct.pack("!I", 0xFFFFFFFF) + b"x" * 100)
         assert told.wait(BOUND)
@@ -288,8 +290,8 @@ def test_a_length_that_lies_is_refused_and_named(monkeypatch):
 
 
 def test_a_report_that_is_too_large_is_refused_where_it_is_sent(server, monkeypatch):
-    monkeypatch.setattr("funken.spark.channel.LARGEST", 1000)
-    with contextlib.closing(ControlClient(server.address, server.authkey)) as client:
+    monkeypatch.setattr("funken.spark.control.channel.LARGEST", 1000)
+    with contextlib.closing(ControlClient(server.address, server.credentials)) as client:
         with pytest.raises(MessageTooLarge, match="Opening has .* bytes, and the control connection carries up to"):
             client.send(TaskOpening(TASK, host="x" * 1000))
         client.send(TaskOpening(TASK))

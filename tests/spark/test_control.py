@@ -29,10 +29,12 @@ from funken.runtime.messages import (
     TaskStarted,
     WorkerHeartbeat,
 )
-from funken.spark import control, worker
-from funken.spark.control import ControlServer
-from funken.spark.control_client import ControlClient
-from funken.spark.handshake import ANSWER, ServerHandshake
+from funken.spark import worker
+from funken.spark.control import server as control_server
+from funken.spark.control.client import ControlClient
+from funken.spark.control.credentials import Credentials
+from funken.spark.control.handshake import ANSWER, ServerHandshake
+from funken.spark.control.server import ControlServer
 from funken.spark.submit import _not_started
 
 BOUND = 20
@@ -82,14 +84,16 @@ def server(master):
 
 @pytest.fixture
 def client(server):
-    with contextlib.closing(ControlClient(server.address, server.authkey)) as client:
+    with contextlib.closing(ControlClient(server.address, server.credentials)) as client:
         yield client
 
 
 @pytest.fixture
 def client_of():
     with contextlib.ExitStack() as clients:
-        yield lambda server: clients.enter_context(contextlib.closing(ControlClient(server.address, server.authkey)))
+        yield lambda server: clients.enter_context(
+            contextlib.closing(ControlClient(server.address, server.credentials))
+        )
 
 
 class Orders:
@@ -124,7 +128,7 @@ def test_reports_go_up_and_orders_come_down(server, master, client):
 
 def test_a_peer_without_the_key_is_not_heard(server, master):
     with pytest.raises((AuthenticationError, EOFError, OSError)):
-        ControlClient(server.address, b"x" * 32)
+        ControlClient(server.address, Credentials(b"x" * 32))
     with socket.create_connection(server.address, BOUND) as peer:
         peer.sendall(b"\x00\x00\x00\x10garbage garbage!" * 4)
         peer.settimeout(BOUND)
@@ -153,7 +157,7 @@ def test_the_driver_hanging_up_is_heard(server, client):
 
 
 def test_a_worker_that_ends_without_a_word_is_lost(server, master):
-    client = ControlClient(server.address, server.authkey)
+    client = ControlClient(server.address, server.credentials)
     client.send(TaskOpening(TASK))
     master.wait_for(TaskOpening)
 
@@ -167,8 +171,8 @@ def test_a_worker_that_ends_without_a_word_is_lost(server, master):
 
 def test_of_two_attempts_of_a_task_only_the_newer_is_heard(server, master):
     with (
-        contextlib.closing(ControlClient(server.address, server.authkey)) as old,
-        contextlib.closing(ControlClient(server.address, server.authkey)) as new,
+        contextlib.closing(ControlClient(server.address, server.credentials)) as old,
+        contextlib.closing(ControlClient(server.address, server.credentials)) as new,
     ):
         commands = Orders(old)
         old.send(TaskOpening(TASK, pid=1))
@@ -191,7 +195,7 @@ def test_a_last_report_is_never_lost(server, master, last):
     """Orders that the worker has not read must not reset the connection under the report."""
     for _ in range(30):
         master.reports.clear()
-        client = ControlClient(server.address, server.authkey)
+        client = ControlClient(server.address, server.credentials)
         client.listen(lambda command: None)
         client.send(TaskStarted(TASK))
         for _ in range(20):
@@ -232,15 +236,16 @@ import os, socket, sys, time
 from funken.runtime.heartbeats import HeartbeatSettings
 from funken.runtime.messages import TaskOpening, TaskId
 from funken.runtime.settings import TaskSettings
-from funken.spark.control_client import ControlClient
+from funken.spark.control.client import ControlClient
+from funken.spark.control.credentials import Credentials
 from funken.spark.worker import Deployment, TaskShell
 port, key, interval, timeout = sys.argv[1:]
-client = ControlClient(("127.0.0.1", int(port)), bytes.fromhex(key))
+client = ControlClient(("127.0.0.1", int(port)), Credentials(bytes.fromhex(key)))
 task = TaskId(0, 0)
 client.send(TaskOpening(task, pid=os.getpid(), host=socket.gethostname()))
 if int(timeout):
     settings = TaskSettings(heartbeat=HeartbeatSettings(int(interval), int(timeout)), cancel_grace=600_000)
-    shell = TaskShell(Deployment(b"", settings, ("", 0), b"", (), True), task)
+    shell = TaskShell(Deployment(b"", settings, ("", 0), Credentials(b""), (), True), task)
     client.start_heartbeats(task, settings.heartbeat, shell._stalled, shell._end_without_driver)
     shell._given_up = lambda: client.was_stopped
     client.listen(shell._take_order)
@@ -250,9 +255,9 @@ time.sleep(3600)
 
 
 @contextlib.contextmanager
-def worker_process(address, key, interval=0, timeout=0):
+def worker_process(address, credentials, interval=0, timeout=0):
     path = os.pathsep.join(filter(None, sys.path))
-    arguments = [sys.executable, "-c", WORKER, str(address[1]), key.hex(), str(interval), str(timeout)]
+    arguments = [sys.executable, "-c", WORKER, str(address[1]), credentials.key.hex(), str(interval), str(timeout)]
     with subprocess.Popen(arguments, env=os.environ | {"PYTHONPATH": path}, stderr=subprocess.PIPE) as process:
         try:
             yield process
@@ -261,11 +266,11 @@ def worker_process(address, key, interval=0, timeout=0):
 
 
 def test_a_worker_that_reads_no_orders_holds_nobody_up(master, monkeypatch):
-    monkeypatch.setattr("funken.spark.control._SEND_SECONDS", 0.2)
+    monkeypatch.setattr("funken.spark.control.server._SEND_SECONDS", 0.2)
     server = ControlServer(master)
     with (
-        contextlib.closing(ControlClient(server.address, server.authkey)) as deaf,
-        contextlib.closing(ControlClient(server.address, server.authkey)) as other,
+        contextlib.closing(ControlClient(server.address, server.credentials)) as deaf,
+        contextlib.closing(ControlClient(server.address, server.credentials)) as other,
     ):
         commands = Orders(other)
         deaf.send(TaskStarted(TASK))
@@ -305,7 +310,7 @@ def test_an_order_that_does_not_unpickle_is_told_and_the_next_is_heard(server, m
 
 
 def test_orders_to_one_worker_do_not_wait_for_another(server, master, client):
-    with contextlib.closing(ControlClient(server.address, server.authkey)) as deaf:
+    with contextlib.closing(ControlClient(server.address, server.credentials)) as deaf:
         commands = Orders(client)
         client.send(TaskStarted(TaskId(0, 1)))
         deaf.send(TaskStarted(TASK))
@@ -327,7 +332,7 @@ def test_orders_to_one_worker_do_not_wait_for_another(server, master, client):
 
 def test_a_worker_that_hears_nothing_is_killed(master):
     server = ControlServer(master)
-    with worker_process(server.address, server.authkey) as process:
+    with worker_process(server.address, server.credentials) as process:
         assert master.wait_for(TaskOpening).pid == process.pid
         server.close()
         assert not server.wait_gone(0.1)
@@ -350,7 +355,7 @@ def beating(master):
 
 
 def test_a_worker_that_is_stopped_is_lost_and_killed(beating, master):
-    with worker_process(beating.address, beating.authkey, 50, 600_000) as process:
+    with worker_process(beating.address, beating.credentials, 50, 600_000) as process:
         master.wait_for(TaskOpening)
         process.send_signal(signal.SIGSTOP)
 
@@ -382,7 +387,7 @@ def test_while_the_master_is_busy_the_other_workers_get_heartbeats(beating, mast
         return handle(event)
 
     monkeypatch.setattr(master, "handle", handling)
-    with worker_process(beating.address, beating.authkey, 50, 600_000) as process:
+    with worker_process(beating.address, beating.credentials, 50, 600_000) as process:
         with master.told:
             assert master.told.wait_for(lambda: len(master.reports) == 2, BOUND)
         process.send_signal(signal.SIGSTOP)
@@ -399,8 +404,8 @@ def test_while_the_master_is_busy_the_other_workers_get_heartbeats(beating, mast
 
 
 def test_a_worker_on_another_machine_ends_itself_when_it_wakes(beating, master, monkeypatch):
-    monkeypatch.setattr(control._Worker, "local_pid", None)
-    with worker_process(beating.address, beating.authkey, 50, 1000) as process:
+    monkeypatch.setattr(control_server._Worker, "local_pid", None)
+    with worker_process(beating.address, beating.credentials, 50, 1000) as process:
         master.wait_for(TaskOpening)
         process.send_signal(signal.SIGSTOP)
         assert "It ends itself as soon as it runs again." in str(master.wait_for(TaskFailed).error)
@@ -413,9 +418,9 @@ def test_a_worker_on_another_machine_ends_itself_when_it_wakes(beating, master, 
 
 def test_a_task_that_is_not_started_again_elsewhere_fails_the_job(beating, master, monkeypatch):
     """In a batch job Spark repeats what fails, but it does not see that a process is stopped."""
-    monkeypatch.setattr(control._Worker, "local_pid", None)
-    monkeypatch.setattr(control, "_REPEAT_SECONDS", 0.0)
-    with worker_process(beating.address, beating.authkey, 50, 600_000) as process:
+    monkeypatch.setattr(control_server._Worker, "local_pid", None)
+    monkeypatch.setattr(control_server, "_REPEAT_SECONDS", 0.0)
+    with worker_process(beating.address, beating.credentials, 50, 600_000) as process:
         master.wait_for(TaskOpening)
         process.send_signal(signal.SIGSTOP)
         with master.told:
@@ -425,14 +430,14 @@ def test_a_task_that_is_not_started_again_elsewhere_fails_the_job(beating, maste
 
 def test_a_worker_whose_driver_is_silent_ends_itself(monkeypatch):
     """A driver that is stopped: it has accepted the worker, and then neither reads nor sends."""
-    key = b"k" * 32
+    key = Credentials(b"k" * 32)
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
         worker_process(listener.getsockname(), key, 50, 500) as process,
     ):
         connection, _ = listener.accept()
         with connection:
-            handshake = ServerHandshake(key)
+            handshake = ServerHandshake(key.key)
             connection.sendall(handshake.greeting)
             connection.sendall(handshake.take(connection.recv(ANSWER, socket.MSG_WAITALL)))
 
@@ -444,7 +449,7 @@ def test_a_worker_whose_driver_is_silent_ends_itself(monkeypatch):
 
 
 def test_heartbeats_are_no_orders_and_no_reports(beating, master):
-    with contextlib.closing(ControlClient(beating.address, beating.authkey)) as client:
+    with contextlib.closing(ControlClient(beating.address, beating.credentials)) as client:
         commands = Orders(client)
         client.send(TaskOpening(TASK))
         beats = []
@@ -469,7 +474,7 @@ def test_while_the_driver_handles_a_report_its_worker_is_not_silent(server, mast
 
     def handle(event):
         (worker,) = server._workers
-        silences.put(worker.peer.silence(control._now() + 1000))
+        silences.put(worker.peer.silence(control_server._now() + 1000))
         return []
 
     monkeypatch.setattr(master, "handle", handle)

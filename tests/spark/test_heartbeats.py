@@ -12,7 +12,7 @@ import pytest
 
 from funken import DataGeneratorSource, KeyedProcessFunction, ValueStateDescriptor, WatermarkStrategy
 from funken.errors import TaskLost
-from funken.spark import control
+from funken.spark.control import server as control_server
 from tests.support.files import file_sink, written
 
 pytestmark = [pytest.mark.spark, pytest.mark.ways("continuous"), pytest.mark.timeout(300)]
@@ -145,7 +145,7 @@ def test_a_worker_that_goes_on_within_the_timeout_is_not_missed(running, stop):
 
 def test_a_worker_that_wakes_on_another_machine_does_no_harm(running, stop, alive, monkeypatch):
     """The driver cannot kill it: it is replaced, and ends when it runs again."""
-    monkeypatch.setattr(control._Worker, "local_pid", None)
+    monkeypatch.setattr(control_server._Worker, "local_pid", None)
     job = running()
     victim = next(pid for task, pid in job.first.items() if task == (1, 0))
     begin = time.monotonic()

@@ -20,7 +20,7 @@ from funken.errors import (
 )
 from funken.spark import jvm
 from funken.spark import session as sessions
-from funken.spark.control import ControlServer
+from funken.spark.control.server import ControlServer
 from funken.spark.session import control_host, living, losing, repeats_tasks, session_for, settings_of
 
 

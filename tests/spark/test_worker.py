@@ -9,6 +9,7 @@ import pytest
 
 from funken import StreamExecutionEnvironment
 from funken.errors import JobExecutionError, TaskLost
+from funken.plan import serialization
 from funken.runtime.exchange.wire import BlockKind, decode_records, encode_records, pack_header, read_header
 from funken.runtime.messages import TaskEnded, TaskFailed, TaskId
 from funken.runtime.settings import CheckpointPlan, TaskSettings
@@ -127,7 +128,7 @@ def test_cuts_that_cannot_be_written_fail_the_task(tmp_path, monkeypatch):
     monkeypatch.setattr(worker, "acknowledgement_of", explode)
     control, tasks = Control(), shell(checkpoints=CheckpointPlan(str(tmp_path)))
 
-    tasks._deliver_to(control)(TaskStateSnapshot(1, {}))
+    tasks._deliver_to(control.send)(TaskStateSnapshot(1, {}))
 
     assert control.came.wait(BOUND)
     (event,) = control.reports
@@ -198,14 +199,14 @@ def test_a_program_may_define_names_while_a_job_of_it_is_pickled(monkeypatch):
     main = ModuleType("__main__")
     main.First, main.Second = (type(name, (), {"__module__": "__main__"}) for name in ("First", "Second"))
     monkeypatch.setitem(sys.modules, "__main__", main)
-    check = worker.first_unpicklable
+    check = serialization.first_unpicklable
 
     def while_the_program_goes_on(values):
         main.later = "defined meanwhile"
         return check(values)
 
-    monkeypatch.setattr(worker, "first_unpicklable", while_the_program_goes_on)
+    monkeypatch.setattr(serialization, "first_unpicklable", while_the_program_goes_on)
 
-    _, classes = cloudpickle.loads(worker.program_bytes("a plan"))
+    _, classes = cloudpickle.loads(serialization.program_bytes("a plan"))
 
     assert sorted(classes) == ["First", "Second"]

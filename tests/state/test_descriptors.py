@@ -61,7 +61,7 @@ def test_the_builder_takes_every_setting_of_pyflink():
     assert config.get_state_visibility() is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
     assert config.get_ttl_time_characteristic() is StateTtlConfig.TtlTimeCharacteristic.ProcessingTime
     assert config.get_ttl().to_milliseconds() == 2500
-    assert config.get_cleanup_strategies() == {"incremental_cleanup_size": 7}
+    assert config.get_cleanup_strategies().get_incremental_cleanup_strategy().get_cleanup_size() == 7
     assert config.is_enabled()
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 
-from funken.runtime.task.in_flight_window import InFlightWindow
-from funken.runtime.task.queue_delay import QueueDelayMonitor
+from funken.runtime.flow_control.in_flight_window import InFlightWindow
+from funken.runtime.flow_control.queue_delay import QueueDelayMonitor
 
 TRANSIT, REPORT = 0.004, 0.004
 READ = 1e-6
@@ -52,6 +52,8 @@ class Pipe:
         self._arrives = [0.0] * self.tasks
         self._queueing = [QueueDelayMonitor(0.012) for _ in range(self.tasks)]
         self._told = [0.0] * self.tasks
+        self._mean_rate = 0.0
+        self._at(0.5, lambda: self._measure([0] * self.sources))
         for source in range(self.sources):
             self._at(self.first_alone + source * 0.0037 if source else 0.0, lambda source=source: self._poll(source))
         for when, task, late in self._planned:
@@ -115,9 +117,14 @@ class Pipe:
                 self._at(self.now + took + REPORT, lambda: self._tell(task, *late))
         self._at(self.now + took, lambda: self._handle(task, waited=False))
 
+    def _measure(self, before: list[int]) -> None:
+        counts = [sum(records for _, records in read) for read in self.read]
+        self._mean_rate = (sum(counts) - sum(before)) / self.sources / 0.5
+        self._at(self.now + 0.5, lambda: self._measure(counts))
+
     def _tell(self, task: int, born: float, excess: float, waited: float = 0.0) -> None:
         for pacing in self.pacings:
-            pacing.on_throttle(task, born, excess, self.now, waited)
+            pacing.on_throttle(task, born, excess, self.now, waited, self._mean_rate)
 
     def tell(self, task: int, when: float, late: float) -> None:
         """Have a task report at a time, before ``run``, that records which were born ``late`` s before were too late."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from funken import config
+from funken.api.display import ProgramDisplay
 from funken.api.jobs.client import JobClient
 from funken.api.jobs.iterator import CloseableIterator
 from funken.api.jobs.results import JobExecutionResult
@@ -24,7 +25,6 @@ from funken.connectors.dataframe import RowsSource
 from funken.errors import InvalidProgram
 from funken.leaderelection.election import with_high_availability
 from funken.operators.source import SourceSpec
-from funken.plan.explain import explain_json, explain_text
 from funken.plan.graph import StreamGraph
 from funken.plan.nodes import NodeInput
 from funken.plan.physical import PhysicalPlan, compile_plan
@@ -40,7 +40,7 @@ from funken.types.info import TypeInformation, declared
 from funken.types.row import Row
 
 
-class StreamExecutionEnvironment:
+class StreamExecutionEnvironment(ProgramDisplay):
     """Where a program begins and ends.
 
     >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
@@ -153,7 +153,7 @@ class StreamExecutionEnvironment:
         and queries that real-time mode cannot run: the same program and the same state from batch to batch, exactly once
         per batch. Its watermark rises at the end of a batch, because the rows of a batch come partition after partition.
         Name ``execution.checkpointing.dir`` and ``execution.job-id`` to go on after the program was stopped or died;
-        ``execution.micro-batch.report_interval`` and ``.available-now`` say when batches begin and whether it ends by itself.
+        ``execution.micro-batch.interval`` and ``.available-now`` say when batches begin and whether it ends by itself.
 
         Raises ``InvalidProgram`` for what is no DataFrame of PySpark's classic (not Connect) kind, or for a second one.
 
@@ -253,7 +253,7 @@ class StreamExecutionEnvironment:
         return self._configuration.get(config.CHAINING)
 
     def enable_checkpointing(self, interval: int, mode: Any = None) -> StreamExecutionEnvironment:
-        """Take a checkpoint every ``report_interval`` ms: the state survives failures, and sinks commit with it.
+        """Take a checkpoint every ``interval`` ms: the state survives failures, and sinks commit with it.
 
         Name a place that all machines reach with ``execution.checkpointing.dir``; without it, checkpoints are in a
         temporary folder of this machine and last as long as the job.
@@ -292,38 +292,6 @@ class StreamExecutionEnvironment:
         compiled = self._compiled(name, runner)
         return RewriteStage.of(compiled, self._configuration, wants_batch(self._configuration, compiled))
 
-    def explain(self, format: str = "text") -> str:
-        """Return the plan: stages, vertices, edges, and what each rule decided and why; as ``text`` or ``json``.
-
-        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
-        >>> _ = env.from_collection([1]).key_by(lambda x: x).sum().print()
-        >>> print(env.explain())
-        Flink Streaming Job: 2 stages, 3 task slots
-        stage 0 (width 1)
-          [0] collection
-              columns: collection: per record: CollectionSource makes no columns
-              -> [1] by HASH
-        stage 1 (width 2)
-          [1] sum -> print  x2
-              columns: sum: per record: 'collection' gives it single records
-              columns: print: per record: 'sum' gives it single records
-              fusion: one loop: key (inlined) + sum
-        rules, in this order: chaining, errors, state backend, columns, pre-aggregation, fusion, declared types, batch order
-        """
-        plan = self.compile()
-        return explain_json(plan) if format == "json" else explain_text(plan)
-
-    def get_execution_plan(self) -> str:
-        """Return the plan as JSON.
-
-        >>> import json
-        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
-        >>> _ = env.from_collection([1]).key_by(lambda x: x).sum().print()
-        >>> [(edge["from"], edge["to"], edge["partitioning"]) for edge in json.loads(env.get_execution_plan())["edges"]]
-        [(0, 1, 'HASH')]
-        """
-        return self.explain("json")
-
     def _submit(self, name: str | None) -> JobClient:
         target = target_of(self._configuration, self._compiled(name, None), self._frame)
         runner = runner_for(target)
@@ -344,7 +312,7 @@ class StreamExecutionEnvironment:
         """
         conf = with_high_availability(self._configuration)
         stage = self._stage(name, runner)
-        plan = stage.plan()
+        plan = self._executed = stage.plan()
         settings = TaskSettings.of(conf, conf.get(config.JOB_ID) or new_job_id(), is_batch(conf, plan))
         checkpoints, frame, self._frame = None, self._frame, None
         if not settings.batch and not hold and frame is None and CheckpointSettings.wanted(conf):

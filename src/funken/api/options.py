@@ -102,9 +102,9 @@ class ExecutionConfig:
         """Return the number of key groups."""
         return self._configuration.get(config.MAX_PARALLELISM)
 
-    def set_global_job_parameters(self, global_job_parameters: dict[str, Any]) -> ExecutionConfig:
+    def set_global_job_parameters(self, global_job_parameters_dict: dict[str, Any]) -> ExecutionConfig:
         """Set what functions can ask their ``RuntimeContext`` for."""
-        self._configuration.set(config.JOB_PARAMETERS, global_job_parameters)
+        self._configuration.set(config.JOB_PARAMETERS, global_job_parameters_dict)
         return self
 
     def get_global_job_parameters(self) -> dict[str, str]:
@@ -188,9 +188,9 @@ class CheckpointConfig:
         """Return how long a checkpoint may take (ms)."""
         return self._get("timeout", 600_000)
 
-    def set_min_pause_between_checkpoints(self, min_pause: int) -> CheckpointConfig:
+    def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
         """Set the shortest time between two checkpoints (ms)."""
-        return self._set("min-pause", min_pause)
+        return self._set("min-pause", min_pause_between_checkpoints)
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
         """Let barriers overtake records, which then become part of the checkpoint."""

@@ -172,7 +172,7 @@ def _unclaimed(entry: OperatorEntry, targets: Iterable[RestoreTarget], allowed: 
     hint = f" It has a {entry.name!r} at another place, with the id {same[0].id!r}." if same else ""
     remedy = f"Call .uid({entry.id!r}) on the operator that goes on with it" if same else "Bring the operator back"
     raise CheckpointIncompatible(
-        f"{fact}.{hint} {remedy}, or let go of the state with --allow-non-restored-state "
+        f"{fact}.{hint} {remedy}, or discard the state with --allow-non-restored-state "
         "(execution.state-recovery.ignore-unclaimed-state)."
     )
 

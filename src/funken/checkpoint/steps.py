@@ -57,7 +57,7 @@ STEPS: dict[CheckpointStep, frozenset[CheckpointStep]] = {
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When checkpoints begin, how long they may take, how many are kept; ``report_interval`` ``None``: on request only."""
+    """When checkpoints begin, how long they may take, how many are kept; ``interval`` ``None``: on request only."""
 
     interval: Millis | None = None
     min_pause: Millis = _NO_PAUSE

@@ -7,14 +7,13 @@ them: the newest window while the job runs, the most frequent words at its end.
 from __future__ import annotations
 
 import os
-import re
 import socket
 import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -32,11 +31,13 @@ from funken import (
     StreamFormat,
     config,
 )
-from funken.api.jobs.client import watch_jobs
+from funken.api.jobs.watching import watch_jobs
 from funken.cli import histogram
 from funken.cli.failures import ending_well
+from funken.cli.lifecycle.handover import HandOver
 from funken.cli.payments import fraud
 from funken.cli.payments.chaos import Chaos
+from funken.cli.payments.recording import frame, moving
 from funken.cli.progress import Progress
 from funken.cli.run import job_options, with_options
 from funken.cli.serving import Announcer, with_dashboard
@@ -44,8 +45,11 @@ from funken.timing.instants import moment
 
 MANUAL_LINES_PER_SECOND = 600.0
 """At this rate the manual takes about 20 s."""
+MANUAL_LINES_BEFORE_SPARK = 300.0
+"""While Spark starts, which has the other half then at any rate."""
+_JOB = "word histogram"
 
-_WEB_FONT = re.compile(r"@font-face \{.*?\}", re.DOTALL)
+_FRAME_SECONDS = 0.5
 PAYMENTS_PER_SECOND = 2000.0
 CHAOS_OPTIONS = {
     "execution.checkpointing.interval": "1 s",
@@ -116,8 +120,42 @@ def read_lines(
         return environment.from_source(source, histogram.BY_ARRIVAL, "lines")
     if speed is None:
         speed = MANUAL_LINES_PER_SECOND if where is None else 0
-    timed = histogram.TimedLines(text_source(where), speed or None)
-    return environment.from_source(timed, histogram.BY_LINE_NUMBER, "lines")
+    return timed_lines(environment, where, speed or None)
+
+
+def timed_lines(environment: StreamExecutionEnvironment, where: str | None, speed: float | None) -> DataStream:
+    """Return the lines of a text, so many a second; ``None``: as fast as possible."""
+    timed = histogram.TimedLines(text_source(where), speed)
+    return environment.from_source(timed, histogram.BY_LINE_NUMBER, "lines").uid("lines")
+
+
+def begins_here(where: str | None, speed: float | None, configuration: Configuration) -> bool:
+    """Whether to begin in this process: a text that comes slowly has results to show while Spark starts."""
+    if configuration.get(config.TARGET) != "continuous" or where == "-" or (where or "").startswith("socket://"):
+        return False
+    return bool(MANUAL_LINES_PER_SECOND if where is None and speed is None else speed)
+
+
+@contextmanager
+def results_of(
+    where: str | None, speed: float | None, configuration: Configuration, stack: ExitStack
+) -> Iterator[Iterable[tuple[int, str, int]]]:
+    """Run the program, and yield its results; while Spark starts, those of this process."""
+    if not begins_here(where, speed, configuration):
+        environment = StreamExecutionEnvironment.get_execution_environment(configuration)
+        counts = histogram.windowed_counts(read_lines(environment, where, speed, stack))
+        with counts.execute_and_collect(_JOB) as results:
+            yield results
+        return
+    if configuration.get(config.PARALLELISM) < 1:
+        configuration.set(config.PARALLELISM, os.cpu_count() or 1)  # of both jobs
+
+    def build(environment: StreamExecutionEnvironment, here: bool) -> DataStream:
+        first = MANUAL_LINES_BEFORE_SPARK if here else MANUAL_LINES_PER_SECOND
+        return histogram.windowed_counts(timed_lines(environment, where, speed or first))
+
+    with closing(HandOver(build, configuration, _JOB).records()) as records:
+        yield records
 
 
 # ---- what comes out
@@ -198,7 +236,7 @@ class Tally:
 def kill_workers(configuration: Configuration, seconds: int, rate: float, picture: str | None) -> bool:
     """Run the payments, let workers be killed, and compare; return whether nothing was lost or doubled."""
     count = int(seconds * rate)
-    out = Console(highlight=False) if picture is None else Console(highlight=False, record=True, width=94)
+    out = Console(highlight=False)
     for key, value in CHAOS_OPTIONS.items():
         if not configuration.contains_key(key):
             configuration.set(key, value)
@@ -211,18 +249,19 @@ def kill_workers(configuration: Configuration, seconds: int, rate: float, pictur
         with watch_jobs(chaos.watch):
             environment.execute("payments")
         verdict = fraud.Verdict.of(fraud.expected(int(rate), count), fraud.results_in(folder))
-    if out.is_terminal or picture is not None:
-        out.print(chaos.render(over=True))
-    for (at, pid), seconds_lost in zip(chaos.timeline.kills, chaos.timeline.recoveries, strict=False):
-        out.print(f"worker {pid} was killed at {at:.1f} s; {seconds_lost:.1f} s later the job read on")
+    said = [
+        f"worker {pid} was killed at {at:.1f} s; {seconds_lost:.1f} s later the job read on"
+        for (at, pid), seconds_lost in zip(chaos.timeline.kills, chaos.timeline.recoveries, strict=False)
+    ]
     if not chaos.timeline.kills:
-        out.print("no worker was killed: there was none, or nobody pressed a key")
-    out.print(f"[bold {'green' if verdict.exact else 'red'}]{verdict}[/]")
+        said.append("no worker was killed: there was none, or nobody pressed a key")
+    said.append(f"[bold {'green' if verdict.exact else 'red'}]{verdict}[/]")
+    for line in ([chaos.render(over=True)] if out.is_terminal else []) + said:
+        out.print(line)
     if picture is not None:
-        svg = out.export_svg(title="funken demo --chaos")
-        Path(picture).write_text(
-            _WEB_FONT.sub("", svg), encoding="utf-8"
-        )  # the picture asks no other host for anything
+        shown = [*([each] for each in chaos.frames(_FRAME_SECONDS)), [chaos.render(over=True), *said]]
+        frames = [frame(each, "funken demo --chaos", f"f{number}") for number, each in enumerate(shown)]
+        Path(picture).write_text(moving(frames, _FRAME_SECONDS), encoding="utf-8")
     return verdict.exact
 
 
@@ -276,6 +315,9 @@ def demo(
     text, line i happens at i times 10 ms, so that the counts do not depend on speed, parallelism or target. Lines from
     a socket or standard input happen when they arrive, and are counted until they end, or until Ctrl-C.
 
+    The manual, and any text with a --speed, begins in this process at once, and moves to Spark with its state when that has
+    started.
+
     \b
     funken demo --speed 0 -p 4
     funken demo --input war-and-peace.txt --target batch
@@ -295,13 +337,10 @@ def demo(
         stack.enter_context(ending_well())
         stack.enter_context(watch_jobs(Announcer(open_browser).watch))
         stack.enter_context(watch_jobs(Progress(below=tally.bars).watch))
-        environment = StreamExecutionEnvironment.get_execution_environment(
-            with_dashboard(with_options(configuration, target, parallelism), open_browser)
-        )
-        counts = histogram.windowed_counts(read_lines(environment, where, speed, stack))
+        with_dashboard(with_options(configuration, target, parallelism), open_browser)
         scope = " in the windows so far"
         try:
-            with counts.execute_and_collect("word histogram") as results:
+            with results_of(where, speed, configuration, stack) as results:
                 for result in results:
                     tally.add(*result)
             scope = ""

@@ -2,7 +2,8 @@
 
 SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal is closed) become an exception in the program, so that its jobs are stopped,
 not abandoned. A second signal ends the process at once, unless another job has begun since the first. A signal that the
-process was started to ignore, as by ``nohup``, stays ignored.
+process was started to ignore, as by ``nohup``, stays ignored. Where SIGTERM is to save the jobs first, it becomes an exception
+when that is done (``lifecycle/termination.py``).
 
 An error of Funken is shown as its message and the line of the program that led to it; any other error as Python shows
 it. Frames of Funken itself are left out of tracebacks: they say nothing about the program.
@@ -11,29 +12,23 @@ it. Frames of Funken itself are left out of tracebacks: they say nothing about t
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import FrameType, TracebackType
 
 import click
 
-from funken.errors import FunkenError
+from funken.api.jobs.client import JobClient
+from funken.cli.lifecycle.termination import LastSavepoints, seconds_to_save
+from funken.errors import FunkenError, JobCancelled, without_own_frames
 
 INTERRUPTED = 128 + signal.SIGINT
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-
-_PACKAGE = Path(__file__).parents[1]
-# A frame as Python prints it: the place, then lines that are further indented. Workers may have Funken elsewhere.
-_OWN_FRAME = re.compile(
-    rf'^  File "(?:{re.escape(str(_PACKAGE))}|[^"\n]*site-packages[\\/]funken)[\\/][^"\n]*", line .*\n(?:    .*\n)*',
-    re.MULTILINE,
-)
 
 
 class _Told(KeyboardInterrupt):
@@ -49,21 +44,57 @@ class Signals:
 
     def __init__(self) -> None:
         self._told = False
+        self._running: list[JobClient] = []
+        self._saving: LastSavepoints | None = None
+        self._saved_for = False
+        self._woken = self._raised = False
 
     def take(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal: raise an exception, or end the process if that was done already."""
-        if self._told:
+        """Handle a signal: raise an exception, now or when the jobs are saved; or end the process if it is a second one."""
+        if self._woken:
+            self._woken = False
+            if self._raised:
+                return
+        elif self._told:
             with suppress(OSError):
                 os.write(2, b"Interrupted again: what still ran is left as it is.\n")
             os._exit(128 + number)
-        self._told = True
+        else:
+            self._told = True
+            saved = [client for client in self._running if seconds_to_save(client)]
+            if number == signal.SIGTERM and saved and self._saving is not None:
+                self._saved_for = True
+                self._saving.begin(saved)
+                return
+        self._raised = True
         raise _Told(number)
 
+    def _wake(self) -> None:
+        """The jobs are saved, or are not to be waited for any more: raise in the main thread what SIGTERM has put off."""
+        self._woken = True
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)  # which also ends a sleep
+
     @contextmanager
-    def watch(self, client: object) -> Iterator[None]:
-        """Take the next signal for the first one: a job begins."""
-        self._told = False
-        yield
+    def watch(self, client: JobClient) -> Iterator[None]:
+        """Take the next signal for the first one: a job begins. At its end, raise what it was saved for."""
+        if not self._saved_for:
+            self._told = False
+        if self._saving is None and seconds_to_save(client):
+            self._saving = LastSavepoints(self._wake)
+        self._running.append(client)
+        try:
+            yield
+        finally:
+            self._running.remove(client)
+        if self._saved_for and self._saving is not None and self._saving.has_saved(client):
+            self._raised |= threading.current_thread() is threading.main_thread()
+            raise _Told(signal.SIGTERM)  # else it would count as finished, and its checkpoints go
+
+    def end(self) -> None:
+        """The program is being ended: nothing more is to be raised."""
+        self._raised = True
+        if self._saving is not None:
+            self._saving.close()
 
     @contextmanager
     def handled(self) -> Iterator[None]:
@@ -87,6 +118,7 @@ def ending_well(script: str | None = None) -> Iterator[Signals]:
         try:
             yield signals
         except KeyboardInterrupt as interrupt:
+            signals.end()
             exit_code = interrupt.exit_code if isinstance(interrupt, _Told) else INTERRUPTED
             if exit_code == INTERRUPTED:
                 click.echo("Interrupted.", err=True)
@@ -103,7 +135,7 @@ def ending_well(script: str | None = None) -> Iterator[Signals]:
 
 def explained(error: FunkenError, script: str | None = None) -> str:
     """Return an error's message without Funken's own frames, and where in the program it was raised."""
-    text = _OWN_FRAME.sub("", str(error) + "\n").rstrip()
+    text = without_own_frames(str(error))
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == script]
     if not frames:
         return text
@@ -116,3 +148,24 @@ def print_from(script: str, error: BaseException) -> None:
     while trace is not None and trace.tb_frame.f_code.co_filename != script:
         trace = trace.tb_next
     traceback.print_exception(type(error), error, trace)
+
+
+@contextmanager
+def ending() -> Iterator[list[str]]:
+    """Give a list whose only word says how the ``with`` block has ended: finished, cancelled, failed, or stopped.
+
+    >>> with ending() as how:
+    ...     pass
+    >>> how
+    ['finished']
+    """
+    how = ["stopped"]
+    try:
+        yield how
+        how[0] = "finished"
+    except JobCancelled:
+        how[0] = "cancelled"
+        raise
+    except Exception:
+        how[0] = "failed"
+        raise

@@ -51,6 +51,7 @@ def windowed_counts(lines: DataStream) -> DataStream:
         .key_by(lambda pair: pair[0])
         .window(SlidingEventTimeWindows.of(SIZE, SLIDE))
         .reduce(lambda one, other: (one[0], one[1] + other[1]), with_window_start)
+        .uid("counts")
     )
 
 
@@ -149,7 +150,7 @@ class TimedEnumerator(SplitEnumerator):
         return self._given, self._lines.snapshot()
 
     def restore(self, snapshot: Any) -> None:
-        """Go on from a snapshot."""
+        """Resume from a snapshot."""
         self._given, lines = snapshot
         self._lines.restore(lines)
 

@@ -17,7 +17,12 @@ from funken import config
 from funken.cli.demo import demo
 from funken.cli.doctor import doctor
 from funken.cli.jobs import cancel, checkpoints, info, list_jobs, metrics, rescale, savepoint, stop
+from funken.cli.lifecycle.warm import down, up
+from funken.cli.logs import logs
 from funken.cli.run import explain, run
+from funken.cli.service.completion import completion
+from funken.cli.service.history import history
+from funken.cli.service.service import service
 from funken.cli.state import state
 from funken.cli.top import top
 from funken.errors import JavaNotFound
@@ -40,9 +45,13 @@ def main() -> None:
     funken run job.py                    run a program
     funken run --target local job.py     the same without Spark, for a debugger
     funken explain job.py                what would run where
-    funken run -s SAVEPOINT job.py       go on from a savepoint
+    funken run -s SAVEPOINT job.py       resume from a savepoint
+    funken up                            keep Spark warm, so that the next runs begin at once; ends with: funken down
     funken state ls SAVEPOINT            what is in a savepoint
-    funken list                          jobs that run; then: info, top, metrics, checkpoints
+    funken list                          jobs that run; then: info, top, logs, metrics, checkpoints
+    funken run --detach job.py           run a program in the background
+    funken service                       all jobs of this user at one address
+    funken history                       jobs that are over
     funken savepoint JOB                 save the state of a job that runs; or: stop, rescale, cancel
     """
 
@@ -51,7 +60,24 @@ main.add_command(demo)
 main.add_command(run)
 main.add_command(explain)
 main.add_command(state)
-for _command in (list_jobs, info, top, cancel, stop, savepoint, rescale, checkpoints, metrics, doctor):
+for _command in (
+    list_jobs,
+    info,
+    top,
+    cancel,
+    stop,
+    savepoint,
+    rescale,
+    checkpoints,
+    metrics,
+    logs,
+    doctor,
+    service,
+    history,
+    completion,
+    up,
+    down,
+):
     main.add_command(_command)
 
 

@@ -1,6 +1,6 @@
 """What is seen of running jobs: a small table that refreshes itself on a terminal, else a line every few seconds.
 
-``Progress.watch`` is for ``funken.api.jobs.client.watch_jobs``. The numbers are those that tasks report twice a second anyway,
+``Progress.watch`` is for ``funken.api.jobs.watching.watch_jobs``. The numbers are those that tasks report twice a second anyway,
 so watching costs a job nothing. All of it goes to stderr: stdout belongs to the program, and what it prints there
 while a table is shown appears above the table.
 """
@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from funken.api.jobs.client import JobClient
-from funken.errors import JobCancelled
+from funken.cli.failures import ending
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.io.durations import in_words
 from funken.metrics.histogram import merge, percentile
@@ -205,18 +205,11 @@ class Progress:
             if len(self._jobs) == 1:
                 self._idle = threading.Event()
                 threading.Thread(target=self._run, args=(self._idle,), name="funken-progress", daemon=True).start()
-        how = "stopped"
         try:
-            yield
-            how = "finished"
-        except JobCancelled:
-            how = "cancelled"
-            raise
-        except Exception:
-            how = "failed"
-            raise
+            with ending() as how:
+                yield
         finally:
-            self._end(job, how)
+            self._end(job, how[0])
 
     def _end(self, job: _Shown, how: str) -> None:
         now = time.monotonic()

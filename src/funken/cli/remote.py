@@ -59,7 +59,7 @@ def clients(url: str | None, token_file: str | None, certificate: str | None) ->
     """Return the servers to ask."""
     if url is not None:
         return [RestClient(url, read_token(token_file) if token_file else "", certificate or "")]
-    return [RestClient.of(address) for address in registered()]
+    return [RestClient.of(address) for address in registered() if address.kind == "driver"]
 
 
 def all_jobs(servers: list[RestClient], tolerant: bool) -> list[FoundJob]:

@@ -18,10 +18,14 @@ from typing import Any, NoReturn
 import click
 
 from funken import config
-from funken.api.jobs.client import JobClient, watch_jobs
+from funken.api.jobs.batch import watch_batch_jobs
+from funken.api.jobs.client import JobClient
+from funken.api.jobs.watching import watch_jobs
+from funken.cli.batch.progress import BatchProgressDisplay
 from funken.cli.failures import ending_well, explained
 from funken.cli.progress import Progress
-from funken.cli.serving import Announcer
+from funken.cli.service.detached import check_detachable, run_detached
+from funken.cli.serving import Announcer, with_dashboard
 from funken.config import Configuration, set_default_configuration
 from funken.errors import InvalidConfiguration, JobExecutionError
 from funken.plan.explain import explain_json, explain_text
@@ -29,6 +33,7 @@ from funken.plan.graph import StreamGraph, graphs_begun
 from funken.plan.physical import PhysicalPlan
 
 _STOP_SECONDS = 60.0
+_DETACH_SECONDS = 180.0
 
 # ---- options that several commands share
 
@@ -50,6 +55,17 @@ def _configure(context: click.Context, parameter: click.Parameter, pairs: tuple[
     return configuration
 
 
+conf_option = click.option(
+    "--conf",
+    "-D",
+    "configuration",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=_configure,
+    help="Set an option; 'funken options' lists them. May be repeated.",
+)
+
+
 def job_options(default_target: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a command the options of every job: ``--target``, ``--parallelism``, ``--conf``."""
     options = (
@@ -61,11 +77,8 @@ def job_options(default_target: str) -> Callable[[Callable[..., Any]], Callable[
             help="Where to run: in this process, as a Spark batch job, or in Spark's real-time mode.",
         ),
         click.option("--parallelism", "-p", type=click.IntRange(min=1), help="Subtasks per operator."),
-        click.option(
-            "--conf", "-D", "configuration", metavar="KEY=VALUE", multiple=True, callback=_configure,
-            help="Set an option; 'funken options' lists them. May be repeated.",
-        ),
-    )  # fmt: skip
+        conf_option,
+    )
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
@@ -153,8 +166,9 @@ _arguments = click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=cli
 @click.option(
     "--progress/--no-progress",
     default=None,
-    help="Show rate, watermark and latency on stderr; by default if that is a terminal.",
+    help="Show rate, watermark and latency, or the operators of a batch program, on stderr; by default if that is a terminal.",
 )
+@click.option("--detach", "-d", is_flag=True, help="Run in the background: return when the job is known.")
 @_script
 @_arguments
 def run(
@@ -168,6 +182,7 @@ def run(
     allow_non_restored_state: bool,
     pyflink: bool,
     progress: bool | None,
+    detach: bool,
 ) -> None:
     """Run a job: a Python script that ends in execute().
 
@@ -180,7 +195,12 @@ def run(
     funken run --target local job.py        # no Spark: for a debugger
     funken run --pyflink job.py             # a job written for PyFlink, as it is
     funken run -s savepoints/savepoint-5f2a91-0c7d job.py
+    funken run --detach job.py              # in the background; then: funken list, funken logs
     """
+    if detach:
+        check_detachable(configuration)
+        run_detached(_without_detach(click.get_current_context()), _DETACH_SECONDS)
+        return
     with_options(configuration, target, parallelism)
     if name is not None:
         configuration.set(config.NAME, name)
@@ -196,11 +216,26 @@ def run(
         stack.enter_context(watch_jobs(Announcer().watch))
         if sys.stderr.isatty() if progress is None else progress:
             stack.enter_context(watch_jobs(Progress().watch))
+            stack.enter_context(watch_batch_jobs(BatchProgressDisplay().watch))
         stack.enter_context(watch_jobs(signals.watch))
         stack.enter_context(waiting_for_jobs())
         begun = stack.enter_context(graphs_begun())
         run_script(script, arguments)
         warn_of_the_unexecuted(script, begun)
+
+
+def _without_detach(context: click.Context) -> list[str]:
+    """Return the arguments of the command, for a driver in the background, which has a server in any case."""
+    values = context.params
+    configuration: Configuration = values["configuration"]
+    if values["target"] == "local" or configuration.get(config.TARGET) == "local":
+        with_dashboard(configuration, wanted=True)
+    found = [f"-D{key}={value}" for key, value in configuration.to_dict().items()] + ["--target", values["target"]]
+    for name, option in (("parallelism", "-p"), ("name", "--name"), ("from_savepoint", "-s")):
+        if values[name] is not None:
+            found += [option, str(values[name])]
+    found += [f"--{name.replace('_', '-')}" for name in ("allow_non_restored_state", "pyflink") if values[name]]
+    return [*found, "--no-progress", "--", values["script"], *values["arguments"]]
 
 
 def warn_of_the_unexecuted(script: str, begun: Iterable[StreamGraph]) -> None:

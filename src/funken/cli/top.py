@@ -69,17 +69,18 @@ def row(info: dict[str, Any], vertex: dict[str, Any]) -> dict[str, Any]:
         "back_pressured": max(of("back_pressured_ms_per_second"), default=0.0) / _WHOLE,
         "watermark": None if None in marks else min(marks, default=None),
         "latency_p99": max(of("latency_p99"), default=None),
+        "marker_p99": max((ages["p99"] for each in metrics for ages in each["markers"].values()), default=None),
     }
 
 
 def picture(found: dict[str, Any]) -> Group:
     """Return the table of a snapshot, and a line about the job."""
-    table: Table = new_table(
-        "vertex", "state", "subtasks", "in/s", "out/s", "busy", "back-pressured", "watermark", "p99"
-    )
+    marked = any(each["metrics"]["markers"] for vertex in found["vertices"] for each in vertex["subtasks"])
+    columns = ["vertex", "state", "subtasks", "in/s", "out/s", "busy", "back-pressured", "watermark", "p99"]
+    table: Table = new_table(*columns, *(["marker p99"] if marked else []))
     for info, vertex in zip(found["graph"]["vertices"], found["vertices"], strict=True):
         each = row(info, vertex)
-        p99 = each["latency_p99"]
+        p99, marker = each["latency_p99"], each["marker_p99"]
         pressed = Text(f"{each['back_pressured']:.0%}", "bold red" if each["back_pressured"] > 0.5 else "")
         table.add_row(
             Text(each["vertex"]),
@@ -91,6 +92,7 @@ def picture(found: dict[str, Any]) -> Group:
             pressed,
             "-" if each["watermark"] is None else moment(each["watermark"]),
             "-" if p99 is None else f"{p99:,.1f} ms",
+            *([] if not marked else ["-" if marker is None else f"{marker:,.1f} ms"]),
         )
     checkpoints = found["checkpoints"]
     head = (

@@ -20,14 +20,14 @@ _REFUSED_FLAGS = (
     inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
     | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 )  # fmt: skip
-_IGNORED = {"RESUME", "NOP", "CACHE", "PRECALL", "COPY_FREE_VARS"}
+_IGNORED = {"RESUME", "NOP", "CACHE", "PRECALL", "COPY_FREE_VARS", "EXTENDED_ARG"}
 _PAIRS = {
     "LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"),
     "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
     "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
 }
 _FORMATS = {"FORMAT_SIMPLE": (0, False), "FORMAT_WITH_SPEC": (0, True)}
-_BY_NUMBER = {"CONTAINS_OP", "IS_OP", "COPY", "SWAP", "CONVERT_VALUE", "CALL"}
+_BY_NUMBER = {"CONTAINS_OP", "IS_OP", "COPY", "SWAP", "CONVERT_VALUE", "CALL", "CALL_KW", "CALL_INTRINSIC_1"}
 
 
 class UnknownBytecode(Exception):
@@ -40,14 +40,28 @@ class Operation:
 
     The arguments that are not those of ``dis``:
 
-    ``LOAD_CONST value``, ``LOAD_FAST name``, ``LOAD_GLOBAL name``, ``LOAD_METHOD name``, ``LOAD_ATTR name``, ``BINARY_OP
-    symbol``, ``COMPARE_OP symbol``, ``CALL count``, ``FORMAT (conversion, has a format spec)``, and jumps, whose argument
-    is the number of the operation. ``calls`` of a ``LOAD_GLOBAL``: what it loads is called; a ``PUSH_NULL`` precedes it.
+    ``LOAD_CONST value``, ``KW_NAMES names``, ``LOAD_FAST name``, ``LOAD_GLOBAL name``, ``LOAD_METHOD name``, ``LOAD_ATTR name``,
+    ``BINARY_OP symbol``, ``COMPARE_OP symbol``, ``CALL count``, ``FORMAT (conversion, has a format spec)``, and jumps, whose
+    argument is the number of the operation. ``calls`` of a ``LOAD_GLOBAL``: what it loads is called; a ``PUSH_NULL`` precedes it.
     """
 
     name: str
     argument: Any = None
     calls: bool = False
+
+
+_GENERATORS = inspect.CO_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+
+
+def is_generator(code: CodeType) -> bool:
+    """Return whether a function yields."""
+    return bool(code.co_flags & _GENERATORS)
+
+
+def is_plain_generator(code: CodeType) -> bool:
+    """Return whether a function is plain, or would be if it did not yield: generators have handlers that clean up."""
+    handles = any(each.opname == "PUSH_EXC_INFO" for each in dis.get_instructions(code))  # how one of ``try`` begins
+    return not handles and is_plain(code.replace(co_flags=code.co_flags & ~_GENERATORS, co_exceptiontable=b""))
 
 
 def is_plain(code: CodeType) -> bool:
@@ -72,7 +86,7 @@ def operations(code: CodeType) -> list[Operation]:
         number_at[instruction.offset] = len(found)
         if instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs:
             jumps.append(len(found))
-        found += _parts(instruction)
+        found += _parts(instruction, code)
     for number in jumps:
         jump = found[number]
         name = jump.name.replace("_FORWARD", "") if jump.name != "JUMP_FORWARD" else "JUMP"
@@ -80,7 +94,7 @@ def operations(code: CodeType) -> list[Operation]:
     return found
 
 
-def _parts(at: dis.Instruction) -> list[Operation]:
+def _parts(at: dis.Instruction, code: CodeType) -> list[Operation]:
     """Return what an instruction does, as operations."""
     name, flag = at.opname, bool((at.arg or 0) & 1)
     if name in _IGNORED:
@@ -99,6 +113,8 @@ def _parts(at: dis.Instruction) -> list[Operation]:
             return [Operation("PUSH_NULL"), load] if flag else [load]
         case "LOAD_ATTR" if sys.version_info >= (3, 12) and flag:
             return [Operation("LOAD_METHOD", at.argval)]
+        case "KW_NAMES":  # dis of 3.11 does not know what it names
+            return [Operation(name, code.co_consts[at.arg or 0])]
         case "BINARY_OP":
             return [Operation(name, at.argrepr)]
         case "FORMAT_VALUE":
@@ -106,4 +122,12 @@ def _parts(at: dis.Instruction) -> list[Operation]:
     return [Operation(name, at.arg if name in _BY_NUMBER else at.argval)]
 
 
-__all__ = ["VERSIONS", "Operation", "UnknownBytecode", "is_plain", "operations"]
+def ends_loops_twice() -> bool:
+    """Return whether ``END_FOR`` takes one value off the stack, and a ``POP_TOP`` behind it the iterator."""
+    return sys.version_info >= (3, 13)
+
+
+__all__ = [
+    "VERSIONS", "Operation", "UnknownBytecode", "ends_loops_twice", "is_generator", "is_plain", "is_plain_generator",
+    "operations",
+]  # fmt: skip

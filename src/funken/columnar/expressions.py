@@ -1,7 +1,12 @@
-"""What a function computes, as a tree over the fields of its arguments; and the shapes of records and results.
+"""What a function computes, as a tree over the fields of its arguments; and the schemas of records and results.
 
-A *schema* is the exact Python type of a record: ``"int"``, ``"float"``, ``"bool"`` or ``"str"``, or a tuple of
-shapes for a tuple. Expressions are plain data: they travel in the plan and are compared in tests.
+A *schema* is the exact Python type of a record: a *kind* for a single value, or the tuple of its fields' schemas for a tuple;
+that of a record with named fields is in ``records.py``. Expressions are plain data: they travel in the plan and are compared in
+tests.
+
+``tracing.py`` makes expressions as a function has them. ``inference.py``, which knows the schemas of the arguments, replaces
+those that depend on them (``Attribute``, ``Slice``, ``Record``, ``Unpacked``, ``IsNone``, ``TypeTest``, most of ``GetItem`` and
+``Invoke``), so kernels see the others only.
 """
 
 from __future__ import annotations
@@ -12,9 +17,11 @@ from typing import Any, TypeAlias
 from funken.errors import FunkenError
 
 RecordSchema: TypeAlias = "str | tuple[RecordSchema, ...]"
-"""``"int"``, ``"float"``, ``"bool"``, ``"str"``, or a tuple of shapes."""
+"""A kind (``"int"``, ``"float"``, ``"bool"``, ``"str"``, or one of Python objects), or a tuple of schemas."""
 
-INT, FLOAT, BOOL, STR = "int", "float", "bool", "str"
+INT, FLOAT, BOOL, STR, NONE = "int", "float", "bool", "str", "None"
+ARRAYS = (INT, FLOAT, BOOL, STR)
+"""Kinds whose values are in arrays; values of other kinds stay Python objects."""
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 
 _KINDS: dict[type, str] = {int: INT, float: FLOAT, bool: BOOL, str: STR}
@@ -39,7 +46,7 @@ class Argument(Expression):
 
 @dataclass(frozen=True)
 class Constant(Expression):
-    """An int, float, bool or str."""
+    """A value that does not depend on the record."""
 
     value: Any
 
@@ -72,11 +79,15 @@ class Unary(Expression):
 
 @dataclass(frozen=True)
 class Choose(Expression):
-    """``then if condition else otherwise``; also what ``and`` and ``or`` become."""
+    """``then if condition else otherwise``; also what ``and`` and ``or`` become.
+
+    ``lazy``: a branch may raise, or costs much, so it is computed for the records only that take it.
+    """
 
     condition: Expression
     then: Expression
     otherwise: Expression
+    lazy: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,10 +99,13 @@ class Make(Expression):
 
 @dataclass(frozen=True)
 class GetItem(Expression):
-    """An item of a tuple; ``of`` is how many there have to be (``None``: at least enough)."""
+    """An item: of a tuple by its number, as kernels see it; ``of`` is how many there have to be (``None``: at least enough).
+
+    As it is traced, ``record`` may be something else that has items, and ``index`` the text of a key, or an expression.
+    """
 
     record: Expression
-    index: int
+    index: Any
     of: int | None = None
 
 
@@ -105,7 +119,7 @@ class Contains(Expression):
 
 @dataclass(frozen=True)
 class Invoke(Expression):
-    """A call of a built-in function or a method of str; for a method the text is the first argument."""
+    """A call of a function by its name, or of a method by ``.name``, whose object is the first argument."""
 
     name: str
     arguments: tuple[Expression, ...]
@@ -126,8 +140,82 @@ class Sequence(Expression):
     result: Expression
 
 
+@dataclass(frozen=True)
+class Rowwise(Expression):
+    """A function of ``library.py``, called for each value; ``kind`` is that of its results."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    kind: str
+
+
+@dataclass(frozen=True)
+class Attribute(Expression):
+    """``record.name``."""
+
+    record: Expression
+    name: str
+
+
+@dataclass(frozen=True)
+class Slice(Expression):
+    """``record[start:stop:step]``."""
+
+    record: Expression
+    start: Expression
+    stop: Expression
+    step: Expression
+
+
+@dataclass(frozen=True)
+class Record(Expression):
+    """A record with named fields: ``form`` and ``cls`` as in ``records.py``; a ``Unpacked`` has no name (``None``)."""
+
+    form: str
+    names: tuple[str | None, ...]
+    items: tuple[Expression, ...]
+    cls: type | None = None
+
+
+@dataclass(frozen=True)
+class Unpacked(Expression):
+    """``*record`` or ``**record`` in a display."""
+
+    record: Expression
+
+
+@dataclass(frozen=True)
+class IsNone(Expression):
+    """``operand is None``."""
+
+    operand: Expression
+
+
+@dataclass(frozen=True)
+class TypeTest(Expression):
+    """``isinstance(operand, classes)``; ``exact``: ``type(operand)`` is one of them."""
+
+    operand: Expression
+    classes: tuple[type, ...]
+    exact: bool = False
+
+
+def optional(kind: str) -> str:
+    """Return the kind of values that may be ``None``.
+
+    >>> optional("int"), optional("int?"), optional("None")
+    ('int?', 'int?', 'None')
+    """
+    return kind if kind == NONE or kind.endswith("?") else kind + "?"
+
+
+def without_none(kind: str) -> str:
+    """Return the kind of values that are not ``None``."""
+    return kind.removesuffix("?")
+
+
 def schema_of_value(value: Any) -> RecordSchema | None:
-    """Return the shape of a record, ``None`` if it has none.
+    """Return the schema of a record of tuples, numbers, bools and texts; ``None`` of any other.
 
     >>> schema_of_value(("a", (1, 2.0))), schema_of_value([1]), schema_of_value(None)
     (('str', ('int', 'float')), None, None)
@@ -164,13 +252,23 @@ def leaves_of(schema: RecordSchema, path: tuple[int, ...] = ()) -> list[tuple[tu
 
 
 def schema_repr(schema: RecordSchema) -> str:
-    """Return a shape as a message shows it.
+    """Return a schema as a message shows it.
 
     >>> schema_repr(("str", ("int", "float")))
     '(str, (int, float))'
     """
-    return (
-        schema
-        if isinstance(schema, str)
-        else "(" + ", ".join(map(schema_repr, schema)) + ("," * (len(schema) == 1)) + ")"
-    )
+    if isinstance(schema, str):
+        return schema
+    if type(schema) is not tuple:
+        return repr(schema)
+    return "(" + ", ".join(map(schema_repr, schema)) + ("," * (len(schema) == 1)) + ")"
+
+
+def kinds_of(schema: RecordSchema) -> set[str]:
+    """Return the kinds of the leaves."""
+    return {kind for _, kind in leaves_of(schema)}
+
+
+def is_plain(schema: RecordSchema) -> bool:
+    """Whether records are tuples of ints, floats, bools and texts, or one of these."""
+    return schema in ARRAYS if isinstance(schema, str) else type(schema) is tuple and all(map(is_plain, schema))

@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from funken.columnar.expressions import (
+    ARRAYS,
     FLOAT,
     INT,
+    NONE,
     Argument,
     Binary,
     Choose,
@@ -26,11 +28,10 @@ from funken.columnar.expressions import (
     RecordSchema,
     Sequence,
     Unary,
+    kinds_of,
     leaves_of,
-    schema_of_value,
     schema_repr,
 )
-from funken.columnar.inference import schema_of
 from funken.columnar.tracing import Traced, trace
 
 FIRST, LAST, SUM, MIN, MAX = "first", "last", "sum", "min", "max"
@@ -56,8 +57,7 @@ def reduce_folds(target: Any, method: str | None, schema: RecordSchema) -> tuple
     form = getattr(target, "columns_fold", None)
     if method is None and form is not None:
         return Traced(Constant(0)), _of_field(form, schema)
-    traced = trace(target, method, 2)
-    found = schema_of(traced.result, schema, schema)
+    traced, found = trace(target, method, 2).typed(schema, schema)
     if found != schema:
         raise NotVectorizable(f"makes {schema_repr(found)} of two {schema_repr(schema)}")
     return traced, _folds(traced.result, schema, so_far=0, record=1)
@@ -72,21 +72,26 @@ class Aggregate:
     folds: tuple[Fold, ...]
     schema: RecordSchema
     beginnings: tuple[Any, ...]
+    result: Traced | None = None
+    """What ``get_result`` makes of an accumulator; ``None``: it is called for each."""
+    result_schema: RecordSchema | None = None
+    reason: str = ""
+    """Why it is."""
 
 
 def aggregate_folds(target: Any, schema: RecordSchema) -> Aggregate:
     """Return the folds of an ``AggregateFunction`` over records of a shape; raise ``NotVectorizable``."""
-    created = trace(target, "create_accumulator", 0)
+    created, empty = trace(target, "create_accumulator", 0).typed()
     added = trace(target, "add", 2)
     start = _constant(created.result)
-    empty = schema_of_value(start)
-    if empty is None:
-        raise NotVectorizable(f"starts from {start!r}")
+    if kinds_of(empty) - set(ARRAYS):
+        raise NotVectorizable(f"starts from {schema_repr(empty)}")
     # An int that a float is added to becomes a float with the first record.
-    accumulator = schema_of(added.result, schema, empty)
+    accumulator = added.typed(schema, empty)[1]
     if [path for path, _ in leaves_of(accumulator)] != [path for path, _ in leaves_of(empty)]:
         raise NotVectorizable(f"makes {schema_repr(accumulator)} of {schema_repr(empty)}")
-    if schema_of(added.result, schema, accumulator) != accumulator:
+    added, again = added.typed(schema, accumulator)
+    if again != accumulator:
         raise NotVectorizable("changes the type of its accumulator with every record")
     beginnings = []
     for (path, kind), (_, before) in zip(leaves_of(accumulator), leaves_of(empty), strict=True):
@@ -97,7 +102,19 @@ def aggregate_folds(target: Any, schema: RecordSchema) -> Aggregate:
             raise NotVectorizable(f"makes {kind} of {before}")
         beginnings.append(float(value) if kind == FLOAT else value)
     folds = _folds(added.result, accumulator, so_far=1, record=0)
-    return Aggregate(created, added, folds, accumulator, tuple(beginnings))
+    found = Aggregate(created, added, folds, accumulator, tuple(beginnings))
+    try:
+        result, schema = trace(target, "get_result", 1).typed(accumulator)
+        if any(kind == NONE or kind.endswith("?") for kind in kinds_of(schema)):
+            raise NotVectorizable("gives None")  # which is no result
+    except NotVectorizable as refused:
+        return replace(found, reason=f"get_result {refused}")
+    return replace(found, result=result, result_schema=schema)
+
+
+def merge_folds(merged: Traced, schema: RecordSchema) -> tuple[Fold, ...]:
+    """Return the folds of ``merge(one, other)``, typed for accumulators of a schema; raise ``NotVectorizable``."""
+    return _folds(merged.result, schema, so_far=0, record=1)
 
 
 def _constant(expression: Expression) -> Any:
@@ -221,6 +238,8 @@ def _of_record(expression: Expression, so_far: int, record: int) -> Expression:
 def _of_field(form: tuple[str, Any], schema: RecordSchema) -> tuple[Fold, ...]:
     """Return the folds of ``sum``, ``min`` and ``max`` of one field."""
     how, position = form
+    if not isinstance(schema, str) and type(schema) is not tuple:
+        raise NotVectorizable(f"takes a field of {schema_repr(schema)} by its number or name")
     if type(position) is not int:
         raise NotVectorizable(f"names the field {position!r}")
     leaves = leaves_of(schema)
@@ -246,4 +265,16 @@ def _of_field(form: tuple[str, Any], schema: RecordSchema) -> tuple[Fold, ...]:
     return tuple(folds)
 
 
-__all__ = ["EXTREME", "FIRST", "LAST", "MAX", "MIN", "SUM", "Aggregate", "Fold", "aggregate_folds", "reduce_folds"]
+__all__ = [
+    "EXTREME",
+    "FIRST",
+    "LAST",
+    "MAX",
+    "MIN",
+    "SUM",
+    "Aggregate",
+    "Fold",
+    "aggregate_folds",
+    "merge_folds",
+    "reduce_folds",
+]

@@ -1,17 +1,28 @@
-"""The schema of an expression's results; rejects what has no kernel with exactly Python's results.
+"""The schema of an expression's results, and the expression as kernels compute it; rejects what has none with Python's results.
 
-Left out on purpose, because arrays differ from Python there: ``//`` and ``%`` of floats (rounding), arithmetic with bools,
-text of floats, upper and lower case (tables of Unicode versions), and results whose type depends on the record.
+An expression as it was traced does not know what its arguments are. Here it is given their schemas: fields get their positions,
+tests of types and of ``None`` their answers, a branch that is never taken is gone, and what no kernel computes on arrays becomes
+a call for each value, of a function of ``library.py``. Left out are results whose type depends on the record.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from collections.abc import Sequence as Several
+from functools import partial
+from typing import Any
+
+from funken.columnar import typed as fields
+from funken.columnar.calls import called
 from funken.columnar.expressions import (
+    ARRAYS,
     BOOL,
     FLOAT,
     INT,
+    NONE,
     STR,
     Argument,
+    Attribute,
     Binary,
     Choose,
     Compare,
@@ -20,141 +31,365 @@ from funken.columnar.expressions import (
     Expression,
     GetItem,
     Invoke,
+    IsNone,
     Make,
     NotVectorizable,
+    Record,
     RecordSchema,
+    Rowwise,
     Sequence,
+    Slice,
     Text,
+    TypeTest,
     Unary,
-    schema_of_value,
+    Unpacked,
+    kinds_of,
+    optional,
     schema_repr,
+    without_none,
 )
+from funken.columnar.library import MATCH, OPERATORS, TEXTS, is_table
+from funken.columnar.typed import Typed, after, as_int, check_known, kind_of_constant, may_raise, truth, type_of
 
 _NUMBERS = {INT, FLOAT}
+_MOST_COMPARED = 16
+"""A value is compared with so many constants at most, one after the other."""
+NOT_KEPT = (TEXTS, MATCH, optional(MATCH))
+"""Kinds that can be changed, or do not travel, so they are not what a record holds."""
+
+
+def typed(expression: Expression, *arguments: RecordSchema) -> Typed:
+    """Return an expression for arguments of these schemas, and the schema of its results; raise ``NotVectorizable``.
+
+    >>> from funken.columnar.tracing import trace
+    >>> typed(trace(lambda text: text.lower(), None, 1).result, "str")
+    (Rowwise(function='str.lower', arguments=(Argument(argument=0, path=()),), kind='str'), 'str')
+    """
+    return typed_and_read(expression, *arguments)[0]
+
+
+def typed_and_read(expression: Expression, *arguments: RecordSchema) -> tuple[Typed, frozenset[tuple[int, ...]]]:
+    """Return what ``typed`` does, and the paths of the fields of the first argument that it looked at, for constants too.
+
+    >>> from funken.columnar.tracing import trace
+    >>> typed_and_read(trace(lambda pair: pair[1] is None, None, 1).result, ("int", "str"))
+    ((Constant(value=False), 'bool'), frozenset({(1,)}))
+    """
+    inference = Inference(arguments)
+    made, schema = inference.of(expression)
+    for kind in NOT_KEPT:
+        if kind in kinds_of(schema):
+            raise NotVectorizable(f"makes a {kind}")
+    return (made, schema), frozenset(inference.read)
 
 
 def schema_of(expression: Expression, *arguments: RecordSchema) -> RecordSchema:
-    """Return the shape of an expression's results for arguments of these shapes; raise ``NotVectorizable``.
+    """Return the schema of an expression's results for arguments of these schemas; raise ``NotVectorizable``.
 
     >>> from funken.columnar.tracing import trace
     >>> schema_of(trace(lambda pair: (pair[1] / 2, "x" in pair[0]), None, 1).result, ("str", "int"))
     ('float', 'bool')
     """
-    match expression:
-        case Argument(argument, path):
-            if not 0 <= argument < len(arguments):
-                raise NotVectorizable("uses self")
-            schema = arguments[argument]
-            for index in path:
-                schema = _item(schema, index)
-            return schema
-        case Constant(value):
-            shape_of_constant = schema_of_value(value)
-            assert shape_of_constant is not None
-            return shape_of_constant
-        case Make(items):
+    return typed(expression, *arguments)[1]
+
+
+def typed_under(
+    conditions: Several[Expression], expression: Expression, *arguments: RecordSchema
+) -> tuple[list[Expression], Typed] | None:
+    """Return conditions, tested one after the other, and an expression where they are true; ``None``: they never are."""
+    return Inference(arguments).under(tuple(conditions), expression)
+
+
+class Inference:
+    """Goes through one expression; what occurs twice in the tree is looked at once."""
+
+    def __init__(self, arguments: tuple[RecordSchema, ...]) -> None:
+        self._arguments = arguments
+        self._known: dict[tuple[int, int], Typed] = {}
+        self._scope = 0
+        self._scopes = 0
+        #: what is known not to be ``None`` in this branch
+        self._present: tuple[Expression, ...] = ()
+        #: the paths of the fields of the first argument that were looked at
+        self.read: set[tuple[int, ...]] = set()
+
+    def of(self, expression: Expression) -> Typed:
+        """Return an expression as kernels compute it, and its schema."""
+        key = (id(expression), self._scope)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._narrowed(expression, self._of(expression))
+        return known
+
+    def _narrowed(self, expression: Expression, found: Typed) -> Typed:
+        made, schema = found
+        if isinstance(made, Argument) and made.argument == 0 and isinstance(schema, str):
+            self.read.add(made.path)
+        if isinstance(schema, str) and schema.endswith("?") and expression in self._present:
+            kind = without_none(schema)
+            return Rowwise("not none", (made,), kind), kind
+        return found
+
+    def _of(self, expression: Expression) -> Typed:
+        match expression:
+            case Argument(argument, path):
+                if not 0 <= argument < len(self._arguments):
+                    raise NotVectorizable("uses self")
+                schema = self._arguments[argument]
+                for index in path:
+                    schema = fields.item_schema(schema, index)
+                return expression, schema
+            case Constant(value):
+                return expression, kind_of_constant(value)
+            case Make(items):
+                return self._made(items)
+            case Record():
+                return fields.record(expression, self.of)
+            case GetItem(record, index, of):
+                return fields.item(self._owner(record), record, index, of, self.of)
+            case Attribute(record, name):
+                return fields.attribute(self.of(record), name)
+            case Slice(record, start, stop, step):
+                return fields.cut(self.of(record), [self.of(each) for each in (start, stop, step)])
+            case Sequence(before, result):
+                made, schema = self.of(result)
+                return after([self.of(each)[0] for each in before], made), schema
+            case Rowwise(function, given, kind):
+                return Rowwise(function, tuple(self.of(each)[0] for each in given), kind), kind
+            case _:
+                return self._computed(expression)
+
+    def _owner(self, record: Expression) -> Typed | None:
+        return None if isinstance(record, Constant) and is_table(record.value) else self.of(record)
+
+    def _computed(self, expression: Expression) -> Typed:
+        match expression:
+            case Binary(op, left, right):
+                return self._binary(op, self.of(left), self.of(right))
+            case Compare(op, left, right):
+                return compared(op, self.of(left), self.of(right)), BOOL
+            case Unary("not", operand):
+                return _negated(self.truth_of(operand)), BOOL
+            case Unary("bool", operand):
+                return self.truth_of(operand), BOOL
+            case Unary(op, operand):
+                made, schema = as_int(self.of(operand))
+                if schema == INT or (schema == FLOAT and op == "-"):
+                    return Unary(op, made), schema
+                raise NotVectorizable(f"computes {op} of {schema_repr(schema)}")
+            case Choose(condition, then, otherwise):
+                return self._choice(condition, then, otherwise, self.of)
+            case Contains(needle, container):
+                return self._contained(needle, container), BOOL
+            case Invoke(name, given):
+                return called(name, given, self.of, self.truth_of, compared)
+            case Text(parts):
+                return Text(tuple(self._text(part) for part in parts)), STR
+            case IsNone(operand):
+                return self._is_none(self.of(operand)), BOOL
+            case TypeTest(operand, classes, exact):
+                return self._type_test(self.of(operand), classes, exact), BOOL
+        raise NotVectorizable(f"has no kernel for {type(expression).__name__}")
+
+    def _made(self, items: tuple[Expression, ...]) -> Typed:
+        made: list[Typed] = []
+        for item in items:
+            made += fields.spread(self.of(item.record)) if isinstance(item, Unpacked) else [self.of(item)]
+        if not made:
+            raise NotVectorizable("makes an empty tuple")
+        return Make(tuple(each for each, _ in made)), tuple(schema for _, schema in made)
+
+    # ---- decisions
+
+    def truth_of(self, expression: Expression) -> Expression:
+        """Return where an expression is true, as kernels compute it: a bool."""
+        match expression:
+            case Unary("bool", operand):
+                return self.truth_of(operand)
+            case Unary("not", operand):
+                return _negated(self.truth_of(operand))
+            case Choose(condition, then, otherwise):
+                return self._choice(condition, then, otherwise, lambda each: (self.truth_of(each), BOOL))[0]
+            case Sequence(before, result):
+                return after([self.of(each)[0] for each in before], self.truth_of(result))
+        return truth(*self.of(expression))
+
+    def _choice(
+        self, condition: Expression, then: Expression, otherwise: Expression, of: Callable[[Expression], Typed]
+    ) -> Typed:
+        decides = self.truth_of(condition)
+        if isinstance(decides, Constant):
+            return of(then if decides.value else otherwise)
+        taken, other = _present(condition)
+        one = self._within(taken, partial(of, then))
+        two = self._within(other, partial(of, otherwise))
+        schema = fields.unified(one[1], two[1])
+        for kind in kinds_of(schema):
+            check_known(kind)
+        return Choose(decides, one[0], two[0], lazy=may_raise(one[0]) or may_raise(two[0])), schema
+
+    def under(
+        self, conditions: tuple[Expression, ...], expression: Expression
+    ) -> tuple[list[Expression], Typed] | None:
+        """Return conditions as kernels compute them, without those that are always true, and an expression below them."""
+        if not conditions:
+            return [], self.of(expression)
+        decides = self.truth_of(conditions[0])
+        if isinstance(decides, Constant):
+            return self.under(conditions[1:], expression) if decides.value else None
+        rest: Any = partial(self.under, conditions[1:], expression)
+        found: Any = self._within(_present(conditions[0])[0], rest)
+        return None if found is None else ([decides, *found[0]], found[1])
+
+    def _within(self, present: tuple[Expression, ...], typed_branch: Callable[[], Typed]) -> Typed:
+        if not present:
+            return typed_branch()
+        outer = self._present, self._scope
+        self._scopes += 1
+        self._present, self._scope = (*self._present, *present), self._scopes
+        try:
+            return typed_branch()
+        finally:
+            self._present, self._scope = outer
+
+    @staticmethod
+    def _is_none(operand: Typed) -> Expression:
+        made, schema = operand
+        check_known(schema)
+        if isinstance(schema, str) and schema.endswith("?"):
+            return Rowwise("is None", (made,), BOOL)
+        return after([made], Constant(schema == NONE))
+
+    @staticmethod
+    def _type_test(operand: Typed, classes: tuple[type, ...], exact: bool) -> Expression:
+        made, schema = operand
+        check_known(schema)
+        maybe = isinstance(schema, str) and schema.endswith("?")
+        own = type_of(without_none(schema) if isinstance(schema, str) else schema)
+        fits = own in classes if exact else issubclass(own, classes)
+        none = type(None) in classes or (object in classes and not exact)
+        if maybe and fits != none:
+            missing = Rowwise("is None", (made,), BOOL)
+            return Unary("not", missing) if fits else missing
+        return after([made], Constant(fits))
+
+    # ---- values
+
+    def _binary(self, op: str, left: Typed, right: Typed) -> Typed:
+        (one, left_schema), (other, right_schema) = left, right
+        if left_schema == right_schema == BOOL and op in ("&", "|", "^"):
+            return Binary(op, one, other), BOOL
+        if not isinstance(left_schema, str) or not isinstance(right_schema, str):
+            return fields.combined(op, left, right)
+        (one, left_schema), (other, right_schema) = as_int(left), as_int(right)
+        assert isinstance(left_schema, str)
+        assert isinstance(right_schema, str)
+        if left_schema == right_schema == INT and op == "**" and other == Constant(2):
+            return Binary("*", one, one), INT
+        kind = OPERATORS.get(op, {}).get((left_schema, right_schema))
+        if kind is not None:
+            return Rowwise(op, (one, other), kind), kind
+        if left_schema in _NUMBERS and right_schema in _NUMBERS:
+            if left_schema == right_schema == INT:
+                return Binary(op, one, other), FLOAT if op == "/" else INT
+            if op in ("+", "-", "*", "/"):
+                return Binary(op, one, other), FLOAT
+        elif left_schema == right_schema == STR and op == "+":
+            return Binary(op, one, other), STR
+        raise NotVectorizable(f"computes {schema_repr(left[1])} {op} {schema_repr(right[1])}")
+
+    def _text(self, part: Expression) -> Expression:
+        made, schema = self.of(part)
+        if schema in (INT, STR):
+            return made
+        return called("str", (part,), self.of, self.truth_of, compared)[0]
+
+    def _contained(self, needle: Expression, container: Expression) -> Expression:
+        made, kind = self.of(needle)
+        items: list[Expression] | None = None
+        if isinstance(container, Make):
+            items = [self.of(item)[0] for item in container.items]
+        elif isinstance(container, Constant) and type(container.value) in (list, set, frozenset):
+            items = [Constant(value) for value in container.value]
+        elif isinstance(container, Constant) and is_table(container.value) and kind in ARRAYS:
+            return Rowwise("in", (made, container), BOOL)
+        if items is not None:
+            kinds = {kind_of_constant(item.value) for item in items if isinstance(item, Constant)}
+            constant = all(isinstance(item, Constant) for item in items)
             if not items:
-                raise NotVectorizable("makes an empty tuple")
-            return tuple(schema_of(item, *arguments) for item in items)
-        case GetItem(record, index, of):
-            schema = schema_of(record, *arguments)
-            if of is not None and (isinstance(schema, str) or len(schema) != of):
-                raise NotVectorizable(f"unpacks {of} values from {schema_repr(schema)}")
-            return _item(schema, index)
-        case Sequence(before, result):
-            for each in before:
-                schema_of(each, *arguments)
-            return schema_of(result, *arguments)
-        case Binary(op, left, right):
-            return _binary(op, schema_of(left, *arguments), schema_of(right, *arguments))
-        case Compare(op, left, right):
-            return _compared(op, schema_of(left, *arguments), schema_of(right, *arguments))
-        case Unary(op, operand):
-            return _unary(op, schema_of(operand, *arguments))
-        case Choose(condition, then, otherwise):
-            _truth(schema_of(condition, *arguments))
-            one, other = schema_of(then, *arguments), schema_of(otherwise, *arguments)
-            if one != other:
-                raise NotVectorizable(f"gives sometimes {schema_repr(one)} and sometimes {schema_repr(other)}")
-            return one
-        case Contains(needle, container):
-            return _contained(needle, container, arguments)
-        case Invoke(name, given):
-            return _invoked(name, [schema_of(each, *arguments) for each in given])
-        case Text(parts):
-            for part in parts:
-                kind = schema_of(part, *arguments)
-                if kind not in (INT, STR):
-                    raise NotVectorizable(f"makes text of {schema_repr(kind)}")
-            return STR
-        case _:
-            raise NotVectorizable(f"has no kernel for {type(expression).__name__}")
+                return after([made], Constant(False))
+            if constant and kinds == {kind} and kind in (INT, STR) and len(items) <= _MOST_COMPARED:
+                return Contains(made, Make(tuple(items)))
+            if constant and kind in (INT, STR, optional(INT), optional(STR)) and kinds <= {*ARRAYS, NONE}:
+                values = frozenset(item.value for item in items if isinstance(item, Constant))
+                return Rowwise("in", (made, Constant(values)), BOOL)
+            raise NotVectorizable("tests with 'in' something else than constants")
+        text, schema = self.of(container)
+        if kind == schema == STR:
+            native = isinstance(made, Constant)
+            return Contains(made, text) if native else Rowwise("in", (made, text), BOOL)
+        if isinstance(made, Constant) and not isinstance(schema, str):
+            return after([text], Constant(fields.has_key(schema, made.value)))
+        raise NotVectorizable("tests with 'in' something else than constants")
 
 
-def _item(schema: RecordSchema, index: int) -> RecordSchema:
-    if isinstance(schema, str):
-        raise NotVectorizable(f"takes an item of {schema_repr(schema)}")
-    if not -len(schema) <= index < len(schema):
-        raise NotVectorizable(f"takes item {index} of {schema_repr(schema)}")
-    return schema[index]
+def _negated(condition: Expression) -> Expression:
+    match condition:
+        case Constant(value):
+            return Constant(not value)
+        case Unary("not", operand):
+            return operand
+    return Unary("not", condition)
 
 
-def _truth(schema: RecordSchema) -> None:
-    if not isinstance(schema, str):
-        raise NotVectorizable("asks whether a tuple is true")
+def _present(condition: Expression) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
+    """Return what is not ``None`` where a condition is true, and where it is not."""
+    match condition:
+        case IsNone(operand):
+            return (), (operand,)
+        case Unary("not", operand):
+            return _present(operand)[::-1]
+        case Unary("bool", operand):
+            return _present(operand)
+        case TypeTest(operand, classes) if type(None) not in classes and object not in classes:
+            return (operand,), ()
+        case Compare() | Contains() | Choose() | Constant():
+            return (), ()
+    return (condition,), ()
 
 
-def _binary(op: str, left: RecordSchema, right: RecordSchema) -> RecordSchema:
-    if left in _NUMBERS and right in _NUMBERS:
-        if left == right == INT:
-            return FLOAT if op == "/" else INT
-        if op in ("+", "-", "*", "/"):
-            return FLOAT
-    elif (left == right == STR and op == "+") or (left == right == BOOL and op in ("&", "|", "^")):
-        return left
-    raise NotVectorizable(f"computes {schema_repr(left)} {op} {schema_repr(right)}")
+def compared(op: str, left: Typed, right: Typed) -> Expression:
+    """Return a comparison as kernels compute it."""
+    (one, left_schema), (other, right_schema) = left, right
+    check_known(left_schema)
+    check_known(right_schema)
+    refused = NotVectorizable(f"compares {schema_repr(left_schema)} {op} {schema_repr(right_schema)}")
+    if not isinstance(left_schema, str) or not isinstance(right_schema, str):
+        found = fields.compared_tuples(op, left, right, compared)
+        if found is None:
+            raise refused
+        return found
+    if left_schema == right_schema and (
+        left_schema in (INT, FLOAT, STR) or (left_schema == BOOL and op in ("==", "!="))
+    ):
+        return Compare(op, one, other)
+    numbers = {INT, FLOAT, BOOL}
+    if left_schema in numbers and right_schema in numbers:
+        return Compare(op, as_int(left)[0], as_int(right)[0])
+    if (left_schema in ARRAYS and right_schema in ARRAYS) or (
+        NONE in (left_schema, right_schema) and left_schema != right_schema
+    ):
+        maybe = any(kind.endswith("?") for kind in (left_schema, right_schema))
+        if op in ("==", "!=") and not maybe:
+            return after([one, other], Constant(op == "!="))
+        if not maybe:
+            raise refused
+    if TEXTS in (left_schema, right_schema) or FLOAT + "?" in (left_schema, right_schema):
+        raise refused  # a list compares by identity first
+    same = without_none(left_schema) == without_none(right_schema) or NONE in (left_schema, right_schema)
+    if same or {left_schema, right_schema} == {"Decimal", INT}:
+        return Rowwise(op, (one, other), BOOL)
+    raise refused
 
 
-def _compared(op: str, left: RecordSchema, right: RecordSchema) -> RecordSchema:
-    numbers = left in _NUMBERS and right in _NUMBERS
-    if numbers or left == right == STR or (left == right == BOOL and op in ("==", "!=")):
-        return BOOL
-    raise NotVectorizable(f"compares {schema_repr(left)} {op} {schema_repr(right)}")
-
-
-def _unary(op: str, schema: RecordSchema) -> RecordSchema:
-    if op in ("not", "bool"):
-        _truth(schema)
-        return BOOL
-    if schema == INT or (schema == FLOAT and op == "-"):
-        return schema
-    raise NotVectorizable(f"computes {op} of {schema_repr(schema)}")
-
-
-def _contained(needle: Expression, container: Expression, arguments: tuple[RecordSchema, ...]) -> RecordSchema:
-    kind = schema_of(needle, *arguments)
-    if isinstance(container, Make):
-        kinds = {schema_of(item, *arguments) for item in container.items}
-        if all(isinstance(item, Constant) for item in container.items) and kinds == {kind} and kind in (INT, STR):
-            return BOOL
-    elif kind == STR and isinstance(needle, Constant) and schema_of(container, *arguments) == STR:
-        return BOOL
-    raise NotVectorizable("tests with 'in' something else than constants")
-
-
-def _invoked(name: str, given: list[RecordSchema]) -> RecordSchema:
-    kinds = set(given)
-    match name:
-        case "startswith" | "endswith" if given == [STR, STR]:
-            return BOOL
-        case "len" if given == [STR]:
-            return INT
-        case "str" if given in ([INT], [STR]):
-            return STR
-        case "float" if given in ([INT], [FLOAT]):
-            return FLOAT
-        case "bool" if isinstance(given[0], str):
-            return BOOL
-        case "abs" | "min" | "max" if kinds in ({INT}, {FLOAT}):
-            return given[0]
-    raise NotVectorizable(f"calls {name}() with {', '.join(map(schema_repr, given))}")
+__all__ = ["NOT_KEPT", "schema_of", "typed", "typed_under"]

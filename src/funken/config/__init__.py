@@ -10,7 +10,9 @@ May import ``errors`` only.
 from funken.config.availability import *
 from funken.config.configuration import *
 from funken.config.connectors import *
+from funken.config.logs import *
 from funken.config.observing import *
 from funken.config.options import *
 from funken.config.rest import *
+from funken.config.security import *
 from funken.config.values import *

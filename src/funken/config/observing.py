@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from funken.config.options import _option
-from funken.config.parsing import at_least, text
+from funken.config.parsing import at_least, one_of, text
 from funken.config.values import duration_ms
 
 
@@ -31,6 +31,24 @@ EXCEPTION_HISTORY_SIZE = _option(
     at_least(1),
     16,
     "How many of a job's newest failures its snapshot has.",
+)
+LATENCY_INTERVAL = _option(
+    "metrics.latency.interval",
+    at_least(0, duration_ms),
+    0,
+    "How often (ms) sources emit latency markers, which queue with the records and show how long these are under way. 0: never.",
+)
+LATENCY_GRANULARITY = _option(
+    "metrics.latency.granularity",
+    one_of("single", "operator", "subtask"),
+    "operator",
+    "What the latencies of markers are told apart by: nothing, the source, or the subtask of the source.",
+)
+LATENCY_HISTORY = _option(
+    "metrics.latency.history-size",
+    at_least(1),
+    128,
+    "Of how many of the newest latency markers the percentiles are.",
 )
 METRIC_REPORTERS = _option(
     "metrics.reporters",

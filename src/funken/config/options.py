@@ -137,7 +137,7 @@ AVAILABLE_NOW = _option(
     "execution.micro-batch.available-now",
     _boolean,
     False,
-    "Read what a streaming DataFrame has at the start, and then end; the next start of the same job goes on from there.",
+    "Read what a streaming DataFrame has at the start, and then end; the next start of the same job resumes from there.",
 )
 BUFFER_TIMEOUT = _option(
     "execution.buffer-timeout.interval",
@@ -187,6 +187,12 @@ CLASS_DATA_SHARING = _option(
     _boolean,
     True,
     "Keep an archive of Spark's classes (170 MB) in the user's cache folder, with which later JVMs start in half the time.",
+)
+WARM_SESSION = _option(
+    "execution.warm-session",
+    _boolean,
+    True,
+    "Join the Spark session that `funken up` keeps warm, if there is one with the same settings and no program has it.",
 )
 MANAGED_MEMORY = _option(
     "execution.memory.managed",
@@ -255,6 +261,13 @@ SAVEPOINT_DIR = _option(
     "Where savepoints are written if none is named. Empty: beside the checkpoints.",
     ("state.savepoints.dir", "savepoints.state.backend.fs.dir"),
 )
+SAVEPOINT_ON_SIGTERM = _option(
+    "execution.savepoint-on-sigterm.timeout",
+    _at_least(0, duration_ms),
+    0,
+    "How long `funken run` may take, when SIGTERM comes, for a savepoint of each job that runs, at which it ends (ms); then it "
+    "is stopped as it is. 0: it is stopped at once, and resumes from its newest checkpoint.",
+)
 CHECKPOINTS_RETAINED = _option(
     _CHECKPOINTING + "num-retained",
     _at_least(1),
@@ -295,7 +308,7 @@ JOB_ID = _option(
     "execution.job-id",
     _text,
     "",
-    "The job's id. A driver that starts again with the id of an earlier run goes on from its "
+    "The job's id. A driver that starts again with the id of an earlier run resumes from its "
     "newest checkpoint. Empty: a new one.",
 )
 RESTORE_PATH = _option(

@@ -82,7 +82,24 @@ JOB_STORE_CAPACITY = _option(
     "How many jobs that are over the REST server of a driver still shows; the newest ones.",
 )
 
+ARCHIVE_DIR = _option(
+    "jobmanager.archive.fs.dir",
+    text,
+    "",
+    "A folder in which each job that is over is archived, in Flink's format: what the REST API answered about it at the end. "
+    "Empty: in the user's cache folder for jobs on Spark, not at all for a job in this process.",
+    ("historyserver.archive.fs.dir",),
+)
+ARCHIVE_RETAINED = _option(
+    "historyserver.archive.retained-jobs",
+    at_least(1, or_else=-1),
+    100,
+    "How many jobs an archive keeps, the newest ones. -1: all.",
+)
+
 __all__ = [
+    "ARCHIVE_DIR",
+    "ARCHIVE_RETAINED",
     "JOB_STORE_CAPACITY",
     "REST_ADDRESS",
     "REST_BIND_ADDRESS",

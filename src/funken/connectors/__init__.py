@@ -18,6 +18,7 @@ from funken.connectors.base import (
     Wait,
 )
 from funken.connectors.context import CommitterContext, ConnectorContext
+from funken.connectors.fields import RandomField, SequenceField, fields_source
 from funken.connectors.formats.avro_schema import AvroSchema
 from funken.connectors.formats.csv_schema import CsvSchema
 from funken.connectors.formats.debezium import ChangeRecord, DebeziumJsonSchema
@@ -55,8 +56,10 @@ __all__ = [
     "NeedSplits",
     "ProtobufSchema",
     "QueuedReader",
+    "RandomField",
     "RateLimitedSource",
     "SchemaRegistryClient",
+    "SequenceField",
     "SerializationSchema",
     "SimpleStringSchema",
     "Sink",
@@ -66,4 +69,5 @@ __all__ = [
     "SplitEnumerator",
     "StaticSplits",
     "Wait",
+    "fields_source",
 ]

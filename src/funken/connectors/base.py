@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.context import ConnectorContext
 from funken.types.generics import Generic, T_co
 
@@ -150,6 +151,22 @@ class SourceReader:
         """
         raise NotImplementedError
 
+    def read_record_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> None:
+        """Make blocks of columns of ``schema``, where records have that form; see ``Source.record_schema``.
+
+        A ``Batch`` then has a block (``funken.columnar.kernels.columns.Columns``) as its values, or a list as ever. ``wanted``
+        are the fields that functions read, by their numbers; ``None``: all of them. It may be called again between two polls.
+
+        >>> class Pairs(SourceReader):
+        ...     def read_record_columns(self, schema, wanted):
+        ...         self.schema, self.wanted = schema, wanted
+        >>> pairs = Pairs()
+        >>> pairs.read_record_columns(("int", "str"), wanted=[0])
+        >>> pairs.schema, pairs.wanted
+        (('int', 'str'), [0])
+        """
+        raise NotImplementedError
+
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """A checkpoint is complete, and what sinks prepared for it is committed; it will not be restored from an older one.
 
@@ -231,6 +248,12 @@ class SplitEnumerator:
     def next_splits(self, subtask: int) -> list[Any] | None:
         """Return splits for a subtask that has none left: ``[]`` means not now, ``None`` means never again."""
         raise NotImplementedError
+
+    def splits_read(self, subtask: int) -> None:
+        """A subtask has read all splits that it was given; called before it is asked for more.
+
+        >>> StaticSplits([], parallelism=1).splits_read(subtask=0)
+        """
 
     def discover(self, now: int) -> Any:
         """Look for new splits (``now``: processing time, ms) and return what was found; ``None``: nothing.
@@ -329,6 +352,20 @@ class Source(Generic[T_co]):
         (IndexColumns(least=1, greatest=9, function=None), None)
         """
         return None
+
+    def record_schema(self) -> RecordSchema:
+        """Return the schema of the records, if the readers can make columns of them; raise ``NotVectorizable`` with the reason.
+
+        A source that declares it has readers with ``read_record_columns``, which the plan calls where columns are of use. It
+        is called on the driver, also by ``explain()``, and may look at what is read.
+
+        >>> from funken import CollectionSource
+        >>> CollectionSource([1]).record_schema()
+        Traceback (most recent call last):
+            ...
+        funken.columnar.expressions.NotVectorizable: CollectionSource makes no columns
+        """
+        raise NotVectorizable(f"{type(self).__name__} makes no columns")
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Make the enumerator, on the driver."""

@@ -10,6 +10,14 @@ and ``spark`` in ``dataset.cluster`` only.
 [('be', 2), ('not', 1), ('or', 1), ('to', 2)]
 """
 
+from funken.api.jobs.batch import (
+    BatchProgress,
+    IterationProgress,
+    OperatorProgress,
+    SuperstepProgress,
+    watch_batch_jobs,
+)
+from funken.api.jobs.notebook import show_progress
 from funken.dataset.api.aggregations import Aggregations
 from funken.dataset.api.dataset import AggregateDataSet, DataSet, SortedDataSet
 from funken.dataset.api.environment import DataSetResult, ExecutionEnvironment
@@ -53,6 +61,7 @@ __all__ = [
     "Aggregations",
     "Aggregator",
     "AverageAccumulator",
+    "BatchProgress",
     "ChecksumHashCode",
     "CoGroupDataSet",
     "ColumnSummary",
@@ -75,6 +84,7 @@ __all__ = [
     "Histogram",
     "InputFormat",
     "IntCounter",
+    "IterationProgress",
     "IterativeDataSet",
     "JoinDataSet",
     "JoinHint",
@@ -86,7 +96,11 @@ __all__ = [
     "MaxAggregator",
     "MinAccumulator",
     "MinAggregator",
+    "OperatorProgress",
     "OutputFormat",
     "SortedDataSet",
+    "SuperstepProgress",
     "WriteMode",
+    "show_progress",
+    "watch_batch_jobs",
 ]

@@ -24,7 +24,26 @@ from funken.graph.library.communities import CommunityDetection, LabelPropagatio
 from funken.graph.library.ranking import HITS, PageRank
 from funken.graph.library.reaching import BreadthFirstSearch, ConnectedComponents, SingleSourceShortestPaths
 from funken.graph.library.similarity import AdamicAdar, JaccardIndex
+from funken.graph.library.triads import DirectedMetrics, DirectedMetricsResult, TriadicCensus
 from funken.graph.records import EdgeDirection, GraphEdge, GraphVertex, Triplet
+from funken.graph.streaming.edge_stream import EdgeStream
+from funken.graph.streaming.neighborhoods import Neighborhood
+from funken.graph.streaming.running import EstimatedTriangles
+from funken.graph.streaming.slices import EdgeSlice
+from funken.graph.streaming.summaries import DisjointSet
+from funken.graph.streaming.summary_functions import (
+    Bipartiteness,
+    BipartitenessCheck,
+    Spanner,
+    StreamingConnectedComponents,
+)
+from funken.graph.streaming.triangles import (
+    ExactTriangleCount,
+    StreamingTriangles,
+    TriangleEstimate,
+    WindowTriangleCount,
+    WindowTriangles,
+)
 
 __all__ = [
     "HITS",
@@ -33,11 +52,20 @@ __all__ = [
     "AverageClusteringCoefficient",
     "BipartiteGraph",
     "BipartiteProjection",
+    "Bipartiteness",
+    "BipartitenessCheck",
     "BreadthFirstSearch",
     "CommunityDetection",
     "ComputeFunction",
     "ConnectedComponents",
+    "DirectedMetrics",
+    "DirectedMetricsResult",
+    "DisjointSet",
     "EdgeDirection",
+    "EdgeSlice",
+    "EdgeStream",
+    "EstimatedTriangles",
+    "ExactTriangleCount",
     "GatherFunction",
     "GlobalClusteringCoefficient",
     "Graph",
@@ -57,14 +85,22 @@ __all__ = [
     "MessagingFunction",
     "Neighbor",
     "NeighborGatherFunction",
+    "Neighborhood",
     "PageRank",
     "RMatGraph",
     "RandomGraph",
     "ScatterFunction",
     "SingleSourceShortestPaths",
+    "Spanner",
+    "StreamingConnectedComponents",
+    "StreamingTriangles",
     "SumFunction",
     "Summarization",
+    "TriadicCensus",
     "TriangleCount",
+    "TriangleEstimate",
     "TriangleListing",
     "Triplet",
+    "WindowTriangleCount",
+    "WindowTriangles",
 ]

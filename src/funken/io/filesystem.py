@@ -109,6 +109,10 @@ class Files:
         for folder in {os.path.dirname(target), os.path.dirname(source)}:
             sync_folder(folder)
 
+    def exists(self, path: str) -> bool:
+        """Return whether there is a file or folder."""
+        return os.path.exists(path)
+
     def remove(self, path: str) -> None:
         """Remove a file if it is there."""
         with contextlib.suppress(FileNotFoundError):
@@ -173,14 +177,14 @@ class ArrowFiles(Files):
 
     def move(self, source: str, target: str) -> None:
         """Rename; harmless if it is done already."""
-        if self._exists(source):
+        if self.exists(source):
             self._fs.move(source, target)
-        elif not self._exists(target):
+        elif not self.exists(target):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
 
     def remove(self, path: str) -> None:
         """Remove a file if it is there."""
-        if self._exists(path):
+        if self.exists(path):
             self._fs.delete_file(path)
 
     def check_writable(self, path: str) -> None:
@@ -188,7 +192,8 @@ class ArrowFiles(Files):
         if self._fs.get_file_info(path).type == self._arrow.FileType.File:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
 
-    def _exists(self, path: str) -> bool:
+    def exists(self, path: str) -> bool:
+        """Return whether there is a file or folder."""
         return bool(self._fs.get_file_info(path).type != self._arrow.FileType.NotFound)
 
 

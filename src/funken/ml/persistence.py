@@ -146,7 +146,7 @@ class _Encoder:
 
     def _object(self, value: Any, place: str) -> dict[str, Any]:
         kind = next((each for each in type(value).__mro__ if each in self._classes), None)
-        if type(value).__module__.startswith("sklearn."):  # a part of a vectoriser: the class here that derives from it
+        if type(value).__module__.startswith("sklearn."):  # a part of a vectorizer: the class here that derives from it
             kind = next((each for each in self._classes if type(value) in each.__mro__[1:]), kind)
         if kind is None:
             raise InvalidProgram(

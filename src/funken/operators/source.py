@@ -27,6 +27,9 @@ from funken.operators.traits import OperatorTraits
 from funken.timing.watermarks import WatermarkStrategy
 from funken.types.info import TypeInformation
 
+_ASK_AGAIN_MILLIS = 100
+"""How soon a subtask requests splits again that has been told that there are none now, and has heard of none since."""
+
 _WOKEN_MILLIS, _UNWOKEN_MILLIS = 1000, 5
 """How often a reader that wakes the task is polled all the same; where nothing can wake the task, it is polled often."""
 
@@ -66,7 +69,9 @@ class SourceOperator(Operator):
         self._reader: SourceReader
         self._emitter: WatermarkEmitter
         self._opened = False
+        #: whether a request is under way, or was answered by "none now" and is not yet to be repeated
         self._asked = False
+        self._ask_again: int | None = None
         self._no_more = False
         self._restored: list[Any] = []
         self._waits = False
@@ -101,11 +106,12 @@ class SourceOperator(Operator):
 
     def add_splits(self, splits: Sequence[Any], no_more: bool) -> None:
         """Read these splits; ``no_more``: there will be none after these."""
-        self._asked = False
+        now = self.context.processing_time()
+        self._asked = not splits and not no_more and not self._waits
+        self._ask_again = now + _ASK_AGAIN_MILLIS if self._asked else None
         self._waits = self._spec.strategy.waits_for_all_splits and bool(splits) and not no_more
         self._no_more = no_more
         if splits:
-            now = self.context.processing_time()
             for split in splits:
                 self._emitter.progress.add(getattr(split, "id", ""), now)
             self._reader.add_splits(splits)
@@ -118,7 +124,7 @@ class SourceOperator(Operator):
         if self._allowed is not None and self._emitter.progress.watermark > self._allowed:
             return 5
         if self._waits:
-            self._ask()
+            self._ask(all_read=False)
             return 5
         found = self._reader.poll(limit, now)
         if isinstance(found, Batch):
@@ -136,13 +142,15 @@ class SourceOperator(Operator):
         if self._no_more:
             self._report_watermark(MAX_WATERMARK)
             return None
-        self._ask()
+        if self._ask_again is not None and now >= self._ask_again:
+            self._asked, self._ask_again = False, None
+        self._ask(all_read=True)
         return 0 if not self._asked else 5
 
-    def _ask(self) -> None:
+    def _ask(self, all_read: bool) -> None:
         if not self._asked:
             self._asked = True
-            self.context.send_event(RequestSplits())
+            self.context.send_event(RequestSplits(all_read))
 
     def _drop_finished(self) -> None:
         finished = self._reader.split_finished()
@@ -171,7 +179,7 @@ class SourceOperator(Operator):
             case AddSplits(splits, no_more):
                 self.add_splits(splits, no_more)
             case SplitsDiscovered():
-                self._asked = False
+                self._asked, self._ask_again = False, None
             case AlignWatermark(allowed):
                 self._allowed = allowed
 

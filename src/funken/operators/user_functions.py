@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any
 
 from funken.operators.context import OperatorContext, RuntimeContext
@@ -44,3 +45,14 @@ class UserFunction:
     def __repr__(self) -> str:
         target = self.target
         return getattr(target, "__qualname__", None) or type(target).__qualname__
+
+
+def call_of(function: Any, method: str) -> UserFunction:
+    """Return a function, a bound method or an object with a method as a call whose method, if any, is named.
+
+    >>> call_of(len, "map").method, call_of("text".upper, "map").method
+    (None, None)
+    """
+    if isinstance(function, MethodType):
+        return UserFunction(function.__self__, function.__name__)
+    return UserFunction(function) if callable(function) else UserFunction(function, method)

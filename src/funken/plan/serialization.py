@@ -7,13 +7,22 @@ its own. Classes keep their identity: cloudpickle tracks those it pickles by val
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
 import cloudpickle
 
 from funken.errors import InvalidProgram
-from funken.io.pickling import dumps_by_value
+from funken.io.pickling import dumps_by_value, first_unpicklable
+
+
+class ProgramHome(Protocol):
+    """Where a program runs."""
+
+    def enter(self) -> None:
+        """Make it that of this process."""
 
 
 def portable(thing: Any, place: str = "its plan") -> bytes:
@@ -41,4 +50,32 @@ def _restored(kind: Callable[..., Any], fields: bytes) -> Any:
     return kind(**cloudpickle.loads(fields))
 
 
-__all__ = ["by_itself", "portable"]
+def program_bytes(plan: Any) -> bytes:
+    """Pickle a plan with the classes of ``__main__``, so that their instances can be pickled by reference.
+
+    Raises ``InvalidProgram`` if that is impossible.
+    """
+    main = vars(sys.modules["__main__"])
+    classes = {}
+    for name, value in list(main.items()):  # a copy, made at once: the program goes on meanwhile, and may define more
+        of_main = isinstance(value, type) and value.__module__ == "__main__"
+        if of_main and first_unpicklable([value]) is None:  # a class that cannot travel is not needed there
+            classes[name] = value
+    return portable((plan, classes))
+
+
+def load_program(program: bytes, path: Iterable[str], home: ProgramHome | None = None) -> Any:
+    """Unpickle the plan; make the driver's modules and classes findable first, in the program's ``home`` if it is given."""
+    if home is not None:
+        home.enter()
+    for place in path:
+        if place not in sys.path and os.path.isdir(place):
+            sys.path.append(place)
+    plan, classes = cloudpickle.loads(program)
+    main = sys.modules["__main__"]
+    for name, value in classes.items():
+        setattr(main, name, value)
+    return plan
+
+
+__all__ = ["by_itself", "load_program", "portable", "program_bytes"]

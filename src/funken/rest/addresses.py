@@ -29,6 +29,8 @@ class ServerAddress:
     url: str
     token_file: str = ""
     certificate: str = ""
+    kind: str = "driver"
+    """``driver``, or ``service`` for one that shows the jobs of all drivers."""
 
 
 def registry_folder(environment: Mapping[str, str] | None = None) -> Path | None:
@@ -44,7 +46,7 @@ def registry_folder(environment: Mapping[str, str] | None = None) -> Path | None
     return None if cache is None else cache / "run"
 
 
-def _private(folder: Path) -> bool:
+def is_private(folder: Path) -> bool:
     """Whether a folder is this user's, and of nobody else's concern."""
     try:
         found = folder.lstat()
@@ -61,7 +63,7 @@ def register(address: ServerAddress) -> Path | None:
         return None
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _private(folder):
+        if not is_private(folder):
             logger.info("The command line will not find this process: others can read or write %s.", folder)
             return None
         port = address.url.rpartition(":")[2]
@@ -89,7 +91,7 @@ def registered() -> list[ServerAddress]:
     """Return the servers whose processes are there; files of others are removed."""
     folder = registry_folder()
     found: list[ServerAddress] = []
-    if folder is None or not _private(folder):
+    if folder is None or not is_private(folder):
         return found
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
         try:

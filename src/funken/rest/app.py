@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -70,14 +70,17 @@ async def _answer(methods: Mapping[str, Endpoint], jobs: Jobs, operations: Opera
             body = _body(endpoint, await _content(request))
             call = Call(jobs, operations, path, query, body)
             return json_response(encoded(await run_in_threadpool(endpoint.answer, call)), endpoint.status)
-        return json_response(_cached(endpoint, Call(jobs, operations, path, query)))
+        call = Call(jobs, operations, path, query)
+        if endpoint.shape == "string":
+            return PlainTextResponse(endpoint.answer(call))
+        return json_response(_cached(endpoint, call))
     except RequestRejected as error:
         return error_response(str(error), error.status)
 
 
 def _cached(endpoint: Endpoint, call: Call) -> bytes:
     """Return the encoded answer; of what follows from a snapshot, the one that was made before."""
-    if "jobid" not in call.path or "triggerid" in call.path:
+    if "jobid" not in call.path or "triggerid" in call.path or endpoint.fresh:
         return encoded(endpoint.answer(call))
     picture = call.entry.picture()
     key = f"{endpoint.path} {call.path} {call.query}"

@@ -33,9 +33,10 @@ class RestClient:
         self._opener = urllib.request.build_opener(*handlers)
 
     @classmethod
-    def of(cls, address: ServerAddress) -> RestClient:
+    def of(cls, address: ServerAddress, seconds: float = _SECONDS) -> RestClient:
         """Return a client of a server of this user."""
-        return cls(address.url, read_token(address.token_file) if address.token_file else "", address.certificate)
+        token = read_token(address.token_file) if address.token_file else ""
+        return cls(address.url, token, address.certificate, seconds)
 
     def get(self, *path: str, **query: str) -> Any:
         """Return what is at a path, of which each part is quoted."""
@@ -49,6 +50,24 @@ class RestClient:
         """Change what is at a path."""
         return self._request("PATCH", path, query, None)
 
+    def forward(self, method: str, target: str, body: bytes, kind: str) -> tuple[int, str, bytes]:
+        """Pass a request on as it is; return the status, the content type and the body of the answer, an error's too."""
+        headers = {"accept": "application/json"} | ({"content-type": kind} if body else {})
+        try:
+            with self._opened(method, f"{self.url}{target}", body or None, headers) as response:
+                return response.status, response.headers.get("content-type", ""), response.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.headers.get("content-type", ""), error.read()
+        except (OSError, ValueError, HTTPException) as error:
+            raise ServerNotReached(f"no REST server answers at {self.url}: {error}.") from error
+
+    def _opened(self, method: str, url: str, body: bytes | None, headers: dict[str, str]) -> Any:
+        if self._token:
+            headers["authorization"] = f"Bearer {self._token}"
+        request = urllib.request.Request(url, body, headers, method=method)
+        return self._opener.open(request, timeout=self._seconds)
+
     def _request(self, method: str, path: tuple[str, ...], query: dict[str, str], body: bytes | None) -> Any:
         url = f"{self.url}/{'/'.join(quote(part, safe='') for part in path)}"
         if query:
@@ -56,11 +75,8 @@ class RestClient:
         headers = {"accept": "application/json"}
         if body is not None:
             headers["content-type"] = "application/json"
-        if self._token:
-            headers["authorization"] = f"Bearer {self._token}"
-        request = urllib.request.Request(url, body, headers, method=method)
         try:
-            with self._opener.open(request, timeout=self._seconds) as response:
+            with self._opened(method, url, body, headers) as response:
                 return json.loads(response.read())
         except urllib.error.HTTPError as error:
             with error:

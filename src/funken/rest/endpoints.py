@@ -15,11 +15,12 @@ from funken.rest import parameters as p
 from funken.rest.jobs import JobEntry, Jobs
 from funken.rest.operations import Operations
 from funken.rest.parameters import Parameter
-from funken.rest.views import checkpoints, jobs, metrics, vertices
+from funken.rest.views import checkpoints, jobs, logs, metrics, vertices
 from funken.runtime.job.snapshot import JobSnapshot
 
 _REFRESH_MS = 1000
 _EXCEPTIONS = 20
+_LOG_RECORDS = 500
 
 VERSION = metadata.version("funken")
 
@@ -63,6 +64,8 @@ class Endpoint:
     body: tuple[Parameter, ...] | None = None
     status: int = 200
     shape: str = "object"
+    fresh: bool = False
+    """Whether the answer is of more than a snapshot, and is made anew each time."""
 
     @property
     def in_path(self) -> list[Parameter]:
@@ -70,14 +73,15 @@ class Endpoint:
         return [p.PATH[part[1:-1]] for part in self.path.split("/") if part.startswith("{")]
 
 
-def _dashboard_configuration(call: Call) -> dict[str, Any]:
+def dashboard_configuration(history: bool) -> dict[str, Any]:
+    """Return what the dashboard needs to know of a server; ``history``: it has an archive."""
     return {
         "refresh-interval": _REFRESH_MS,
         "timezone-name": "UTC",
         "timezone-offset": 0,
         "flink-version": VERSION,
         "flink-revision": "",
-        "features": {"web-submit": False, "web-cancel": True, "web-rescale": True, "web-history": False},
+        "features": {"web-submit": False, "web-cancel": True, "web-rescale": True, "web-history": history},
     }
 
 
@@ -95,6 +99,14 @@ def _snapshot(call: Call) -> dict[str, Any]:
         "vertex_ids": {str(info.id): jobs.vertex_id(info) for info in job.graph.vertices},
         "job_metrics": job.metrics(),
     }
+
+
+def _logs(call: Call) -> dict[str, Any]:
+    entry, query = call.entry, call.query
+    return logs.page(
+        entry.logs, entry.snapshot, query.get("after"), query.get("limit", _LOG_RECORDS), query.get("level"),
+        query.get("vertex"), query.get("subtask"),
+    )  # fmt: skip
 
 
 def _savepoint(call: Call) -> dict[str, Any]:
@@ -135,7 +147,7 @@ def _get(path: str, doc: str, answer: Callable[[Call], Any], *query: Parameter, 
 
 ENDPOINTS = (
     _get("/overview", "Counts of machines, tasks and jobs.", lambda c: jobs.overview(c.snapshots(), VERSION)),
-    _get("/config", "What the dashboard needs to know of the server.", _dashboard_configuration),
+    _get("/config", "What the dashboard needs to know of the server.", lambda c: dashboard_configuration(history=False)),
     _get("/jobmanager/config", "Empty: options belong to jobs.", lambda c: [], shape="array"),
     _get("/taskmanagers", "The machines on which tasks run.", lambda c: jobs.task_managers(c.snapshots())),
     _get("/jobs", "The jobs of this driver and their states.", _job_list),
@@ -161,6 +173,14 @@ ENDPOINTS = (
         lambda c: metrics.of_job(c.job, c.query.get("get")), p.GET, shape="array",
     ),
     _get(_JOB + "/snapshot", "Not Flink's: all that the driver knows of a job, at one moment.", _snapshot),
+    Endpoint(
+        "GET", _JOB + "/logs", "Not Flink's: what the tasks of a job have logged, and what became of the job, in its order.",
+        _logs, (p.AFTER, p.LIMIT, p.LEVEL, p.VERTEX, p.SUBTASK), fresh=True,
+    ),
+    Endpoint(
+        "GET", "/taskmanagers/{taskmanagerid}/log", "What the tasks on a machine have logged, as lines of text.",
+        lambda c: logs.of_machine(c.jobs.all(), c.path["taskmanagerid"]), shape="string", fresh=True,
+    ),
     _get(_JOB + "/checkpoints", "Counts, summary and history of checkpoints.", lambda c: checkpoints.statistics(c.job)),
     _get(_JOB + "/checkpoints/config", "The options of checkpoints.", lambda c: checkpoints.configuration(c.job)),
     _get(

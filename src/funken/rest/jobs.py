@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
+from collections.abc import Callable
 from math import inf
 from typing import Any, Protocol
 
 from funken.errors import RequestRejected
+from funken.runtime.job.log_page import LogPage
 from funken.runtime.job.snapshot import JobSnapshot
 from funken.timing.clock import Clock, SystemClock
 
@@ -22,11 +24,25 @@ _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _RESERVED = frozenset({"overview", "metrics"})
 
 
+class LogReader(Protocol):
+    """What has been logged; ``JobLogs`` has it."""
+
+    def read(
+        self, after: int | None, limit: int, fits: Callable[[dict[str, Any]], bool] = lambda entry: True
+    ) -> LogPage:
+        """Return some entries."""
+        ...
+
+
 class ServedJob(Protocol):
     """What a server needs of a job; ``JobClient`` has it."""
 
     def snapshot(self) -> JobSnapshot:
         """Return a picture of the job."""
+        ...
+
+    def logs(self) -> LogReader:
+        """Return what the tasks of the job have logged; it is kept when the job is over."""
         ...
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> Any:
@@ -83,6 +99,7 @@ class JobEntry:
 
     def __init__(self, job: ServedJob, keep_seconds: float, clock: Clock) -> None:
         self.job: ServedJob | None = job
+        self.logs = job.logs()
         self._keep = keep_seconds
         self._clock = clock
         self._taking = threading.Lock()  # a snapshot that began before the job ended must not replace the last one
@@ -132,10 +149,14 @@ class Jobs:
     def add(self, job: ServedJob) -> JobEntry:
         """Show a job; an older one of the same id is replaced."""
         entry = JobEntry(job, self._keep, self._clock)
+        self.show(entry)
+        return entry
+
+    def show(self, entry: JobEntry) -> None:
+        """Show a job that is also elsewhere."""
         with self._lock:
             self._entries.pop(entry.id, None)
             self._entries[entry.id] = entry
-        return entry
 
     def close(self, entry: JobEntry) -> None:
         """A job is over: show how it ended."""

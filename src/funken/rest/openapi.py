@@ -90,7 +90,8 @@ def _responses(endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.shape == "array":
         schema["items"] = {"type": "object"}
     text = "Begun." if endpoint.status == 202 else "As described."
-    found = {str(endpoint.status): {"description": text, "content": {"application/json": {"schema": schema}}}}
+    kind = "text/plain" if endpoint.shape == "string" else "application/json"
+    found = {str(endpoint.status): {"description": text, "content": {kind: {"schema": schema}}}}
     reasons = _REASONS | (_BODY_REASONS if endpoint.method != "GET" else {})
     for status, reason in reasons.items():
         content = {"application/json": {"schema": {"$ref": "#/components/schemas/Errors"}}}

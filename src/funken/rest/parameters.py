@@ -15,6 +15,7 @@ from funken.rest.views.metrics import AGGREGATIONS
 _MAX_NUMBER = 2**31 - 1
 _MAX_SUBTASKS = 32_768
 _MAX_PARALLELISM = 32_768
+_MAX_RECORDS = 2_000
 _HEX = r"^[0-9a-f]{32}$"
 
 
@@ -84,6 +85,13 @@ def _subtasks(value: str) -> list[int]:
     return sorted(found)
 
 
+def _limit(value: str) -> int:
+    number = _count(value)
+    if number > _MAX_RECORDS:
+        raise ValueError(f"a number up to {_MAX_RECORDS} is needed")
+    return number
+
+
 def _one_of(*allowed: str) -> Callable[[str], str]:
     def read(value: str) -> str:
         if value not in allowed:
@@ -146,6 +154,7 @@ PATH = {
         Parameter("subtaskindex", "The number of the subtask, from 0.", _NAT, _number),
         Parameter("attempt", "The number of the attempt, from 0.", _NAT, _number),
         Parameter("checkpointid", "The number of the checkpoint.", _NAT, _checkpoint),
+        Parameter("taskmanagerid", "The id of the machine, as /taskmanagers has it.", _ID, _identifier),
         Parameter("triggerid", "The id that the request was answered with that began the operation.", _ID, _identifier),
     )
 }
@@ -162,6 +171,16 @@ PARALLELISM = Parameter(
     _parallelism,
     required=True,
 )
+AFTER = Parameter("after", "The number of the first log record; without it, the newest ones.", _NAT, _number)
+LIMIT = Parameter(
+    "limit", "How many log records at most (500).", _NAT | {"minimum": 1, "maximum": _MAX_RECORDS}, _limit
+)
+LEVEL = Parameter(
+    "level", "Only records of this level and above.", {"enum": ["DEBUG", "INFO", "WARN", "ERROR"]},
+    _one_of("DEBUG", "INFO", "WARN", "ERROR"),
+)  # fmt: skip
+VERTEX = Parameter("vertex", "Only records of the operators of this vertex.", _ID, _identifier)
+SUBTASK = Parameter("subtask", "Only records of subtasks of this number.", _NAT, _number)
 MODE = Parameter("mode", "cancel, which is the default.", {"enum": ["cancel"]}, _one_of("cancel"))
 
 TARGET = Parameter(

@@ -14,17 +14,18 @@ import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from funken import config
 from funken.config import Configuration
 from funken.errors import RestServerFailed
 from funken.rest.addresses import ServerAddress, register, unregister
+from funken.rest.archive import write_archive
 from funken.rest.jobs import Jobs, ServedJob
 from funken.rest.settings import RestSettings, rest_settings
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
     from uvicorn import Server
 
 logger = logging.getLogger(__name__)
@@ -36,16 +37,19 @@ _CLOSE_SECONDS = 2.0
 
 
 class RestServer:
-    """A server at work; raises ``RestServerFailed`` if none of its ports can be bound."""
+    """A server at work, of the jobs of this process or what ``make`` makes; raises ``RestServerFailed`` if no port is free."""
 
-    def __init__(self, settings: RestSettings) -> None:
+    def __init__(
+        self, settings: RestSettings, make: Callable[[Jobs, RestSettings], ASGIApp] | None = None, kind: str = "driver"
+    ) -> None:
         self.jobs = Jobs(settings.keep_seconds, settings.capacity)
         self._settings = settings
+        self._make = make
         self._socket = _bound(settings)
         self.url = settings.url(self._socket.getsockname()[1])
         self._server: Server | None = None
         self._closing = threading.Event()
-        address = ServerAddress(os.getpid(), self.url, settings.token_file, settings.certificate)
+        address = ServerAddress(os.getpid(), self.url, settings.token_file, settings.certificate, kind)
         self._registered = register(address)
         self._thread = threading.Thread(target=self._run, name="rest-server", daemon=True)
         self._thread.start()
@@ -63,7 +67,7 @@ class RestServer:
                     "ssl_keyfile": self._settings.key or None,
                 }
             settings = uvicorn.Config(
-                application(self.jobs, self._settings),
+                (self._make or application)(self.jobs, self._settings),
                 log_config=None,
                 access_log=False,
                 lifespan="off",
@@ -82,6 +86,11 @@ class RestServer:
             logger.exception("The REST server at %s has ended; jobs go on without it.", self.url)
         finally:
             self._socket.close()
+
+    @property
+    def serves(self) -> bool:
+        """Whether its thread is there."""
+        return self._thread.is_alive()
 
     def abandon(self) -> None:
         """Close this process's copy of the socket."""
@@ -186,4 +195,9 @@ def serve(configuration: Configuration, job: ServedJob, by_default: bool) -> Sho
     server = _servers.get(rest_settings(configuration))
     entry = server.jobs.add(job)
     logger.info("job %r: REST and dashboard at %s", entry.name, server.url)
-    return Shown(server.url, partial(server.jobs.close, entry))
+
+    def close() -> None:
+        server.jobs.close(entry)
+        write_archive(configuration, entry, by_default)
+
+    return Shown(server.url, close)

@@ -5,8 +5,10 @@ Beyond loopback there is no server without a token.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
+import ssl
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +19,7 @@ from funken.errors import RestServerFailed
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _TOKEN_BYTES = 16
+_HANDSHAKE_STEPS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,8 @@ def rest_settings(configuration: Configuration) -> RestSettings:
     for option, path in ((config.REST_CERTIFICATE, certificate), (config.REST_KEY, key)):
         if path and not os.access(path, os.R_OK):
             raise RestServerFailed(f"REST server: {option.key} names {path!r}, which is not there or cannot be read.")
+    if certificate:
+        check_certificate(certificate, key)
     return RestSettings(
         address,
         bind,
@@ -90,6 +95,37 @@ def rest_settings(configuration: Configuration) -> RestSettings:
         configuration.get(config.REST_CACHE) / 1000,
         configuration.get(config.JOB_STORE_CAPACITY),
     )
+
+
+def check_certificate(certificate: str, key: str) -> None:
+    """Raise ``RestServerFailed`` unless a server can speak TLS with these files now: they fit, and nothing has expired.
+
+    That is found by a handshake in memory with a client that trusts the file itself.
+    """
+    try:
+        server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # Without a password, an encrypted key would be asked for on the terminal.
+        server.load_cert_chain(certificate, key or None, password=lambda: "")
+        client.check_hostname = False
+        client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        client.load_verify_locations(certificate)
+        up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+        ends = [client.wrap_bio(down, up), server.wrap_bio(up, down, server_side=True)]
+        for _ in range(_HANDSHAKE_STEPS):
+            for end in ends:
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    end.do_handshake()
+    except ssl.SSLError as error:
+        reason = getattr(error, "verify_message", "") or error.reason or str(error)
+        raise RestServerFailed(
+            f"REST server: TLS is not possible with {config.REST_CERTIFICATE.key} {certificate!r}"
+            f"{f' and {config.REST_KEY.key} {key!r}' if key else ''}: {reason}. Name a PEM file with a chain that is valid now, "
+            "and its key without a password."
+        ) from error
+    except OSError as error:
+        raise RestServerFailed(
+            f"REST server: {config.REST_CERTIFICATE.key}: cannot read {certificate!r}: {error}."
+        ) from error
 
 
 def ports_of(configuration: Configuration) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from funken.checkpoint.events import Stop
 from funken.checkpoint.store.handles import StopHandles, TaskHandles
+from funken.runtime.log_entries import LogEntry
 
 
 class TaskId(NamedTuple):
@@ -87,6 +88,15 @@ class OperatorWarning(TaskEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class TaskLogged(TaskEvent):
+    """What user code has logged in the task's process, in its order."""
+
+    entries: tuple[LogEntry, ...] = ()
+    host: str = ""
+    pid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorMetrics:
     """What the functions of one subtask of an operator measure, by dotted name; ``operator`` is the operator's name.
 
@@ -117,6 +127,8 @@ class VertexMetrics:
     back_pressured: float = 0.0
     latency: dict[int, int] = field(default_factory=dict)
     user: dict[str, OperatorMetrics] = field(default_factory=dict)
+    markers: dict[str, dict[str, float]] = field(default_factory=dict)
+    """The ages (ms) of latency markers by where they come from, as ``latency_statistics`` has them; replaced, never changed."""
 
     def copy(self) -> VertexMetrics:
         """Return the same numbers, in dicts of their own."""
@@ -206,13 +218,15 @@ class OperatorEvent(TaskCommand):
 class Throttle(TaskCommand):
     """Throttle sources: before ``task``, records ingested at ``ingested_at`` (s) queued ``excess`` s too long.
 
-    ``waited``: for what part of its blocks the task had to wait.
+    ``waited``: for what part of its blocks the task had to wait. ``mean_rate``: how many records per second a task with
+    sources reads on average, 0 if nobody knows.
     """
 
     task: TaskId
     ingested_at: float
     excess: float
     waited: float = 0.0
+    mean_rate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

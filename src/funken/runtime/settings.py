@@ -11,6 +11,7 @@ from funken.checkpoint.restore import SubtaskRestore
 from funken.checkpoint.snapshot.incremental import SnapshotOptions
 from funken.config import Configuration
 from funken.runtime.heartbeats import HeartbeatSettings
+from funken.runtime.log_entries import LogSettings
 from funken.state.settings import StateSettings
 
 OperatorSubtaskId = tuple[str, int]
@@ -34,6 +35,24 @@ class CheckpointPlan:
 
 
 @dataclass(frozen=True)
+class LatencySettings:
+    """How often (ms) sources emit latency markers (0: never), what their ages are told apart by, and how many are kept."""
+
+    interval: int = 0
+    granularity: str = "operator"
+    history: int = 128
+
+    @staticmethod
+    def of(configuration: Configuration, batch: bool) -> LatencySettings:
+        """Read the settings out of a configuration; in batch, records wait for whole stages, and there are no markers."""
+        return LatencySettings(
+            0 if batch else configuration.get(config.LATENCY_INTERVAL),
+            configuration.get(config.LATENCY_GRANULARITY),
+            configuration.get(config.LATENCY_HISTORY),
+        )
+
+
+@dataclass(frozen=True)
 class TaskSettings:
     """Plain data; travels with the plan. Durations are in ms."""
 
@@ -54,6 +73,8 @@ class TaskSettings:
     heartbeat: HeartbeatSettings = field(default_factory=HeartbeatSettings)
     checkpoints: CheckpointPlan | None = None
     state: StateSettings = field(default_factory=StateSettings)
+    logs: LogSettings = field(default_factory=LogSettings)
+    latency: LatencySettings = field(default_factory=LatencySettings)
     job_parameters: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
@@ -72,6 +93,8 @@ class TaskSettings:
             cancel_grace=configuration.get(config.CANCEL_GRACE),
             heartbeat=HeartbeatSettings.of(configuration),
             state=StateSettings.of(configuration, batch),
+            logs=LogSettings.of(configuration),
+            latency=LatencySettings.of(configuration, batch),
             job_parameters=configuration.get(config.JOB_PARAMETERS),
         )
 

@@ -13,7 +13,7 @@ import importlib
 PRELOADED = (
     "funken",
     "funken.runtime.task.loop",
-    "funken.spark.control_client",
+    "funken.spark.control.client",
     "pyspark.sql",
     "pyspark.worker",
 )

@@ -39,6 +39,7 @@ _LONGEST_FOLDER = 64
 
 _own: weakref.WeakKeyDictionary[SparkContext, list[str]] = weakref.WeakKeyDictionary()
 """The contexts that Funken started, and what they added to ``sys.path``."""
+_joined: weakref.WeakSet[SparkContext] = weakref.WeakSet()
 _folders: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 """The gateways of the JVMs that Funken started, and the JVMs' folders."""
 
@@ -46,6 +47,24 @@ _folders: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 def is_own(context: Any) -> bool:
     """Whether Funken started a context."""
     return context in _own
+
+
+def is_warm(context: Any) -> bool:
+    """Whether a context is in the JVM of another process, which this one has joined."""
+    return context in _joined
+
+
+def is_free() -> bool:
+    """Whether this process has no JVM, also none that has ended."""
+    _forget_leftovers()
+    return SparkContext._gateway is None
+
+
+def adopt(session: SparkSession) -> SparkSession:
+    """Let a session count as Funken's own that another process has started."""
+    _own[session.sparkContext] = []
+    _joined.add(session.sparkContext)
+    return session
 
 
 def lives(context: Any) -> bool:

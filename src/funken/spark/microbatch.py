@@ -26,11 +26,11 @@ from funken.checkpoint.events import Outcome
 from funken.checkpoint.settings import CheckpointSettings
 from funken.errors import JobCancelled, JobExecutionError
 from funken.plan.physical import PhysicalPlan
+from funken.plan.serialization import program_bytes
 from funken.runtime.driver.checkpoints import JobCheckpoints
 from funken.runtime.driver.job import Job
 from funken.spark.session import losing, settings_of
 from funken.spark.submit import BatchRunner, unless_gone
-from funken.spark.worker import program_bytes
 
 _BEAT_SECONDS = 0.1
 

@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,9 @@ from funken.errors import (
 )
 from funken.spark import jvm
 from funken.spark.java import class_data, ensure_java, home_of, without_vector_module
+from funken.spark.warm.client import join
+from funken.spark.warm.home import Home
+from funken.spark.warm.protocol import name_of
 
 STATIC = {
     # Python worker <-> JVM: one block a message, written and flushed at once, both directions overlapped
@@ -64,6 +68,14 @@ RUNTIME = {
     "spark.sql.adaptive.enabled": "false",  # a stage has exactly the tasks that the plan says
 }
 """Settings of the session a job runs in."""
+
+ENCRYPTED = {
+    # Spark makes the secret itself on one machine and on YARN; else its own spark.authenticate.secret has to be set
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.io.encryption.enabled": "true",
+}
+"""Settings of a session that Funken starts where all is to be encrypted."""
 
 _OWN_SLOTS = 64
 _LONGEST_SOCKET_FOLDER = 60
@@ -159,42 +171,77 @@ def _let_go(context: Any) -> None:
         )
 
 
+@dataclass(frozen=True)
+class SessionLaunch:
+    """What Funken starts a session with; ``name`` says what a warm one must have been started with."""
+
+    java_home: Path
+    master: str
+    settings: dict[str, str]
+    options: str
+    shares_classes: bool
+
+    @staticmethod
+    def of(configuration: Configuration, slots: int) -> SessionLaunch:
+        """Find it out; raises ``JavaNotFound``."""
+        java_home = home_of(ensure_java())
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        for foreign in ("SPARK_HOME", "SPARK_CONF_DIR"):
+            os.environ.pop(foreign, None)
+        quiet = Path(__file__).with_name("log4j2.properties").as_uri()
+        wanted = configuration.get(config.MASTER)
+        master = wanted or f"local[{max(_OWN_SLOTS, slots + 2)}]"
+        memory = str(configuration.get(config.SHUFFLE_MEMORY))
+        settings = {
+            **STATIC,
+            "spark.shuffle.streaming.writerMaxMemory": memory,
+            "spark.shuffle.streaming.readerMaxMemory": memory,
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.pyspark.python": os.environ["PYSPARK_PYTHON"],
+        }
+        if not wanted:  # there are more slots than cores, for tasks that wait most of the time
+            settings["spark.default.parallelism"] = str(os.cpu_count() or 1)
+        if configuration.get(config.SSL_INTERNAL_ENABLED):
+            settings |= ENCRYPTED
+        if os.environ["PYSPARK_PYTHON"] == sys.executable and master.startswith("local"):
+            settings["spark.python.daemon.module"] = "funken.spark.daemon"
+            if (place := _import_path()) is not None:
+                settings["spark.executorEnv.PYTHONPATH"] = place
+        if master.startswith("local"):
+            settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+        options = f"-Dlog4j2.configurationFile={quiet} {_JVM_OPTIONS}"
+        return SessionLaunch(java_home, master, settings, options, configuration.get(config.CLASS_DATA_SHARING))
+
+    @property
+    def name(self) -> str:
+        """The name of a warm session that will do."""
+        return name_of(self.settings | {"spark.master": self.master, "java": str(self.java_home)}, self.options)
+
+    def start(self, wanted: Callable[[], bool], **more: str) -> SparkSession:
+        """Start it; raises ``SparkNotStarted``."""
+        settings, options = self.settings | more, self.options
+        if self.shares_classes:
+            options += f" {class_data.options(self.java_home, Path(pyspark.__file__).parent / 'jars')}"
+        if self.master.startswith("local"):
+            settings["spark.python.unix.domain.socket.dir"] = _socket_folder()
+        builder = SparkSession.builder.master(self.master).appName("funken")
+        try:
+            with without_vector_module():
+                return jvm.start(builder, settings, options, wanted)
+        except Exception as error:
+            raise SparkNotStarted(
+                f"Spark (master {self.master}) did not start: {type(error).__name__}: {error}. What Java and Spark print says "
+                "more; a JVM that was killed may have had too little memory."
+            ) from error
+
+
 def _start(configuration: Configuration, slots: int, wanted: Callable[[], bool]) -> SparkSession:
-    java_home = home_of(ensure_java())
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    for foreign in ("SPARK_HOME", "SPARK_CONF_DIR"):
-        os.environ.pop(foreign, None)
-    quiet = Path(__file__).with_name("log4j2.properties").as_uri()
-    master = configuration.get(config.MASTER) or f"local[{max(_OWN_SLOTS, slots + 2)}]"
-    builder = SparkSession.builder.master(master).appName("funken")
-    memory = str(configuration.get(config.SHUFFLE_MEMORY))
-    settings = {
-        **STATIC,
-        "spark.shuffle.streaming.writerMaxMemory": memory,
-        "spark.shuffle.streaming.readerMaxMemory": memory,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.pyspark.python": os.environ["PYSPARK_PYTHON"],
-    }
-    if os.environ["PYSPARK_PYTHON"] == sys.executable and master.startswith("local"):
-        settings["spark.python.daemon.module"] = "funken.spark.daemon"
-        if (place := _import_path()) is not None:
-            settings["spark.executorEnv.PYTHONPATH"] = place
-    options = f"-Dlog4j2.configurationFile={quiet} {_JVM_OPTIONS}"
-    if configuration.get(config.CLASS_DATA_SHARING):
-        options += f" {class_data.options(java_home, Path(pyspark.__file__).parent / 'jars')}"
-    if master.startswith("local"):
-        settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
-        settings["spark.python.unix.domain.socket.dir"] = _socket_folder()
-    try:
-        with without_vector_module():
-            return jvm.start(builder, settings, options, wanted)
-    except Exception as error:
-        raise SparkNotStarted(
-            f"Spark (master {master}) did not start: {type(error).__name__}: {error}. What Java and Spark print says more; "
-            "a JVM that was killed may have had too little memory."
-        ) from error
+    launch = SessionLaunch.of(configuration, slots)
+    if configuration.get(config.WARM_SESSION) and jvm.is_free() and (warm := join(launch.name)) is not None:
+        return jvm.adopt(warm)
+    return launch.start(wanted)
 
 
 def _import_path() -> str | None:
@@ -289,6 +336,11 @@ def control_host(spark: SparkSession) -> tuple[str, str]:
         return "127.0.0.1", "127.0.0.1"
     host = str(conf.get("spark.driver.host", "127.0.0.1"))
     return host, str(conf.get("spark.driver.bindAddress", host))
+
+
+def home_of_workers(spark: SparkSession) -> Home | None:
+    """Return where this program runs, if its workers begin elsewhere: in the process of a warm session."""
+    return Home.here() if jvm.is_warm(spark.sparkContext) else None
 
 
 def repeats_tasks(spark: SparkSession) -> bool:

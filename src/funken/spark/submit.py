@@ -26,14 +26,16 @@ from funken.config import Configuration
 from funken.connectors.dataframe import RowsSource
 from funken.errors import JobExecutionError, TaskLost, TooFewTaskSlots
 from funken.operators.traits import traits_of
+from funken.plan.serialization import program_bytes
 from funken.runtime.driver.job import Job
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.job.events import ExecutionsDeployed
 from funken.spark import jvm
-from funken.spark.control import ControlServer
+from funken.spark.control.server import ControlServer
 from funken.spark.session import (
     control_host,
     existing,
+    home_of_workers,
     living,
     losing,
     repeats_tasks,
@@ -43,7 +45,7 @@ from funken.spark.session import (
     this_python,
 )
 from funken.spark.transport import SCHEMA
-from funken.spark.worker import Deployment, program_bytes, stage_function
+from funken.spark.worker import Deployment, stage_function
 from funken.timing.clock import SystemClock
 from funken.timing.waiting import result_of
 
@@ -126,7 +128,9 @@ class SparkRunner:
 
     def run_in(self, spark: SparkSession, job: Job, program: bytes) -> None:
         """Run the job in a session that has the settings it needs; raise if it failed."""
-        server = ControlServer(job.master, *control_host(spark), heartbeat=job.settings.heartbeat)
+        server = ControlServer(
+            job.master, *control_host(spark), job.settings.heartbeat, job.configuration.get(config.SSL_INTERNAL_ENABLED)
+        )
         job.master.send = server.send
         if self.continuous:  # else a stage is deployed when the one before it has ended
             job.handle(ExecutionsDeployed())
@@ -135,10 +139,11 @@ class SparkRunner:
                 program,
                 replace(job.settings, together=self.continuous),
                 server.address,
-                server.authkey,
+                server.credentials,
                 tuple(sys.path),
                 self.continuous,
                 job.frame is not None,
+                home_of_workers(spark),
             )
             self.run_on(spark, job, deployment, server)
         finally:

@@ -218,6 +218,49 @@ class KeyedDeltaTable(DeltaTable):
             old[key] = self._revive(key, saved)
 
 
+class Elsewhere(Protocol):
+    """Where the other entries of an ``ExtendedDeltaTable`` are: in arrays, for example."""
+
+    def take_written(self, complete: bool) -> tuple[Iterator[tuple[Any, Any]], list[Any]]:
+        """Return the saved entries that changed since the last time, or all; and keys that are gone."""
+        ...
+
+    def kept(self) -> int:
+        """Return how many entries are there."""
+        ...
+
+
+class ExtendedDeltaTable(KeyedDeltaTable):
+    """A ``KeyedDeltaTable`` whose entries are partly ``elsewhere``; of a key in both, that one is newer."""
+
+    __slots__ = ("_elsewhere",)
+
+    def __init__(
+        self,
+        elsewhere: Elsewhere,
+        save: Callable[[Any], Any] = _same,
+        revive: Callable[[Any, Any], Any] = lambda key, saved: saved,
+    ) -> None:
+        super().__init__(save, revive)
+        self._elsewhere = elsewhere
+
+    def removed(self, keys: list[Any]) -> None:
+        """Remember entries that were removed elsewhere, and are in a snapshot."""
+        self._gone += keys
+
+    def begin_snapshot(self, complete: bool, before_write: Callable[[StateRow], None]) -> TableSnapshot:
+        """Begin a snapshot of everything, or of what was written or removed since the last one."""
+        rows, gone = super().begin_snapshot(complete, before_write)
+        written, removed = self._elsewhere.take_written(complete)
+        return TableSnapshot(
+            chain(rows, ((key, None, saved) for key, saved in written)),
+            iter(()) if complete else chain(gone, ((key, None) for key in removed)),
+        )
+
+    def __len__(self) -> int:
+        return super().__len__() + self._elsewhere.kept()
+
+
 class PaneTable:
     """An ``OperatorTable`` of one ``DeltaTable`` per namespace, such as a window; ``panes`` is the operator's own dict."""
 

@@ -126,9 +126,9 @@ class MapState(State, Generic[K, V]):
             stored[key] = value
         table[slot] = stored
 
-    def put_all(self, entries: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
+    def put_all(self, dict_value: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
         """Set several entries, given as a mapping or as pairs."""
-        for key, value in entries.items() if isinstance(entries, Mapping) else entries:
+        for key, value in dict_value.items() if isinstance(dict_value, Mapping) else dict_value:
             self.put(key, value)
 
     def remove(self, key: K) -> None:

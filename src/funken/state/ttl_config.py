@@ -5,6 +5,7 @@ Lifetimes are kept in milliseconds; how they are applied is decided in ``ttl.py`
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -13,6 +14,47 @@ from funken.io.durations import DurationLike, duration_ms
 
 DEFAULT_CLEANUP_SIZE = 5
 """How many entries one access to a state with a lifetime looks at for cleaning up, as in Flink."""
+
+
+@dataclass(frozen=True)
+class IncrementalCleanupStrategy:
+    """An access to a state looks at some entries of other keys, too."""
+
+    cleanup_size: int
+
+    def get_cleanup_size(self) -> int:
+        """Return how many entries."""
+        return self.cleanup_size
+
+    def run_cleanup_for_every_record(self) -> bool:
+        """Return False: entries are looked at when the state is used."""
+        return False
+
+
+@dataclass(frozen=True)
+class CleanupStrategies:
+    """How expired entries are removed that nobody reads; ``cleanup_size`` 0 means that an access looks at no others.
+
+    >>> CleanupStrategies(0).is_cleanup_in_background(), CleanupStrategies(0).get_incremental_cleanup_strategy()
+    (False, None)
+    """
+
+    cleanup_size: int
+
+    def is_cleanup_in_background(self) -> bool:
+        """Return whether an access looks at other entries."""
+        return self.cleanup_size > 0
+
+    def in_full_snapshot(self) -> bool:
+        """Return True: snapshots never contain expired entries."""
+        return True
+
+    def get_incremental_cleanup_strategy(self) -> IncrementalCleanupStrategy | None:
+        """Return how many entries an access looks at, ``None`` if none."""
+        return IncrementalCleanupStrategy(self.cleanup_size) if self.cleanup_size > 0 else None
+
+    def get_rocksdb_compact_filter_cleanup_strategy(self) -> None:
+        """Return nothing: entries in RocksDB are looked at like others."""
 
 
 class StateTtlConfig:
@@ -28,8 +70,9 @@ class StateTtlConfig:
     (datetime.timedelta(seconds=3600), 3600000, True)
     >>> config.get_update_type().name, config.get_state_visibility().name, config.get_ttl_time_characteristic().name
     ('OnReadAndWrite', 'NeverReturnExpired', 'ProcessingTime')
-    >>> config.get_cleanup_strategies()
-    {'incremental_cleanup_size': 5}
+    >>> strategies = config.get_cleanup_strategies()
+    >>> strategies.get_incremental_cleanup_strategy().get_cleanup_size(), strategies.in_full_snapshot()
+    (5, True)
     """
 
     class UpdateType(Enum):
@@ -93,9 +136,9 @@ class StateTtlConfig:
         """Return ``TtlTimeCharacteristic.ProcessingTime``."""
         return self._characteristic
 
-    def get_cleanup_strategies(self) -> dict[str, int]:
-        """Return how many entries an access looks at for cleaning up; snapshots never contain expired entries."""
-        return {"incremental_cleanup_size": self.cleanup_size}
+    def get_cleanup_strategies(self) -> CleanupStrategies:
+        """Return how expired entries are removed that nobody reads."""
+        return CleanupStrategies(self.cleanup_size)
 
     def is_enabled(self) -> bool:
         """Return whether values expire at all."""

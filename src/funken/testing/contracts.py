@@ -185,6 +185,7 @@ class _SourceRun:
                 self._now += max(1, got.millis or 0)
             case NeedSplits():
                 self._look()
+                self._enumerator.splits_read(subtask)
                 splits = self._enumerator.next_splits(subtask)
                 if splits is None:
                     self._running.remove(subtask)

@@ -30,7 +30,7 @@ from funken.runtime import sealed
 from funken.runtime.exchange.wire import BlockKind, decode_records, encode_records, pack_header, payload_of, read_header
 from funken.runtime.messages import CheckpointAcknowledged, CoordinatorEvent, OperatorEvent, TaskId, TriggerCheckpoint
 from funken.runtime.snapshot.channel_state import BufferedBlock, ChannelState, EdgeName, UnsentRecords
-from funken.spark.channel import Channel, HungUp
+from funken.spark.control.channel import Channel, HungUp
 from funken.state.descriptors import MapStateDescriptor, ValueStateDescriptor
 from funken.state.keyed import KeyedStateStore
 from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases

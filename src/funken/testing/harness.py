@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import is_
 from typing import Any
 
+from funken.api.streams.stream import DataStream
+from funken.errors import InvalidProgram
 from funken.ids import DEFAULT_MAX_PARALLELISM, MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, OperatorSpec, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
@@ -114,6 +116,38 @@ class OperatorHarness:
         ``snapshot`` returned is given to ``restore`` one after the other.
         """
         return cls(operator, snapshots=snapshots, **options)
+
+    @classmethod
+    def of(cls, stream: DataStream[Any], **options: Any) -> OperatorHarness:
+        """Make a harness of the operator that ``stream`` comes out of; ``options`` are those of the constructor.
+
+        Raises ``InvalidProgram`` for a stream of several operators (``union``) or with another partitioning (``key_by``).
+
+        >>> from funken import KeyedProcessFunction
+        >>> from funken.testing import local
+        >>> class Reminder(KeyedProcessFunction):
+        ...     def process_element(self, value, ctx):
+        ...         ctx.timer_service().register_event_time_timer(ctx.timestamp() + 10)
+        ...     def on_timer(self, timestamp, ctx):
+        ...         yield f"{ctx.get_current_key()} at {timestamp}"
+        >>> harness = OperatorHarness.of(local([]).key_by(str.lower).process(Reminder()))
+        >>> harness.feed("Tea", 5)
+        >>> harness.watermark(15)
+        >>> harness.output
+        ['tea at 15']
+        """
+        nodes = [
+            stream.get_execution_environment().graph[each.upstream]
+            for each in stream._inputs
+            if each.partitioning is None and each.side is None
+        ]
+        if len(nodes) != 1 or len(stream._inputs) != 1:
+            raise InvalidProgram(
+                "OperatorHarness.of() needs a stream that comes out of one operator: give it what process(), map(), apply() or "
+                "another of the kind returned."
+            )
+        given: dict[str, Any] = {"keyed": nodes[0].keyed, "name": nodes[0].name} | options
+        return cls(nodes[0].spec, **given)
 
     def _wire(self) -> Output:
         output = Output()

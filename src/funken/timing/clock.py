@@ -1,7 +1,8 @@
 """Clocks: the only module that reads the machine's time.
 
 ``now`` is processing time (ms since the epoch), ``wall`` the same in seconds with fractions, ``monotonic`` is for
-intervals (s) and never steps back. Tests and the simulation use ``ManualClock`` and turn the hands themselves.
+intervals (s) and never steps back. ``run_delay`` is how long the calling thread was kept from running by others. Tests and the
+simulation use ``ManualClock`` and turn the hands themselves.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ class Clock(Protocol):
         """Return s since some fixed moment."""
         ...
 
+    def run_delay(self) -> float | None:
+        """Return for how long (s) the calling thread has been ready to run but had no core, ``None`` if nobody knows."""
+        ...
+
 
 class SystemClock:
     """The machine's clock."""
@@ -40,6 +45,14 @@ class SystemClock:
     def monotonic(self) -> float:
         """Return s since some fixed moment."""
         return time.perf_counter()
+
+    def run_delay(self) -> float | None:
+        """Return what Linux counts (``/proc/thread-self/schedstat``, 10 us), ``None`` elsewhere."""
+        try:
+            with open("/proc/thread-self/schedstat", "rb", 0) as counted:
+                return int(counted.read(100).split()[1]) / 1e9
+        except (OSError, ValueError, IndexError):
+            return None
 
 
 class ManualClock:
@@ -73,3 +86,7 @@ class ManualClock:
     def monotonic(self) -> float:
         """Return the time set, in s."""
         return self._now / 1000
+
+    def run_delay(self) -> float | None:
+        """Nobody is kept from running."""
+        return 0.0

@@ -34,6 +34,11 @@ def came(event: threading.Event, seconds: float) -> bool:
     return event.is_set()
 
 
+def pause(seconds: float) -> None:
+    """Let some time pass; ``KeyboardInterrupt`` in between."""
+    came(threading.Event(), seconds)
+
+
 def until(condition: threading.Condition, holds: Callable[[], bool]) -> None:
     """Wait, holding ``condition``'s lock, until something holds; raises ``KeyboardInterrupt`` in between."""
     while not condition.wait_for(holds, _LOOK_SECONDS):

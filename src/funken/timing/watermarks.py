@@ -69,7 +69,7 @@ class WatermarkGenerator(Generic[T_contra]):
         """See one record; may emit a watermark at once."""
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Emit a watermark; called every ``pipeline.auto-watermark-report_interval`` (200 ms unless set)."""
+        """Emit a watermark; called every ``pipeline.auto-watermark-interval`` (200 ms unless set)."""
 
 
 class BoundedOutOfOrderness(WatermarkGenerator):

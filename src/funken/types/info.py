@@ -7,7 +7,7 @@ their names), and holds no code. What it does to a record is in ``convert.py``, 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -51,12 +51,28 @@ class BasicType(enum.Enum):
 
 @dataclass(frozen=True, repr=False)
 class BasicTypeInfo(TypeInformation):
-    """A single value."""
+    """A single value; there is a function per type, as in ``BasicTypeInfo.STRING_TYPE_INFO()``.
+
+    >>> BasicTypeInfo.STRING_TYPE_INFO() == Types.STRING(), BasicTypeInfo.BIG_INT_TYPE_INFO()
+    (True, BigInteger)
+    """
 
     basic_type: BasicType
 
     def __repr__(self) -> str:
         return self.basic_type.value
+
+
+def _type_function(kind: BasicType) -> Callable[[], BasicTypeInfo]:
+    def make() -> BasicTypeInfo:
+        return BasicTypeInfo(kind)
+
+    make.__doc__ = f"Return the type {kind.value}."
+    return make
+
+
+for _kind in BasicType:
+    setattr(BasicTypeInfo, f"{_kind.name}_TYPE_INFO", staticmethod(_type_function(_kind)))
 
 
 class TimeType(enum.Enum):

@@ -19,7 +19,7 @@ _FIRE_TIME = ReducingStateDescriptor("_trigger.fire-time", min)
 
 
 class _Continuous(Trigger):
-    """A trigger that fires every ``report_interval`` milliseconds, in step with the multiples of it."""
+    """A trigger that fires every ``interval`` milliseconds, in step with the multiples of it."""
 
     def __init__(self, interval: DurationLike) -> None:
         self.interval = int(duration_ms(interval))

@@ -132,7 +132,7 @@ COUNT = ReducingStateDescriptor("_trigger.count", _add)
 
 
 class CountTrigger(Trigger):
-    """Fires at every ``max_count``-th record of the window; the contents stay (see ``PurgingTrigger``).
+    """Fires at every ``window_size``-th record of the window; the contents stay (see ``PurgingTrigger``).
 
     Raises ``InvalidProgram`` if the count is not above 0.
 
@@ -154,21 +154,21 @@ class CountTrigger(Trigger):
     >>> trigger.clear("merged", ctx.of("merged"))
     """
 
-    def __init__(self, max_count: int) -> None:
-        if max_count <= 0:
-            raise InvalidProgram(f"CountTrigger needs a count above 0, but got {max_count}.")
-        self.max_count = max_count
+    def __init__(self, window_size: int) -> None:
+        if window_size <= 0:
+            raise InvalidProgram(f"CountTrigger needs a count above 0, but got {window_size}.")
+        self.window_size = window_size
 
     @staticmethod
-    def of(max_count: int) -> CountTrigger:
+    def of(window_size: int) -> CountTrigger:
         """Return the trigger for a count."""
-        return CountTrigger(max_count)
+        return CountTrigger(window_size)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
         """Count, and fire if it is the one."""
         count = ctx.get_partitioned_state(COUNT)
         count.add(1)
-        if count.get() < self.max_count:
+        if count.get() < self.window_size:
             return TriggerResult.CONTINUE
         count.clear()
         return TriggerResult.FIRE
@@ -186,7 +186,7 @@ class CountTrigger(Trigger):
         ctx.get_partitioned_state(COUNT).clear()
 
     def __repr__(self) -> str:
-        return f"CountTrigger({self.max_count})"
+        return f"CountTrigger({self.window_size})"
 
 
 _LAST = ValueStateDescriptor("_trigger.last-element")

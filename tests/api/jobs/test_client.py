@@ -19,7 +19,8 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.api.jobs import client as job
-from funken.api.jobs.client import JobClient, watch_jobs
+from funken.api.jobs.client import JobClient
+from funken.api.jobs.watching import watch_jobs
 from funken.errors import JobCancelled, JobExecutionError, OperatorFailed, SourceNotReadable
 from funken.runtime.driver.execution import JobExecution
 from funken.runtime.driver.local import LocalRunner

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from funken.columnar.expressions import NotVectorizable, RecordSchema, schema_of_value
-from funken.columnar.inference import schema_of
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows, computed
 from funken.columnar.tracing import trace
@@ -76,8 +75,7 @@ def exactly(records: list[Any]) -> list[Any]:
 def test_kernels_give_what_python_gives(source: str, records: list[Any]) -> None:
     function = eval(f"lambda r: {source}")  # the source is this test's own
     try:
-        traced = trace(function, None, 1)
-        schema = schema_of(traced.result, SHAPE)
+        traced, schema = trace(function, None, 1).typed(SHAPE)
     except NotVectorizable:
         return
     try:
@@ -109,8 +107,8 @@ def test_kernels_give_what_python_gives(source: str, records: list[Any]) -> None
 )
 def test_plain_records_are_computed_by_kernels(function: Any) -> None:
     records = [(1, 2, 0.5, "a", True), (5000, -2, -1.0, "bc", False), (999, 0, 0.0, "", True)]
-    traced = trace(function, None, 1)
-    made = computed(traced.result, schema_of(traced.result, SHAPE), columns_of(records, SHAPE))
+    traced, schema = trace(function, None, 1).typed(SHAPE)
+    made = computed(traced.result, schema, columns_of(records, SHAPE))
     assert exactly(made.to_list()) == exactly([function(record) for record in records])
 
 
@@ -130,6 +128,6 @@ def test_plain_records_are_computed_by_kernels(function: Any) -> None:
     ids=["sum", "product", "floor", "remainder", "inexact", "zero", "shift", "compared", "negative"],
 )
 def test_a_block_without_a_certain_result_is_unfit(function: Any, records: list[Any]) -> None:
-    traced = trace(function, None, 1)
+    traced, schema = trace(function, None, 1).typed(("int", "int"))
     with pytest.raises(FallBackToRows):
-        computed(traced.result, schema_of(traced.result, ("int", "int")), columns_of(records, ("int", "int")))
+        computed(traced.result, schema, columns_of(records, ("int", "int")))

@@ -159,7 +159,7 @@ def test_functions_over_text_that_is_not_made(records: list[Any], text: str, num
     schema = ("int", "int", "str")
     block = Columns(schema, [column_of([r[at] for r in records], kind) for at, kind in enumerate(schema)], len(records))
     for function in functions:
-        mask = mask_of(trace(function, None, 1).result, block)  # type: ignore[no-untyped-call]
+        mask = mask_of(trace(function, None, 1).condition(block.schema).result, block)
         assert as_list(mask, len(records)) == [bool(function(record)) for record in records]
 
 
@@ -183,8 +183,10 @@ def test_text_that_may_be_too_long_is_not_put_off(monkeypatch: pytest.MonkeyPatc
 
 def test_what_is_not_asked_for_is_not_made() -> None:
     block = Columns(INT, [Column(INT, np.arange(5000))], 5000)
-    lines = computed(trace(lambda i: "line " + str(i) + " of the text", None, 1).result, STR, block)
-    mask = mask_of(trace(lambda line: "999 " in line, None, 1).result, lines)
+    lines = computed(
+        trace(lambda i: "line " + str(i) + " of the text", None, 1).typed(block.schema)[0].result, STR, block
+    )
+    mask = mask_of(trace(lambda line: "999 " in line, None, 1).condition(STR).result, lines)
     (line,) = lines.leaves
     (kept,) = lines.keep(mask).leaves
     assert isinstance(line, Rope)
@@ -216,5 +218,5 @@ def test_a_pattern_with_too_many_alternatives_is_looked_for_in_the_text() -> Non
     assert alternatives("in", ((STR, ""), (INT, "")), "a" * 1000) is None
     columns = [column_of([value], STR) for value in ("xab", "cde", "fghx")]
     block = Columns(("str", "str", "str"), columns, 1)
-    mask = mask_of(trace(lambda r: "abcdefgh" in r[0] + r[1] + r[2], None, 1).result, block)
+    mask = mask_of(trace(lambda r: "abcdefgh" in r[0] + r[1] + r[2], None, 1).condition(block.schema).result, block)
     assert as_list(mask, 1) == [True]

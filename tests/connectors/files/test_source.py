@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from funken.connectors.base import NEED_SPLITS, Boundedness
 from funken.connectors.context import ConnectorContext
-from funken.connectors.files.source import FileSource, StreamFormat
+from funken.connectors.files.lines import StreamFormat
+from funken.connectors.files.source import FileSource
 from funken.errors import InvalidConfiguration, InvalidProgram, SourceNotReadable
 
 LINES = st.lists(

@@ -23,9 +23,8 @@ from funken import (
 )
 from funken.columnar.kernels.codec import decode_block, encode_block
 from funken.columnar.kernels.columns import columns_of
-from funken.columnar.kernels.combining import Combiner
 from funken.columnar.kernels.evaluation import evaluate
-from funken.columnar.kernels.partials import Partials
+from funken.columnar.kernels.partials import Combiner, Partials
 from funken.operators.base import OperatorSpec
 from funken.plan.columnar_hash import ColumnarHash, PreAggregation
 from funken.runtime.exchange.factory import writer_for
@@ -278,7 +277,7 @@ def test_windows_that_fire_again_for_each_late_record_are_not_vectorized_at_all(
         return windows.reduce(lambda a, b: (a[0], a[1] + b[1], a[2], a[3]))
 
     _, partitioning, said = compiled(build)
-    assert said == "per record: windows that are general have no vectorized form"
+    assert said == "per record: windows with triggers, evictors or lateness have no vectorized form"
     assert getattr(partitioning, "pre_aggregation", None) is None
 
 

@@ -21,7 +21,8 @@ from funken.plan.rules.base import Rule, RuleContext
 from funken.plan.rules.stage import RULES, RewriteStage, rewrite
 from funken.testing import local
 
-NAMES = ["chaining", "errors", "state backend", "columns", "pre-aggregation", "fusion", "declared types", "batch order"]
+NAMES = ["chaining", "errors", "state backend", "columns", "projection", "pre-aggregation", "fusion", "declared types"]
+NAMES += ["batch order"]
 
 
 def sums(**options):
@@ -111,7 +112,7 @@ def test_the_attempt_decides_for_windows_that_are_restored_from_keyed_state():
     assert isinstance(window.spec, ColumnarWindow)
     assert [text for _, name, text in decisions(restored) if name == "sum"] == [
         "general windows, in keyed state: restored from keyed state",
-        "per record: windows that are general have no vectorized form",
+        "per record: windows with triggers, evictors or lateness have no vectorized form",
     ]
     folds = [plan.edges[0].partitioning.pre_aggregation is not None for plan in (fresh, restored)]
     assert folds == [True, False], "a window in the general logic is given records"

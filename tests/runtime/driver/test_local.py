@@ -12,7 +12,7 @@ from funken import (
     StreamExecutionEnvironment,
     WatermarkStrategy,
 )
-from funken.api.jobs.client import watch_jobs
+from funken.api.jobs.watching import watch_jobs
 from funken.errors import OperatorFailed
 
 

@@ -10,7 +10,8 @@ from funken.api.jobs.client import JobClient
 from funken.runtime.driver.job import Job
 from funken.runtime.driver.local import LocalRunner
 from funken.runtime.job.events import JobScheduled, JobSubmitted
-from funken.runtime.job.snapshot import aggregated, masked
+from funken.runtime.job.masking import masked
+from funken.runtime.job.snapshot import aggregated
 from funken.runtime.job.states import ExecutionState
 from funken.runtime.messages import MetricsReport, TaskOpening, TaskStarted, VertexMetrics
 from funken.testing import local

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from funken.columnar.vectorized.functions import VectorizedFunction
+from funken.errors import InvalidProgram
 from funken.operators.context import RuntimeContext
 from funken.operators.operator_state import FunctionSnapshotContext
 from funken.operators.process.contexts import KeyedContext, ProcessContext
@@ -275,7 +277,28 @@ class KeyedProcessFunction(Function, Generic[K_contra, IN_contra, OUT_co]):
 
 
 def as_user_function(function: object, method: str, role: str) -> UserFunction:
-    """Turn what the user gave into a ``UserFunction``; raise ``TypeError`` if it is neither callable nor has the method."""
+    """Turn what the user gave into a ``UserFunction``; raise ``TypeError`` if it is neither callable nor has the method.
+
+    Raises ``InvalidProgram`` for a function over whole blocks.
+    """
+    found = _as_user_function(function, method, role)
+    if isinstance(found.bind(), VectorizedFunction):
+        raise InvalidProgram(
+            f"{role} calls its function with one record, but {found!r} is @funken.vectorized and takes a whole block. Use it in "
+            "map(), filter() or map_batches(), or give a function of one record."
+        )
+    return found
+
+
+def vectorized_call(function: object, method: str) -> tuple[UserFunction, VectorizedFunction] | None:
+    """Return a function over whole blocks as the operator calls it, and its mark; ``None`` if it takes single records."""
+    marked = function if isinstance(function, VectorizedFunction) else getattr(function, method, None)
+    if not isinstance(marked, VectorizedFunction) or isinstance(function, type):
+        return None
+    return _as_user_function(function, method, f"{method}()"), marked
+
+
+def _as_user_function(function: object, method: str, role: str) -> UserFunction:
     if isinstance(function, UserFunction):
         return function
     if isinstance(function, type) and hasattr(function, method):

@@ -1,20 +1,20 @@
 """A submitted job, from the program's side: how it is run and restarted, saved, stopped, and watched.
 
 ``execute`` runs a job in the calling thread; ``execute_async`` in one of its own, and returns a ``JobClient``.
-Whoever wants to see every job of the process, whatever starts it, registers with ``watch_jobs``.
+Whoever wants to see every job of the process, whatever starts it, registers with ``watch_jobs`` (``watching.py``).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any
+from contextlib import ExitStack
 
+from funken.api.jobs.display import JobDisplay
 from funken.api.jobs.leadership import Leadership
 from funken.api.jobs.reporting import reporting
 from funken.api.jobs.results import CompletableFuture, JobExecutionResult, when_over
+from funken.api.jobs.watching import watchers
 from funken.checkpoint.events import Stop
 from funken.errors import InvalidProgram, JobExecutionError
 from funken.operators.coordinators.collecting import Collector
@@ -22,10 +22,12 @@ from funken.plan.physical import PhysicalPlan
 from funken.rest.server import Shown, serve
 from funken.runtime.driver.execution import JobExecution
 from funken.runtime.driver.job import Job, Runner
+from funken.runtime.driver.job_logs import JobLogs
 from funken.runtime.job.events import JobClosed, JobSubmitted
 from funken.runtime.job.points import points_of
 from funken.runtime.job.snapshot import JobSnapshot
 from funken.runtime.job.states import JobStatus
+from funken.runtime.messages import MetricsReport, TaskId
 from funken.timing.clock import SystemClock
 from funken.timing.waiting import came
 
@@ -35,7 +37,7 @@ _INTERRUPT_SECONDS = 5.0
 _INTERRUPT_AGAIN_SECONDS = 0.2
 
 
-class JobClient:
+class JobClient(JobDisplay):
     """A running job, as ``execute_async`` returns it.
 
     >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
@@ -64,6 +66,8 @@ class JobClient:
         self._job = job
         self._runner = runner
         self._served = served
+        if served:
+            job.logs.from_workers()
         self._shown: Shown | None = None
         self._result: Future[JobExecutionResult] = Future()
         self._result.set_running_or_notify_cancel()  # a reader that gives up must not cancel the result itself
@@ -122,7 +126,7 @@ class JobClient:
             self._shown = serve(self._job.configuration, self, self._served)
             with ExitStack() as watching:
                 watching.enter_context(reporting(self._job.configuration, lambda: points_of(self._job.snapshot())))
-                for watch in tuple(_watchers):
+                for watch in watchers():
                     watching.enter_context(watch(self))
                 leadership.wait(self._begun.set)
                 execution.run(self._begun.set)
@@ -285,7 +289,7 @@ class JobClient:
         """Save the state and end the job with it; the future has the savepoint's path when nothing of the job runs.
 
         With ``advance_to_end_of_event_time`` the job is drained: windows and event-time timers fire, as at the end of the
-        input. Leave it False if a job is to go on from the savepoint.
+        input. Leave it False if a job is to resume from the savepoint.
 
         >>> import tempfile
         >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
@@ -349,52 +353,24 @@ class JobClient:
         """
         return self._job.snapshot()
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What was noticed about the job so far, such as late records; also logged.
+    def logs(self) -> JobLogs:
+        """Return what the tasks have logged and what became of the job: ``read(after, limit)`` gives a page of it.
 
+        >>> import logging
         >>> from funken.testing import local
-        >>> _ = (words := local(["to", "be"])).for_each(len)
-        >>> words.get_execution_environment().execute_async().warnings
-        ()
+        >>> words = local(["to", "be"])
+        >>> _ = words.map(lambda word: logging.getLogger("shop").warning("no price for %s", word)).name("price").for_each(id)
+        >>> client = words.get_execution_environment().execute_async()
+        >>> _ = client.get_job_execution_result().result(timeout=30)
+        >>> [(each["operator"], each["message"]) for each in client.logs().read(None, 10).records if each["operator"]]
+        [('price', 'no price for to'), ('price', 'no price for be')]
         """
-        return tuple(warning.text for warning in self._job.diagnosis.warnings)
+        return self._job.logs
 
-    def metrics(self) -> dict[Any, Any]:
+    def metrics(self) -> dict[TaskId, MetricsReport]:
         """Return the newest metrics of each task: counts and the watermark per vertex; tasks report twice a second."""
         return dict(self._job.master.metrics)
 
 
 class _Blocked(JobExecutionError):
     """User code of a job that was cancelled does not come back."""
-
-
-Watcher = Callable[[JobClient], AbstractContextManager[object]]
-"""Called with each job; what it returns is entered before anything runs, and left when all is over, with the error."""
-
-_watchers: list[Watcher] = []
-
-
-@contextmanager
-def watch_jobs(watcher: Watcher) -> Iterator[None]:
-    """Show ``watcher`` every job that starts while the ``with`` block lasts, in the thread that runs the job.
-
-    A watcher that raises keeps its job from running; the job then fails with what it raised.
-
-    >>> from funken.testing import local
-    >>> @contextmanager
-    ... def tell(client):
-    ...     print("begins:", client.plan.name)
-    ...     yield
-    ...     print("is over")
-    >>> with watch_jobs(tell):
-    ...     local([1]).execute_and_collect("one record", limit=1)
-    begins: one record
-    is over
-    [1]
-    """
-    _watchers.append(watcher)
-    try:
-        yield
-    finally:
-        _watchers.remove(watcher)

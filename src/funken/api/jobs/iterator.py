@@ -35,6 +35,12 @@ class CloseableIterator(Generic[T]):
         self._block: Iterator[T] = iter(())
         self._over = False
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: records of {self._client!r}>"
+
+    def _repr_html_(self) -> str:
+        return self._client._repr_html_()
+
     def __iter__(self) -> CloseableIterator[T]:
         return self
 

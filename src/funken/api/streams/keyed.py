@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from funken.api.functions.aggregates import ExtremeField, ExtremeRecord, SumField, check_position
-from funken.api.functions.base import as_user_function
+from funken.api.functions.base import as_user_function, vectorized_call
 from funken.api.streams.declared_types import type_of, typed
 from funken.api.streams.family import family
 from funken.api.streams.stream import DataStream
@@ -82,6 +82,8 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
 
     def _calls(self, func: object, shape: ResultKind) -> DataStream[Any] | None:
         """Return the operator for a function that may have state; ``None``: for one that cannot."""
+        if vectorized_call(func, shape.value) is not None:
+            return None  # records of many keys at once
         call = as_user_function(func, shape.value, f"{shape.value}()")
         return self._keyed(shape.value, KeyedMap(call, self.key, shape)) if call.rich else None
 

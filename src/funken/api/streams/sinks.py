@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any, overload
 
 from funken.api.functions.base import as_user_function
@@ -18,8 +19,13 @@ from funken.types.generics import Generic, T_co
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pandas as pd
+    import pyarrow as pa
+
     from funken.api.environment import StreamExecutionEnvironment
     from funken.api.jobs.iterator import CloseableIterator
+
+_FRAMES = ("connectors.dataframes.staging", "spark.frames.files")
 
 
 class DataStreamSink(OperatorSettings):
@@ -135,7 +141,7 @@ class StreamEnds(Generic[T_co]):
                     break
             return records
 
-    def to_arrow(self, limit: int | None = None, job_execution_name: str | None = None) -> Any:
+    def to_arrow(self, limit: int | None = None, job_execution_name: str | None = None) -> pa.Table:
         """Run the program and return this stream's records as a ``pyarrow.Table``.
 
         Fields of dicts, rows, named tuples and dataclasses are columns; those of other tuples are ``f0``, ``f1``, ..., and any
@@ -155,7 +161,7 @@ class StreamEnds(Generic[T_co]):
         with self.execute_and_collect(job_execution_name) as records:
             return table_of(list(records))
 
-    def to_pandas(self, limit: int | None = None, job_execution_name: str | None = None) -> Any:
+    def to_pandas(self, limit: int | None = None, job_execution_name: str | None = None) -> pd.DataFrame:
         """Run the program and return this stream's records as a ``pandas.DataFrame``; see ``to_arrow``.
 
         >>> from funken.testing import local
@@ -165,6 +171,42 @@ class StreamEnds(Generic[T_co]):
         1  be   1
         """
         return self.to_arrow(limit, job_execution_name).to_pandas()
+
+    def to_spark(self, schema: object = None, path: str = "", job_execution_name: str | None = None) -> Any:
+        """Return this stream's records as a ``DataFrame`` of Spark, with a column per field (``f0``, ``f1``, ... of tuples).
+
+        Of a stream that ends it runs the program, and the DataFrame is static. Of one that does not it adds a sink, and the
+        DataFrame is a streaming one, of what each checkpoint commits: start the job with ``execute_async()``, and a query on the
+        DataFrame. Rows change sides as Parquet files in ``path``, a folder or URI; by default a temporary folder of this machine,
+        which is removed when this process ends. ``schema`` is one of Spark (or its text) or Arrow, or a record type; by default
+        it is the declared type, else that of the records.
+
+        Raises ``InvalidProgram`` for an endless stream whose columns are not known, or that has no checkpoints.
+
+        >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> env.from_source(DataGeneratorSource(str)).to_spark(schema="value string")
+        Traceback (most recent call last):
+        funken.errors.InvalidProgram: to_spark() of a stream without end shows what checkpoints commit: call ...
+        """
+        staging, files = (importlib.import_module(f"funken.{name}") for name in _FRAMES)
+        endless = not all(traits_of(node.spec).bounded for node in self._environment.graph)
+        if endless and self._environment.get_checkpoint_config().get_checkpoint_interval() <= 0:
+            raise InvalidProgram(
+                "to_spark() of a stream without end shows what checkpoints commit: call enable_checkpointing()."
+            )
+        sink = staging.StagingSink(path or staging.temporary_folder(), staging.schema_of(schema, "to_spark()"))
+        sink = sink.of_type(type_of(self))
+        if endless and sink.schema is None:
+            raise InvalidProgram(
+                "to_spark() of a stream without end needs its columns: give the schema, or declare the type."
+            )
+        self._sink("to_spark", WriterSink(sink))
+        folder = sink.files.base_path
+        if endless:
+            return files.stream_of_files(folder, sink.schema, self._environment._session)
+        self._environment.execute(job_execution_name or "to_spark()")
+        return files.frame_of_folder(folder, sink.schema, self._environment._session)
 
     def _width(self) -> dict[str, Any]:
         """Return the parallelism of a sink that keeps the order: its operator's, or 1 if several operators differ."""

@@ -7,10 +7,12 @@ settings of the operator before it are in ``settings.py``, partitioning is in ``
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
-from funken.api.functions.base import as_user_function
+from funken.api.functions.base import as_user_function, vectorized_call
+from funken.api.functions.batches import of_batches, over_batches
 from funken.api.streams.declared_types import type_of, typed, typed_side
+from funken.api.streams.display import StreamDisplay
 from funken.api.streams.family import family
 from funken.api.streams.partitioning import StreamPartitioning
 from funken.api.streams.settings import StreamSettings
@@ -52,7 +54,17 @@ if TYPE_CHECKING:
     from funken.windowing.windows import GlobalWindow
 
 
-class DataStream(StreamSettings, StreamPartitioning[T_co], StreamEnds[T_co], Generic[T_co]):
+_GONE = {
+    "iterate": (
+        "DataStream has no iterate(): Flink removed it in 2.0, and Funken's streams have no feedback edge. For a computation "
+        "that converges use DataSet.iterate() or iterate_delta() of funken.dataset; to come back to a record of the same key, "
+        "keep it in state and set a timer; for any other loop write to a topic that the job reads."
+    )
+}
+"""What Flink's streams had, and what to use instead."""
+
+
+class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], StreamEnds[T_co], Generic[T_co]):
     """A stream of records.
 
     >>> from funken import StreamExecutionEnvironment
@@ -71,6 +83,13 @@ class DataStream(StreamSettings, StreamPartitioning[T_co], StreamEnds[T_co], Gen
     def __init__(self, environment: StreamExecutionEnvironment, inputs: tuple[NodeInput, ...]) -> None:
         self._environment = environment
         self._inputs = inputs
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(
+                _GONE.get(name, f"{type(self).__name__!r} object has no attribute {name!r}"), name=name, obj=self
+            )
 
     # ---- building
 
@@ -97,12 +116,15 @@ class DataStream(StreamSettings, StreamPartitioning[T_co], StreamEnds[T_co], Gen
     def map(
         self, func: Callable[[T_co], R] | MapFunction[T_co, R], output_type: TypeInformation | None = None
     ) -> DataStream[R]:
-        """Turn each record into one: ``func(record)``, or a ``MapFunction``.
+        """Turn each record into one: ``func(record)``, a ``MapFunction``, or a ``@funken.vectorized`` function.
 
         >>> from funken.testing import local
         >>> local([1, 2]).map(lambda x: x + 1).execute_and_collect(limit=2)
         [2, 3]
         """
+        batches = vectorized_call(func, "map")
+        if batches is not None:
+            return typed(self._then("map", over_batches(*batches, output_type)), output_type)
         return typed(self._then("map", Map(as_user_function(func, "map", "map()"))), output_type)
 
     def flat_map(
@@ -119,12 +141,15 @@ class DataStream(StreamSettings, StreamPartitioning[T_co], StreamEnds[T_co], Gen
         return typed(self._then("flat_map", FlatMap(as_user_function(func, "flat_map", "flat_map()"))), output_type)
 
     def filter(self, func: Callable[[T_co], object] | FilterFunction[T_co]) -> DataStream[T_co]:
-        """Keep the records for which ``func(record)`` is true, or a ``FilterFunction`` says so.
+        """Keep the records for which ``func(record)`` is true, a ``FilterFunction`` says so, or a vectorized one's mask.
 
         >>> from funken.testing import local
         >>> local(["a", "bc"]).filter(lambda word: len(word) == 2).execute_and_collect(limit=1)
         ['bc']
         """
+        batches = vectorized_call(func, "filter")
+        if batches is not None:
+            return self._then("filter", over_batches(*batches, None, mask=True))
         return self._then("filter", Filter(as_user_function(func, "filter", "filter()")))
 
     def map_block(self, func: Callable[[list[T_co]], list[R]]) -> DataStream[R]:
@@ -137,6 +162,23 @@ class DataStream(StreamSettings, StreamPartitioning[T_co], StreamEnds[T_co], Gen
         [10, 20, 30]
         """
         return self._then("map_block", MapBlock(as_user_function(func, "map_block", "map_block()")))
+
+    def map_batches(
+        self, func: Callable[..., object], output_type: object = None, batch_format: str = "numpy"
+    ) -> DataStream:
+        """Turn blocks of records into blocks of any number of records: ``func`` takes and returns columns.
+
+        ``output_type`` and ``batch_format`` are those of ``funken.vectorized``, also where ``func`` is such a function. How many
+        records come together depends on the load. As many results as records keep the timestamps, others have none.
+
+        >>> from funken.testing import local
+        >>> def repeated(block):
+        ...     return block["word"].repeat(block["times"])
+        >>> words = local([{"word": "to", "times": 2}, {"word": "be", "times": 1}])
+        >>> words.map_batches(repeated, output_type=str, batch_format="pandas").execute_and_collect(limit=3)
+        ['to', 'to', 'be']
+        """
+        return self._then("map_batches", of_batches(func, output_type, batch_format))
 
     def process(
         self,

@@ -34,6 +34,7 @@ WIDTH = 72
 _MARGIN = 20
 _RATE_SECONDS = 1.0
 _BLOCKS = " ▁▂▃▄▅▆▇█"
+_AFTER_SECONDS = 6.0
 KILL_AFTER = 5.0
 """Without a terminal, a worker is killed once, this long (s) after the first records."""
 
@@ -96,6 +97,12 @@ class Timeline:
         """A worker was killed."""
         self.kills.append((at, pid))
         self._waiting, self._before = True, self._restarts
+
+    def until(self, at: float) -> Timeline:
+        """Return what had been seen at a time."""
+        kills = [kill for kill in self.kills if kill[0] <= at]
+        done = [lasted for (begin, _), lasted in zip(kills, self.recoveries, strict=False) if begin + lasted <= at]
+        return Timeline([sample for sample in self.samples if sample.at <= at], kills, done)
 
     @property
     def recovering(self) -> bool:
@@ -190,6 +197,22 @@ class Chaos:
         return Panel(
             Group(table, *self._events()), title="payments, watched", subtitle=self._hint(over), width=width + _MARGIN
         )
+
+    def frames(self, seconds: float) -> list[RenderableType]:
+        """Return what was drawn, once in so many seconds, from the first records to when a killed worker was long replaced."""
+        whole = self.timeline
+        begin = next((sample.at for sample in whole.samples if sample.records), 0.0)
+        end = whole.samples[-1].at if whole.samples else begin
+        if whole.kills and whole.recoveries:
+            end = min(end, whole.kills[0][0] + whole.recoveries[0] + _AFTER_SECONDS)
+        drawn = []
+        try:
+            for number in range(int((end - begin) / seconds)):
+                self.timeline = whole.until(begin + (number + 1) * seconds)
+                drawn.append(self.render())
+        finally:
+            self.timeline = whole
+        return drawn
 
     def _events(self) -> Iterator[Text]:
         timeline = self.timeline

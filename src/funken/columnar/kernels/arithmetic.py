@@ -11,9 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import HIGHEST, LOWEST
-from funken.columnar.kernels.columns import Array
+from funken.columnar.expressions import FLOAT, HIGHEST, LOWEST, schema_of_value
+from funken.columnar.kernels.columns import Array, Column
+from funken.columnar.library import kind_of_object
 from funken.errors import FunkenError
+
+_EXACT = 2**53
+"""Ints up to this have a float."""
 
 
 class FallBackToRows(FunkenError):
@@ -109,4 +113,38 @@ ARROW_COMPARE = {
     "<": "less", "<=": "less_equal", "==": "equal", "!=": "not_equal", ">": "greater", ">=": "greater_equal",
 }  # fmt: skip
 
-__all__ = ["ARROW_COMPARE", "BITS", "COMPARE", "FLOATS", "NUMPY", "PYTHON", "RANGES", "FallBackToRows"]
+
+def constant(value: Any) -> Column:
+    """Return a value as a column; raise ``FallBackToRows`` if no column can hold it."""
+    kind = schema_of_value(value) or kind_of_object(value)
+    if not isinstance(kind, str):
+        raise FallBackToRows(f"{value!r} fits into no column")
+    return Column(kind, value, True)
+
+
+def folded(kind: str, op: Callable[[Any, Any], Any], left: Column, right: Column) -> Column:
+    """Apply a kernel that works on Python values as well."""
+    if left.constant and right.constant:
+        return constant(op(left.data, right.data))
+    return Column(kind, op(left.data, right.data))
+
+
+def as_float(column: Column) -> Column:
+    """Return ints as floats; raise ``FallBackToRows`` if one has none."""
+    if column.kind == FLOAT:
+        return column
+    low, high = column.bounds()
+    if low < -_EXACT or high > _EXACT:
+        raise FallBackToRows("an int that a float cannot hold")
+    return constant(float(column.data)) if column.constant else Column(FLOAT, column.data.astype(np.float64))
+
+
+def any_zero(column: Column) -> bool:
+    """Whether a column has a zero."""
+    return not column.data if column.constant else not column.data.all()
+
+
+__all__ = [
+    "ARROW_COMPARE", "BITS", "COMPARE", "FLOATS", "NUMPY", "PYTHON", "RANGES", "FallBackToRows", "any_zero", "as_float",
+    "constant", "folded",
+]  # fmt: skip

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import HIGHEST, INT, LOWEST, STR
+from funken.columnar.expressions import ARRAYS, HIGHEST, INT, LOWEST, STR
 from funken.columnar.kernels.columns import Array, Column, Columns
 from funken.columnar.kernels.partials import Partials
 from funken.columnar.kernels.ropes import Rope
+from funken.io.pickling import dumps
 
 TAG = 0xC0
 _TAG = bytes([TAG])
@@ -27,7 +28,11 @@ def encode_block(block: Columns) -> bytes:
     folded = (
         (_narrowed(block.weights, 0, int(block.weights.max())), block.sums) if isinstance(block, Partials) else None
     )
-    return _TAG + pickle.dumps((block.length, block.schema, leaves, stamps, folded), 5)
+    return _TAG + dumps((block.length, block.schema, leaves, stamps, folded), _unchanged)
+
+
+def _unchanged(error: Exception) -> Exception:
+    return error
 
 
 def decode_block(payload: Any) -> Columns:
@@ -49,6 +54,8 @@ def _written(column: Column, length: int) -> tuple[Any, ...]:
         return STR, None, [part if isinstance(part, str) else _written(part, length) for part in column.parts]
     if column.kind == STR:
         return STR, None, _text(column.data)
+    if column.kind not in ARRAYS:
+        return column.kind, None, ("O", 0, column.data.tolist())
     return column.kind, None, (column.data.dtype.str, 0, column.data.tobytes())
 
 
@@ -65,6 +72,8 @@ def _read(written: tuple[Any, ...], length: int) -> Column:
         return Column(STR, pa.StringArray.from_buffers(length, offsets, text))
     if kind == INT:
         return Column(INT, _widened(data), False, *bounds)
+    if kind not in ARRAYS:
+        return Column(kind, np.fromiter(data[2], np.object_, length))
     return Column(kind, np.frombuffer(data[2], np.dtype(data[0])))
 
 

@@ -7,12 +7,14 @@ need be. They show cheaply what cannot overflow. A column whose values are all e
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import BOOL, FLOAT, INT, STR, RecordSchema, leaves_of
+from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, RecordSchema, leaves_of
+from funken.columnar.records import NamedFields
 
 Array = Any
 """A NumPy array, or for text an Arrow array."""
@@ -76,7 +78,7 @@ class Column:
         if not self.constant:
             return self.data
         if self.kind != STR:
-            return np.full(length, self.data, _TYPES[self.kind])
+            return np.full(length, self.data, _TYPES.get(self.kind, np.object_))
         import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
 
         return pa.repeat(pa.scalar(self.data, pa.string()), length)
@@ -98,7 +100,8 @@ class Column:
         """Return the Python values."""
         if self.constant:
             return [self.data] * length
-        values: list[Any] = self.data.to_pylist() if self.kind == STR else self.data.tolist()
+        # Hot: by way of NumPy a text costs a quarter of what ``to_pylist`` takes.
+        values: list[Any] = (self.data.to_numpy(zero_copy_only=False) if self.kind == STR else self.data).tolist()
         return values
 
 
@@ -175,11 +178,14 @@ class Columns(Block):
 def _records(schema: RecordSchema, leaves: Iterator[Column], length: int) -> list[Any]:
     if isinstance(schema, str):
         return next(leaves).to_list(length)
-    return list(zip(*[_records(inner, leaves, length) for inner in schema], strict=True))
+    fields = [_records(inner, leaves, length) for inner in schema]
+    return schema.make(fields) if isinstance(schema, NamedFields) else list(zip(*fields, strict=True))
 
 
 def column_of(values: list[Any], kind: str) -> Column:
     """Make a column of Python values, which have to be of the kind exactly."""
+    if kind not in ARRAYS:
+        return Column(kind, np.fromiter(values, np.object_, len(values)))
     if kind != STR:
         return Column(kind, np.array(values, _TYPES[kind]))
     import pyarrow as pa  # noqa: PLC0415 - the same
@@ -189,13 +195,19 @@ def column_of(values: list[Any], kind: str) -> Column:
 
 def columns_of(values: list[Any], schema: RecordSchema, timestamps: list[int] | None = None) -> Columns:
     """Make columns of records, which have to be of the shape exactly."""
-    leaves = []
-    for path, kind in leaves_of(schema):
-        column = values
-        for index in path:
-            column = [value[index] for value in column]
-        leaves.append(column_of(column, kind))
+    kinds = [kind for _, kind in leaves_of(schema)]
+    leaves = [column_of(column, kind) for column, kind in zip(values_of_leaves(values, schema), kinds, strict=True)]
     return Columns(schema, leaves, len(values), None if timestamps is None else np.array(timestamps, np.int64))
+
+
+def values_of_leaves(values: list[Any], schema: RecordSchema) -> Iterator[list[Any]]:
+    """Take records apart: the values of each leaf."""
+    if isinstance(schema, str):
+        yield values
+        return
+    for index, inner in enumerate(schema):
+        field = schema.field(index) if isinstance(schema, NamedFields) else itemgetter(index)
+        yield from values_of_leaves(list(map(field, values)), inner)
 
 
 def joined(blocks: list[Columns]) -> Columns:
@@ -220,4 +232,4 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other) and repr(one) == repr(other)  # -0.0 == 0.0
 
 
-__all__ = ["Array", "Column", "Columns", "column_of", "columns_of", "joined", "joined_columns"]
+__all__ = ["Array", "Column", "Columns", "column_of", "columns_of", "joined", "joined_columns", "values_of_leaves"]

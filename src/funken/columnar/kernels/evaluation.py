@@ -6,18 +6,20 @@ The result is what the Python function would give for every record, or ``FallBac
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
 
 from funken.columnar.expressions import (
+    ARRAYS,
     BOOL,
     FLOAT,
     HIGHEST,
     INT,
     LOWEST,
+    NONE,
     STR,
     Argument,
     Binary,
@@ -30,11 +32,11 @@ from funken.columnar.expressions import (
     Invoke,
     Make,
     RecordSchema,
+    Rowwise,
     Sequence,
     Text,
     Unary,
     leaves_of,
-    schema_of_value,
 )
 from funken.columnar.kernels.arithmetic import (
     ARROW_COMPARE,
@@ -45,16 +47,14 @@ from funken.columnar.kernels.arithmetic import (
     PYTHON,
     RANGES,
     FallBackToRows,
+    any_zero,
+    as_float,
+    constant,
+    folded,
 )
 from funken.columnar.kernels.columns import Array, Column, Columns
-from funken.columnar.kernels.ropes import Rope, concatenated
-
-_EXACT = 2**53
-"""Ints up to this have a float."""
-
-
-Value = Column | tuple["Value", ...]
-"""What an expression comes to: a column, or a tuple of such."""
+from funken.columnar.kernels.ropes import TEXT_TESTS, concatenated, find_text, length_of
+from funken.columnar.kernels.rowwise import Value, merged, rowwise, split_item, taken
 
 
 def evaluate(expression: Expression, length: int, *arguments: Columns) -> Value:
@@ -128,6 +128,10 @@ class _Evaluation:
             known = self._known[id(expression)] = self._compute(expression)
         return known
 
+    def knows(self, expression: Expression) -> bool:
+        """Whether an expression is computed already, or costs nothing."""
+        return id(expression) in self._known or isinstance(expression, Argument)
+
     def _column(self, expression: Expression) -> Column:
         value = self.of(expression)
         assert isinstance(value, Column)
@@ -138,7 +142,7 @@ class _Evaluation:
             case Argument(argument, path):
                 return reduce(_item, path, self._arguments[argument])
             case Constant(value):
-                return _constant(value)
+                return constant(value)
             case Make(items):
                 return tuple(self.of(item) for item in items)
             case GetItem(record, index):
@@ -153,14 +157,20 @@ class _Evaluation:
                 return self._compare(op, self._column(left), self._column(right))
             case Unary(op, operand):
                 return self._unary(op, self.of(operand))
-            case Choose(condition, then, otherwise):
-                return self._choose(self.truth(self.of(condition)), self.of(then), self.of(otherwise))
+            case Choose(condition, then, otherwise, lazy):
+                return self._branch(self.truth(self.of(condition)), then, otherwise, lazy)
             case Contains(needle, container):
                 return self._contains(needle, container)
             case Invoke(name, given):
                 return self._invoke(name, [self._column(each) for each in given])
             case Text(parts):
                 return concatenated([self._column(part) for part in parts], self._length)
+            case Rowwise("item", (Rowwise("str.split", (text, Constant(part))), Constant(number))) if (
+                part and number >= 0
+            ):
+                return split_item(self._column(text), part, number, self._length)
+            case Rowwise(function, given, kind):
+                return rowwise(function, [self._given(each) for each in given], kind, self._length)
         raise FallBackToRows(f"no kernel for {type(expression).__name__}")
 
     # ---- numbers
@@ -169,19 +179,19 @@ class _Evaluation:
         if left.kind == STR:
             return concatenated([left, right], self._length)
         if left.kind == BOOL:
-            return _fold(BOOL, BITS[op], left, right)
+            return folded(BOOL, BITS[op], left, right)
         if left.kind == right.kind == INT and op != "/":
             return self._integers(op, left, right)
-        if op == "/" and _any_zero(right):
+        if op == "/" and any_zero(right):
             raise FallBackToRows("division by zero")
-        return _fold(FLOAT, FLOATS[op], _as_float(left), _as_float(right))
+        return folded(FLOAT, FLOATS[op], as_float(left), as_float(right))
 
     def _integers(self, op: str, left: Column, right: Column) -> Column:
         low, high = RANGES[op](*left.bounds(), *right.bounds())
         if low < LOWEST or high > HIGHEST:
             raise FallBackToRows("an overflow")
         if left.constant and right.constant:
-            return _constant(PYTHON[op](left.data, right.data))
+            return constant(PYTHON[op](left.data, right.data))
         if op == "%" and right.constant:
             # Division by a constant is a multiplication in NumPy, the remainder is not: a third of the time.
             data = left.data - np.floor_divide(left.data, right.data) * right.data
@@ -192,16 +202,16 @@ class _Evaluation:
     def _compare(self, op: str, left: Column, right: Column) -> Column:
         if left.kind == STR:
             if left.constant and right.constant:
-                return _constant(bool(COMPARE[op](left.data, right.data)))
+                return constant(bool(COMPARE[op](left.data, right.data)))
             if op in ("==", "!=") and (left.constant or right.constant):
                 text, part = (right, left) if left.constant else (left, right)
-                equal = _found("is", text, part.data)
+                equal = find_text("is", text, part.data)
                 return equal if op == "==" else self._not(equal)
             compare = getattr(_arrow(), ARROW_COMPARE[op])
             return Column(BOOL, _mask(compare(_scalar(left), _scalar(right))))
         if left.kind != right.kind:  # an int and a float: Python compares exactly
-            left, right = _as_float(left), _as_float(right)
-        return _fold(BOOL, COMPARE[op], left, right)
+            left, right = as_float(left), as_float(right)
+        return folded(BOOL, COMPARE[op], left, right)
 
     def truth(self, value: Value) -> Column:
         """Compute whether values are true."""
@@ -209,9 +219,9 @@ class _Evaluation:
         if value.kind == BOOL:
             return value
         if value.constant:
-            return _constant(bool(value.data))
+            return constant(bool(value.data))
         if value.kind == STR:
-            return self._not(_found("is", value, ""))
+            return self._not(find_text("is", value, ""))
         return Column(BOOL, value.data != 0)
 
     def _unary(self, op: str, value: Value) -> Column:
@@ -220,14 +230,30 @@ class _Evaluation:
             return truth if op == "bool" else self._not(truth)
         assert isinstance(value, Column)
         if value.kind == FLOAT:
-            return _constant(-value.data) if value.constant else Column(FLOAT, -value.data)
+            return constant(-value.data) if value.constant else Column(FLOAT, -value.data)
         if op == "~":
-            return self._integers("-", _constant(-1), value)
-        return self._integers("-", _constant(0), value)
+            return self._integers("-", constant(-1), value)
+        return self._integers("-", constant(0), value)
 
     @staticmethod
     def _not(truth: Column) -> Column:
-        return _constant(not truth.data) if truth.constant else Column(BOOL, ~truth.data)
+        return constant(not truth.data) if truth.constant else Column(BOOL, ~truth.data)
+
+    def _given(self, expression: Expression) -> Column:
+        """Compute an argument of a function that is called for each value: its constants may be any object."""
+        return Column(NONE, expression.value, True) if isinstance(expression, Constant) else self._column(expression)
+
+    def _branch(self, condition: Column, then: Expression, otherwise: Expression, lazy: bool) -> Value:
+        if condition.constant:
+            return self.of(then if condition.data else otherwise)
+        if not lazy:
+            with suppress(FallBackToRows):  # perhaps only in the branch that a record does not take
+                return self._choose(condition, self.of(then), self.of(otherwise))
+        chosen, other = np.flatnonzero(condition.data), np.flatnonzero(~condition.data)
+        if not len(chosen) or not len(other):
+            return self.of(then if len(chosen) else otherwise)
+        one, two = _Part(self, chosen).of(then), _Part(self, other).of(otherwise)
+        return merged(one, two, chosen, other)
 
     def _choose(self, condition: Column, then: Value, otherwise: Value) -> Value:
         if condition.constant:
@@ -239,6 +265,8 @@ class _Evaluation:
             return tuple(self._choose(condition, one, other) for one, other in pairs)
         if then is otherwise:
             return then
+        if then.kind != otherwise.kind or then.kind not in ARRAYS:
+            raise FallBackToRows("results of two types")
         if then.kind == STR:
             import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
 
@@ -256,16 +284,16 @@ class _Evaluation:
         if isinstance(container, Make):
             found = self._column(needle)
             items = [item.value for item in container.items if isinstance(item, Constant)]
-            tests = [self._compare("==", found, _constant(item)) for item in items]
-            return reduce(lambda one, other: _fold(BOOL, BITS["|"], one, other), tests)
+            tests = [self._compare("==", found, constant(item)) for item in items]
+            return reduce(lambda one, other: folded(BOOL, BITS["|"], one, other), tests)
         return self._search("in", self._column(container), self._column(needle))
 
     def _search(self, how: str, text: Column, part: Column) -> Column:
         if text.constant and part.constant:
-            return _constant(_TEXT_TESTS[how](text.data, part.data))
+            return constant(TEXT_TESTS[how](text.data, part.data))
         if not part.constant or text.constant:
             raise FallBackToRows("a search for different texts")
-        return _found(how, text, part.data)
+        return find_text(how, text, part.data)
 
     def _as_text(self, column: Column) -> Column:
         return column if column.kind == STR else concatenated([column], self._length)
@@ -278,22 +306,48 @@ class _Evaluation:
             case "str":
                 return self._as_text(first)
             case "float":
-                return _as_float(first)
-            case "bool":
-                return self.truth(first)
+                return as_float(first)
+            case "int":
+                return (
+                    constant(int(first.data))
+                    if first.constant
+                    else Column(INT, first.data.astype(np.int64), False, 0, 1)
+                )
             case "abs":
                 if first.kind == FLOAT:
-                    return _constant(abs(first.data)) if first.constant else Column(FLOAT, np.abs(first.data))
-                negative = self._compare("<", first, _constant(0))
+                    return constant(abs(first.data)) if first.constant else Column(FLOAT, np.abs(first.data))
+                negative = self._compare("<", first, constant(0))
                 return _column(self._choose(negative, self._unary("-", first), first))
             case "min" | "max":
                 better = self._compare("<" if name == "min" else ">", given[1], first)
                 return _column(self._choose(better, given[1], first))
             case "len":
                 if first.constant:
-                    return _constant(len(first.data))
-                return _length_of(first)
+                    return constant(len(first.data))
+                return length_of(first)
         raise FallBackToRows(f"no kernel for {name}")
+
+
+class _Part(_Evaluation):
+    """An expression over some records of a block: those that take a branch."""
+
+    def __init__(self, whole: _Evaluation, positions: Array) -> None:
+        super().__init__(len(positions), [])
+        self._whole = whole
+        self._positions = positions
+
+    def knows(self, expression: Expression) -> bool:
+        """Whether an expression is computed already, or costs nothing."""
+        return super().knows(expression) or self._whole.knows(expression)
+
+    def _compute(self, expression: Expression) -> Value:
+        if self._whole.knows(expression):
+            return taken(self._whole.of(expression), self._positions)
+        return super()._compute(expression)
+
+    def _branch(self, condition: Column, then: Expression, otherwise: Expression, lazy: bool) -> Value:
+        # Tried at each depth, both ways would cost twice as much with each.
+        return super()._branch(condition, then, otherwise, lazy=True)
 
 
 def _column(value: Value) -> Column:
@@ -304,33 +358,6 @@ def _column(value: Value) -> Column:
 def _item(value: Value, index: int) -> Value:
     assert isinstance(value, tuple)
     return value[index]
-
-
-def _constant(value: Any) -> Column:
-    kind = schema_of_value(value)
-    if not isinstance(kind, str):
-        raise FallBackToRows(f"{value!r} fits into no column")
-    return Column(kind, value, True)
-
-
-def _fold(kind: str, op: Callable[[Any, Any], Any], left: Column, right: Column) -> Column:
-    """Apply a kernel that works on Python values as well."""
-    if left.constant and right.constant:
-        return _constant(op(left.data, right.data))
-    return Column(kind, op(left.data, right.data))
-
-
-def _as_float(column: Column) -> Column:
-    if column.kind == FLOAT:
-        return column
-    low, high = column.bounds()
-    if low < -_EXACT or high > _EXACT:
-        raise FallBackToRows("an int that a float cannot hold")
-    return _constant(float(column.data)) if column.constant else Column(FLOAT, column.data.astype(np.float64))
-
-
-def _any_zero(column: Column) -> bool:
-    return not column.data if column.constant else not column.data.all()
 
 
 def _scalar(column: Column) -> Any:
@@ -350,31 +377,5 @@ def _arrow() -> Any:
 def _mask(bits: Any) -> Array:
     return bits.to_numpy(zero_copy_only=False)
 
-
-def _found(how: str, text: Column, part: str) -> Column:
-    """Compute where a constant is in a column of text, by the test ``how``."""
-    mask = text.find(how, part) if isinstance(text, Rope) else None
-    if mask is None:
-        from funken.columnar.kernels.text import find  # noqa: PLC0415 - the same
-
-        mask = find(how, text.data, part)
-    return _constant(mask) if isinstance(mask, bool) else Column(BOOL, mask)
-
-
-def _length_of(text: Column) -> Column:
-    if isinstance(text, Rope) and not text.made:
-        found = text.lengths()
-    else:
-        from funken.columnar.kernels.text import lengths  # noqa: PLC0415 - the same
-
-        found = lengths(text.data)
-    return _constant(found) if isinstance(found, int) else Column(INT, found)
-
-
-_TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
-    "in": lambda text, part: part in text,
-    "starts": str.startswith,
-    "ends": str.endswith,
-}
 
 __all__ = ["FallBackToRows", "Value", "computed", "computed_of", "evaluate", "mask_of"]

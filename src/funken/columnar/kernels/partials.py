@@ -3,6 +3,11 @@
 A partial is a record, in columns like any other, with a weight: how many records it stands for. It means what so many records
 would, one after the other, of which the first is the partial itself, and the others are like it but for zeros in the leaves that
 are added up. So a consumer of records is given records, and one that supports weights saves the work.
+
+The combiner of a pre-aggregated window makes them of a block before it is spread over an exchange. It keeps nothing between two
+blocks but a guess whether the next is worth it, so there is nothing to save, restore or rescale. A block that has too many keys,
+or too few records, or whose sums might not fit, goes on as it is. benchmarks/pre_aggregation.py has the measurements behind the
+numbers here.
 """
 
 from __future__ import annotations
@@ -11,8 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import INT, RecordSchema
+from funken.columnar.expressions import HIGHEST, INT, LOWEST, STR, RecordSchema
+from funken.columnar.folds import FIRST, LAST, MAX, SUM
 from funken.columnar.kernels.columns import Array, Column, Columns, joined
+
+WORTH = 4
+"""So many records per partial are worth the work."""
+_ROOM = 2
+"""Tables have this many times the places that a block has records."""
+_MOST_SKIPPED = 64
 
 
 class Partials(Columns):
@@ -84,4 +96,109 @@ def joined_alike(blocks: list[Columns]) -> Columns:
     return Partials(whole.schema, whole.leaves, whole.length, weights, first.sums, whole.timestamps)
 
 
-__all__ = ["Partials", "joined_alike"]
+class Combiner:
+    """One per edge writer.
+
+    ``roles`` says what is done with each leaf, ``pane`` and ``offset`` (ms) which panes there are. A block of fewer than
+    ``least`` records is left alone, and one that has fewer than ``worth`` of them per key and pane.
+    """
+
+    def __init__(self, roles: tuple[str, ...], pane: int, offset: int, least: int, worth: int = WORTH) -> None:
+        self._roles = roles
+        self._sums = tuple(number for number, role in enumerate(roles) if role == SUM)
+        self._pane = pane
+        self._offset = offset
+        self._least = least
+        self._worth = worth
+        #: how many blocks are yet to pass, and how many will if the next one has too many keys again
+        self._skips = 0
+        self._again = 1
+
+    def combine(self, block: Columns, key: Column) -> tuple[Columns, Column]:
+        """Return a block with its keys: of partials, or as it was."""
+        plain, stamps = (block, key), block.timestamps
+        if self._skips:
+            self._skips -= 1
+            return plain
+        if stamps is None or block.length < self._least or self._may_overflow(block):
+            return plain
+        found = self._codes(key, stamps, block.length)
+        if found is None:
+            return plain
+        codes, places = found
+        counts = np.bincount(codes, minlength=places)
+        present = np.flatnonzero(counts)
+        if len(present) * self._worth > block.length:
+            self._skips, self._again = self._again, min(_MOST_SKIPPED, 2 * self._again)
+            return plain
+        self._again = 1
+        backwards = np.arange(block.length - 1, -1, -1)
+        firsts = np.empty(places, np.int64)
+        firsts[codes[::-1]] = backwards  # of several for one place the last one stays
+        # Keys come in the order of their first records, as they would one by one.
+        present = present.take(np.argsort(firsts.take(present)))
+        at = firsts.take(present)
+        leaves = [
+            _folded(leaf, role, codes, counts, present, at)
+            for leaf, role in zip(block.leaves, self._roles, strict=True)
+        ]
+        partials = Partials(block.schema, leaves, len(at), counts.take(present), self._sums, stamps.take(at))
+        return partials, key.take(at)
+
+    def _may_overflow(self, block: Columns) -> bool:
+        for number in self._sums:
+            low, high = block.leaves[number].bounds()
+            if block.length * max(high, -low) > HIGHEST:
+                return True
+        return False
+
+    def _codes(self, key: Column, stamps: Array, length: int) -> tuple[Array, int] | None:
+        """Return a number for each record, alike for those of one key and pane, and what all are below.
+
+        ``None``: too many, or a record without a timestamp (the least there is), about which the window complains.
+        """
+        earliest, latest = int(stamps.min()), int(stamps.max())
+        if earliest < LOWEST // 2:
+            return None
+        codes, places = _numbered(key, length)
+        first = (earliest - self._offset) // self._pane
+        panes = (latest - self._offset) // self._pane - first + 1
+        if panes == 1:
+            return codes, places
+        if places * panes > _ROOM * length:
+            return None
+        of = (stamps - (first * self._pane + self._offset)) // self._pane
+        return codes + of * places, places * panes
+
+
+def _numbered(key: Column, length: int) -> tuple[Array, int]:
+    """Return a number for each record, alike for those of one key, and what all are below."""
+    if key.constant:
+        return np.zeros(length, np.int64), 1
+    if key.kind == INT:
+        low, high = key.bounds()
+        if high - low < _ROOM * length:
+            return key.data - low, high - low + 1
+    import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and is needed for text and many keys only
+
+    data = key.data if key.kind == STR else pa.array(key.data)
+    dictionary = data.dictionary_encode()
+    return dictionary.indices.to_numpy(zero_copy_only=False), len(dictionary.dictionary)
+
+
+def _folded(leaf: Column, role: str, codes: Array, counts: Array, present: Array, at: Array) -> Column:
+    """Return a leaf of the partials, whose places are ``present`` and whose first records are ``at``."""
+    if role == FIRST or (leaf.constant and role != SUM):
+        return leaf.take(at)
+    if role == LAST:
+        lasts = np.empty(len(counts), np.int64)
+        lasts[codes] = np.arange(len(codes))
+        return leaf.take(lasts.take(present))
+    if leaf.constant:
+        return Column(INT, counts.take(present) * leaf.data)
+    state = np.full(len(counts), 0 if role == SUM else LOWEST if role == MAX else HIGHEST, np.int64)
+    (np.add if role == SUM else np.maximum if role == MAX else np.minimum).at(state, codes, leaf.data)
+    return Column(INT, state.take(present))
+
+
+__all__ = ["WORTH", "Combiner", "Partials", "joined_alike"]

@@ -1,22 +1,23 @@
 """Grouping, joining and sorting of columns, and which consumer a key belongs to.
 
-Keys are columns of int or str: of those, equal keys are equal objects. Grouping and sorting are Arrow's, whose sort is
-stable and whose groups come in the order of their first records; a join looks positions up in a sorted column of ints.
-What would not be exactly Python's result (a sum that may overflow, an order of NaN) raises ``FallBackToRows``.
+Keys are columns of int or str: of those, equal keys are equal objects; orders are by any column. Grouping and sorting are
+Arrow's, whose sort is stable and whose groups come in the order of their first records; a join looks positions up in a sorted
+column of ints. What would not be exactly Python's result (a sum that may overflow, an order of NaN) raises ``FallBackToRows``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from funken.columnar.expressions import BOOL, FLOAT, HIGHEST, INT, STR
+from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, HIGHEST, INT, STR
+from funken.columnar.folds import FIRST, LAST, MIN, SUM
 from funken.columnar.kernels.arithmetic import FallBackToRows
-from funken.columnar.kernels.columns import Array, Column, Columns
+from funken.columnar.kernels.columns import Array, Column, Columns, joined, values_of_leaves
 from funken.columnar.kernels.keys import KEY_KINDS, hashes, key_codes
 from funken.state.keygroups import stable_hash
 
@@ -101,7 +102,11 @@ def targets_of(keys: Sequence[Column], length: int, consumers: int) -> Array:
 
 def dealt(block: Columns, keys: Sequence[Column], consumers: int) -> list[Columns | None]:
     """Cut a block by the consumers of its keys; None for a consumer without records."""
-    targets = targets_of(keys, block.length, consumers)
+    return cut_up(block, targets_of(keys, block.length, consumers), consumers)
+
+
+def cut_up(block: Columns, targets: Array, consumers: int) -> list[Columns | None]:
+    """Cut a block by the consumer of each record; None for a consumer without records."""
     parts: list[Columns | None] = []
     for consumer in range(consumers):
         positions = np.flatnonzero(targets == consumer)
@@ -114,44 +119,140 @@ def _arrow(column: Column, length: int) -> Any:
     return array if column.kind == STR else pa.array(array)
 
 
-def aggregated(block: Columns, keys: Sequence[int], parts: Sequence[tuple[str, int]], last: bool) -> Columns:
-    """Return one record per key: ``parts`` are (sum, min or max; leaf), other leaves are those of the last or first record.
+def can_aggregate(block: Columns, keys: Sequence[int], hows: Sequence[str]) -> bool:
+    """Whether the kinds of the leaves have kernels."""
+    leaves = block.leaves
+    return all(leaves[key].kind in KEY_KINDS and hows[key] in (FIRST, LAST) for key in keys) and all(
+        how in (FIRST, LAST) or leaf.kind in (INT, FLOAT) for leaf, how in zip(leaves, hows, strict=True)
+    )
+
+
+def _check_exact(column: Column, how: str, length: int) -> None:
+    if column.kind == INT and how == SUM and max(map(abs, column.bounds())) * length > HIGHEST:
+        raise FallBackToRows("a sum may overflow")
+    if column.kind == FLOAT and how != SUM and bool(np.isnan(column.array(length)).any()):
+        raise FallBackToRows("NaN has no place in an order")
+
+
+def aggregated(block: Columns, keys: Sequence[int], hows: Sequence[str]) -> Columns:
+    """Return one record per key; ``hows`` says of each leaf whether it is the first, last, least, greatest, or the sum.
 
     >>> from funken.columnar.kernels.columns import columns_of
     >>> block = columns_of([("a", 1, 1), ("b", 5, 2), ("a", 2, 3)], ("str", "int", "int"))
-    >>> aggregated(block, [0], [("sum", 1)], last=True).to_list()
-    [('a', 3, 3), ('b', 5, 2)]
+    >>> aggregated(block, [0], ["last", "sum", "first"]).to_list()
+    [('a', 3, 1), ('b', 5, 2)]
     """
     length = block.length
     arrays = {f"k{leaf}": _arrow(block.leaves[leaf], length) for leaf in keys}
-    wanted: list[tuple[str, str]] = []
-    for how, leaf in parts:
-        column = block.leaves[leaf]
-        if column.kind == INT and how == "sum" and max(map(abs, column.bounds())) * length > HIGHEST:
-            raise FallBackToRows("a sum may overflow")
-        if column.kind == FLOAT and how != "sum" and bool(np.isnan(column.array(length)).any()):
-            raise FallBackToRows("NaN has no place in an order")
-        arrays[f"v{leaf}"] = _arrow(column, length)
-        wanted.append((f"v{leaf}", how))
     arrays["at"] = pa.array(np.arange(length))
-    wanted.append(("at", "max" if last else "min"))
+    wanted: list[tuple[str, str]] = [("at", "min"), ("at", "max")]
+    for leaf, how in enumerate(hows):
+        if how not in (FIRST, LAST):
+            _check_exact(block.leaves[leaf], how, length)
+            arrays[f"v{leaf}"] = _arrow(block.leaves[leaf], length)
+            wanted.append((f"v{leaf}", how))
     found = pa.table(arrays).group_by([f"k{leaf}" for leaf in keys], use_threads=False).aggregate(wanted)
-    at = found.column(f"at_{wanted[-1][1]}").to_numpy()
-    leaves = [leaf.take(at) for leaf in block.leaves]
-    for how, leaf in parts:
+    places = {FIRST: found.column("at_min").to_numpy(), LAST: found.column("at_max").to_numpy()}
+    leaves = []
+    for leaf, (old, how) in enumerate(zip(block.leaves, hows, strict=True)):
+        if how in (FIRST, LAST):
+            leaves.append(old.take(places[how]))
+            continue
         values = found.column(f"v{leaf}_{how}").to_numpy()
-        old = block.leaves[leaf]
-        low, high = (None, None) if how == "sum" else (old.low, old.high)
-        leaves[leaf] = Column(old.kind, values.astype(np.int64 if old.kind == INT else np.float64), False, low, high)
-    return Columns(block.schema, leaves, len(at))
+        low, high = (None, None) if how == SUM else (old.low, old.high)
+        leaves.append(Column(old.kind, values.astype(np.int64 if old.kind == INT else np.float64), False, low, high))
+    return Columns(block.schema, leaves, len(places[FIRST]))
 
 
-def can_aggregate(block: Columns, keys: Sequence[int], parts: Sequence[tuple[str, int]]) -> bool:
-    """Whether the kinds of the leaves have kernels."""
-    leaves = block.leaves
-    return all(leaves[key].kind in KEY_KINDS for key in keys) and all(
-        leaves[leaf].kind in (INT, FLOAT) for _, leaf in parts
-    )
+def total(block: Columns, hows: Sequence[str], so_far: Any = None) -> Any:
+    """Return one record of all, as a Python object, behind ``so_far`` (a record of the same schema) if there is one.
+
+    >>> from funken.columnar.kernels.columns import columns_of
+    >>> total(columns_of([("a", 1), ("b", 5)], ("str", "int")), ["last", "sum"], ("z", 4))
+    ('b', 10)
+    """
+    length = block.length
+    before = None if so_far is None else [values[0] for values in values_of_leaves([so_far], block.schema)]
+    leaves = []
+    for leaf, (column, how) in enumerate(zip(block.leaves, hows, strict=True)):
+        old = None if before is None else before[leaf]
+        if how in (FIRST, LAST):
+            at = 0 if how == FIRST else length - 1
+            value = old if how == FIRST and before is not None else column.cut(slice(at, at + 1)).to_list(1)[0]
+        else:
+            _check_exact(column, how, length)
+            value = _total_of_leaf(column.array(length), how, old)
+        leaves.append(Column(column.kind, value, True))
+    return Columns(block.schema, leaves, 1).to_list()[0]
+
+
+def _total_of_leaf(values: Array, how: str, old: Any) -> Any:
+    if how == SUM:
+        if values.dtype == np.int64:
+            return int(values.sum()) + (old or 0)
+        # One addition after the other, as Python does them.
+        terms = values if old is None else np.concatenate(([old], values))
+        return float(np.add.accumulate(terms)[-1])
+    found = values[values.argmin() if how == MIN else values.argmax()].item()
+    if old is None:
+        return found
+    return found if (found < old if how == MIN else found > old) else old
+
+
+Combine = Callable[[Columns, Columns], Columns]
+"""Makes one block of two, record by record."""
+
+
+def reduced_in_pairs(block: Columns, keys: Sequence[int], combine: Combine) -> Columns:
+    """Return one record per key (of all, without one), made by an associative function of neighbours, round by round.
+
+    >>> from funken.columnar.kernels.columns import columns_of
+    >>> block = columns_of([("b", "x"), ("a", "y"), ("b", "z")], ("str", "str"))
+    >>> reduced_in_pairs(block, [0], lambda one, other: other).to_list()
+    [('b', 'z'), ('a', 'y')]
+    """
+    order, counts = _groups(block, keys)
+    firsts = block.take(order.take(np.cumsum(counts) - counts))
+    current = block.take(order)
+    while int(counts.max()) > 1:
+        sizes = np.repeat(counts, counts)
+        inside = np.arange(current.length) - np.repeat(np.cumsum(counts) - counts, counts)
+        even = inside % 2 == 0
+        pairs, alone = np.flatnonzero(even & (inside + 1 < sizes)), np.flatnonzero(even & (inside + 1 == sizes))
+        made = combine(current.take(pairs), current.take(pairs + 1))
+        if made.schema != block.schema:
+            raise FallBackToRows("a result of another type")
+        if len(alone):
+            places = np.argsort(np.concatenate((pairs, alone)), kind="stable")
+            made = joined([made, current.take(alone)]).take(places)
+        current, counts = made, (counts + 1) // 2
+    for key in keys:
+        if not _arrow(current.leaves[key], current.length).equals(_arrow(firsts.leaves[key], current.length)):
+            raise FallBackToRows("a result with another key")
+    return current
+
+
+def _groups(block: Columns, keys: Sequence[int]) -> tuple[Array, Array]:
+    """Return the positions group by group, and how many records each has; groups and records in the order of the block."""
+    length = block.length
+    if not keys:
+        return np.arange(length), np.array([length])
+    codes = np.zeros(length, np.int64)
+    for key in keys:
+        each = _arrow(block.leaves[key], length).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+        both = codes * (int(each.max()) + 1) + each
+        codes = pa.array(both).dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return np.argsort(codes, kind="stable"), np.bincount(codes)
+
+
+def check_order(block: Columns, keys: Sequence[int]) -> None:
+    """Raise ``FallBackToRows`` if a block cannot be ordered by leaves as Python would."""
+    for leaf in keys:
+        column = block.leaves[leaf]
+        if column.kind not in ARRAYS:
+            raise FallBackToRows("values of other types")
+        if column.kind == FLOAT and bool(np.isnan(column.array(block.length)).any()):
+            raise FallBackToRows("NaN has no place in an order")
 
 
 def ordered(block: Columns, keys: Sequence[tuple[int, bool]]) -> Columns:
@@ -161,23 +262,51 @@ def ordered(block: Columns, keys: Sequence[tuple[int, bool]]) -> Columns:
     >>> ordered(columns_of([(1, "b"), (2, "a"), (1, "a")], ("int", "str")), [(0, True), (1, False)]).to_list()
     [(2, 'a'), (1, 'a'), (1, 'b')]
     """
-    arrays, length = {}, block.length
-    for leaf, _ in keys:
-        column = block.leaves[leaf]
-        if column.kind == FLOAT and bool(np.isnan(column.array(length)).any()):
-            raise FallBackToRows("NaN has no place in an order")
-        arrays[str(leaf)] = _arrow(column, length)
-    by = [(str(leaf), "descending" if descending else "ascending") for leaf, descending in keys]
+    check_order(block, [leaf for leaf, _ in keys])
+    arrays: dict[str, Any] = {}
+    by = []
+    for leaf, descending in keys:
+        if str(leaf) not in arrays:  # what is sorted by already is all equal
+            arrays[str(leaf)] = _arrow(block.leaves[leaf], block.length)
+            by.append((str(leaf), "descending" if descending else "ascending"))
     positions = pc.sort_indices(pa.table(arrays), sort_keys=by)
     return block.take(positions.to_numpy().astype(np.int64))
+
+
+def values_at(block: Columns, leaves: Sequence[int], at: int) -> list[Any]:
+    """Return the Python values of some leaves of one record."""
+    return [block.leaves[leaf].cut(slice(at, at + 1)).to_list(1)[0] for leaf in leaves]
+
+
+def ranges_of(block: Columns, keys: Sequence[tuple[int, bool]], bounds: Sequence[Sequence[Any]]) -> Array:
+    """Return for each record how many bounds, which are in order, are below it; a bound has a value per leaf.
+
+    >>> from funken.columnar.kernels.columns import columns_of
+    >>> ranges_of(columns_of([(5, "b"), (1, "z"), (5, "a")], ("int", "str")), [(0, False), (1, False)], [(5, "a")]).tolist()
+    [1, 0, 0]
+    """
+    length, found = block.length, np.zeros(block.length, np.int64)
+    columns = [(_arrow(block.leaves[leaf], length), descending) for leaf, descending in keys]
+    if len(keys) == 1 and block.leaves[keys[0][0]].kind in (INT, FLOAT) and not keys[0][1]:
+        return np.searchsorted(np.array([bound[0] for bound in bounds]), columns[0][0].to_numpy(), "left")
+    for bound in bounds:
+        beyond, equal = np.zeros(length, np.bool_), np.ones(length, np.bool_)
+        for (array, descending), value in zip(columns, bound, strict=True):
+            scalar = pa.scalar(value, array.type)
+            compare = pc.less if descending else pc.greater
+            beyond |= equal & compare(array, scalar).to_numpy(zero_copy_only=False)
+            equal &= pc.equal(array, scalar).to_numpy(zero_copy_only=False)
+        found += beyond
+    return found
 
 
 class JoinIndex:
     """The positions of each key of a column of ints.
 
     >>> index = JoinIndex(np.array([5, 7, 5]))
-    >>> [(probed.tolist(), built.tolist()) for probed, built in index.pairs(np.array([7, 6, 5]), 2)]
-    [([0, 2], [1, 0]), ([2], [2])]
+    >>> found = index.find(np.array([7, 6, 5]))
+    >>> [(probed.tolist(), built.tolist()) for probed, built in found.pairs(2)], found.alone().tolist()
+    ([([0, 2], [1, 0]), ([2], [2])], [1])
     """
 
     def __init__(self, keys: Array) -> None:
@@ -190,8 +319,12 @@ class JoinIndex:
             counts = np.bincount(keys - self._low, minlength=span)
             self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
 
-    def pairs(self, keys: Array, most: int) -> Iterator[tuple[Array, Array]]:
-        """Return the positions of all pairs, among the probed keys and in the column; at most ``most`` at a time."""
+    def marks(self) -> Array:
+        """Return a mark per position, none of them set."""
+        return np.zeros(len(self._keys), np.bool_)
+
+    def find(self, keys: Array) -> Partners:
+        """Look keys up."""
         first: Array
         end: Array
         if self._starts is None:
@@ -202,21 +335,42 @@ class JoinIndex:
             places = np.where(inside, keys, self._low) - self._low
             first = self._starts[places] if span else np.zeros(len(keys), np.int64)
             end = np.where(inside, self._starts[places + 1], first) if span else first
-        ends = np.cumsum(end - first)
+        return Partners(self._order, first, end)
+
+
+class Partners:
+    """Where the partners of probed keys are: from ``first`` to ``end`` in ``order``."""
+
+    def __init__(self, order: Array, first: Array, end: Array) -> None:
+        self._order, self._counts, self._end = order, end - first, end
+
+    def pairs(self, most: int) -> Iterator[tuple[Array, Array]]:
+        """Return the positions of all pairs, among the probed keys and in the column; at most ``most`` at a time."""
+        ends = np.cumsum(self._counts)
         for at in range(0, int(ends[-1]) if len(ends) else 0, most):
             pairs = np.arange(at, min(at + most, int(ends[-1])))
             probed = np.searchsorted(ends, pairs, "right")
-            yield probed, self._order[end[probed] - ends[probed] + pairs]
+            yield probed, self._order[self._end[probed] - ends[probed] + pairs]
+
+    def alone(self) -> Array:
+        """Return the positions of the probed keys that have no partner."""
+        return np.flatnonzero(self._counts == 0)
 
 
 __all__ = [
     "JoinIndex",
     "aggregated",
     "can_aggregate",
+    "check_order",
     "columns_from_arrow",
+    "cut_up",
     "dealt",
     "ordered",
+    "ranges_of",
+    "reduced_in_pairs",
     "size_of",
     "targets_of",
+    "total",
+    "values_at",
     "whole_numbers",
 ]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import INT, STR
+from funken.columnar.expressions import BOOL, INT, STR
 from funken.columnar.kernels import decimals
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array, Column, joined_columns
@@ -202,4 +202,32 @@ def _size(parts: Iterable[str | Column], length: int) -> int:
     )
 
 
-__all__ = ["Rope", "concatenated"]
+def find_text(how: str, text: Column, part: str) -> Column:
+    """Compute where a constant is in a column of text, by the test ``how``."""
+    mask = text.find(how, part) if isinstance(text, Rope) else None
+    if mask is None:
+        from funken.columnar.kernels.text import find  # noqa: PLC0415 - the same
+
+        mask = find(how, text.data, part)
+    return Column(BOOL, mask, True) if isinstance(mask, bool) else Column(BOOL, mask)
+
+
+def length_of(text: Column) -> Column:
+    """Compute how many letters texts have."""
+    if isinstance(text, Rope) and not text.made:
+        found = text.lengths()
+    else:
+        from funken.columnar.kernels.text import lengths  # noqa: PLC0415 - the same
+
+        found = lengths(text.data)
+    return Column(INT, found, True) if isinstance(found, int) else Column(INT, found)
+
+
+TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
+    "in": lambda text, part: part in text,
+    "starts": str.startswith,
+    "ends": str.endswith,
+}
+"""The tests of two texts."""
+
+__all__ = ["TEXT_TESTS", "Rope", "concatenated", "find_text", "length_of"]

@@ -79,6 +79,43 @@ def lengths(array: Any) -> Array:
     return pc.utf8_length(array).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
+def split_texts(array: Any, separator: str) -> tuple[Any, Array]:
+    """Return the parts of all values between a text that is not empty, one after the other, and how many each value has.
+
+    >>> texts, counts = split_texts(pa.array(["a,b", ""]), ",")
+    >>> texts.to_pylist(), counts.tolist()
+    (['a', 'b', ''], [2, 1])
+    """
+    return _flat(pc.split_pattern(array, pattern=separator))
+
+
+def split_by_spaces(array: Any) -> tuple[Any, Array] | None:
+    """Return the same for white space, without empty parts; ``None`` if that of Python may be another.
+
+    >>> texts, counts = split_by_spaces(pa.array([" to  be", "", " "]))
+    >>> texts.to_pylist(), counts.tolist()
+    (['to', 'be'], [2, 0, 0])
+    """
+    offsets, content = parts_of(array)
+    part = content[offsets[0] : offsets[-1]]
+    if not len(part):
+        return pa.array([], pa.string()), np.zeros(len(array), np.int64)
+    # Beyond ASCII there are other spaces, and of ASCII Python takes four separators for white space, C does not.
+    if int(part.max()) >= 128 or bool(((part >= 0x1C) & (part < 0x20)).any()):
+        return None
+    texts, counts = _flat(pc.ascii_split_whitespace(array))
+    empty = np.diff(parts_of(texts)[0]) == 0
+    if empty.any():
+        owners = np.repeat(np.arange(len(array)), counts)
+        counts = counts - np.bincount(owners[empty], minlength=len(array))
+        texts = texts.filter(pa.array(~empty))
+    return texts, counts
+
+
+def _flat(lists: Any) -> tuple[Any, Array]:
+    return lists.flatten(), pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
 class _Rows(NamedTuple):
     """Values of one length each: bytes somewhere in a buffer, always as far from one to the next (0: one for all)."""
 
@@ -157,4 +194,4 @@ def _digits(column: Column) -> _Rows | None:
 _FOURS = np.frombuffer("".join(f"{number:04}" for number in range(10_000)).encode(), np.uint32)
 """The decimals of numbers of four digits."""
 
-__all__ = ["contains", "find", "joined_text", "lengths", "parts_of"]
+__all__ = ["contains", "find", "joined_text", "lengths", "parts_of", "split_by_spaces", "split_texts"]

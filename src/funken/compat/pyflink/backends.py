@@ -104,9 +104,11 @@ class JobManagerCheckpointStorage(CheckpointStorage):
     (5242880, None)
     """
 
+    DEFAULT_MAX_STATE_SIZE = 5 << 20
+
     def __init__(self, checkpoint_path: str | None = None, max_state_size: int | None = None, **kwargs: Any) -> None:
         self._path = checkpoint_path
-        self._max = 5 << 20 if max_state_size is None else max_state_size
+        self._max = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
 
     def get_checkpoint_path(self) -> str | None:
         """Return what was set."""
@@ -126,10 +128,27 @@ class FileSystemCheckpointStorage(CheckpointStorage):
 
     >>> FileSystemCheckpointStorage("file:///data/checkpoints").get_checkpoint_path()
     'file:///data/checkpoints'
+    >>> storage = FileSystemCheckpointStorage("file:///data/checkpoints", write_buffer_size=4096)
+    >>> storage.get_min_file_size_threshold(), storage.get_write_buffer_size()
+    (20480, 4096)
     """
 
-    def __init__(self, checkpoint_path: str, *args: Any, **kwargs: Any) -> None:
+    MAX_FILE_STATE_THRESHOLD = 1 << 20
+
+    def __init__(
+        self, checkpoint_path: str, file_state_size_threshold: int | None = None, write_buffer_size: int | None = None
+    ) -> None:
         self._path = checkpoint_path
+        self._threshold = 20 << 10 if file_state_size_threshold is None else file_state_size_threshold
+        self._buffer = 4096 if write_buffer_size is None else write_buffer_size
+
+    def get_min_file_size_threshold(self) -> int:
+        """Return what was set; ``execution.checkpointing.data-inline-threshold`` decides."""
+        return self._threshold
+
+    def get_write_buffer_size(self) -> int:
+        """Return what was set; nothing uses it."""
+        return self._buffer
 
     def get_checkpoint_path(self) -> str:
         """Return the path."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from typing import Any
 
-from funken.compat.pyflink.refusals import not_yet, without_effect
+from funken.compat.pyflink.refusals import not_yet
+from funken.connectors import hybrid
 from funken.connectors.base import Source
 from funken.connectors.datagen import NumberSequenceSource
 from funken.connectors.files import part_files
 from funken.connectors.files import sink as file_sink
 from funken.connectors.files import source as files
 from funken.connectors.files.buckets import BucketAssigner
+from funken.connectors.files.compaction import FileCompactor, FileCompactStrategy
 from funken.connectors.files.file_format import FileFormat
+from funken.connectors.files.lines import StreamFormat
 from funken.connectors.files.part_files import RollingPolicy
-from funken.connectors.files.source import StreamFormat
 from funken.connectors.kafka import offsets
 from funken.connectors.kafka import records as kafka_records
 from funken.connectors.kafka import sink as kafka_sink
@@ -34,20 +38,26 @@ class InPlace:
     def __init__(self, builder: Any) -> None:
         self._builder = builder
 
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._builder, name)
-
-        def step(*args: Any, **kwargs: Any) -> Any:
-            made = method(*args, **kwargs)
-            if type(made) is not type(self._builder) or name == "build":
-                return made
-            self._builder = made
-            return self
-
-        return step
+    def __init_subclass__(cls, of: type, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name, method in vars(of).items():
+            if inspect.isfunction(method) and not name.startswith("_") and name not in vars(cls):
+                setattr(cls, name, _step(method))
 
 
-class FileSourceBuilder(InPlace):
+def _step(method: Any) -> Any:
+    @functools.wraps(method)
+    def step(self: InPlace, *args: Any, **kwargs: Any) -> Any:
+        made = method(self._builder, *args, **kwargs)
+        if type(made) is not type(self._builder) or method.__name__ == "build":
+            return made
+        self._builder = made
+        return self
+
+    return step
+
+
+class FileSourceBuilder(InPlace, of=files.FileSourceBuilder):
     """Describes a file source."""
 
     def set_file_enumerator(self, file_enumerator: Any) -> FileSourceBuilder:
@@ -73,23 +83,15 @@ class FileSource(files.FileSource):
         return FileSourceBuilder(files.FileSource.for_bulk_file_format(bulk_format, *paths))
 
 
-class RowFormatBuilder(InPlace):
+class RowFormatBuilder(InPlace, of=file_sink.RowFormatBuilder):
     """Describes a file sink."""
-
-    def enable_compact(self, strategy: Any, compactor: Any) -> RowFormatBuilder:
-        """Accept and ignore."""
-        without_effect("enable_compact()", "files are not compacted yet.")
-        return self
-
-    def disable_compact(self) -> RowFormatBuilder:
-        """Accept and ignore."""
-        return self
 
 
 class FileSink(file_sink.FileSink):
     """Files of records."""
 
     RowFormatBuilder = RowFormatBuilder
+    BaseBuilder = BulkFormatBuilder = RowFormatBuilder
 
     @staticmethod
     def for_row_format(base_path: Any, encoder: Any) -> Any:
@@ -106,6 +108,15 @@ class FileSink(file_sink.FileSink):
 class StreamingFileSink(FileSink):
     """PyFlink 1.x's file sink, for ``add_sink``: the same as ``FileSink``."""
 
+    DefaultRowFormatBuilder = DefaultBulkFormatBuilder = RowFormatBuilder
+
+
+class OutputFileConfigBuilder(InPlace, of=part_files.OutputFileConfig):
+    """Describes how part files are named."""
+
+    def __init__(self) -> None:
+        super().__init__(OutputFileConfig())
+
 
 class OutputFileConfig(part_files.OutputFileConfig):
     """How part files are named.
@@ -113,12 +124,18 @@ class OutputFileConfig(part_files.OutputFileConfig):
     >>> config = OutputFileConfig.builder().with_part_prefix("clicks").with_part_suffix(".txt").build()
     >>> config.get_part_prefix(), config.get_part_suffix()
     ('clicks', '.txt')
+    >>> builder = OutputFileConfig.OutputFileConfigBuilder()
+    >>> _ = builder.with_part_prefix("sales")  # the result is not needed
+    >>> builder.build().get_part_prefix()
+    'sales'
     """
+
+    OutputFileConfigBuilder = OutputFileConfigBuilder
 
     @staticmethod
     def builder() -> Any:
         """Start from the defaults."""
-        return InPlace(OutputFileConfig())
+        return OutputFileConfigBuilder()
 
     def get_part_prefix(self) -> str:
         """Return what names begin with."""
@@ -129,7 +146,7 @@ class OutputFileConfig(part_files.OutputFileConfig):
         return self.part_suffix
 
 
-class KafkaSourceBuilder(InPlace):
+class KafkaSourceBuilder(InPlace, of=kafka_source.KafkaSourceBuilder):
     """Describes a Kafka source."""
 
 
@@ -142,7 +159,7 @@ class KafkaSource(kafka_source.KafkaSource):
         return KafkaSourceBuilder(kafka_source.KafkaSource.builder())
 
 
-class KafkaSinkBuilder(InPlace):
+class KafkaSinkBuilder(InPlace, of=kafka_sink.KafkaSinkBuilder):
     """Describes a Kafka sink."""
 
 
@@ -155,7 +172,7 @@ class KafkaSink(kafka_sink.KafkaSink):
         return KafkaSinkBuilder(kafka_sink.KafkaSink.builder())
 
 
-class KafkaRecordSerializationSchemaBuilder(InPlace):
+class KafkaRecordSerializationSchemaBuilder(InPlace, of=kafka_records.KafkaRecordSerializationSchemaBuilder):
     """Describes how records become Kafka's."""
 
     def __init__(self, builder: Any = None) -> None:
@@ -218,13 +235,25 @@ class FileSplitAssignerProvider:
         return FileSplitAssignerProvider()
 
 
+class HybridSourceBuilder(InPlace, of=hybrid.HybridSourceBuilder):
+    """Describes sources that are read one after the other."""
+
+
+class HybridSource(hybrid.HybridSource[Any]):
+    """Sources that are read one after the other."""
+
+    @staticmethod
+    def builder(first_source: Source) -> Any:
+        """Start with a source."""
+        return HybridSourceBuilder(hybrid.HybridSource.builder(first_source))
+
+
 DefaultRollingPolicy = OnCheckpointRollingPolicy = RollingPolicy
 
 _BROKER = "read its topics with Spark, or with a subclass of funken.Source."
 
 _REASONS = {
-    "write with FileSink.for_row_format().": ("BulkFormat", "FileCompactStrategy", "FileCompactor"),
-    "read the sources one after the other, with union().": ("HybridSource", "HybridSourceBuilder"),
+    "write with FileSink.for_row_format().": ("BulkFormat",),
     "write with for_each(function), or with a subclass of funken.Sink.": (
         "JdbcSink", "JdbcConnectionOptions", "JdbcExecutionOptions",
         "CassandraSink", "ClusterBuilder", "CassandraCommitter", "CassandraFailureHandler", "ConsistencyLevel",
@@ -256,11 +285,15 @@ __all__ = [
     "BucketAssigner",
     "DefaultRollingPolicy",
     "DeliveryGuarantee",
+    "FileCompactStrategy",
+    "FileCompactor",
     "FileEnumeratorProvider",
     "FileSink",
     "FileSource",
     "FileSourceBuilder",
     "FileSplitAssignerProvider",
+    "HybridSource",
+    "HybridSourceBuilder",
     "KafkaOffsetResetStrategy",
     "KafkaOffsetsInitializer",
     "KafkaRecordSerializationSchema",

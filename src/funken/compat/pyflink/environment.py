@@ -27,7 +27,8 @@ from funken.compat.pyflink.streams import DataStream
 from funken.config.configuration import warn
 from funken.config.flink import nearest
 from funken.connectors.base import Source
-from funken.connectors.files.source import FileSource, StreamFormat
+from funken.connectors.files.lines import StreamFormat
+from funken.connectors.files.source import FileSource
 from funken.errors import InvalidProgram
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.job import Runner
@@ -114,7 +115,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         return CheckpointConfig(self._configuration)
 
     def enable_checkpointing(self, interval: int, mode: Any = None) -> StreamExecutionEnvironment:
-        """Take a checkpoint every ``report_interval`` ms."""
+        """Take a checkpoint every ``interval`` ms."""
         super().enable_checkpointing(interval, mode)
         return self
 

@@ -21,22 +21,51 @@ class CsvSchemaBuilder(CsvSettings):
         self._columns: list[tuple[str, Any]] = []
         self._header = False
 
-    def add_string_column(self, column_name: str) -> CsvSchemaBuilder:
+    def add_string_column(self, name: str) -> CsvSchemaBuilder:
         """Add a column of text."""
-        return self._add(column_name, Types.STRING())
+        return self._add(name, Types.STRING())
 
-    def add_number_column(self, column_name: str, number_type: Any = None) -> CsvSchemaBuilder:
+    def add_number_column(self, name: str, number_type: Any = None) -> CsvSchemaBuilder:
         """Add a column of numbers; whole numbers unless a type of ``Types`` says otherwise."""
-        return self._add(column_name, number_type or Types.LONG())
+        return self._add(name, number_type or Types.LONG())
 
-    def add_boolean_column(self, column_name: str) -> CsvSchemaBuilder:
+    def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
         """Add a column of ``true`` and ``false``."""
-        return self._add(column_name, Types.BOOLEAN())
+        return self._add(name, Types.BOOLEAN())
 
-    def add_array_column(self, column_name: str, separator: str = ";", element_type: Any = None) -> CsvSchemaBuilder:
+    def add_array_column(self, name: str, separator: str = ";", element_type: Any = None) -> CsvSchemaBuilder:
         """Add a column of lists."""
+        self.set_array_element_separator(separator)
+        return self._add(name, Types.LIST(element_type or Types.STRING()))
+
+    def add_columns_from(self, schema: csv_files.CsvReaderFormat) -> CsvSchemaBuilder:
+        """Add the columns of a schema that ``build`` returned."""
+        row_type = schema.schema.record_type
+        for column in zip(row_type.get_field_names(), row_type.get_field_types(), strict=True):
+            self._add(*column)
+        return self
+
+    def clear_columns(self) -> CsvSchemaBuilder:
+        """Forget the columns."""
+        self._columns.clear()
+        return self
+
+    def size(self) -> int:
+        """Return how many columns there are."""
+        return len(self._columns)
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def set_array_element_separator(self, separator: str) -> CsvSchemaBuilder:
+        """Set what is between the elements of a list."""
         self.set_array_element_delimiter(separator)
-        return self._add(column_name, Types.LIST(element_type or Types.STRING()))
+        return self
+
+    def set_allow_comments(self, allow: bool = True) -> CsvSchemaBuilder:
+        """Skip lines that begin with ``#``."""
+        self._set("comment", "#" if allow else None)
+        return self
 
     def _add(self, name: str, kind: Any) -> CsvSchemaBuilder:
         self._columns.append((name, kind))
@@ -60,6 +89,11 @@ class CsvSchemaBuilder(CsvSettings):
     def set_escape_char(self, char: str) -> CsvSchemaBuilder:
         """Set what takes the meaning of the next character."""
         self._set("escape", char)
+        return self
+
+    def disable_escape_char(self) -> CsvSchemaBuilder:
+        """Give escapes no meaning."""
+        self._set("escape", None)
         return self
 
     def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
@@ -88,6 +122,8 @@ class CsvSchema:
     >>> schema = CsvSchema.builder().add_string_column("item").add_number_column("n").set_column_separator("|").build()
     >>> CsvReaderFormat.for_schema(schema).schema.deserialize(b"tea|3")
     Row(item='tea', n=3)
+    >>> CsvSchema.builder().add_columns_from(schema).add_boolean_column("paid").size()
+    3
     """
 
     @staticmethod

@@ -234,17 +234,17 @@ class CsvSettings(_Settings):
         """Set what is between the elements of a list."""
         return self._set("array_delimiter", delimiter)
 
-    def set_quote_character(self, character: str) -> Any:
+    def set_quote_character(self, c: str) -> Any:
         """Set what fields are quoted with."""
-        return self._set("quote", character)
+        return self._set("quote", c)
 
     def disable_quote_character(self) -> Any:
         """Give quotes no meaning."""
         return self._set("quote", None)
 
-    def set_escape_character(self, character: str) -> Any:
+    def set_escape_character(self, c: str) -> Any:
         """Set what takes the meaning of the next character."""
-        return self._set("escape", character)
+        return self._set("escape", c)
 
     def set_null_literal(self, null_literal: str) -> Any:
         """Set how ``None`` is written."""
@@ -254,9 +254,9 @@ class CsvSettings(_Settings):
         """Skip lines that begin with ``#``."""
         return self._set("comment", "#" if allow_comments else None)
 
-    def set_ignore_parse_errors(self, ignore: bool = True) -> Any:
+    def set_ignore_parse_errors(self, ignore_parse_errors: bool = True) -> Any:
         """Drop lines that cannot be parsed."""
-        self._ignore = ignore
+        self._ignore = ignore_parse_errors
         return self
 
     def csv_schema(self) -> csv_schema.CsvSchema:
@@ -291,6 +291,14 @@ class CsvRowSerializationSchema(_Strict):
 
     class Builder(CsvSettings):
         """Describes one."""
+
+        def set_field_delimiter(self, c: str) -> Any:
+            """Set what is between fields."""
+            return self._set("delimiter", c)
+
+        def set_null_literal(self, s: str) -> Any:
+            """Set how ``None`` is written."""
+            return self._set("null_literal", s)
 
         def set_line_delimiter(self, delimiter: str) -> Any:
             """Set what messages end with."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NoReturn
 
 from funken.compat.pyflink.refusals import refuse
@@ -12,6 +13,16 @@ _INSTEAD = "Use the methods of the environment, the streams and the configuratio
 def get_gateway() -> NoReturn:
     """Raise: there is no gateway."""
     refuse("get_gateway()", _INSTEAD)
+
+
+def on_windows() -> bool:
+    """Whether this is Windows, which tests of PyFlink ask."""
+    return sys.platform == "win32"
+
+
+def launch_gateway_server_process(env: Any, args: Any) -> NoReturn:
+    """Raise: there is no gateway."""
+    refuse("launch_gateway_server_process()", _INSTEAD)
 
 
 def launch_gateway() -> NoReturn:
@@ -74,6 +85,8 @@ __all__ = [
     "invoke_method",
     "is_instance_of",
     "launch_gateway",
+    "launch_gateway_server_process",
     "load_java_class",
+    "on_windows",
     "to_jarray",
 ]

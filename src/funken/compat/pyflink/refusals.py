@@ -6,6 +6,7 @@ without effect (a warning, once per line of the program).
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from typing import Any, ClassVar, NoReturn
 
@@ -67,16 +68,35 @@ def not_yet(name: str, reason: str, module: str) -> type:
     return _Raising(name, (), {"reason": reason, "__module__": module, "__doc__": f"Not available yet: {reason}"})
 
 
+def is_not_there_yet(cls: type) -> bool:
+    """Whether any use of a class says that it is not there yet.
+
+    >>> is_not_there_yet(not_yet("KafkaSource", "read a file.", __name__)), is_not_there_yet(int)
+    (True, False)
+    """
+    return isinstance(cls, _Raising)
+
+
 class Remembered:
-    """Base of settings without effect: ``set_x`` remembers, ``get_x`` returns it; names and defaults in ``_settings``."""
+    """Base of settings without effect: ``set_x`` remembers, ``get_x`` returns it; names and defaults in ``_settings``.
+
+    The parameter of ``set_x`` is ``x``, unless ``_parameters`` has another name for it.
+
+    >>> class Cooling(Remembered):
+    ...     _settings = {"fan_speed": 1}
+    ...     _parameters = {"fan_speed": "speed"}
+    >>> Cooling().set_fan_speed(speed=3).get_fan_speed(), Cooling().set_fan_speed(2).get_fan_speed()
+    (3, 2)
+    """
 
     _settings: ClassVar[dict[str, Any]]
+    _parameters: ClassVar[dict[str, str]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         for name, default in vars(cls).get("_settings", {}).items():
             setattr(cls, f"get_{name}", _getter(name, default))
-            setattr(cls, f"set_{name}", _setter(name))
+            setattr(cls, f"set_{name}", _setter(name, cls._parameters.get(name, name)))
 
 
 def _getter(name: str, default: Any) -> Any:
@@ -87,10 +107,15 @@ def _getter(name: str, default: Any) -> Any:
     return get
 
 
-def _setter(name: str) -> Any:
-    def put(self: Any, value: Any) -> Any:
+def _setter(name: str, parameter: str) -> Any:
+    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = inspect.Signature([inspect.Parameter(each, positional) for each in ("self", parameter)])
+
+    def put(*args: Any, **kwargs: Any) -> Any:
+        self, value = signature.bind(*args, **kwargs).args
         vars(self)[f"_set_{name}"] = value
         return self
 
+    put.__signature__ = signature  # type: ignore[attr-defined]
     put.__doc__ = f"Remember a value for ``get_{name}``; nothing else uses it."
     return put

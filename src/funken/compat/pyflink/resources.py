@@ -188,6 +188,61 @@ class RestartStrategyConfiguration:
         return {"restart-strategy.type": kind} | {beginning + name: value for name, value in details.items()}
 
 
+class NoRestartStrategyConfiguration(RestartStrategyConfiguration):
+    """The job fails at its first failure."""
+
+    def __init__(self) -> None:
+        super().__init__("none")
+
+
+class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
+    """What the configuration says, decides."""
+
+    def __init__(self) -> None:
+        super().__init__("fallback")
+
+
+class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
+    """So many attempts, so long apart (``timedelta`` or ms)."""
+
+    def __init__(self, restart_attempts: int, delay_between_attempts_interval: timedelta | int) -> None:
+        super().__init__("fixed-delay", restart_attempts, _time(delay_between_attempts_interval))
+
+    def get_restart_attempts(self) -> int:
+        """Return how many."""
+        return self.attempts
+
+    def get_delay_between_attempts_interval(self) -> timedelta:
+        """Return how long apart."""
+        return self.delay
+
+
+class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
+    """Attempts unless there were too many failures in an interval; times are ``timedelta`` or ms."""
+
+    def __init__(
+        self, max_failure_rate: int, failure_interval: timedelta | int, delay_between_attempts_interval: timedelta | int
+    ) -> None:
+        delay, interval = _time(delay_between_attempts_interval), _time(failure_interval)
+        super().__init__("failure-rate", max_failure_rate, delay, interval)
+
+    def get_max_failure_rate(self) -> int:
+        """Return how many failures are too many."""
+        return self.attempts
+
+    def get_failure_interval(self) -> timedelta:
+        """Return the interval."""
+        return self.interval
+
+    def get_delay_between_attempts_interval(self) -> timedelta:
+        """Return how long apart attempts are."""
+        return self.delay
+
+
+def _time(given: timedelta | int) -> timedelta:
+    return given if isinstance(given, timedelta) else timedelta(milliseconds=given)
+
+
 class RestartStrategies:
     """Makes restart strategies, with times in ms.
 
@@ -198,31 +253,44 @@ class RestartStrategies:
     (2, datetime.timedelta(seconds=60), datetime.timedelta(seconds=1))
     >>> RestartStrategies.no_restart().kind, RestartStrategies.fall_back_restart().kind
     ('none', 'fallback')
+    >>> strategy.get_failure_interval(), strategy.get_max_failure_rate()
+    (datetime.timedelta(seconds=60), 2)
+    >>> RestartStrategies.FixedDelayRestartStrategyConfiguration(3, 10_000).get_restart_attempts()
+    3
     """
 
     @staticmethod
     def no_restart() -> RestartStrategyConfiguration:
         """Fail at the first failure."""
-        return RestartStrategyConfiguration("none")
+        return NoRestartStrategyConfiguration()
 
     @staticmethod
     def fall_back_restart() -> RestartStrategyConfiguration:
         """Leave it to the cluster."""
-        return RestartStrategyConfiguration("fallback")
+        return FallbackRestartStrategyConfiguration()
 
     @staticmethod
-    def fixed_delay_restart(restart_attempts: int, delay_between_attempts: int) -> RestartStrategyConfiguration:
+    def fixed_delay_restart(
+        restart_attempts: int, delay_between_attempts: timedelta | int
+    ) -> FixedDelayRestartStrategyConfiguration:
         """Restart so many times, so many ms apart."""
-        delay = timedelta(milliseconds=delay_between_attempts)
-        return RestartStrategyConfiguration("fixed-delay", restart_attempts, delay)
+        return FixedDelayRestartStrategyConfiguration(restart_attempts, delay_between_attempts)
 
     @staticmethod
     def failure_rate_restart(
-        failure_rate: int, failure_interval: int, delay_interval: int
-    ) -> RestartStrategyConfiguration:
+        failure_rate: int, failure_interval: timedelta | int, delay_interval: timedelta | int
+    ) -> FailureRateRestartStrategyConfiguration:
         """Restart unless failures are too many in an interval (ms)."""
-        delay, interval = timedelta(milliseconds=delay_interval), timedelta(milliseconds=failure_interval)
-        return RestartStrategyConfiguration("failure-rate", failure_rate, delay, interval)
+        return FailureRateRestartStrategyConfiguration(failure_rate, failure_interval, delay_interval)
+
+
+for _kind in (
+    NoRestartStrategyConfiguration,
+    FallbackRestartStrategyConfiguration,
+    FixedDelayRestartStrategyConfiguration,
+    FailureRateRestartStrategyConfiguration,
+):
+    setattr(RestartStrategies, _kind.__name__, _kind)
 
 
 class TimeCharacteristic(enum.Enum):

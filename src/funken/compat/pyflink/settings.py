@@ -52,10 +52,10 @@ class Configuration(NativeConfiguration):
             self.add_all(other if isinstance(other, NativeConfiguration) else Configuration.from_dict(other))
 
     @classmethod
-    def from_dict(cls, values: Any) -> Configuration:
+    def from_dict(cls, map: Any) -> Configuration:
         """Make a configuration of a mapping from key to value."""
         configuration = cls()
-        for key, value in values.items():
+        for key, value in map.items():
             configuration.set(key, value)
         return configuration
 
@@ -126,13 +126,18 @@ class Configuration(NativeConfiguration):
 
     @staticmethod
     def parse_list_value(value: str) -> list[str]:
-        """Split ``"a;b"``, or ``"[a, b]"``, into its items.
+        r"""Split ``"a;b"``, or a list of YAML in either of its styles, into its items.
 
-        >>> Configuration.parse_list_value("a;b"), Configuration.parse_list_value("[a, b]")
+        >>> Configuration.parse_list_value("a;b"), Configuration.parse_list_value("[a, 'b']")
         (['a', 'b'], ['a', 'b'])
+        >>> Configuration.parse_list_value("- a\n- b")
+        ['a', 'b']
         """
         text = (value or "").strip()
         separator = ";"
+        lines = text.splitlines()
+        if lines and all(line.lstrip().startswith("- ") for line in lines):
+            text = ";".join(line.lstrip()[2:] for line in lines)
         if text.startswith("[") and text.endswith("]"):
             text, separator = text[1:-1], ","
         return [item.strip().strip("'\"") for item in text.split(separator)] if text else []
@@ -209,10 +214,19 @@ class ConfigOptions:
 class ExecutionConfig(native.ExecutionConfig, Remembered):
     """How a job runs. What concerns Flink's own runtime is remembered and has no effect."""
 
+    PARALLELISM_DEFAULT = -1
+    """Stands for the parallelism that the environment has by default."""
+    PARALLELISM_UNKNOWN = -2
+    """Stands for the parallelism that is as before."""
+
     _settings: ClassVar[dict[str, Any]] = {
         "latency_tracking_interval": 0,
         "task_cancellation_interval": 30_000,
         "use_snapshot_compression": False,
+    }
+    _parameters: ClassVar[dict[str, str]] = {
+        "latency_tracking_interval": "interval",
+        "task_cancellation_interval": "interval",
     }
 
     def set_task_cancellation_timeout(self, timeout: Any) -> ExecutionConfig:
@@ -306,9 +320,11 @@ class CheckpointConfig(native.CheckpointConfig):
         """Whether the job fails when a checkpoint fails."""
         return self.get_tolerable_checkpoint_failure_number() == 0
 
-    def set_externalized_checkpoint_retention(self, retention: ExternalizedCheckpointRetention) -> CheckpointConfig:
+    def set_externalized_checkpoint_retention(
+        self, retention_mode: ExternalizedCheckpointRetention
+    ) -> CheckpointConfig:
         """Set what becomes of checkpoints when the job is cancelled."""
-        self._set("externalized-checkpoint-retention", retention.name)
+        self._set("externalized-checkpoint-retention", retention_mode.name)
         return self
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:

@@ -20,6 +20,7 @@ class StateTtlConfig(ttl_config.StateTtlConfig):
     """How long the values of a state live."""
 
     Builder = ttl_config.StateTtlConfigBuilder
+    CleanupStrategies = ttl_config.CleanupStrategies
 
 
 class ReducingStateDescriptor(descriptors.ReducingStateDescriptor):
@@ -57,7 +58,11 @@ class MergingState(AppendingState):
 
 
 class OperatorStateStore(Subscriptable):
-    """Gives access to broadcast state."""
+    """Gives access to broadcast state; contexts of broadcast functions do."""
+
+    def get_broadcast_state(self, state_descriptor: Any) -> Any:
+        """Return the broadcast state of a descriptor."""
+        raise NotImplementedError
 
 
 __all__ = [

@@ -79,6 +79,15 @@ class DataStream(stream.DataStream):
         made.key_type = declared(key_type)
         return made
 
+    def broadcast(self, broadcast_state_descriptor: Any = None, *other_broadcast_state_descriptors: Any) -> Any:
+        """Send every record to every subtask of the next operator; with descriptors: fill broadcast state with them."""
+        given = (broadcast_state_descriptor, *other_broadcast_state_descriptors)
+        return adopt(super().broadcast(*(each for each in given if each is not None)))
+
+    def add_sink(self, sink_func: Any) -> Any:
+        """Write to a sink: the same as ``sink_to``."""
+        return self.sink_to(sink_func)
+
     def set_uid_hash(self, uid_hash: str) -> DataStream:
         """Give the operator the id its state is kept under."""
         self.uid(uid_hash)

@@ -25,6 +25,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "pyflink": ("version",),
     "pyflink.version": ("version",),
     "pyflink.java_gateway": ("java",),
+    "pyflink.pyflink_gateway_server": ("java",),
     "pyflink.metrics": ("metrics",),
     "pyflink.metrics.metricbase": ("metrics",),
     "pyflink.serializers": ("windows",),

@@ -9,20 +9,27 @@ from funken.types.instants import Instant
 
 MAX_LONG_VALUE = MAX_WATERMARK
 MIN_LONG_VALUE = MIN_TIMESTAMP
+DEFAULT_OUTPUT_TAG = ""
+"""What PyFlink calls the main output of an operator."""
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, init=False)
 class Time:
     """A length of time in milliseconds.
 
     >>> Time.seconds(2).to_milliseconds(), Time.minutes(1) == Time.milliseconds(60_000), Time.days(1) == Time.hours(24)
     (2000, True, True)
+    >>> Time(milliseconds=5) == Time.milliseconds(5)
+    True
     >>> from funken import TumblingEventTimeWindows
     >>> TumblingEventTimeWindows.of(Time.minutes(5))
     TumblingEventTimeWindows(size=300000, offset=0)
     """
 
     _milliseconds: int
+
+    def __init__(self, milliseconds: int) -> None:
+        object.__setattr__(self, "_milliseconds", milliseconds)
 
     def to_milliseconds(self) -> int:
         """Return the milliseconds."""
@@ -104,4 +111,4 @@ class Duration:
         return Duration.of_seconds(days * 86_400)
 
 
-__all__ = ["MAX_LONG_VALUE", "MIN_LONG_VALUE", "Duration", "Instant", "Time"]
+__all__ = ["DEFAULT_OUTPUT_TAG", "MAX_LONG_VALUE", "MIN_LONG_VALUE", "Duration", "Instant", "Time"]

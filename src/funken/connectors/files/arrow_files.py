@@ -3,22 +3,28 @@
 Only the columns that records need are read. A file is shared by its row groups (stripes): one belongs to the range of bytes that
 it begins in; ORC's are taken to be equally large, since Arrow does not say where they begin. Columns that a file does not have
 are missing fields; a column of another type is converted if no value is lost by that, else reading fails.
+
+Where the program works on columns, batches become blocks of columns and blocks of columns batches, without records in between
+(``formats/arrow_columns.py``).
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import IO, Any
 
+from funken.columnar.block import Block
+from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.context import ConnectorContext
-from funken.connectors.files.file_format import BulkFormat, BulkWriter, FileFormat, FileSplit, RecordReader
+from funken.connectors.files.file_format import BulkFormat, BulkWriter, CannotMerge, FileFormat, FileSplit, RecordReader
+from funken.connectors.formats.arrow_batches import ArrowColumns, ArrowRecords, RowGroups
+from funken.connectors.formats.arrow_columns import batch_of_columns, schema_of_file, schema_of_records
 from funken.connectors.formats.record_types import RecordShape, as_document, shape_of
 from funken.errors import InvalidConfiguration
 from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation
 
-_BATCH_ROWS = 8192
 _GROUP_BYTES = 32 << 20
 
 
@@ -32,6 +38,7 @@ class _ColumnarFormat(FileFormat, BulkFormat):
 
     splittable = True
     container = True
+    takes_columns = True
     _name = ""
 
     def __post_init__(self) -> None:
@@ -50,28 +57,72 @@ class _ColumnarFormat(FileFormat, BulkFormat):
     def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
         """Read the groups of rows that begin in a range."""
         assert not isinstance(split.position, tuple)
-        shape = None if self.record_type is None else shape_of(self.record_type, self._name)
-        return ArrowRecords(self._groups(file, split), shape, self.fields, split.position or 0)
+        return ArrowRecords(self._groups(file, split), self._shape(), self.fields, split.position or 0)
 
-    def _groups(self, file: IO[bytes], split: FileSplit) -> _Groups:
+    def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
+        """Return the schema of the record type; without one, of what a file has."""
+        shape = self._shape()
+        if shape is not None:
+            return schema_of_records(self.record_type, shape)
+        with first() as file:
+            schema, nullable = self._schema_of(file)
+        if self.fields is not None:
+            missing = [name for name in self.fields if name not in schema.names]
+            if missing:
+                raise NotVectorizable(f"a file has no column {missing[0]!r}")
+            schema = importlib.import_module("pyarrow").schema([schema.field(name) for name in self.fields])
+        return schema_of_file(schema, nullable)
+
+    def column_reader(
+        self,
+        file: IO[bytes],
+        split: FileSplit,
+        context: ConnectorContext,
+        schema: RecordSchema,
+        wanted: Sequence[int] | None,
+    ) -> RecordReader:
+        """Read the same as columns."""
+        assert not isinstance(split.position, tuple)
+        groups = self._groups(file, split)
+        return ArrowColumns(groups, self._shape(), self.fields, split.position or 0, schema, wanted)
+
+    def _shape(self) -> RecordShape | None:
+        return None if self.record_type is None else shape_of(self.record_type, self._name)
+
+    def _schema_of(self, file: IO[bytes]) -> tuple[Any, set[str]]:
+        """Return the schema of a file, and which of its columns are known to have nulls."""
+        raise NotImplementedError
+
+    def _groups(self, file: IO[bytes], split: FileSplit) -> RowGroups:
         raise NotImplementedError
 
     def create(self, file: IO[bytes]) -> BulkWriter:
         """Write a new file."""
-        shape = None if self.record_type is None else shape_of(self.record_type, self._name)
-        return ArrowWriter(self, file, shape)
+        return ArrowWriter(self, file, self._shape())
 
     def open_writer(self, file: IO[bytes], schema: Any) -> Any:
         """Make Arrow's writer."""
         raise NotImplementedError
 
+    def merge(self, sources: Sequence[IO[bytes]], target: IO[bytes]) -> None:
+        """Write the columns of files of one schema one after the other, a group of rows of each file at a time."""
+        if len({str(self._schema_of(source)[0]) for source in sources}) > 1:
+            raise CannotMerge
+        writer, waits, size = self.open_writer(target, self._schema_of(sources[0])[0]), [], 0
+        for source in sources:
+            for table in self._tables(source):
+                waits.append(table)
+                size += table.nbytes
+                if size >= _GROUP_BYTES:
+                    _write_tables(writer, waits)
+                    waits, size = [], 0
+        if waits:
+            _write_tables(writer, waits)
+        writer.close()
 
-class _Groups:
-    """The groups of rows of one split: the names of the file's columns, and for each group its rows and what reads it."""
-
-    def __init__(self, names: Sequence[str], groups: Sequence[tuple[int, Any]]) -> None:
-        self.names = names
-        self.groups = groups
+    def _tables(self, file: IO[bytes]) -> Iterator[Any]:
+        """Yield a table per group of rows."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -103,7 +154,7 @@ class ParquetFormat(_ColumnarFormat):
     suffix = ".parquet"
     _name = "ParquetFormat"
 
-    def _groups(self, file: IO[bytes], split: FileSplit) -> _Groups:
+    def _groups(self, file: IO[bytes], split: FileSplit) -> RowGroups:
         parquet = importlib.import_module("pyarrow.parquet")
         opened = parquet.ParquetFile(file)
         about = opened.metadata
@@ -114,7 +165,21 @@ class ParquetFormat(_ColumnarFormat):
             begin = 0 if first is None else first.dictionary_page_offset or first.data_page_offset
             if split.start <= begin < split.end:
                 found.append((group.num_rows, _ParquetGroup(opened, index)))
-        return _Groups(opened.schema_arrow.names, found)
+        return RowGroups(opened.schema_arrow.names, found)
+
+    def _schema_of(self, file: IO[bytes]) -> tuple[Any, set[str]]:
+        opened = importlib.import_module("pyarrow.parquet").ParquetFile(file)
+        about, nullable = opened.metadata, set()
+        for group in range(about.num_row_groups):
+            for number in range(about.num_columns):
+                column = about.row_group(group).column(number)
+                if column.statistics is not None and column.statistics.null_count:
+                    nullable.add(column.path_in_schema)
+        return opened.schema_arrow, nullable
+
+    def _tables(self, file: IO[bytes]) -> Iterator[Any]:
+        opened = importlib.import_module("pyarrow.parquet").ParquetFile(file)
+        return (opened.read_row_group(index) for index in range(opened.metadata.num_row_groups))
 
     def open_writer(self, file: IO[bytes], schema: Any) -> Any:
         """Make Arrow's writer."""
@@ -127,8 +192,8 @@ class _ParquetGroup:
     file: Any
     index: int
 
-    def batches(self, names: Sequence[str]) -> Iterator[Any]:
-        yield from self.file.iter_batches(_BATCH_ROWS, row_groups=[self.index], columns=list(names))
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[Any]:
+        yield from self.file.iter_batches(rows, row_groups=[self.index], columns=list(names))
 
 
 @dataclass(frozen=True)
@@ -144,12 +209,19 @@ class OrcFormat(_ColumnarFormat):
     suffix = ".orc"
     _name = "OrcFormat"
 
-    def _groups(self, file: IO[bytes], split: FileSplit) -> _Groups:
+    def _groups(self, file: IO[bytes], split: FileSplit) -> RowGroups:
         opened = importlib.import_module("pyarrow.orc").ORCFile(file)
         count, size = opened.nstripes, max(1, split.file.size)
         mine = [index for index in range(count) if split.start <= size * index // count < split.end]
         found = [(0, _Stripe(opened, index)) for index in mine]
-        return _Groups(opened.schema.names, found)
+        return RowGroups(opened.schema.names, found)
+
+    def _schema_of(self, file: IO[bytes]) -> tuple[Any, set[str]]:
+        return importlib.import_module("pyarrow.orc").ORCFile(file).schema, set()
+
+    def _tables(self, file: IO[bytes]) -> Iterator[Any]:
+        opened, arrow = importlib.import_module("pyarrow.orc").ORCFile(file), importlib.import_module("pyarrow")
+        return (arrow.Table.from_batches([opened.read_stripe(index)]) for index in range(opened.nstripes))
 
     def open_writer(self, file: IO[bytes], schema: Any) -> Any:
         """Make Arrow's writer."""
@@ -161,73 +233,20 @@ class _Stripe:
     file: Any
     index: int
 
-    def batches(self, names: Sequence[str]) -> Iterator[Any]:
-        batch = self.file.read_stripe(self.index, columns=list(names))
-        for start in range(0, batch.num_rows, _BATCH_ROWS):
-            yield batch.slice(start, _BATCH_ROWS)
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[Any]:
+        # Without any column a stripe seems to have no rows.
+        batch = self.file.read_stripe(self.index, columns=list(names) or self.file.schema.names[:1])
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
 
 
-class ArrowRecords:
-    """The records of groups of rows, a batch at a time; positions count the rows of the split."""
-
-    def __init__(self, groups: _Groups, shape: RecordShape | None, fields: Sequence[str] | None, done: int) -> None:
-        self._shape = shape
-        wanted = groups.names if shape is None and fields is None else (shape.names if shape else fields or ())
-        there = set(groups.names)
-        missing = [name for name in wanted if name not in there and (shape is None or name in shape.required)]
-        if missing:
-            raise ValueError(f"it has no column {missing[0]!r}, but {', '.join(map(repr, groups.names))}")
-        self._names = [name for name in wanted if name in there]
-        self._types: Any = None if shape is None else shape.types()
-        self._row = done
-        self._size = 0
-        skip = done
-        left = list(groups.groups)
-        while left and 0 < left[0][0] <= skip:  # whole groups that are done are not read again
-            skip -= left.pop(0)[0]
-        self._batches = (batch for _, group in left for batch in group.batches(self._names))
-        self._skip = skip
-
-    def next(self) -> Sequence[Any]:
-        """Return the records of the next batch."""
-        self._row += self._size
-        self._size = 0
-        for batch in self._batches:
-            if self._skip >= batch.num_rows:
-                self._skip -= batch.num_rows
-                continue
-            left, self._skip = batch.slice(self._skip), 0
-            self._size = left.num_rows
-            return self._records(left)
-        return ()
-
-    def _records(self, batch: Any) -> Sequence[Any]:
-        shape = self._shape
-        if shape is None:
-            rows: list[Any] = batch.to_pylist()
-            return rows
-        columns: list[Sequence[Any]] = []
-        for name, declared in zip(shape.names, self._types, strict=True):
-            if name not in self._names:
-                columns.append([shape.defaults(name)] * batch.num_rows)
-                continue
-            column = batch.column(self._names.index(name))
-            columns.append(_converted(name, column, declared.type).to_pylist())
-        return [shape.make(values) for values in zip(*columns, strict=True)]
-
-    def position(self, taken: int) -> int:
-        """Return how many rows of the split are done."""
-        return self._row + taken
-
-
-def _converted(name: str, column: Any, wanted: Any) -> Any:
-    if column.type == wanted:
-        return column
-    arrow = importlib.import_module("pyarrow")
-    try:
-        return column.cast(wanted)
-    except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError) as error:
-        raise ValueError(f"its column {name!r} is {column.type}, and was declared as {wanted} ({error})") from None
+def _write_tables(writer: Any, tables: list[Any]) -> None:
+    """Write tables as one group of rows."""
+    table = importlib.import_module("pyarrow").concat_tables(tables).combine_chunks()
+    if hasattr(writer, "write_table"):
+        writer.write_table(table)
+    else:
+        writer.write(table)
 
 
 class ArrowWriter:
@@ -243,13 +262,40 @@ class ArrowWriter:
         self._bytes = 0
         self._writer: Any = None
 
-    def write(self, values: list[Any]) -> None:
-        """Take a block."""
+    def write(self, values: list[Any] | Block) -> None:
+        """Take a block, of records or of columns."""
+        if isinstance(values, Block):
+            if self._write_columns(values):
+                return
+            values = values.rows()[0]
         self._records += values
         if len(self._records) >= 10_000:
             self._convert()
-            if self._bytes >= _GROUP_BYTES:
-                self._write_group()
+            self._write_if_full()
+
+    def _write_columns(self, block: Any) -> bool:
+        """Take a block of columns as it is; false if its records have to be made."""
+        arrow = importlib.import_module("pyarrow")
+        if self._records:
+            self._convert()
+        try:
+            batch = batch_of_columns(block, self._format.record_type, self._schema)
+        except (arrow.ArrowInvalid, arrow.ArrowTypeError, TypeError, ValueError) as error:
+            raise self._misfit(error) from error
+        if batch is None:
+            return False
+        self._schema = batch.schema
+        self._append(batch)
+        self._write_if_full()
+        return True
+
+    def _append(self, batch: Any) -> None:
+        self._batches.append(batch)
+        self._bytes += batch.nbytes
+
+    def _write_if_full(self) -> None:
+        if self._bytes >= _GROUP_BYTES:
+            self._write_group()
 
     def _convert(self) -> None:
         arrow = importlib.import_module("pyarrow")
@@ -263,23 +309,21 @@ class ArrowWriter:
                 batch = arrow.RecordBatch.from_pylist([as_document(one) for one in records], schema=self._schema)
                 self._schema = batch.schema
         except (arrow.ArrowInvalid, arrow.ArrowTypeError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(
-                f"a record does not fit the columns of the file ({error}); declare the record type in "
-                f"{type(self._format).__name__}, or make dicts or records with named fields in a map() before the sink"
-            ) from error
-        self._batches.append(batch)
-        self._bytes += batch.nbytes
+            raise self._misfit(error) from error
+        self._append(batch)
+
+    def _misfit(self, error: Exception) -> ValueError:
+        return ValueError(
+            f"a record does not fit the columns of the file ({error}); declare the record type in "
+            f"{type(self._format).__name__}, or make dicts or records with named fields in a map() before the sink"
+        )
 
     def _write_group(self) -> None:
         arrow = importlib.import_module("pyarrow")
         if self._writer is None:
             self._writer = self._format.open_writer(self._file, self._schema)
         batches, self._batches, self._bytes = self._batches, [], 0
-        table = arrow.Table.from_batches(batches)
-        if hasattr(self._writer, "write_table"):
-            self._writer.write_table(table)
-        else:
-            self._writer.write(table)
+        _write_tables(self._writer, [arrow.Table.from_batches(batches)])
 
     def size(self) -> int:
         """Return the bytes in the file and of the columns that wait."""

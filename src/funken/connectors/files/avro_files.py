@@ -79,6 +79,18 @@ class AvroFormat(FileFormat, BulkFormat):
             raise InvalidConfiguration("AvroFormat writes files with a schema; pass schema or record_type.")
         return AvroWriter(self, file)
 
+    def merge(self, sources: Sequence[IO[bytes]], target: IO[bytes]) -> None:
+        """Write the blocks of files one after the other."""
+        read, write = importlib.import_module("fastavro"), importlib.import_module("fastavro.write")
+        writer: Any = None
+        for source in sources:
+            blocks = read.block_reader(source)
+            if writer is None:
+                writer = write.Writer(target, blocks.writer_schema, self.codec)
+            for block in blocks:
+                writer.write_block(block)
+        writer.flush()
+
 
 class AvroRecords:
     """The records of one split; positions count them."""

@@ -7,10 +7,11 @@ Neither opens, names or closes files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Protocol
 
+from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.context import ConnectorContext
 from funken.io.filesystem import FileStatus
 from funken.types.info import TypeInformation
@@ -86,6 +87,43 @@ class FileFormat:
         """Return what reads a split; ``file`` is seekable unless the file is compressed."""
         raise NotImplementedError
 
+    def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
+        """Return the schema of the records, if ``column_reader`` makes columns of them; raise ``NotVectorizable`` if not.
+
+        ``first`` opens a file of the source, for a format that has to look into one; it raises ``NotVectorizable`` without any.
+
+        >>> from funken import Types
+        >>> from funken.connectors.files.arrow_files import ParquetFormat
+        >>> ParquetFormat(Types.TUPLE([Types.INT(), Types.STRING()])).record_schema(first=lambda: open("never opened", "rb"))
+        ('int', 'str')
+        """
+        raise NotVectorizable(f"{type(self).__name__} makes no columns")
+
+    def column_reader(
+        self,
+        file: IO[bytes],
+        split: FileSplit,
+        context: ConnectorContext,
+        schema: RecordSchema,
+        wanted: Sequence[int] | None,
+    ) -> RecordReader:
+        """Return what reads a split as blocks of columns, or lists where a chunk has no such form; positions are ``reader``'s.
+
+        ``wanted`` are the numbers of the fields that are read (``None``: all); in the place of others there is ``NOT_READ``.
+
+        >>> import io
+        >>> import pyarrow as pa
+        >>> from pyarrow import parquet
+        >>> from funken.connectors.files.arrow_files import ParquetFormat
+        >>> file, format = io.BytesIO(), ParquetFormat()
+        >>> parquet.write_table(pa.table({"item": ["tea", "jam"], "n": [3, 1]}), file)
+        >>> split = FileSplit("/in", FileStatus("/in/a.parquet", len(file.getvalue()), 0), 0, len(file.getvalue()))
+        >>> schema = format.record_schema(lambda: io.BytesIO(file.getvalue()))
+        >>> format.column_reader(file, split, ConnectorContext("in"), schema, wanted=[1]).next().to_list()
+        [{'item': <not read>, 'n': 3}, {'item': <not read>, 'n': 1}]
+        """
+        raise NotImplementedError
+
 
 class BulkWriter(Protocol):
     """Writes one part file."""
@@ -112,6 +150,8 @@ class BulkFormat:
 
     suffix = ""
     """What names of files end with, unless the sink says otherwise."""
+    takes_columns = False
+    """Whether writers take blocks of columns (``funken.columnar.block.Block``) as well as lists."""
 
     def create(self, file: IO[bytes]) -> BulkWriter:
         """Return what writes a new file."""
@@ -121,8 +161,16 @@ class BulkFormat:
         """Return the format for records of a declared type (``None``: any)."""
         return self
 
+    def merge(self, sources: Sequence[IO[bytes]], target: IO[bytes]) -> None:
+        """Write one file of several, for compaction; raise ``CannotMerge`` if they do not become one."""
+        raise NotImplementedError
+
     def check(self) -> None:
         """Raise, before the job runs, if a package is missing."""
 
 
-__all__ = ["BulkFormat", "BulkWriter", "FileFormat", "FileSplit", "RecordReader"]
+class CannotMerge(ValueError):
+    """These files do not become one; each is committed by itself."""
+
+
+__all__ = ["BulkFormat", "BulkWriter", "CannotMerge", "FileFormat", "FileSplit", "RecordReader"]

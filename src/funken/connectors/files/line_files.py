@@ -6,12 +6,13 @@ among the subtasks. On the way out, ``LineEncoder`` writes a line per message, a
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import IO, Any
 
 from funken.connectors.context import ConnectorContext
-from funken.connectors.files.compression import NAMES, compressed
+from funken.connectors.files.compression import NAMES, compressed, decompressed
 from funken.connectors.files.file_format import BulkFormat, BulkWriter, FileFormat, FileSplit, RecordReader
 from funken.connectors.files.lines import Charset, RangeLines, StreamLines
 from funken.connectors.files.part_files import Encoder
@@ -154,6 +155,13 @@ class CompressedRows(BulkFormat):
     def create(self, file: IO[bytes]) -> BulkWriter:
         """Write a new file."""
         return RowWriter(self.encoder, file, compressed(file, self.compression))
+
+    def merge(self, sources: Sequence[IO[bytes]], target: IO[bytes]) -> None:
+        """Put the rows together, and compress them anew."""
+        stream = compressed(target, self.compression)
+        with contextlib.ExitStack() as opened:
+            self.encoder.merge([opened.enter_context(decompressed(each, self.suffix)) for each in sources], stream)
+        stream.close()
 
     def of_type(self, type_info: TypeInformation | None) -> CompressedRows:
         """Let the encoder know the type."""

@@ -8,7 +8,7 @@ needs no ``\n``. Two readers agree on every line:
 * ``StreamLines`` counts lines and reads a stream from its beginning: for compressed files and all other charsets.
 
 Both return a chunk's lines at a time and are given how many were taken only when a position is requested: nothing is
-done per line but to split.
+done per line but to split. ``StreamFormat`` is the format of files that has lines as its records.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ import codecs
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import IO
+
+from funken.connectors.context import ConnectorContext
+from funken.connectors.files.file_format import FileFormat, FileSplit, RecordReader
+from funken.errors import InvalidConfiguration
 
 CHUNK = 1 << 18
 """Bytes per read: few calls per line, and yet within the processor's cache (4 MiB cost 40 %)."""
@@ -178,3 +182,59 @@ def _split(text: str) -> list[str]:
     if not lines[-1]:
         lines.pop()  # the text ended with a line feed
     return lines
+
+
+@dataclass(frozen=True)
+class StreamFormat(Charset, FileFormat):
+    """How a file becomes records: its lines as ``str``, without their ends.
+
+    Raises ``InvalidConfiguration`` for a charset or a way with errors that Python does not know.
+
+    >>> StreamFormat.text_line_format(errors="replace")
+    StreamFormat(name='UTF-8', errors='replace')
+    >>> StreamFormat.text_line_format().splittable, StreamFormat.text_line_format("utf-16").splittable
+    (True, False)
+    >>> StreamFormat.text_line_format("utf-9")
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidConfiguration: unknown encoding: utf-9; give a text charset of Python, e.g. 'UTF-8',
+    'ISO-8859-1'.
+    """
+
+    def __post_init__(self) -> None:
+        """Refuse names that Python does not know, before the job runs."""
+        try:
+            newline_is_a_byte(self.name)
+            codecs.lookup_error(self.errors)
+        except LookupError as error:
+            raise InvalidConfiguration(f"{error}; give a text charset of Python, e.g. 'UTF-8', 'ISO-8859-1'.") from None
+
+    @staticmethod
+    def text_line_format(charset_name: str = "UTF-8", errors: str = "strict") -> StreamFormat:
+        """Read lines; bytes that are not text fail the job unless ``errors`` is ``"replace"``, ``"ignore"``...
+
+        A byte order mark is part of the first line, as in Flink; ``"utf-8-sig"`` removes it.
+
+        >>> StreamFormat.text_line_format("ISO-8859-1")
+        StreamFormat(name='ISO-8859-1', errors='strict')
+        """
+        return StreamFormat(charset_name, errors)
+
+    @property
+    def splittable(self) -> bool:  # type: ignore[override]
+        """Whether a line feed is a byte, so that ranges of bytes can be read."""
+        return newline_is_a_byte(self.name)
+
+    def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
+        r"""Read lines.
+
+        >>> import io
+        >>> from funken.io.filesystem import FileStatus
+        >>> split = FileSplit("/in", FileStatus("/in/a.txt", 14, 0), 0, 14, whole=True)
+        >>> list(StreamFormat().reader(io.BytesIO(b"to be\nor not\n"), split, ConnectorContext("lines", 0, 1)).next())
+        ['to be', 'or not']
+        """
+        assert not isinstance(split.position, tuple)
+        if split.whole:
+            return StreamLines(file, split.position or 0, self)
+        return RangeLines(file, split.start, split.end, split.position, self)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import IO, Any
 
-from funken.errors import InvalidConfiguration
+from funken.connectors.context import ConnectorContext
+from funken.errors import InvalidConfiguration, SinkNotWritable
 from funken.ids import Millis
 from funken.io.durations import DurationLike, duration_ms
 from funken.types.info import TypeInformation
@@ -40,6 +43,21 @@ class Encoder:
         b'word,count\nto,2\n'
         """
         return b""
+
+    def merge(self, sources: Sequence[IO[bytes]], target: IO[bytes]) -> None:
+        r"""Write one file of several: their bytes one after the other, with one header.
+
+        >>> import io
+        >>> target = io.BytesIO()
+        >>> Encoder.simple_string_encoder().merge([io.BytesIO(b"to\n"), io.BytesIO(b"be\n")], target)
+        >>> target.getvalue()
+        b'to\nbe\n'
+        """
+        target.write(self.header())
+        for source in sources:
+            source.read(len(self.header()))
+            while chunk := source.read(1 << 20):
+                target.write(chunk)
 
     def of_type(self, type_info: TypeInformation | None) -> Encoder:
         r"""Return the encoder for records of a declared type (``None``: any).
@@ -174,3 +192,18 @@ class OutputFileConfig:
     def build(self) -> OutputFileConfig:
         """Return it."""
         return self
+
+
+@contextlib.contextmanager
+def explained(base_path: str, path: str, context: ConnectorContext | None = None) -> Iterator[None]:
+    """Raise what the file system raises as ``SinkNotWritable``, which says for which path below the base path, and what to do."""
+    try:
+        yield
+    except (OSError, ImportError) as error:
+        operator = context.operator if context else None
+        raise SinkNotWritable(
+            f"{operator or 'file sink'}: cannot write {path} ({error}); "
+            f"free the path {base_path!r}, allow writing to it, or choose another.",
+            operator,
+            context.subtask if context else None,
+        ) from error

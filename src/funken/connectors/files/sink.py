@@ -6,7 +6,8 @@ checkpoint, or at the end of the job. So a reader never sees a file that is not 
 visible file.
 
 Every checkpoint closes all part files; a rolling policy only closes them earlier. (Flink can keep one open over
-several checkpoints, since it can truncate; what becomes visible at a checkpoint is the same.)
+several checkpoints, since it can truncate; what becomes visible at a checkpoint is the same.) With compaction
+(``compaction.py``), files that are closed wait until several of them become one.
 """
 
 from __future__ import annotations
@@ -15,14 +16,23 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 from uuid import uuid4
 
+from funken.columnar.block import Block
 from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.files.buckets import BucketAssigner, BucketContext, DateTimeBucketAssigner
+from funken.connectors.files.compaction import (
+    CompactedFile,
+    FileCompactor,
+    FileCompactStrategy,
+    FormatCompactor,
+    PendingFile,
+    WaitingFiles,
+)
 from funken.connectors.files.file_format import BulkFormat, BulkWriter
 from funken.connectors.files.line_files import RowWriter
-from funken.connectors.files.part_files import Encoder, OutputFileConfig, RollingPolicy
+from funken.connectors.files.part_files import Encoder, OutputFileConfig, RollingPolicy, explained
 from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
 from funken.errors import InvalidProgram, SinkNotWritable
 from funken.ids import Millis
@@ -33,13 +43,6 @@ from funken.types.info import TypeInformation
 __all__ = ["BucketAssigner", "Encoder", "FileSink", "OutputFileConfig", "RollingPolicy", "RowFormatBuilder"]
 
 _MINUTE = Millis(60_000)
-
-
-class PendingFile(NamedTuple):
-    """A part file that is written but not committed."""
-
-    hidden: str
-    final: str
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,8 @@ class FileSink(Sink):
     rolling_policy: RollingPolicy = field(default_factory=RollingPolicy.default_rolling_policy)
     output_file_config: OutputFileConfig = field(default_factory=OutputFileConfig)
     bucket_check_interval: Millis = _MINUTE
+    compact_strategy: FileCompactStrategy | None = None
+    compactor: FileCompactor | None = None
 
     def __post_init__(self) -> None:
         """Make the base path mean the same in every process."""
@@ -118,7 +123,7 @@ class FileSink(Sink):
         """
         if isinstance(self.encoder, BulkFormat):
             self.encoder.check()
-        with self._explained(self.base_path):
+        with explained(self.base_path, self.base_path):
             files, base = locate(self.base_path)
             files.check_writable(base)
 
@@ -132,6 +137,16 @@ class FileSink(Sink):
         """
         return replace(self, encoder=self.encoder.of_type(type_info))
 
+    @property
+    def takes_columns(self) -> bool:  # type: ignore[override]
+        """Whether the format takes columns.
+
+        >>> from funken.connectors.files.arrow_files import ParquetFormat
+        >>> FileSink.for_bulk_format("/data/out", ParquetFormat()).build().takes_columns
+        True
+        """
+        return isinstance(self.encoder, BulkFormat) and self.encoder.takes_columns
+
     def writer(self, context: ConnectorContext) -> FileWriter:
         """Make a writer."""
         return FileWriter(self, context)
@@ -139,19 +154,6 @@ class FileSink(Sink):
     def committer(self, context: CommitterContext) -> FileCommitter:
         """Make the committer."""
         return FileCommitter(self)
-
-    @contextlib.contextmanager
-    def _explained(self, path: str, context: ConnectorContext | None = None) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, ImportError) as error:
-            operator = context.operator if context else None
-            raise SinkNotWritable(
-                f"{operator or 'file sink'}: cannot write {path} ({error}); "
-                f"free the path {self.base_path!r}, allow writing to it, or choose another.",
-                operator,
-                context.subtask if context else None,
-            ) from error
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,29 @@ class RowFormatBuilder:
         """Decide how often the age of files is looked at; by default every minute."""
         return RowFormatBuilder(replace(self.sink, bucket_check_interval=duration_ms(interval)))
 
+    def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor | None = None) -> RowFormatBuilder:
+        """Put small files together before they become visible; by default as their format does it.
+
+        Raises ``InvalidProgram`` if the format cannot, and there is no ``compactor``.
+
+        >>> strategy = FileCompactStrategy.builder().enable_compaction_on_checkpoint(5).build()
+        >>> builder = FileSink.for_row_format("/data/out", Encoder.simple_string_encoder())
+        >>> builder.enable_compact(strategy).build().compact_strategy.num_checkpoints
+        5
+        """
+        if compactor is None and type(self.sink.encoder).merge is BulkFormat.merge:
+            raise InvalidProgram(
+                f"{type(self.sink.encoder).__name__} puts no files together; pass a FileCompactor, or define merge()."
+            )
+        return RowFormatBuilder(replace(self.sink, compact_strategy=strategy, compactor=compactor))
+
+    def disable_compact(self) -> RowFormatBuilder:
+        """Put no files together, the default; what waits in the snapshot that a job starts from is committed as it is.
+
+        >>> FileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).disable_compact().build().compact_strategy
+        """
+        return RowFormatBuilder(replace(self.sink, compact_strategy=None, compactor=None))
+
     def build(self) -> FileSink:
         """Return the sink."""
         return self.sink
@@ -210,16 +235,21 @@ class FileCommitter(Committer):
     def commit(self, requests: Sequence[CommitRequest]) -> None:
         """Give pending files their names."""
         for request in requests:
-            hidden, final = request.committable
-            with self._sink._explained(final):
-                locate(self._sink.base_path)[0].move(hidden, final)
+            file: PendingFile | CompactedFile = request.committable
+            with explained(self._sink.base_path, file.final):
+                files = locate(self._sink.base_path)[0]
+                files.move(file.hidden, file.final)
+                if isinstance(file, CompactedFile):
+                    for source in file.sources:
+                        files.remove(source)
 
     def abort(self, requests: Sequence[CommitRequest]) -> None:
         """Remove pending files."""
         for request in requests:
-            hidden, _ = request.committable
-            with self._sink._explained(hidden):
-                locate(self._sink.base_path)[0].remove(hidden)
+            file: PendingFile | CompactedFile = request.committable
+            with explained(self._sink.base_path, file.hidden):
+                for hidden in (file.hidden, *(file.fresh if isinstance(file, CompactedFile) else ())):
+                    locate(self._sink.base_path)[0].remove(hidden)
 
 
 class FileWriter(SinkWriter):
@@ -233,17 +263,36 @@ class FileWriter(SinkWriter):
         self._count = 0
         self._parts: dict[str, _Part] = {}
         self._pending: list[PendingFile] = []
+        self._sizes: dict[str, int] = {}
+        self._restored: list[Any] = []
+        self._waiting = WaitingFiles(
+            locate(sink.base_path)[0],
+            sink.compact_strategy,
+            sink.compactor or FormatCompactor(sink.encoder),
+            self._attempt,
+        )
         self._next_check: int | None = None
 
-    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
-        """Write a block; files that are full or old are closed after it."""
-        if not values:
+    def restore_state(self, states: list[Any]) -> None:
+        """Take over the files that waited for compaction."""
+        self._restored = states
+
+    def open(self) -> None:
+        """Find the files that waited; raise ``SinkNotWritable`` if one is lost."""
+        with explained(self._sink.base_path, self._sink.base_path, self._context):
+            self._waiting.restore(self._restored)
+
+    def write(self, values: list[Any] | Block, timestamps: Any, now: int) -> None:
+        """Write a block, of records or of columns; files that are full or old are closed after it."""
+        if not len(values):
             return
         context = BucketContext(now)
         bucket = self._sink.bucket_assigner.bucket_of_block(context)
         if bucket is not None:
             self._append(bucket, values, now)
         else:
+            if isinstance(values, Block):
+                values, timestamps = values.rows()
             assign = self._sink.bucket_assigner.get_bucket_id
             groups: dict[str, list[Any]] = {}
             for value in context.each(values, timestamps):
@@ -257,7 +306,7 @@ class FileWriter(SinkWriter):
             for name in old:
                 self._roll(name)
 
-    def _append(self, bucket: str, values: list[Any], now: int) -> None:
+    def _append(self, bucket: str, values: Any, now: int) -> None:
         part = self._parts.get(bucket)
         if part is None:
             part = self._parts[bucket] = self._create(bucket, now)
@@ -271,7 +320,7 @@ class FileWriter(SinkWriter):
     def _writing(self, part: _Part) -> Iterator[None]:
         context = self._context
         try:
-            with self._sink._explained(part.names.hidden, context):
+            with explained(self._sink.base_path, part.names.hidden, context):
                 yield
         except UnicodeEncodeError as error:
             raise SinkNotWritable(
@@ -286,7 +335,7 @@ class FileWriter(SinkWriter):
             ) from error
 
     def _create(self, bucket: str, now: int) -> _Part:
-        with self._sink._explained(f"{self._sink.base_path}/{bucket}", self._context):
+        with explained(self._sink.base_path, f"{self._sink.base_path}/{bucket}", self._context):
             if ".." in bucket.split("/"):
                 raise PermissionError(f"the bucket {bucket!r} leads out of the base path")
             files, base = locate(self._sink.base_path)
@@ -312,6 +361,7 @@ class FileWriter(SinkWriter):
         with self._writing(part), contextlib.ExitStack() as failed:
             failed.callback(part.file.close)
             part.writer.finish()
+            self._sizes[part.names.hidden] = int(part.file.tell())
             failed.pop_all()
             locate(self._sink.base_path)[0].seal(part.file)
 
@@ -325,8 +375,14 @@ class FileWriter(SinkWriter):
         """Close all files and return them."""
         for bucket in list(self._parts):
             self._roll(bucket)
-        pending, self._pending = self._pending, []
-        return pending
+        with explained(self._sink.base_path, self._sink.base_path, self._context):
+            ready = self._waiting.prepare([(names, self._sizes[names.hidden]) for names in self._pending], end_of_input)
+        self._pending, self._sizes = [], {}
+        return ready
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        """Return the files that wait for compaction."""
+        return self._waiting.snapshot()
 
     def close(self) -> None:
         """Remove what was not prepared."""

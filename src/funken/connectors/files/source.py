@@ -1,7 +1,7 @@
 """Files as a source: folders are searched, large files are shared among the subtasks, new files may be awaited.
 
 The enumerator lists the files and hands out splits one by one, on request: a slow subtask reads fewer. What a split is made
-into is the affair of a format (``file_format.py``); here is that of text. A split of a plain file is a range of bytes, its
+into is the affair of a format (``file_format.py``). A split of a plain file is a range of bytes, its
 position an offset; what is compressed, or in a charset where a line feed is not one byte, is a split of its own that counts
 lines. At parallelism 1 records come in the order of the sorted paths.
 
@@ -11,7 +11,6 @@ its beginning. So move finished files in, and do not write them in place.
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import lzma
 import os
@@ -21,11 +20,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
+from funken.columnar.block import Block
+from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.base import NEED_SPLITS, Batch, Boundedness, NeedSplits, Source, SplitEnumerator, Wait
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.compression import compression_of, decompressed
 from funken.connectors.files.file_format import FileFormat, FileSplit, RecordReader
-from funken.connectors.files.lines import BadBytes, Charset, RangeLines, StreamLines, newline_is_a_byte
+from funken.connectors.files.lines import BadBytes, StreamFormat
 from funken.connectors.files.paths import PartitionFields, matches, partition_parser, split_pattern
 from funken.connectors.queued_reader import QueuedReader
 from funken.errors import InvalidConfiguration, InvalidProgram, SourceNotReadable
@@ -35,61 +36,6 @@ from funken.io.filesystem import FileStatus, absolute, locate
 
 SPLIT_BYTES = 16 << 20
 LEAST_SPLIT_BYTES = 1 << 20
-
-
-@dataclass(frozen=True)
-class StreamFormat(Charset, FileFormat):
-    """How a file becomes records: its lines as ``str``, without their ends.
-
-    Raises ``InvalidConfiguration`` for a charset or a way with errors that Python does not know.
-
-    >>> StreamFormat.text_line_format(errors="replace")
-    StreamFormat(name='UTF-8', errors='replace')
-    >>> StreamFormat.text_line_format().splittable, StreamFormat.text_line_format("utf-16").splittable
-    (True, False)
-    >>> StreamFormat.text_line_format("utf-9")
-    Traceback (most recent call last):
-    ...
-    funken.errors.InvalidConfiguration: unknown encoding: utf-9; give a text charset of Python, e.g. 'UTF-8',
-    'ISO-8859-1'.
-    """
-
-    def __post_init__(self) -> None:
-        """Refuse names that Python does not know, before the job runs."""
-        try:
-            newline_is_a_byte(self.name)
-            codecs.lookup_error(self.errors)
-        except LookupError as error:
-            raise InvalidConfiguration(f"{error}; give a text charset of Python, e.g. 'UTF-8', 'ISO-8859-1'.") from None
-
-    @staticmethod
-    def text_line_format(charset_name: str = "UTF-8", errors: str = "strict") -> StreamFormat:
-        """Read lines; bytes that are not text fail the job unless ``errors`` is ``"replace"``, ``"ignore"``...
-
-        A byte order mark is part of the first line, as in Flink; ``"utf-8-sig"`` removes it.
-
-        >>> StreamFormat.text_line_format("ISO-8859-1")
-        StreamFormat(name='ISO-8859-1', errors='strict')
-        """
-        return StreamFormat(charset_name, errors)
-
-    @property
-    def splittable(self) -> bool:  # type: ignore[override]
-        """Whether a line feed is a byte, so that ranges of bytes can be read."""
-        return newline_is_a_byte(self.name)
-
-    def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
-        r"""Read lines.
-
-        >>> import io
-        >>> split = FileSplit("/in", FileStatus("/in/a.txt", 14, 0), 0, 14, whole=True)
-        >>> list(StreamFormat().reader(io.BytesIO(b"to be\nor not\n"), split, ConnectorContext("lines", 0, 1)).next())
-        ['to be', 'or not']
-        """
-        assert not isinstance(split.position, tuple)
-        if split.whole:
-            return StreamLines(file, split.position or 0, self)
-        return RangeLines(file, split.start, split.end, split.position, self)
 
 
 @dataclass(frozen=True)
@@ -179,6 +125,33 @@ class FileSource(Source):
         """
         return FileSource.for_format(stream_format, *paths)
 
+    def record_schema(self) -> RecordSchema:
+        """Return the schema of the records, where the format makes columns; it may look into one file for it.
+
+        >>> from typing import NamedTuple
+        >>> from funken.connectors.files.arrow_files import ParquetFormat
+        >>> class Sale(NamedTuple):
+        ...     item: str
+        ...     n: int
+        >>> FileSource.for_format(ParquetFormat(Sale), "/data/in").build().record_schema()
+        Sale(item: str, n: int)
+        """
+        if self.partition_fields:
+            raise NotVectorizable("adds fields of folders to its records")
+        with contextlib.ExitStack() as opened:
+            return self.format.record_schema(lambda: self._open_first(opened))
+
+    def _open_first(self, opened: contextlib.ExitStack) -> IO[bytes]:
+        try:
+            for root in self.paths:
+                for found in FileEnumerator(self, 1).find(root):
+                    if found.size:
+                        file: IO[bytes] = opened.enter_context(locate(split_pattern(root)[0])[0].open(found.path))
+                        return file
+        except (OSError, ImportError, ValueError, SourceNotReadable) as error:
+            raise NotVectorizable(f"no file can be looked into ({type(error).__name__})") from error
+        raise NotVectorizable("there is no file yet whose columns it could know; declare the record type")
+
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Make the enumerator."""
         return FileEnumerator(self, parallelism)
@@ -256,7 +229,7 @@ class FileEnumerator(SplitEnumerator):
         """List the files and return the new ones; meanwhile nobody changes which were seen."""
         new: Found = {}
         for root in self._source.paths:
-            for file in self._find(root):
+            for file in self.find(root):
                 if file not in self._seen and file not in new:  # paths may overlap; a file is read once
                     new[file] = root
         return new
@@ -281,12 +254,13 @@ class FileEnumerator(SplitEnumerator):
         return list(self._splits), [] if self.discovery_interval is None else sorted(self._seen)
 
     def restore(self, snapshot: Any) -> None:
-        """Go on from a snapshot."""
+        """Resume from a snapshot."""
         splits, seen = snapshot
         self._splits = deque(splits)
         self._seen = set(seen)
 
-    def _find(self, root: str) -> list[FileStatus]:
+    def find(self, root: str) -> list[FileStatus]:
+        """Return the files of a path; raise ``SourceNotReadable``."""
         try:
             base, pattern = split_pattern(root)
             files, path = locate(base)
@@ -326,9 +300,18 @@ class FileReader(QueuedReader):
         self._context = context
         self._open = contextlib.ExitStack()
         self._reader: RecordReader | None = None
-        self._records: Sequence[Any] = ()
+        self._records: Any = ()
         self._partition: PartitionFields | None = None
         self._taken = 0
+        #: the schema of columns, and the fields that are wanted; ``None``: records are
+        self._columns: tuple[RecordSchema, Sequence[int] | None] | None = None
+
+    def read_record_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> None:
+        """Return columns of the wanted fields, also of what is left of a split."""
+        self._columns = schema, wanted
+        if self._reader is not None:
+            self.queue[0] = replace(self.queue[0], position=self._reader.position(self._taken))
+            self.close()
 
     def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
         """Return the next records."""
@@ -350,13 +333,13 @@ class FileReader(QueuedReader):
                     f"{split.file.path} cannot be read by {type(self._source.format).__name__}: {error}; is it such a file, and "
                     "does it have the declared fields?"
                 ) from error
-            if records:
+            if len(records):
                 return Batch(records, split=split.id)
             self.close()
             self.end_split()
         return NEED_SPLITS
 
-    def _take(self, split: FileSplit, limit: int) -> list[Any]:
+    def _take(self, split: FileSplit, limit: int) -> Any:
         if self._reader is None:
             self._reader = self._start(split)
         if self._taken == len(self._records):
@@ -364,6 +347,8 @@ class FileReader(QueuedReader):
             self._taken = 0
         records = self._records[self._taken : self._taken + limit]
         self._taken += len(records)
+        if isinstance(records, Block):
+            return records
         return list(records) if self._partition is None else self._partition.to(records)
 
     def _start(self, split: FileSplit) -> RecordReader:
@@ -374,6 +359,8 @@ class FileReader(QueuedReader):
         ending = None if format.container else compression_of(split.file.path)
         if ending:
             file = self._open.enter_context(decompressed(file, ending))
+        if self._columns is not None:
+            return format.column_reader(file, split, self._context, *self._columns)
         return format.reader(file, split, self._context)
 
     def _failure(self, message: str) -> SourceNotReadable:

@@ -114,7 +114,7 @@ class KafkaEnumerator(SplitEnumerator):
         return sorted(self._known), list(self._waiting)
 
     def restore(self, snapshot: Any) -> None:
-        """Go on from a snapshot."""
+        """Resume from a snapshot."""
         known, waiting = snapshot
         self._known = {KafkaTopicPartition(*each) for each in known}
         self._waiting = list(waiting)

@@ -154,13 +154,13 @@ class KafkaRecordSerializationSchemaBuilder:
         select = topic_selector.apply if hasattr(topic_selector, "apply") else topic_selector
         return KafkaRecordSerializationSchemaBuilder(replace(self.schema, topic=select))
 
-    def set_key_serialization_schema(self, key_schema: Any) -> KafkaRecordSerializationSchemaBuilder:
+    def set_key_serialization_schema(self, key_serialization_schema: Any) -> KafkaRecordSerializationSchemaBuilder:
         """Make keys of the records by a schema."""
-        return KafkaRecordSerializationSchemaBuilder(replace(self.schema, key_schema=key_schema))
+        return KafkaRecordSerializationSchemaBuilder(replace(self.schema, key_schema=key_serialization_schema))
 
-    def set_value_serialization_schema(self, value_schema: Any) -> KafkaRecordSerializationSchemaBuilder:
+    def set_value_serialization_schema(self, value_serialization_schema: Any) -> KafkaRecordSerializationSchemaBuilder:
         """Make values of the records by a schema."""
-        return KafkaRecordSerializationSchemaBuilder(replace(self.schema, value_schema=value_schema))
+        return KafkaRecordSerializationSchemaBuilder(replace(self.schema, value_schema=value_serialization_schema))
 
     def set_header_provider(self, headers: Callable[[Any], Headers]) -> KafkaRecordSerializationSchemaBuilder:
         """Make headers of the records: pairs of a name and bytes."""

@@ -76,7 +76,7 @@ class CdcReader(SourceReader):
         metrics.gauge("lagBytes", self._lag)
 
     def add_splits(self, splits: Sequence[Any]) -> None:
-        """Begin, or go on from a checkpoint."""
+        """Begin, or resume from a checkpoint."""
         [self._split] = splits
 
     def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:

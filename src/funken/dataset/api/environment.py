@@ -6,14 +6,16 @@ import importlib
 import os
 import uuid
 from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import Any
 
 from funken import Configuration, DataStream, JobExecutionResult, config
+from funken.api.jobs.batch import BatchProgress, batch_watchers
 from funken.dataset.api.dataset import DataSet
 from funken.dataset.api.sink import DataSink
+from funken.dataset.formats.csv_input import CsvInput
 from funken.dataset.formats.inputs import (
     CollectionInput,
-    CsvInput,
     InputFormat,
     JsonInput,
     ParquetInput,
@@ -26,8 +28,8 @@ from funken.dataset.optimizer.optimizer import Plan, optimize
 from funken.dataset.plan import nodes
 from funken.dataset.runtime import local
 from funken.dataset.runtime.accumulators import Accumulator
+from funken.dataset.runtime.progress import RunningProgram
 from funken.errors import InvalidProgram
-from funken.timing.clock import SystemClock
 
 
 def cluster() -> Any:
@@ -47,9 +49,11 @@ class DataSetResult(JobExecutionResult):
     (0, 0, True)
     >>> result.get_all_accumulator_results(), result.iterations
     ({}, [])
+    >>> [(each.name, each.records_in, each.records_out) for each in result.progress.operators]
+    [('elements', 0, 1), ('count', 1, 1), ('sink', 1, 0)]
     """
 
-    def __init__(self, job_id: str, net_runtime: int, outcome: local.ExecutionOutcome) -> None:
+    def __init__(self, job_id: str, net_runtime: int, outcome: local.ExecutionOutcome, progress: BatchProgress) -> None:
         super().__init__(job_id, net_runtime)
         self._accumulators: dict[str, Accumulator] = outcome.accumulators
         self.spilled_bytes = outcome.spilled
@@ -57,6 +61,10 @@ class DataSetResult(JobExecutionResult):
         self.peak_managed_memory = outcome.peak
         self.iterations = outcome.iterations
         self.restarts = outcome.restarts
+        self.progress = progress
+
+    def _repr_html_(self) -> str:
+        return self.progress._repr_html_()
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
         """Return the values of all accumulators by name."""
@@ -216,7 +224,8 @@ class ExecutionEnvironment:
         target: Any = None,
     ) -> DataSet:
         """Read lines of CSV as tuples of these types, or as objects of the class ``target``."""
-        made = CsvInput(os.fspath(path), tuple(types), delimiter, skip_header, target)
+        vectorized = self._configuration.get(config.VECTORIZED)
+        made = CsvInput(os.fspath(path), tuple(types), delimiter, skip_header, target, vectorized)
         return self._source(made, "csv")
 
     def read_json_file(self, path: Any) -> DataSet:
@@ -294,8 +303,6 @@ class ExecutionEnvironment:
             for sink in self._sinks:
                 sink._read()
             self._sinks = []
-        clock = SystemClock()
-        began = clock.monotonic()
         directories = self._configuration.get(config.TEMPORARY_DIRECTORIES).split(",")
         details = (
             plan.sinks,
@@ -304,11 +311,19 @@ class ExecutionEnvironment:
             self._configuration.get(config.JOB_PARAMETERS),
             self._cached_files,
         )
-        if self._on_spark:
-            outcome = cluster().run(*details, self._configuration, self._spark, job_name or "batch job")
-        else:
-            outcome = local.run(*details)
-        self._last_result = DataSetResult(uuid.uuid4().hex, int((clock.monotonic() - began) * 1000), outcome)
+        program = RunningProgram(job_name or "batch job", plan.sinks)
+        program.begin()
+        with ExitStack() as watching:
+            watching.callback(program.end)
+            for watch in batch_watchers():
+                watching.enter_context(watch(program))
+            if self._on_spark:
+                outcome = cluster().run(*details, self._configuration, self._spark, program.name, program)
+            else:
+                outcome = local.run(*details, program)
+            program.end()
+        progress = program.progress()
+        self._last_result = DataSetResult(uuid.uuid4().hex, int(progress.seconds * 1000), outcome, progress)
         return self._last_result
 
     def get_last_job_execution_result(self) -> DataSetResult:

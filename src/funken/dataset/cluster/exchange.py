@@ -16,22 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from funken.dataset.columns.block import put_together
-from funken.dataset.memory.blocks import Block, dump
+from funken.dataset.exchange.edges import FULL, EdgeUse, Partitioning, Ranged, Routed, full_block
+from funken.dataset.exchange.ranges import SAMPLES, Sample, bounds_of, sampled
+from funken.dataset.exchange.routers import Router, by_bounds, to_all
+from funken.dataset.memory.blocks import Block, Blocks, dump
 from funken.dataset.memory.buffers import BlockCache, BlockQueue
 from funken.dataset.memory.manager import MemoryManager, Share
 from funken.dataset.memory.order import Column, Order
-from funken.dataset.runtime.exchange import (
-    FULL,
-    SAMPLES,
-    EdgeUse,
-    Router,
-    Sample,
-    bounds_of,
-    by_bounds,
-    full_block,
-    to_all,
-)
-from funken.dataset.runtime.task import Blocks
 from funken.spark.barrier.peers import Frame
 from funken.spark.barrier.worker import BarrierWorker
 
@@ -148,11 +139,8 @@ class ConnectedEdge:
         edge = self._edge
 
         def run() -> None:
-            sample = Sample(SAMPLES * edge.consumers)
-            for block in blocks:
-                cache.add(block)
-                check(block)
-                sample.add(order.keys(block))
+            sample = Sample(SAMPLES * edge.consumers, order.keys)
+            sampled(blocks, sample, cache, order, check)
             data = pickle.dumps((sample.seen, sample.keys), pickle.HIGHEST_PROTOCOL)
             for producer in range(edge.producers):
                 if producer == self._worker.index:
@@ -289,36 +277,19 @@ class ClusterExchanges:
         self,
         edge: EdgeUse,
         producers: Mapping[int, Blocks],
-        router: Callable[[int], Router],
+        partitioning: Partitioning,
         share: Callable[[int], Share],
     ) -> ConnectedEdge:
-        """Connect by a router per producer."""
-        made = ConnectedEdge(self, edge)
+        """Start the producers of this worker."""
+        made = (ConnectedEdge if isinstance(partitioning, Routed | Ranged) else EverythingReceived)(self, edge)
         for subtask, blocks in producers.items():
-            made.start(blocks, router(subtask))
-        return made
-
-    def by_range(
-        self,
-        edge: EdgeUse,
-        producers: Mapping[int, Blocks],
-        order: Order,
-        check: Column,
-        share: Callable[[int], Share],
-    ) -> ConnectedEdge:
-        """Connect by ranges of keys."""
-        made = ConnectedEdge(self, edge)
-        for subtask, blocks in producers.items():
-            made.start_by_range(blocks, order, check, share(subtask))
-        return made
-
-    def everything(
-        self, edge: EdgeUse, producers: Mapping[int, Blocks], share: Callable[[int], Share]
-    ) -> ConnectedEdge:
-        """Let every consumer receive the blocks of all producers, in their order."""
-        made = EverythingReceived(self, edge)
-        for blocks in producers.values():
-            made.start(blocks, to_all(edge.consumers))
+            match partitioning:
+                case Routed(router):
+                    made.start(blocks, router(subtask))
+                case Ranged(order, check):
+                    made.start_by_range(blocks, order, check, share(subtask))
+                case _:
+                    made.start(blocks, to_all(edge.consumers))
         return made
 
     def spawn(self, name: str, run: Callable[[], None]) -> None:

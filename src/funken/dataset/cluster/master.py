@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,13 +24,14 @@ from funken.dataset.cluster.messages import (
     SuperstepDecided,
     SuperstepEnded,
     WorkerFinished,
+    WorkerProgress,
 )
 from funken.dataset.memory.blocks import load
 from funken.dataset.optimizer.physical import walk
 from funken.dataset.runtime.accumulators import Accumulator, merged
-from funken.dataset.runtime.coordinator import Next, StopSupersteps
-from funken.dataset.runtime.iterations import coordinator_of
+from funken.dataset.runtime.coordinator import Next, StopSupersteps, coordinator_of
 from funken.dataset.runtime.local import ExecutionOutcome
+from funken.dataset.runtime.progress import Figures
 from funken.errors import TaskLost
 from funken.io.storage import open_storage
 from funken.runtime.messages import TaskCommand, TaskEvent, TaskFailed, TaskId, TaskStarted
@@ -53,6 +55,7 @@ class BatchMaster:
         self._addresses: dict[int, tuple[str, int]] = {}
         self._finished: dict[int, WorkerFinished] = {}
         self._failed: set[int] = set()
+        self._progress: dict[int, WorkerProgress] = {}
         plans = [plan for plan in walk(program.sinks) if plan.step]
         self._names = [plan.name for plan in plans]
         self._iterations = [coordinator_of(plan) for plan in plans]
@@ -86,6 +89,8 @@ class BatchMaster:
                     self._outputs[event.sink].part(event.task.subtask)(block)
             case SuperstepEnded():
                 return self._end_superstep(event)
+            case WorkerProgress():
+                self._progress[event.task.subtask] = event
             case WorkerFinished():
                 with self._lock:
                     self._finished[event.task.subtask] = event
@@ -147,6 +152,15 @@ class BatchMaster:
         self._asked.add(at)
         self._asked_at = now
         return replace(decision, checkpoint=True)
+
+    def figures(self, restarts: int) -> Figures:
+        """Return what is known of the program; may be called by any thread."""
+        reports = list(self._progress.values())
+        spilled: Counter[str] = Counter()
+        for report in reports:
+            spilled.update(report.spilled)
+        iterations = [each.progress(name) for each, name in zip(self._iterations, self._names, strict=True)]
+        return Figures([report.counts for report in reports], spilled, iterations, restarts)
 
     def outcome(self) -> ExecutionOutcome:
         """Return what the finished job leaves."""

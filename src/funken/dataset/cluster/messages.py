@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from funken.dataset.cluster.checkpoints import IterationCheckpoint
 from funken.dataset.optimizer.physical import PhysicalNode
+from funken.dataset.runtime.progress import Counts
 from funken.runtime.messages import TaskCommand, TaskEvent
 
 
@@ -62,6 +63,14 @@ class SuperstepDecided(TaskCommand):
 
     iteration: int = 0
     decision: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerProgress(TaskEvent):
+    """What the worker has done so far: the counts of its operators by their places in the plan, bytes spilled by operator."""
+
+    counts: tuple[Counts, ...] = ()
+    spilled: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

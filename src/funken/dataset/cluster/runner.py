@@ -15,6 +15,7 @@ import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from funken import config
@@ -26,6 +27,7 @@ from funken.dataset.cluster.messages import BatchProgram
 from funken.dataset.cluster.worker import main
 from funken.dataset.optimizer.physical import PhysicalNode, everything
 from funken.dataset.runtime.local import ExecutionOutcome, Outputs
+from funken.dataset.runtime.progress import RunningProgram
 from funken.ids import Millis
 from funken.io.storage import open_storage
 from funken.spark.barrier.stage import default_parallelism, run_stage
@@ -45,6 +47,7 @@ def run(
     configuration: Configuration,
     session: Any,
     name: str,
+    running: RunningProgram,
 ) -> ExecutionOutcome:
     """Run a plan; raise what fails, when everything is closed and the restart strategy gives up."""
     width = max(node.parallelism for node in everything(sinks))
@@ -60,6 +63,7 @@ def run(
                         sinks, width, budget, directories, parameters, cached_files, f"{folder}/{attempt}", restored
                     )
                     master = BatchMaster(program, interval, clock)
+                    running.figures = partial(master.figures, attempt)
                     run_stage(configuration, session, name, width, (main, program), master)
                     return replace(master.outcome(), restarts=attempt)
             except Exception as error:

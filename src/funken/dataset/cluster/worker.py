@@ -22,6 +22,7 @@ from funken.dataset.cluster.messages import (
     SuperstepDecided,
     SuperstepEnded,
     WorkerFinished,
+    WorkerProgress,
 )
 from funken.dataset.memory.blocks import Block, dump
 from funken.dataset.memory.manager import MemoryManager
@@ -32,10 +33,13 @@ from funken.dataset.runtime.coordinator import Next, Part, Report, Restored, Sto
 from funken.dataset.runtime.iterations import IterationRun
 from funken.dataset.runtime.local import drain
 from funken.dataset.runtime.pipeline import BatchJob, Pipeline
+from funken.dataset.runtime.progress import JobCounters
 from funken.errors import InvalidProgram
 from funken.io.pickling import dumps
 from funken.runtime.messages import TaskCommand
 from funken.spark.barrier.worker import BarrierWorker
+
+_REPORT_SECONDS = 0.5
 
 
 def main(worker: BarrierWorker, program: BatchProgram) -> None:
@@ -56,13 +60,16 @@ def main(worker: BarrierWorker, program: BatchProgram) -> None:
             exchanges=exchanges,
             supersteps=orders.supersteps,
             index=worker.index,
+            counters=(counters := JobCounters(program.sinks)),
         )
+        reports = _Reports(worker, counters, space)
         pipeline = Pipeline(program.sinks, job)
         try:
             pipeline.wire()
             drain(pipeline, program.sinks, lambda sink, subtask: _to_driver(worker, sink))
             exchanges.join_spawned()
             pipeline.close()
+            reports.end()
         except BaseException as error:
             worker.fail(error)  # ends all waits, so that everything can be closed
             with contextlib.suppress(Exception):
@@ -78,6 +85,31 @@ def main(worker: BarrierWorker, program: BatchProgram) -> None:
                 peak=memory.peak,
             )
         )
+
+
+class _Reports:
+    """Tells the driver how far the worker is, twice a second and at the end."""
+
+    def __init__(self, worker: BarrierWorker, counters: JobCounters, space: SpillSpace) -> None:
+        self._worker, self._counters, self._space = worker, counters, space
+        self._over = threading.Event()
+        self._thread = worker.spawn("progress", self._run)
+
+    def _run(self) -> None:
+        while not self._over.wait(_REPORT_SECONDS):
+            self._worker.check()
+            self._send()
+
+    def _send(self) -> None:
+        self._worker.send(
+            WorkerProgress(self._worker.task, counts=self._counters.counts(), spilled=dict(self._space.spilled_by))
+        )
+
+    def end(self) -> None:
+        """Send the last report."""
+        self._over.set()
+        self._worker.join(self._thread)
+        self._send()
 
 
 def _to_driver(worker: BarrierWorker, sink: int) -> Any:

@@ -1,4 +1,4 @@
-"""Built-in aggregations over blocks of columns, in front of the hash table of records.
+"""Reductions by key over blocks of columns, in front of the hash table of records.
 
 Each block is aggregated by itself, and what is left of several is put together when it has doubled. As long as ``add``
 is true nothing is in the table; from then on whatever was aggregated so far is ``poured`` into it, as records.
@@ -6,13 +6,15 @@ is true nothing is in the table; from then on whatever was aggregated so far is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from funken.dataset.columns.block import block_of, columns_in
-from funken.dataset.columns.keys import key_leaves, leaf_at
+from funken.dataset.columns.folding import ColumnReduce
+from funken.dataset.columns.keys import key_leaves
 from funken.dataset.memory.blocks import Block
 from funken.dataset.memory.manager import Share
+from funken.dataset.plan.functions import DataSetFunction
 from funken.dataset.plan.keys import Key
 
 if TYPE_CHECKING:
@@ -25,11 +27,10 @@ _EMITTED = 1 << 14
 """Records of an emitted block."""
 
 
-def column_aggregation(share: Share, key: Key, function: Callable[..., Any]) -> ColumnAggregation | None:
-    """Return what aggregates columns by a key; None if the function is not a built-in one, or the key a function."""
-    if key is None or not key.transparent or not hasattr(function, "column_parts"):
-        return None
-    return ColumnAggregation(share, key, function)
+def column_aggregation(share: Share, key: Key, function: DataSetFunction) -> ColumnAggregation | None:
+    """Return what aggregates columns by a key; None if the function cannot be read, or the key is a function."""
+    reduce = ColumnReduce(function)
+    return ColumnAggregation(share, key, reduce) if key.transparent and reduce.can_be_read else None
 
 
 class ColumnAggregation:
@@ -40,17 +41,18 @@ class ColumnAggregation:
     >>> from funken.dataset.memory.manager import MemoryManager
     >>> from funken.dataset.memory.spill import SpillSpace
     >>> share = MemoryManager(8192, 1, SpillSpace()).share("sum")
-    >>> sums = ColumnAggregation(share, Key(((0,),)), FieldAggregator(((Aggregations.SUM, (1,)),), "sum"))
+    >>> function = DataSetFunction(FieldAggregator(((Aggregations.SUM, (1,)),), "sum"))
+    >>> sums = ColumnAggregation(share, Key(((0,),)), ColumnReduce(function))
     >>> sums.add(block_of(columns_of([("a", 1), ("b", 2), ("a", 3)], ("str", "int")))), sums.add([("a", 1)])
     (True, False)
     >>> [list(block) for block in sums.poured()]
     [[('a', 4), ('b', 2)]]
     """
 
-    def __init__(self, share: Share, key: Key, function: Any) -> None:
+    def __init__(self, share: Share, key: Key, reduce: ColumnReduce) -> None:
         self._share = share
         self._key = key
-        self._function = function
+        self._reduce = reduce
         self._partials: list[Columns] = []
         self._rows = 0
         self._merge_at = _MERGED_AT
@@ -80,18 +82,8 @@ class ColumnAggregation:
         self._share.reserve(_size(part))
 
     def _aggregated(self, columns: Columns) -> Columns | None:
-        from funken.columnar.kernels.arithmetic import FallBackToRows  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.kernels.relational import aggregated, can_aggregate  # noqa: PLC0415 - loads NumPy
-
         keys = key_leaves(columns, self._key)
-        chosen, last = self._function.column_parts
-        parts = [(how, leaf) for how, path in chosen if (leaf := leaf_at(columns, path)) is not None]
-        if not keys or len({leaf for _, leaf in parts}) < len(chosen) or not can_aggregate(columns, keys, parts):
-            return None
-        try:
-            return aggregated(columns, keys, parts, last)
-        except FallBackToRows:
-            return None
+        return self._reduce.by_key(columns, keys) if keys else None
 
     def _merge(self) -> None:
         from funken.columnar.kernels.columns import joined  # noqa: PLC0415 - loads NumPy

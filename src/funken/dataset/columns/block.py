@@ -75,6 +75,18 @@ def columns_in(block: Any) -> Columns | None:
     return block.columns if type(block) is ColumnBlock else None
 
 
+def records_at(block: Block, positions: Sequence[int]) -> list[Any]:
+    """Return some records of a block; of columns, no others are made.
+
+    >>> records_at(["a", "b", "c"], [2, 0])
+    ['c', 'a']
+    """
+    columns = columns_in(block)
+    if columns is None:
+        return [block[at] for at in positions]
+    return columns.take(positions).to_list()
+
+
 def put_together(blocks: Sequence[Block]) -> Block:
     """Make one block of several: of columns, if all are columns of one schema.
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from funken.columnar.expressions import Argument, Expression, Make, NotVectorizable, RecordSchema
-from funken.columnar.inference import schema_of
+from funken.columnar.expressions import NONE, Argument, Expression, Make, NotVectorizable, RecordSchema, is_plain
 from funken.columnar.tracing import Traced, trace
 from funken.dataset.columns.block import block_of
 from funken.dataset.plan.functions import DataSetFunction
@@ -35,22 +34,21 @@ class ColumnFunction:
 
     def __init__(self, function: DataSetFunction, arguments: int) -> None:
         self._target = function.target
-        self._schemas: dict[tuple[RecordSchema, ...], RecordSchema | None] = {}
+        self._typed: dict[tuple[RecordSchema, ...], tuple[Expression, RecordSchema] | None] = {}
         self._traced = _traced(function, arguments)
 
     def _expression(self, *schemas: RecordSchema) -> tuple[Expression, RecordSchema] | None:
         traced = self._traced
         if traced is None:
             return None
-        if schemas not in self._schemas:
+        if schemas not in self._typed:
             try:
-                self._schemas[schemas] = schema_of(traced.result, *schemas)
+                made, schema = traced.typed(*schemas)
+                self._typed[schemas] = (made.result, schema) if is_plain(schema) else None
             except NotVectorizable:
-                self._schemas[schemas] = None
-        schema = self._schemas[schemas]
-        if schema is None or not traced.holds(self._target):
-            return None
-        return traced.result, schema
+                self._typed[schemas] = None
+        found = self._typed[schemas]
+        return found if found is not None and traced.holds(self._target) else None
 
     def mapped(self, *blocks: Columns) -> Block | None:
         """Return the results for the records of blocks of one length."""
@@ -64,6 +62,12 @@ class ColumnFunction:
             return block_of(computed_of(found[0], found[1], *blocks))
         except FallBackToRows:
             return None
+
+    def paired(self, first: Columns | None, second: Columns | None) -> Block | None:
+        """Return the results for pairs of records, of which one side may be None everywhere."""
+        given = first if first is not None else second
+        assert given is not None
+        return self.mapped(*(_nothing(given.length) if each is None else each for each in (first, second)))
 
     def kept(self, block: Columns) -> Block | None:
         """Return the records for which the function is true, which may be none."""
@@ -92,6 +96,13 @@ def _traced(function: DataSetFunction, arguments: int) -> Traced | None:
         return trace(function.target, None, arguments)
     except NotVectorizable:
         return None
+
+
+def _nothing(length: int) -> Columns:
+    from funken.columnar.kernels.columns import Column  # noqa: PLC0415 - loads NumPy
+    from funken.columnar.kernels.columns import Columns as Made  # noqa: PLC0415 - loads NumPy
+
+    return Made(NONE, [Column(NONE, None, True)], length)
 
 
 def paired(first: Columns, second: Columns) -> Block:

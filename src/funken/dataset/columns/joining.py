@@ -1,7 +1,7 @@
-"""The build side of an inner join as columns: positions are looked up, and records made of whole columns.
+"""The build side of a join as columns: positions are looked up, and records made of whole columns.
 
 The key is one column of ints. A build side of other keys, or of more than the share of memory holds, is ``poured`` into the
-hybrid hash join, which works record by record and spills.
+hybrid hash join, which works record by record and spills; ``matched`` is what that has to know of what was joined before.
 """
 
 from __future__ import annotations
@@ -40,9 +40,11 @@ class ColumnTable:
     (True, [([(2, 'b')], [(2, 0.5)])])
     """
 
-    def __init__(self, share: Share, build_key: Key, probe_key: Key) -> None:
+    def __init__(self, share: Share, build_key: Key, probe_key: Key, keep_build: bool = False) -> None:
         self._share = share
         self._keys = build_key, probe_key
+        self._keep_build = keep_build
+        self._matched: Any = None
         self._parts: list[Columns] = []
         self._whole: Columns | None = None
         self._index: Any = None
@@ -78,22 +80,64 @@ class ColumnTable:
             return False
         return self._whole is not None or bool(self._parts)
 
+    def begin(self) -> None:
+        """Begin with a probe side: no record of the build side has a partner yet."""
+        self._matched = None
+
     def pairs(self, block: Block) -> Iterator[tuple[Columns, Columns]]:
         """Return the build records and the probe records of all pairs, some at a time."""
-        from funken.columnar.kernels.columns import joined  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.kernels.relational import JoinIndex  # noqa: PLC0415 - loads NumPy
+        whole, (probe, keys) = self._made(), self._probed(block)
+        for probed, built in self._index.find(keys).pairs(_EMITTED):
+            if self._keep_build:
+                self._mark(built)
+            yield whole.take(built), probe.take(probed)
 
-        probe = columns_in(block)
-        assert probe is not None
+    def alone(self, block: Block) -> Columns | None:
+        """Return the records of a block of the probe side that have no partner."""
+        self._made()
+        probe, keys = self._probed(block)
+        positions = self._index.find(keys).alone()
+        return probe.take(positions) if len(positions) else None
+
+    def unmatched(self) -> Columns | None:
+        """Return the build records that no probe record has matched."""
+        if not self._parts and self._whole is None:
+            return None
+        whole = self._made()
+        rest = whole if self._matched is None else whole.keep(~self._matched)
+        return rest if rest.length else None
+
+    def matched(self) -> set[int]:
+        """Return the keys that had a partner so far."""
+        if self._matched is None or self._whole is None:
+            return set()
+        whole = self._whole.keep(self._matched)
+        leaf = _int_leaf(whole, self._keys[0])
+        assert leaf is not None
+        return set(whole.leaves[leaf].to_list(whole.length))
+
+    def _mark(self, built: Any) -> None:
+        if self._matched is None:
+            self._matched = self._index.marks()
+        self._matched[built] = True
+
+    def _made(self) -> Columns:
         if self._whole is None:
+            from funken.columnar.kernels.columns import joined  # noqa: PLC0415 - loads NumPy
+            from funken.columnar.kernels.relational import JoinIndex  # noqa: PLC0415 - loads NumPy
+
             self._whole, self._parts = joined(self._parts), []
             leaf = _int_leaf(self._whole, self._keys[0])
             assert leaf is not None
             self._index = JoinIndex(self._whole.leaves[leaf].array(self._whole.length))
+        return self._whole
+
+    def _probed(self, block: Block) -> tuple[Columns, Any]:
+        probe = columns_in(block)
+        assert probe is not None
         leaf = _int_leaf(probe, self._keys[1])
         assert leaf is not None
-        for probed, built in self._index.pairs(probe.leaves[leaf].array(probe.length), _EMITTED):
-            yield self._whole.take(built), probe.take(probed)
+        return probe, probe.leaves[leaf].array(probe.length)
 
     def close(self) -> None:
         """Drop everything."""

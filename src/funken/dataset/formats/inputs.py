@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import glob
-import io
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -218,44 +216,6 @@ class TextInput(FileInput):
     def record_type(self) -> RecordType:
         """Return the type of text."""
         return type_of("")
-
-
-@dataclass(frozen=True)
-class CsvInput(FileInput):
-    """Lines of CSV as tuples, or as objects of a class with fields. A quoted field may not contain a line break."""
-
-    types: tuple[type, ...] = ()
-    delimiter: str = ","
-    skip_header: bool = False
-    target: Any = None
-
-    def read(self, split: Any) -> Iterable[Any]:
-        """Return the records of a split."""
-        lines = self.lines(split)
-        if self.skip_header and split[1] == 0:
-            next(lines, None)
-        make: Callable[..., Any] = self.target or (lambda *fields: fields)
-        types = self.types
-        for number, line in enumerate(lines):
-            if not line:
-                continue
-            (fields,) = csv.reader(io.StringIO(line), delimiter=self.delimiter)
-            if not types:
-                yield make(*fields)
-                continue
-            try:
-                yield make(*(convert(field) for convert, field in zip(types, fields, strict=True)))
-            except ValueError as error:
-                raise SourceNotReadable(
-                    f"CsvInput: line {number + 1} of {split[0]!r} from byte {split[1]} does not fit "
-                    f"{', '.join(kind.__name__ for kind in types)}: {line!r} ({error}). Correct the types, or read it as text."
-                ) from error
-
-    def record_type(self) -> RecordType:
-        """Return the type of tuples of the declared types."""
-        if self.target is not None:
-            return declared_type(self.target)
-        return tuple_of(*map(declared_type, self.types)) if self.types else UNKNOWN
 
 
 @dataclass(frozen=True)

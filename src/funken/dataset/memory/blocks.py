@@ -15,6 +15,7 @@ from typing import Any
 from funken.errors import RecordNotPicklable
 
 Block = list[Any]
+Blocks = Iterator[Block]
 
 BLOCK_RECORDS = 1024
 """Records in a full block."""

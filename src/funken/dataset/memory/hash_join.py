@@ -134,9 +134,12 @@ class HybridHashJoin:
 
     # ---- probe
 
-    def probe(self, blocks: Iterable[Block]) -> Iterator[list[Pair]]:
-        """Join these records; with ``keep_build`` also emit, at the end, the build records that none of them matched."""
-        matched: set[Hashable] = set()
+    def probe(self, blocks: Iterable[Block], already: Iterable[Hashable] = ()) -> Iterator[list[Pair]]:
+        """Join these records; with ``keep_build`` also emit, at the end, the build records that none of them matched.
+
+        ``already``: keys that were matched before.
+        """
+        matched = set(already)
         if not self._partitions:
             for block in blocks:
                 yield from self._join(self._whole.table, block, self._probe_keys(block), matched)
@@ -172,7 +175,7 @@ class HybridHashJoin:
             self._share.release()
         for partition in self._partitions:
             if partition.build is not None and partition.probe is not None:
-                yield from self._join_spilled(partition.build, partition.probe)
+                yield from self._join_spilled(partition.build, partition.probe, matched)
 
     def _join(self, table: Table, block: Block, keys: list[Hashable], matched: set[Hashable]) -> Iterator[list[Pair]]:
         # Hot: once per block; a lookup per probe record, an append per pair.
@@ -196,11 +199,13 @@ class HybridHashJoin:
         if pairs:
             yield pairs
 
-    def _join_spilled(self, build: SpilledPartition, probe: SpilledPartition) -> Iterator[list[Pair]]:
+    def _join_spilled(
+        self, build: SpilledPartition, probe: SpilledPartition, matched: set[Hashable]
+    ) -> Iterator[list[Pair]]:
         build.flush()
         share = self._share
         if self._level + 1 >= MAX_LEVEL or build.records * 10 >= self._records * 9:
-            yield from self._join_in_pieces(build, probe)
+            yield from self._join_in_pieces(build, probe, matched)
             return
         # A reusable table keeps its part of the share: what is left is for one spilled partition at a time.
         left = Share(share._manager, share.operator, max(share.grain * 2, share.limit - share.used))
@@ -210,16 +215,18 @@ class HybridHashJoin:
         try:
             for block in build.blocks():
                 part.build(block)
-            yield from part.probe(probe.blocks())
+            yield from part.probe(probe.blocks(), matched)
         finally:
             left.close()
 
-    def _join_in_pieces(self, build: SpilledPartition, probe: SpilledPartition) -> Iterator[list[Pair]]:
+    def _join_in_pieces(
+        self, build: SpilledPartition, probe: SpilledPartition, matched: set[Hashable]
+    ) -> Iterator[list[Pair]]:
         share = self._share
         held = 0
         table: Table = {}
         first = True
-        probed: set[Hashable] = set()
+        probed = set(matched)
         built = {key for block in build.blocks() for key in self._build_keys(block)} if self._keep_probe else set()
         room = max(share.grain * 2, share.limit - share.used)
 

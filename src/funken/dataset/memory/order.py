@@ -51,6 +51,16 @@ class Order:
             positions.sort(key=column(records).__getitem__, reverse=descending)
         return list(map(records.__getitem__, positions))
 
+    def fields(self) -> list[tuple[tuple[int | str, ...], bool]] | None:
+        """Return the paths of the fields, and whether each is descending; None if a column is computed by a function."""
+        found = []
+        for column, descending in zip(self._columns, self._descending, strict=True):
+            paths = getattr(column, "paths", None)
+            if paths is None:
+                return None
+            found += [(path, descending) for path in paths]
+        return found
+
     def keys(self, block: Block) -> list[Any]:
         """Return what compares as the records do."""
         columns = [

@@ -42,6 +42,8 @@ class SpillSpace:
         self._lock = threading.Lock()
         self.files = 0
         self.spilled = 0
+        #: by operator
+        self.spilled_by: dict[str, int] = {}
 
     def file(self, operator: str) -> SpillFile:
         """Make a file for an operator; the folders take turns."""
@@ -61,10 +63,11 @@ class SpillSpace:
             self._open.add(file)
         return file
 
-    def count(self, size: int) -> None:
-        """Count bytes that were written to a file."""
+    def count(self, operator: str, size: int) -> None:
+        """Count bytes that were written to a file of an operator."""
         with self._lock:
             self.spilled += size
+            self.spilled_by[operator] = self.spilled_by.get(operator, 0) + size
 
     def _full(self, operator: str, directory: str) -> DiskFull:
         return DiskFull(
@@ -112,7 +115,7 @@ class SpillFile:
             if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
                 raise self._space._full(self._operator, self._directory) from error
             raise
-        self._space.count(len(data))
+        self._space.count(self._operator, len(data))
         return Extent(start, len(data), records)
 
     def rewind(self) -> None:

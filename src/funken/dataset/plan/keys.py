@@ -156,7 +156,7 @@ class FieldColumn:
     """
 
     def __init__(self, paths: tuple[Path, ...], operator: str) -> None:
-        self._paths = paths
+        self.paths = paths
         self._operator = operator
         self._getters: dict[type, list[Getter]] = {}
 
@@ -172,7 +172,7 @@ class FieldColumn:
         except (IndexError, KeyError, AttributeError):
             # The first record of this class had the fields, another has not: name it.
             for record in block:
-                for path in self._paths:
+                for path in self.paths:
                     _walk(path, self._operator, record)
             raise
 
@@ -180,7 +180,7 @@ class FieldColumn:
         kind = type(block[0])
         getters = self._getters.get(kind)
         if getters is None:
-            getters = [getter_of(path, block[0], self._operator) for path in self._paths]
+            getters = [getter_of(path, block[0], self._operator) for path in self.paths]
             self._getters[kind] = getters
         if len(getters) == 1:
             return list(map(getters[0], block))
@@ -198,6 +198,8 @@ class KeyColumn:
 
     def __init__(self, key: Key, operator: str) -> None:
         self.key = key
+        #: the fields, which have no None if a record is one of columns
+        self.paths = None if key.selector else key.paths
         self._operator = operator
         self._selector = key.selector.bind() if key.selector else None
         self._fields = None if key.selector else FieldColumn(key.paths, operator)

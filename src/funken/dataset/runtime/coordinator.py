@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from funken.api.jobs.batch import IterationProgress, SuperstepProgress
 from funken.dataset.memory.blocks import Block
+from funken.dataset.optimizer.physical import PhysicalNode, walk
 from funken.dataset.plan.nodes import Aggregators
 
 
@@ -19,7 +21,8 @@ from funken.dataset.plan.nodes import Aggregators
 class Report:
     """What a subtask has at the end of a superstep. ``workset`` and ``termination`` count its records; None: there is none.
 
-    ``began`` is the size of the workset at the beginning of the superstep.
+    ``began`` is the size of the workset at the beginning of the superstep. ``records`` are those that it has left, ``spilled``
+    the bytes of its process, ``seconds`` how long it took: they are only shown.
     """
 
     superstep: int
@@ -28,6 +31,9 @@ class Report:
     workset: int | None = None
     termination: int | None = None
     began: int | None = None
+    records: int = field(default=0, repr=False, compare=False)
+    spilled: int = field(default=0, repr=False, compare=False)
+    seconds: float = field(default=0.0, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,12 @@ class IterationCoordinator:
         self._aggregators = aggregators
         self._reports: dict[int, Report] = {}
         self._worksets: list[int] = []
+        self._ended: list[SuperstepProgress] = []
+        self._ending = ""
+
+    def progress(self, name: str) -> IterationProgress:
+        """Return the supersteps that have ended; may be called by another thread."""
+        return IterationProgress(name, self._maximum, tuple(self._ended), self._ending)
 
     @property
     def worksets(self) -> tuple[int, ...]:
@@ -92,7 +104,16 @@ class IterationCoordinator:
         began = [report.began for report in reports if report.began is not None]
         if began:
             self._worksets.append(sum(began))
-        reason = self._reason(reports, aggregates)
+        self._ended.append(
+            SuperstepProgress(
+                self.superstep,
+                max(report.seconds for report in reports),
+                sum(report.records for report in reports),
+                sum(report.spilled for report in reports),
+                sum(began) if began else None,
+            )
+        )
+        reason = self._ending = self._reason(reports, aggregates)
         if reason:
             return StopSupersteps(self.superstep, reason, self.worksets)
         self.superstep += 1
@@ -150,3 +171,41 @@ class Supersteps(Protocol):
 
         ``snapshot`` returns what they have, if that is to be written first.
         """
+
+
+class LocalSupersteps:
+    """All subtasks report in this process, which has no earlier attempt."""
+
+    def __init__(self, plan: PhysicalNode) -> None:
+        self._name = plan.name
+        self._coordinator = coordinator_of(plan)
+
+    def progress(self) -> IterationProgress:
+        """Return the supersteps that have ended."""
+        return self._coordinator.progress(self._name)
+
+    def restored(self) -> Restored | None:
+        """Return that the iteration begins."""
+        return None
+
+    def end(self, reports: Sequence[Report], snapshot: Callable[[], Iterator[Part]]) -> Next | StopSupersteps:
+        """Report all subtasks; return the decision."""
+        decisions = [self._coordinator.report(report) for report in reports]
+        assert decisions[-1] is not None
+        return decisions[-1]
+
+
+def coordinator_of(plan: PhysicalNode) -> IterationCoordinator:
+    """Return a coordinator for an iteration: one report per subtask of the widest operator of the step."""
+    node: Any = plan.node
+    return IterationCoordinator(width_of(plan), node.maximum, node.aggregators)
+
+
+def width_of(plan: PhysicalNode) -> int:
+    """Return the parallelism of an iteration, its step included."""
+    return max([plan.parallelism, *(node.parallelism for node in walk_step(plan))])
+
+
+def walk_step(plan: PhysicalNode) -> list[PhysicalNode]:
+    """Return the nodes of an iteration's step, without the constant ones that it reads."""
+    return list(walk(plan.step, {id(channel.source) for channel in plan.inputs}))

@@ -12,14 +12,15 @@ from typing import Any
 
 from funken.dataset.columns.aggregation import column_aggregation
 from funken.dataset.columns.block import columns_in
+from funken.dataset.columns.folding import ColumnReduce
 from funken.dataset.columns.functions import ColumnFunction
 from funken.dataset.memory.aggregation import HashAggregation, ReduceFailed, combined
-from funken.dataset.memory.blocks import Block, blocks_of, records_of
+from funken.dataset.memory.blocks import Block, Blocks, blocks_of, records_of
 from funken.dataset.optimizer.strategies import DriverStrategy
 from funken.dataset.plan import nodes
 from funken.dataset.runtime import joins, lookups
 from funken.dataset.runtime.groups import groups
-from funken.dataset.runtime.task import Blocks, DriverTask
+from funken.dataset.runtime.task import DriverTask
 
 Run = Callable[..., Blocks]
 
@@ -83,7 +84,12 @@ def _flat_map(task: DriverTask, blocks: Blocks) -> Blocks:
 
 
 def _map_partition(task: DriverTask, blocks: Blocks) -> Blocks:
-    yield from blocks_of(task.results(task.function(), "a partition", records_of(blocks)))
+    function = task.function()
+    if hasattr(task.node.call.target, "map_blocks"):  # a built-in function that needs no records
+        own: Any = function
+        yield from blocks_of(own.__self__.map_blocks(blocks))
+        return
+    yield from blocks_of(task.results(function, "a partition", records_of(blocks)))
 
 
 def _no_op(task: DriverTask, blocks: Blocks) -> Blocks:
@@ -96,9 +102,14 @@ def _union(task: DriverTask, *inputs: Blocks) -> Blocks:
 
 def _all_reduce(task: DriverTask, blocks: Blocks) -> Blocks:
     function = task.function()
+    by_column = ColumnReduce(task.node.call)
     result: Any = None
     began = False
     for block in blocks:
+        columns = columns_in(block)
+        if columns is not None and (found := by_column.of_all(columns, result)) is not None:
+            result, began = found, True
+            continue
         records = iter(block)
         if not began:
             result, began = next(records), True
@@ -120,7 +131,7 @@ def _all_group(task: DriverTask, blocks: Blocks) -> Blocks:
 
 def _hashed_reduce(task: DriverTask, blocks: Blocks) -> Blocks:
     share, function = task.share(), task.function()
-    columns = column_aggregation(share, task.node.key, function)
+    columns = column_aggregation(share, task.node.key, task.node.call)
     table = HashAggregation(share, task.column(task.node.key), function, columns=columns)
     try:
         for block in blocks:
@@ -136,7 +147,7 @@ def _hashed_combine(task: DriverTask, blocks: Blocks) -> Blocks:
     share = task.share()
     column, function = task.column(task.node.key), task.function()
     try:
-        yield from combined(blocks, share, column, function, column_aggregation(share, task.node.key, function))
+        yield from combined(blocks, share, column, function, column_aggregation(share, task.node.key, task.node.call))
     except ReduceFailed as error:
         raise task.failed(error, "failed") from error.__cause__
     finally:

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from funken.dataset.memory.blocks import Blocks
 from funken.dataset.memory.buffers import BlockCache
 from funken.dataset.memory.manager import Share
 from funken.dataset.memory.solution_set import SolutionSet
-from funken.dataset.optimizer.physical import PhysicalNode, PlanChannel, walk
+from funken.dataset.optimizer.physical import PhysicalNode, PlanChannel
 from funken.dataset.optimizer.strategies import DriverStrategy, Temp
 from funken.dataset.plan import nodes
 from funken.dataset.plan.keys import KeyColumn
@@ -28,47 +29,18 @@ from funken.dataset.runtime.coordinator import (
     ACCUMULATORS,
     FEEDBACK,
     SOLUTION,
-    IterationCoordinator,
     Next,
     Part,
     Report,
-    Restored,
     StopSupersteps,
     Supersteps,
+    walk_step,
+    width_of,
 )
 from funken.dataset.runtime.pipeline import BatchJob, Pipeline, Streams
-from funken.dataset.runtime.task import Blocks
 from funken.errors import InvalidProgram
 from funken.io.pickling import dumps
-
-
-class LocalSupersteps:
-    """All subtasks report in this process, which has no earlier attempt."""
-
-    def __init__(self, plan: PhysicalNode) -> None:
-        self._coordinator = coordinator_of(plan)
-
-    def restored(self) -> Restored | None:
-        """Return that the iteration begins."""
-        return None
-
-    def end(self, reports: Sequence[Report], snapshot: Callable[[], Iterator[Part]]) -> Next | StopSupersteps:
-        """Report all subtasks; return the decision."""
-        decisions = [self._coordinator.report(report) for report in reports]
-        assert decisions[-1] is not None
-        return decisions[-1]
-
-
-def coordinator_of(plan: PhysicalNode) -> IterationCoordinator:
-    """Return a coordinator for an iteration: one report per subtask of the widest operator of the step."""
-    node = _node(plan)
-    return IterationCoordinator(width_of(plan), node.maximum, node.aggregators)
-
-
-def width_of(plan: PhysicalNode) -> int:
-    """Return the parallelism of an iteration, its step included."""
-    return max([plan.parallelism, *(node.parallelism for node in walk_step(plan))])
-
+from funken.timing.clock import SystemClock
 
 Reading = tuple[Blocks, BlockCache | None, int]
 """A stream of a superstep, where its records go (None: they are only counted), and its subtask."""
@@ -187,6 +159,8 @@ class IterationRun:
         self._ending: Supersteps = job.supersteps(plan)
         self._pipeline = StepPipeline(plan.step, job, self._supersteps, statics)
         self._results: Mapping[int, Any] | None = None
+        self._clock = SystemClock()
+        self._began, self._spilled = 0.0, 0
 
     def streams(self) -> Streams:
         """Return the result by subtask."""
@@ -286,6 +260,11 @@ class IterationRun:
 
     def _begin(self, initial: Streams, solution: Mapping[int, SolutionSet] | None = None) -> dict[int, BlockCache]:
         """Return what the first superstep begins with, or the one behind a checkpoint; fill the solution set."""
+        current = self._began_with(initial, solution)
+        self._began, self._spilled = self._clock.monotonic(), self._job.space.spilled
+        return current
+
+    def _began_with(self, initial: Streams, solution: Mapping[int, SolutionSet] | None) -> dict[int, BlockCache]:
         restored = self._ending.restored()
         if restored is None:
             for at, entries in (solution or {}).items():
@@ -331,6 +310,8 @@ class IterationRun:
         terminations: Mapping[int, int],
     ) -> StopSupersteps | Next:
         """Report the end of a superstep; an iteration without a workset or a termination set counts no records of it."""
+        now, first = self._clock.monotonic(), next(iter(self._supersteps))
+        spilled, self._spilled = self._job.space.spilled - self._spilled, self._job.space.spilled
         reports = [
             Report(
                 superstep.number,
@@ -339,9 +320,13 @@ class IterationRun:
                 (current[at].records if at in current else 0) if began else None,
                 terminations.get(at),
                 began.get(at),
+                current[at].records if at in current else 0,
+                spilled if at == first else 0,
+                now - self._began,
             )
             for at, superstep in self._supersteps.items()
         ]
+        self._began = now
         decision = self._ending.end(reports, lambda: self._snapshot(current, solution))
         if isinstance(decision, StopSupersteps):
             self._job.iterations.append((self._node.name, decision.supersteps, decision.reason, decision.worksets))
@@ -352,11 +337,6 @@ class IterationRun:
     def close(self) -> None:
         """Stop what runs."""
         self._pipeline.close()
-
-
-def walk_step(plan: PhysicalNode) -> list[PhysicalNode]:
-    """Return the nodes of an iteration's step, without the constant ones that it reads."""
-    return list(walk(plan.step, {id(channel.source) for channel in plan.inputs}))
 
 
 def _drain(running: list[Reading], counts: dict[int, int]) -> None:

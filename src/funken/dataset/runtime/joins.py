@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from itertools import chain
+from itertools import chain, repeat
 from operator import length_hint
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from funken.dataset.columns.functions import ColumnFunction, paired
 from funken.dataset.columns.joining import ColumnTable
-from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, blocks_of
+from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, Blocks, blocks_of
 from funken.dataset.memory.buffers import BlockCache
 from funken.dataset.memory.hash_join import HybridHashJoin
-from funken.dataset.optimizer.strategies import DriverStrategy
+from funken.dataset.optimizer.strategies import DriverStrategy, Temp
 from funken.dataset.plan import nodes
 from funken.dataset.plan.nodes import JoinKind
 from funken.dataset.runtime.groups import groups, merged
-from funken.dataset.runtime.task import Blocks, DriverTask
+from funken.dataset.runtime.task import DriverTask
+
+if TYPE_CHECKING:
+    from funken.columnar.kernels.columns import Columns
 
 _KEEP_FIRST = {JoinKind.LEFT, JoinKind.FULL}
 _KEEP_SECOND = {JoinKind.RIGHT, JoinKind.FULL}
@@ -77,7 +80,8 @@ def _hashed(task: DriverTask, side: int, build: Blocks | None, probe: Blocks) ->
     make = joined(task)
     try:
         rest = yield from _by_columns(task, table, side, probe, make)
-        for pairs in table.records().probe(rest) if rest is not None else ():
+        matched = table.matched() if rest is not None else ()
+        for pairs in table.records().probe(rest, matched) if rest is not None else ():
             if made := make(pairs if side else [(built, probed) for probed, built in pairs]):
                 yield made
     finally:
@@ -92,21 +96,52 @@ def _by_columns(
     columns = table.columns
     if columns is None:
         return probe
-    call = task.node.call
-    function = None if call is None else ColumnFunction(call, 2)
+    columns.begin()
+    pairs = _ColumnPairs(task, side, make)
     for block in probe:
         if not columns.can_probe(block):
             return chain([block], probe)
         for built, probed in columns.pairs(block):
-            first, second = (probed, built) if side else (built, probed)
-            made = paired(first, second) if function is None else function.mapped(first, second)
-            if made is not None:
-                yield made
-                continue
-            for pairs in blocks_of(zip(first.to_list(), second.to_list(), strict=True)):
-                if by_record := make(pairs):
-                    yield by_record
+            yield from pairs.made(built, probed)
+        if table.keeps_probe and (probed_alone := columns.alone(block)) is not None:
+            yield from pairs.made(None, probed_alone)
+    if table.keeps_build and (built_alone := columns.unmatched()) is not None:
+        yield from pairs.made(built_alone, None)
     return None
+
+
+_PIECE = 1 << 14
+
+
+class _ColumnPairs:
+    """Makes records of pairs of columns; a side that has no partners is None."""
+
+    def __init__(self, task: DriverTask, side: int, make: Callable[[list[tuple[Any, Any]]], Block]) -> None:
+        call = task.node.call
+        self._side, self._make = side, make
+        self._function = None if call is None else ColumnFunction(call, 2)
+
+    def made(self, built: Columns | None, probed: Columns | None) -> Iterator[Block]:
+        """Return the records of these pairs."""
+        first, second = (probed, built) if self._side else (built, probed)
+        given = first if first is not None else second
+        assert given is not None
+        if given.length > _PIECE and (first is None or second is None):
+            for at in range(0, given.length, _PIECE):
+                part = given[at : at + _PIECE]
+                yield from self.made(*((part, None) if built is not None else (None, part)))
+            return
+        if self._function is not None:
+            found = self._function.paired(first, second)
+        else:
+            found = None if first is None or second is None else paired(first, second)
+        if found is not None:
+            yield found
+            return
+        ones, others = (repeat(None, given.length) if each is None else each.to_list() for each in (first, second))
+        for pairs in blocks_of(zip(ones, others, strict=True)):
+            if by_record := self._make(pairs):
+                yield by_record
 
 
 class _Built:
@@ -117,8 +152,11 @@ class _Built:
         self._task, self._side, self._reusable = task, side, reusable
         self._join: HybridHashJoin | None = None
         keys = node.keys[side], node.keys[1 - side]
-        inner = node.kind is JoinKind.INNER and all(key.transparent for key in keys)
-        self.columns = ColumnTable(task.share(), *keys) if inner else None
+        keep_probe, keep_build = (_KEEP_SECOND, _KEEP_FIRST) if side == 0 else (_KEEP_FIRST, _KEEP_SECOND)
+        self.keeps_probe, self.keeps_build = node.kind in keep_probe, node.kind in keep_build
+        self._matched: set[Any] = set()
+        known = all(key.transparent for key in keys)
+        self.columns = ColumnTable(task.share(), *keys, self.keeps_build) if known else None
 
     def build(self, block: Block) -> None:
         """Take a block of the build side."""
@@ -129,20 +167,26 @@ class _Built:
         """Return the table of records, into which the columns have been put."""
         if self._join is None:
             node: nodes.Join = self._task.node
-            keep_probe, keep_build = (_KEEP_SECOND, _KEEP_FIRST) if self._side == 0 else (_KEEP_FIRST, _KEEP_SECOND)
             self._join = HybridHashJoin(
                 self._task.share(),
                 self._task.column(node.keys[self._side]),
                 self._task.column(node.keys[1 - self._side]),
-                node.kind in keep_probe,
-                node.kind in keep_build,
+                self.keeps_probe,
+                self.keeps_build,
                 self._reusable,
             )
             columns, self.columns = self.columns, None
             if columns is not None:
+                self._matched = columns.matched()
                 for block in columns.poured():
                     self._join.build(block)
         return self._join
+
+    def matched(self) -> set[Any]:
+        """Return the keys that had partners while the build side was columns, which is over then."""
+        self.records()
+        found, self._matched = self._matched, set()
+        return found
 
     def close(self) -> None:
         """Drop everything."""
@@ -153,7 +197,55 @@ class _Built:
 
 
 def merge(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
-    """Join two sorted sides; of each key the second side's records are kept, on disk if they are many."""
+    """Join two sorted sides: as columns if they are and one of them fits into its share, else record by record."""
+    node: nodes.Join = task.node
+    if node.kind is JoinKind.INNER and all(key.transparent for key in node.keys):
+        return _merged_columns(task, first, second)
+    return _merged_records(task, first, second)
+
+
+def _merged_columns(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
+    """Look the records of one side up in a table of the other: as they are sorted, so are the pairs.
+
+    A side that is the same in all supersteps is the table, and that stays; it is read again only if it is joined by record.
+    """
+    constant = next((at for at, channel in enumerate(task.plan.inputs) if channel.temp is Temp.CACHED), None)
+    side = 1 if constant is None else constant
+    build, probe = (second, first) if side else (first, second)
+    rest: Blocks | None = probe
+    kept: ColumnTable | None = task.kept.get("table")
+    table = kept or ColumnTable(task.share(), task.node.keys[side], task.node.keys[1 - side])
+    is_whole = kept is not None
+    if kept is None and not task.kept.get("by record"):
+        is_whole = True
+        for block in build:
+            if not table.add(block):
+                build, is_whole = chain([block], build), False
+                break
+    try:
+        if is_whole:
+            rest, pairs = None, _ColumnPairs(task, side, joined(task))
+            if constant is not None:
+                task.kept["table"] = table
+            for block in probe:
+                if not table.can_probe(block):
+                    rest = chain([block], probe)
+                    break
+                for built, probed in table.pairs(block):
+                    yield from pairs.made(built, probed)
+        if rest is not None:
+            task.kept.pop("table", None)
+            task.kept["by record"] = True
+            if kept is None:
+                build = chain(table.poured(), build)
+            yield from _merged_records(task, *((rest, build) if side else (build, rest)))
+    finally:
+        if "table" not in task.kept:
+            table.close()
+
+
+def _merged_records(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
+    """Merge by record; of each key the second side's records are kept, on disk if they are many."""
     node: nodes.Join = task.node
     make, share = joined(task), task.share()
     keep_first, keep_second = node.kind in _KEEP_FIRST, node.kind in _KEEP_SECOND

@@ -12,8 +12,10 @@ from funken.dataset.memory.manager import MemoryManager
 from funken.dataset.memory.spill import SpillSpace
 from funken.dataset.optimizer.physical import PhysicalNode, everything, memory_consumers
 from funken.dataset.runtime.accumulators import Accumulator, merged
-from funken.dataset.runtime.iterations import IterationRun, LocalSupersteps
+from funken.dataset.runtime.coordinator import LocalSupersteps
+from funken.dataset.runtime.iterations import IterationRun
 from funken.dataset.runtime.pipeline import BatchJob, Pipeline
+from funken.dataset.runtime.progress import Figures, JobCounters, RunningProgram
 
 
 class _Part:
@@ -44,20 +46,32 @@ def run(
     directories: Sequence[str] = (),
     parameters: Mapping[str, str] | None = None,
     cached_files: Mapping[str, str] | None = None,
+    program: RunningProgram | None = None,
 ) -> ExecutionOutcome:
     """Run a plan; raise what fails, when everything is closed."""
     parallelism = max(node.parallelism for node in everything(sinks))
     with SpillSpace(directories) as space, Outputs(sinks):
         consumers = memory_consumers(sinks)
         memories = [MemoryManager(budget, consumers, space) for _ in range(parallelism)]
+        iterations: list[LocalSupersteps] = []
+
+        def supersteps(plan: PhysicalNode) -> LocalSupersteps:
+            iterations.append(LocalSupersteps(plan))
+            return iterations[-1]
+
         job = BatchJob(
             space,
             memories,
             parameters or {},
             cached_files or {},
             run_iteration=IterationRun,
-            supersteps=LocalSupersteps,
+            supersteps=supersteps,
+            counters=(counters := JobCounters(sinks)),
         )
+        if program is not None:
+            program.figures = lambda: Figures(
+                [counters.counts()], dict(space.spilled_by), [each.progress() for each in iterations]
+            )
         pipeline = Pipeline(sinks, job)
         try:
             pipeline.wire()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from funken.dataset.memory.blocks import blocks_of
+from funken.dataset.memory.blocks import Blocks, blocks_of
 from funken.dataset.runtime.groups import groups
 from funken.dataset.runtime.joins import joined
-from funken.dataset.runtime.task import Blocks, DriverTask
+from funken.dataset.runtime.task import DriverTask
 
 
 def look_up_second(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:

@@ -11,7 +11,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from funken.dataset.memory.blocks import Block, records_of
+from funken.dataset.columns.sorting import ColumnSorter
+from funken.dataset.exchange import routers
+from funken.dataset.exchange.edges import EdgeReceiver, EdgeUse, Everything, Exchanges, Ranged, Routed
+from funken.dataset.exchange.local import LocalExchanges, Shared
+from funken.dataset.memory.blocks import Block, Blocks, records_of
 from funken.dataset.memory.manager import MemoryManager, Share
 from funken.dataset.memory.order import Order
 from funken.dataset.memory.sorter import ExternalSorter
@@ -20,13 +24,12 @@ from funken.dataset.optimizer.physical import PhysicalNode, PlanChannel, walk
 from funken.dataset.optimizer.strategies import Local, Ship
 from funken.dataset.plan import nodes
 from funken.dataset.plan.keys import FieldColumn, KeyColumn, order_of
-from funken.dataset.runtime import exchange
 from funken.dataset.runtime.accumulators import Accumulator
 from funken.dataset.runtime.context import Superstep, TaskContext
 from funken.dataset.runtime.drivers import DRIVERS
-from funken.dataset.runtime.exchange import EdgeReceiver, EdgeUse, Exchanges, LocalExchanges, Shared
 from funken.dataset.runtime.groups import groups, reduced
-from funken.dataset.runtime.task import Blocks, DriverTask
+from funken.dataset.runtime.progress import JobCounters
+from funken.dataset.runtime.task import DriverTask
 from funken.errors import InvalidProgram
 
 Streams = dict[int, Blocks]
@@ -50,6 +53,7 @@ class BatchJob:
     supersteps: Callable[[PhysicalNode], Any] | None = None
     index: int | None = None
     pipelines: int = 0
+    counters: JobCounters | None = None
 
     def memory(self, subtask: int) -> MemoryManager:
         """Return the managed memory of the subtasks with this index."""
@@ -128,7 +132,7 @@ class Pipeline:
                 self._closing.append(run)
                 if not run.is_read:
                     self.job.exchanges.spawn(f"{node.name} of subtask {self.job.index}", run.run)
-                self._offer(id(node), node.name, run.streams())
+                self._offer(id(node), node.name, self._counted(node, run.streams()))
                 continue
             broadcasts = {name: self._broadcast(node, name, channel) for name, channel in node.broadcasts}
             streams = {
@@ -167,15 +171,28 @@ class Pipeline:
         return self.job.memory(subtask).share(operator)
 
     def _run(self, task: DriverTask, inputs: list[Blocks], broadcasts: dict[str, Any]) -> Blocks:
+        yield from self._running(task, inputs, broadcasts)
+
+    def _running(self, task: DriverTask, inputs: list[Blocks], broadcasts: dict[str, Any]) -> Blocks:
         for name, read in broadcasts.items():
             task.context.broadcasts[name] = read()
         task.open()
-        yield from DRIVERS[task.plan.driver](task, *inputs)
+        counters = self.job.counters
+        if counters is None:
+            return DRIVERS[task.plan.driver](task, *inputs)
+        counter = counters.of(task.plan)
+        return counter.counted_out(DRIVERS[task.plan.driver](task, *map(counter.counted_in, inputs)))
+
+    def _counted(self, node: PhysicalNode, streams: Streams) -> Streams:
+        if self.job.counters is None:
+            return streams
+        counter = self.job.counters.of(node)
+        return {subtask: counter.counted_out(stream) for subtask, stream in streams.items()}
 
     def _broadcast(self, node: PhysicalNode, name: str, channel: PlanChannel) -> Any:
         place = _BROADCAST + [each for each, _ in node.broadcasts].index(name)
         producers, share = self.streams(channel.source), partial(self._share, node.name)
-        made = self.job.exchanges.everything(self._use(node, channel, place), producers, share)
+        made = self.job.exchanges.connect(self._use(node, channel, place), producers, Everything(), share)
         self._closing.append(made)
         found: list[Any] = []
         done: list[bool] = []
@@ -222,31 +239,32 @@ class Pipeline:
             assert key is not None
             return task(subtask).column(key)
 
-        def router(subtask: int) -> exchange.Router:
+        def router(subtask: int) -> routers.Router:
             match channel.ship:
                 case Ship.PARTITION_HASH:
-                    return exchange.by_hash(consumers, column(subtask))
+                    return routers.by_hash(consumers, column(subtask))
                 case Ship.BROADCAST:
-                    return exchange.to_all(consumers)
+                    return routers.to_all(consumers)
                 case Ship.PARTITION_CUSTOM:
                     partition = task(subtask).function(channel.partition.partitioner)
-                    return exchange.by_partitioner(consumers, column(subtask), partition, node.name)
+                    return routers.by_partitioner(consumers, column(subtask), partition, node.name)
                 case _:
-                    return exchange.in_turn(consumers, subtask % consumers)
+                    return routers.in_turn(consumers, subtask % consumers)
 
         if channel.ship is not Ship.PARTITION_RANGE:
-            return self.job.exchanges.connect(edge, producers, router, share)
+            return self.job.exchanges.connect(edge, producers, Routed(router), share)
         assert key is not None
         first = self.job.index or 0
         columns: list[Any] = [FieldColumn((path,), node.name) for path in key.paths] or [column(first)]
         order = Order(columns, channel.partition.descending)
-        return self.job.exchanges.by_range(edge, producers, order, column(first), share)
+        return self.job.exchanges.connect(edge, producers, Ranged(order, column(first)), share)
 
     def _sorted(self, node: PhysicalNode, channel: PlanChannel, subtask: int, stream: Blocks) -> Blocks:
         task = self.tasks[id(node), subtask]
         column = task.column(channel.sort_key) if channel.sort_key is not None else None
         combine = self._combine(task, channel) if channel.local is Local.COMBININGSORT else None
-        sorter = ExternalSorter(self._share(node.name, subtask), order_of(channel.ordering, node.name, column), combine)
+        share, order = self._share(node.name, subtask), order_of(channel.ordering, node.name, column)
+        sorter = ColumnSorter(share, order) if combine is None else ExternalSorter(share, order, combine)
         try:
             for block in stream:
                 sorter.add(block)

@@ -20,8 +20,6 @@ from funken.dataset.plan.keys import Key, KeyColumn
 from funken.dataset.runtime.context import DataSetRuntimeContext, TaskContext
 from funken.errors import FunkenError, OperatorFailed
 
-Blocks = Iterator[Block]
-
 
 class DriverTask:
     """One subtask."""

@@ -19,11 +19,12 @@ import numpy as np
 
 from funken.dataset import DataSet
 from funken.errors import InvalidProgram
-from funken.graph.columns.chunks import edge_chunks, joined, parts_of, vertex_chunks
+from funken.graph.columns.chunks import column, edge_chunks, joined, parts_of, vertex_chunks
 from funken.graph.core import GraphBase
 from funken.sdk import stable_hash
 
 _EDGES, _IDS, _VERTICES = 0, 1, 2
+FORTH, BACK = 1, 2
 
 
 @cache
@@ -136,6 +137,7 @@ class PartLayout:
     simple: bool = False  # no edge of a vertex with itself, none twice
     weights: bool = False
     values: bool = False
+    ways: bool = False  # with both and simple: the weight says which directions there are, FORTH or BACK or both
 
 
 def parts(graph: GraphBase, layout: PartLayout) -> DataSet:
@@ -150,10 +152,11 @@ def _parts(graph: GraphBase, layout: PartLayout) -> DataSet:
     if chunks is None:
         chunks = graph.get_edges().map_partition(edge_chunks).name("chunks of edges")
     begun = chunks.flat_map(_ToTargets(count, layout)).name("edges to targets")
-    if graph._given_vertices is not None or layout.values:
+    initializer = graph._initializer if layout.values and graph._given_vertices is None else None
+    if graph._given_vertices is not None:
         vertices = graph.get_vertices().map_partition(vertex_chunks)
         begun = begun.union(vertices.flat_map(_ToParts(count, layout.values)).name("vertices to parts"))
-    numbered = begun.group_by(0).reduce_group(_Number(count, layout.backward)).name("numbers of targets")
+    numbered = begun.group_by(0).reduce_group(_Number(count, layout.backward, initializer)).name("numbers of targets")
     return numbered.group_by(0).reduce_group(_Assemble(count, layout)).name("parts")
 
 
@@ -182,6 +185,8 @@ class _ToTargets:
         if self._layout.both or self._layout.backward:
             if self._layout.backward:  # the weight says which way an edge goes
                 weight = np.repeat(np.array([0.0, 1.0]), len(source))
+            elif self._layout.ways:
+                weight = np.repeat(np.array([FORTH, BACK]), len(source))
             elif weight is not None:
                 weight = np.concatenate([weight, weight])
             source, target = joined([source, target]), joined([target, source])
@@ -215,8 +220,8 @@ class _ToParts:
 
 
 class _Number:
-    def __init__(self, count: int, backward: bool) -> None:
-        self._count, self._backward = count, backward
+    def __init__(self, count: int, backward: bool, initializer: Any = None) -> None:
+        self._count, self._backward, self._initializer = count, backward, initializer
 
     def __call__(self, group: Iterable[Any]) -> Iterator[Any]:
         """Number the vertices of a part; send its in-edges on to the parts of their sources."""
@@ -234,7 +239,10 @@ class _Number:
             numbers = places.astype(np.int64) * self._count + keys.index(key)
             for part, found in _split(parts_of(source, self._count), self._count, source, numbers, weight):
                 yield (keys[part], _EDGES, *found)
-        yield key, _IDS, index.ids, _values(records, index), in_degree
+        values = _values(records, index)
+        if self._initializer is not None:  # of each vertex, not of each end of an edge
+            values = column([self._initializer(each) for each in index.ids.tolist()])
+        yield key, _IDS, index.ids, values, in_degree
 
 
 def _values(records: list[Any], index: IdIndex) -> Any:
@@ -283,11 +291,16 @@ class _Assemble:
         kept = source.astype(np.int64) * self._count + part != target
         source, target = source[kept], target[kept]
         weight = None if weight is None else weight[kept]
-        order = np.lexsort((target, source) if weight is None else (target, source, weight))
+        plain = weight is None or self._layout.ways
+        order = np.lexsort((target, source) if plain else (target, source, weight))
         source, target = source[order], target[order]
         new = np.ones(len(source), bool)
         new[1:] = (source[1:] != source[:-1]) | (target[1:] != target[:-1])
-        if weight is not None:
+        if self._layout.ways and weight is not None:
+            weight = weight[order]
+            if len(weight):
+                weight = np.bitwise_or.reduceat(weight, np.flatnonzero(new))
+        elif weight is not None:
             weight = weight[order]
             new[1:] |= weight[1:] != weight[:-1]
             weight = weight[new]

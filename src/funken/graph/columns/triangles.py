@@ -20,6 +20,8 @@ from funken.graph.columns.parts import GraphPart, PartLayout, keys_of, parts
 from funken.graph.core import GraphBase
 
 UNDIRECTED = PartLayout(both=True, simple=True)
+WITH_WAYS = PartLayout(both=True, simple=True, ways=True)
+"""The same, where each edge knows in which directions it was there."""
 WEDGES = 1 << 22
 """How many paths of two edges are looked at together."""
 
@@ -29,8 +31,8 @@ def undirected_parts(graph: GraphBase) -> DataSet:
     return parts(graph, UNDIRECTED)
 
 
-def _jobs(graph: GraphBase) -> DataSet:
-    made = undirected_parts(graph)
+def _jobs(graph: GraphBase, layout: PartLayout = UNDIRECTED) -> DataSet:
+    made = parts(graph, layout)
     degrees = made.flat_map(_degrees_for_all)
     return made.co_group(degrees).where(0).equal_to(0).using(_turned).name("edges for triangles")
 
@@ -42,7 +44,7 @@ def _degrees_for_all(found: Any) -> Iterator[Any]:
 
 
 def _turned(found: Iterable[Any], came: Iterable[Any]) -> Iterator[Any]:
-    """Yield (job, part, part, places, places) of the edges that are turned away from a vertex of this part."""
+    """Yield (job, part, part, places, places, ways) of the edges that are turned away from a vertex of this part."""
     part: GraphPart | None = next((each for _, each in found), None)
     if part is None:
         return
@@ -53,22 +55,23 @@ def _turned(found: Iterable[Any], came: Iterable[Any]) -> Iterator[Any]:
         own, other = part.out_degree[source], degrees[route.part][target]
         away = (own < other) | ((own == other) & (numbers[source] < target.astype(np.int64) * part.parts + route.part))
         if away.any():
-            edges = source[away], target[away]
+            edges = source[away], target[away], None if route.weight is None else route.weight[away]
             for third in range(part.parts):
                 yield (tuple(sorted((part.part, route.part, third))), part.part, route.part, *edges)
 
 
 def _matrices(records: list[Any]) -> dict[tuple[int, int], Any]:
-    """Return a matrix for each pair of parts, whose rows and columns are places."""
+    """Return a matrix for each pair of parts, whose rows and columns are places, and whose values are ways, or 1."""
     sizes: dict[int, int] = {}
-    for _, one, other, source, target in records:
+    for _, one, other, source, target, _ in records:
         sizes[one] = max(sizes.get(one, 0), int(source.max()) + 1)
         sizes[other] = max(sizes.get(other, 0), int(target.max()) + 1)
     return {
         (one, other): sparse.csr_array(
-            (np.ones(len(source), np.int64), (source, target)), shape=(sizes[one], sizes[other])
+            (np.ones(len(source), np.int64) if ways is None else ways, (source, target)),
+            shape=(sizes[one], sizes[other]),
         )
-        for _, one, other, source, target in records
+        for _, one, other, source, target, ways in records
     }
 
 
@@ -92,29 +95,49 @@ def _count(group: Iterable[Any]) -> Iterator[int]:
 
 
 def _found(group: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-    """Yield the parts and the places of the vertices of triangles."""
+    """Yield the parts and the places of the vertices of triangles, and the ways of the three edges: uv, uw, vw."""
     records = list(group)
     for (x, y, z, begin), first, second, closing in _closable(records):
         edges = first.tocoo()
         lengths = np.diff(second.indptr)[edges.col]
         u, v = np.repeat(edges.row, lengths), np.repeat(edges.col, lengths)
         within = np.arange(len(u)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        w = second.indices[second.indptr[v] + within]
+        places = second.indptr[v] + within
+        w = second.indices[places]
+        closing.sort_indices()
         known = closing.tocoo()
-        width = closing.shape[1]
-        closed = np.isin(u.astype(np.int64) * width + w, known.row.astype(np.int64) * width + known.col)
+        keys = known.row.astype(np.int64) * closing.shape[1] + known.col
+        wanted = u.astype(np.int64) * closing.shape[1] + w
+        at = np.searchsorted(keys, wanted)
+        closed = np.append(keys, -1)[at] == wanted
         if closed.any():
-            yield (x, y, z, u[closed].astype(np.int64) + begin, v[closed].astype(np.int64), w[closed].astype(np.int64))
+            ways = (np.repeat(edges.data, lengths)[closed], known.data[at[closed]], second.data[places[closed]])
+            yield (
+                x,
+                y,
+                z,
+                u[closed].astype(np.int64) + begin,
+                v[closed].astype(np.int64),
+                w[closed].astype(np.int64),
+                *ways,
+            )
+
+
+def mask_of(uv: Any, uw: Any, vw: Any) -> Any:
+    """Return the directions of the edges of triangles in six bits, as Gelly has them."""
+    return uv << 4 | uw << 2 | vw
 
 
 class _Triangles:
-    def __init__(self, count: int) -> None:
-        self._count = count
+    def __init__(self, count: int, ways: bool) -> None:
+        self._count, self._ways = count, ways
 
     def __call__(self, group: Iterable[Any]) -> Iterator[Any]:
-        """Yield arrays of global numbers."""
-        for x, y, z, u, v, w in _found(group):
-            yield u * self._count + x, v * self._count + y, w * self._count + z
+        """Yield arrays of global numbers, and the directions."""
+        count = self._count
+        for x, y, z, u, v, w, *ways in _found(group):
+            numbers = u * count + x, v * count + y, w * count + z
+            yield (*numbers, mask_of(*ways)) if self._ways else numbers
 
 
 def triangle_count(graph: GraphBase) -> DataSet:
@@ -122,18 +145,27 @@ def triangle_count(graph: GraphBase) -> DataSet:
     return _jobs(graph).group_by(0).reduce_group(_count).name("triangles")
 
 
-def triangle_numbers(graph: GraphBase) -> DataSet:
-    """Return triangles as arrays of the global numbers of their vertices."""
-    found = _Triangles(graph.get_context().get_parallelism())
-    return _jobs(graph).group_by(0).reduce_group(found).name("triangles")
+def triangle_numbers(graph: GraphBase, layout: PartLayout = UNDIRECTED) -> DataSet:
+    """Return triangles as arrays of the global numbers of their vertices; with ways, and of their directions."""
+    found = _Triangles(graph.get_context().get_parallelism(), layout.ways)
+    return _jobs(graph, layout).group_by(0).reduce_group(found).name("triangles")
 
 
-def triangles_per_vertex(graph: GraphBase) -> DataSet:
-    """Return ``(id, degree, triangles)`` of every vertex."""
-    counts = triangle_numbers(graph).flat_map(_PerPart(graph.get_context().get_parallelism()))
-    return (
-        undirected_parts(graph).co_group(counts).where(0).equal_to(0).using(_with_counts).name("triangles per vertex")
-    )
+def triangle_masks(graph: GraphBase) -> DataSet:
+    """Return how many triangles there are of each of the 64 combinations of directions, in parts that are to be summed."""
+    return _jobs(graph, WITH_WAYS).group_by(0).reduce_group(_masks).name("triangles by direction")
+
+
+def _masks(group: Iterable[Any]) -> Iterator[Any]:
+    for *_, uv, uw, vw in _found(group):
+        yield np.bincount(mask_of(uv, uw, vw), minlength=64)
+
+
+def triangles_per_vertex(graph: GraphBase, layout: PartLayout = UNDIRECTED) -> DataSet:
+    """Return ``(id, degree, triangles)`` of every vertex; with ways, a triangle counts once for each opposite edge."""
+    counts = triangle_numbers(graph, layout).flat_map(_PerPart(graph.get_context().get_parallelism()))
+    made = parts(graph, layout)
+    return made.co_group(counts).where(0).equal_to(0).using(_with_counts).name("triangles per vertex")
 
 
 class _PerPart:
@@ -142,7 +174,11 @@ class _PerPart:
 
     def __call__(self, found: Any) -> Iterator[Any]:
         """Send the numbers of triangles to the parts of their vertices."""
-        numbers, counts = np.unique(joined(list(found)), return_counts=True)
+        mask = found[3] if len(found) > 3 else None  # an edge in both directions counts twice
+        weights = None if mask is None else [1 + ((mask >> shift & 3) == 3) for shift in (0, 2, 4)]
+        every, weight = joined(list(found[:3])), None if weights is None else joined(weights)
+        numbers, places = np.unique(every, return_inverse=True)
+        counts = np.bincount(places, weight).astype(np.int64)
         keys = keys_of(self._count)
         for part in range(self._count):
             chosen = numbers % self._count == part
@@ -161,12 +197,12 @@ def _with_counts(found: Iterable[Any], came: Iterable[Any]) -> Iterator[Any]:
 # ---- from global numbers back to ids
 
 
-def resolved(graph: GraphBase, numbers: DataSet, count: int) -> DataSet:
+def resolved(graph: GraphBase, numbers: DataSet, count: int, layout: PartLayout = UNDIRECTED) -> DataSet:
     """Replace the first ``count`` arrays of each record, global numbers, by ids; and add the degrees behind all others.
 
-    A record is ``(ids, ..., others, ..., degrees, ...)``, one per vertex or pair.
+    A record is ``(ids, ..., others, ..., degrees, ...)``, one per vertex or pair. The layout is that of the numbers.
     """
-    made = undirected_parts(graph)
+    made = parts(graph, layout)
     current = numbers.map(lambda arrays: (arrays, (), ()))
     for place in range(count):
         sent = current.flat_map(_ToOwners(place, graph.get_context().get_parallelism()))

@@ -1,4 +1,4 @@
-"""Triangles, and what follows from them. The graph is taken as undirected and simple: loops and repeated edges do not count."""
+"""Triangles, and what follows from them. Loops and repeated edges do not count, and directions only where ``directed`` is set."""
 
 from __future__ import annotations
 
@@ -12,18 +12,29 @@ from funken.graph.library.analytics import GraphAnalytic, GraphMetricsResult
 class TriangleListing:
     """Gives each triangle once, as ``(id, id, id)``; in order, if ids have one.
 
+    ``directed``: as ``(a, b, c, directions)``, where the number has two bits for each of ab, ac and bc, from the highest on:
+    1 for an edge in this direction, 2 in the other one, 3 for both.
+
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import Graph
     >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> graph = Graph.from_collection(env, [(1, 2, None), (2, 3, None), (1, 3, None), (3, 4, None)])
     >>> graph.run(TriangleListing()).collect()
     [(1, 2, 3)]
+    >>> [(*ids, f"{ways:06b}") for *ids, ways in graph.run(TriangleListing(directed=True)).collect()]
+    [(1, 2, 3, '010101')]
     """
+
+    def __init__(self, directed: bool = False) -> None:
+        self._directed = directed
 
     def run(self, graph: GraphBase) -> DataSet:
         """Return the triangles."""
-        from funken.graph.columns.triangles import resolved, triangle_numbers
+        from funken.graph.columns.triads import triangles_in_order
+        from funken.graph.columns.triangles import WITH_WAYS, resolved, triangle_numbers
 
+        if self._directed:
+            return resolved(graph, triangle_numbers(graph, WITH_WAYS), 3, WITH_WAYS).map(triangles_in_order)
         return resolved(graph, triangle_numbers(graph), 3).map(_sorted)
 
 
@@ -47,6 +58,8 @@ class TriangleCount:
 class LocalClusteringCoefficient:
     """Gives ``(id, degree, triangles)``; the coefficient is ``triangles / (degree * (degree - 1) / 2)``.
 
+    ``directed``: ``(id, neighbours, edges between neighbours)``; the coefficient is ``edges / (neighbours * (neighbours - 1))``.
+
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import GraphGenerator
     >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
@@ -54,19 +67,22 @@ class LocalClusteringCoefficient:
     [(0, 2, 1), (1, 2, 1), (2, 2, 1)]
     """
 
-    def __init__(self, include_zero_degree_vertices: bool = True) -> None:
+    def __init__(self, include_zero_degree_vertices: bool = True, directed: bool = False) -> None:
         self._all = include_zero_degree_vertices
+        self._directed = directed
 
     def run(self, graph: GraphBase) -> DataSet:
         """Return degrees and triangles."""
-        from funken.graph.columns.triangles import triangles_per_vertex
+        from funken.graph.columns.triangles import UNDIRECTED, WITH_WAYS, triangles_per_vertex
 
-        found = triangles_per_vertex(graph)
+        found = triangles_per_vertex(graph, WITH_WAYS if self._directed else UNDIRECTED)
         return found if self._all else found.filter(lambda record: record[1] > 0)
 
 
 class AverageClusteringCoefficient:
     """Gives the mean of the local coefficients; a vertex with less than two neighbours counts as 0.
+
+    ``directed``: of the directed local coefficients.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import GraphGenerator
@@ -75,9 +91,13 @@ class AverageClusteringCoefficient:
     1.0
     """
 
+    def __init__(self, directed: bool = False) -> None:
+        self._directed = directed
+
     def run(self, graph: GraphBase) -> GraphAnalytic:
         """Return the mean, still to be computed."""
-        local = LocalClusteringCoefficient().run(graph).map(_coefficient)
+        coefficient = _directed_coefficient if self._directed else _coefficient
+        local = LocalClusteringCoefficient(directed=self._directed).run(graph).map(coefficient)
         summed = local.reduce(lambda one, other: (one[0] + other[0], one[1] + other[1]))
         return GraphAnalytic(summed, lambda found: found[0][0] / found[0][1] if found else 0.0)
 
@@ -127,6 +147,11 @@ def _sorted(triangle: Any) -> Any:
 def _coefficient(record: Any) -> tuple[float, int]:
     _, degree, triangles = record
     return (triangles / (degree * (degree - 1) / 2) if degree > 1 else 0.0, 1)
+
+
+def _directed_coefficient(record: Any) -> tuple[float, int]:
+    _, degree, edges = record
+    return (edges / (degree * (degree - 1)) if degree > 1 else 0.0, 1)
 
 
 def _metrics(part: Any) -> tuple[int, int, int, int]:

@@ -37,7 +37,12 @@ class PrometheusReporter:
         """Return the name of a metric's family."""
         scope = "jobmanager_job"
         if "subtask_index" in metric.scope:
-            scope = "taskmanager_job_task" + ("_operator" if metric.scope.get("kind") == "user" else "")
+            kind = metric.scope.get("kind")
+            scope = (
+                "taskmanager_job"
+                if kind == "latency"
+                else "taskmanager_job_task" + ("_operator" if kind == "user" else "")
+            )
         return _NOT_ALLOWED.sub("_", f"flink_{scope}_{metric.name}")
 
     def open(self, options: Mapping[str, Any]) -> None:

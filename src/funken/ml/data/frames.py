@@ -39,7 +39,7 @@ def values_of(array: Any) -> Any:
     """
     kind = array.type
     if pyarrow.types.is_floating(kind) or pyarrow.types.is_integer(kind):
-        return array.to_numpy().astype(np.float64, copy=False)
+        return _numbers(array).astype(np.float64, copy=False)
     lists = pyarrow.types.is_list(kind) or pyarrow.types.is_fixed_size_list(kind)
     if lists and not array.null_count and len(array):
         flat = pyarrow.chunked_array(array).combine_chunks() if isinstance(array, list) else array
@@ -52,6 +52,21 @@ def values_of(array: Any) -> Any:
     return column(array.to_pylist())
 
 
+def _numbers(array: Any) -> Any:
+    """Return numbers; None is NaN. Only a part of a column can be had without a copy, and only if nothing is missing."""
+    return array.to_numpy() if isinstance(array, pyarrow.ChunkedArray) else array.to_numpy(zero_copy_only=False)
+
+
+def labels_of(array: Any) -> Any:
+    """Return an Arrow column as labels, of their own kind.
+
+    >>> labels_of(pyarrow.array([1, 0])), labels_of(pyarrow.array(["a", "b"]))
+    (array([1, 0]), array(['a', 'b'], dtype=object))
+    """
+    plain = pyarrow.types.is_integer(array.type) or pyarrow.types.is_floating(array.type)
+    return _numbers(array) if plain and not array.null_count else labels(array.to_pylist())
+
+
 def block_of_columns(table: Any, layout: FieldLayout) -> FeatureBlock:
     """Make a block of an Arrow table or batch."""
     missing = [name for name in layout.features or () if name not in table.schema.names]
@@ -59,7 +74,7 @@ def block_of_columns(table: Any, layout: FieldLayout) -> FeatureBlock:
         known = ", ".join(table.schema.names)
         raise InvalidProgram(f"the frame has no column {missing[0]!r}; it has: {known}. Name a column of it.")
     X = stacked([values_of(table.column(name)) for name in layout.features or ()])
-    y = None if layout.label is None else labels(table.column(layout.label).to_pylist())
+    y = None if layout.label is None else labels_of(table.column(layout.label))
     w = None if layout.weight is None else values_of(table.column(layout.weight))
     return FeatureBlock(X, y, w)
 

@@ -21,7 +21,7 @@ def texts(X: Any) -> Any:
         return X
     if X.shape[1] != 1:
         raise InvalidProgram(
-            f"a vectoriser needs one text per record, but got {X.shape[1]} fields. Name one: features=[...]."
+            f"a vectorizer needs one text per record, but got {X.shape[1]} fields. Name one: features=[...]."
         )
     return X[:, 0].tolist()
 

@@ -43,7 +43,8 @@ class Classes:
 
 def scan(block: FeatureBlock) -> Sums:
     """Return the classes and the number of features of a block."""
-    return {"labels": set(block.y.tolist()), "width": {block.X.shape[1]}}
+    labels = block.y if block.y.dtype == object else np.unique(block.y)
+    return {"labels": set(labels.tolist()), "width": {block.X.shape[1]}}
 
 
 @dataclass(frozen=True)

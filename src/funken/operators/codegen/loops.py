@@ -8,7 +8,7 @@ where the loop has left them out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -79,8 +79,13 @@ class LoopText:
 
 def step_at(trace: TracebackType) -> LoopStep | None:
     """Return the step that a frame of a traceback was at; ``None`` if it is no generated loop's."""
-    steps = trace.tb_frame.f_globals.get(_STEPS)
-    return steps.get(trace.tb_lineno) if isinstance(steps, dict) else None
+    return step_of(trace.tb_frame.f_globals, trace.tb_lineno)
+
+
+def step_of(names: Mapping[str, Any], line: int) -> LoopStep | None:
+    """Return the step of a line of the module that has these globals; ``None`` if it is no generated loop's."""
+    steps = names.get(_STEPS)
+    return steps.get(line) if isinstance(steps, dict) else None
 
 
 def add_frames(error: BaseException) -> None:

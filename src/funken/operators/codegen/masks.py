@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
-from funken.columnar.bytecode import Operation
 from funken.columnar.expressions import (
     Argument,
+    Attribute,
     Binary,
     Choose,
     Compare,
@@ -35,7 +34,7 @@ from funken.columnar.expressions import (
     Sequence,
     Unary,
 )
-from funken.columnar.tracing import Traced, Tracer
+from funken.columnar.tracing import Traced, trace
 from funken.operators.codegen.inlining import expression_of, watched
 
 _MOST = 60
@@ -78,14 +77,12 @@ class BlockPredicates:
     def _read(self, predicate: Callable[[Any], Any], loop: _Loop) -> _Test | None:
         if watched():
             return None
-        if type(predicate) is not FunctionType:
+        if type(predicate) is not FunctionType or predicate.__defaults__:
             return None
         try:
-            traced = _Reader(predicate, 1, bound=False).run()
+            traced = trace(predicate, None, 1)
             found = loop.test(traced.result)
         except NotVectorizable:
-            if predicate.__defaults__:
-                return None
             source = expression_of(predicate, [_RECORD])
             if source is None or any(isinstance(node, _EFFECTS) for node in ast.walk(ast.parse(source, mode="eval"))):
                 return None
@@ -97,47 +94,14 @@ class BlockPredicates:
 
 _RECORD = "record"
 _EFFECTS = (ast.Call, ast.JoinedStr)
-
-
-@dataclass(frozen=True)
-class _Attribute(Expression):
-    """An attribute of a record, or of a part of it."""
-
-    record: Expression
-    name: str
-
-
-@dataclass(frozen=True)
-class _Key(Expression):
-    """What a record, or a part of it, has under a key."""
-
-    record: Expression
-    key: str
-
-
-class _Reader(Tracer):
-    """The tracer, where records are objects with attributes and keys."""
-
-    def _attribute(self, attribute: str, called: bool, stack: list[Any]) -> None:
-        if called or not isinstance(stack[-1], Expression):
-            super()._attribute(attribute, called, stack)
-        else:
-            stack[-1] = _Attribute(stack[-1], attribute)
-
-    def _step(self, operation: Operation, stack: list[Any]) -> None:
-        if operation.name == "BINARY_SUBSCR":
-            key, record = stack[-1], stack[-2]
-            if isinstance(key, Constant) and type(key.value) is str and isinstance(record, Expression):
-                stack[-2:] = [_Key(record, key.value)]
-                return
-        super()._step(operation, stack)
+_CALLS = {"abs", "len", "min", "max", "str", "float", "bool"}
 
 
 def _is_field(expression: Expression) -> bool:
     match expression:
         case Argument():
             return True
-        case _Attribute(record) | _Key(record) | GetItem(record, _, None):
+        case Attribute(record, _) | GetItem(record, int() | str(), None):
             return _is_field(record)
     return False
 
@@ -201,11 +165,9 @@ class _Loop:
         match expression:
             case Argument(0, path):
                 return _RECORD + "".join(f"[{index}]" for index in path)
-            case _Attribute(record, name):
+            case Attribute(record, name):
                 return f"{self._source(record)}.{name}"
-            case _Key(record, key):
-                return f"{self._source(record)}[{key!r}]"
-            case Constant(value):
+            case Constant(value) if type(value) in (int, float, bool, str):
                 if repr(value) in {"inf", "-inf", "nan"}:
                     raise NotVectorizable(f"compares with {value!r}")
                 return f"({value!r})"
@@ -223,10 +185,10 @@ class _Loop:
                 return "(" + "".join(f"{self._source(item)}, " for item in items) + ")"
             case Sequence(before, result):
                 return f"({', '.join(map(self._source, (*before, result)))})[-1]"
-            case GetItem(record, index, None):
-                return f"{self._source(record)}[{index}]"
-            case Invoke("startswith" | "endswith" as name, (text, *rest)):
-                return f"{self._source(text)}.{name}({', '.join(map(self._source, rest))})"
-            case Invoke(name, arguments):
+            case GetItem(record, int() | str() as index, None):
+                return f"{self._source(record)}[{index!r}]"
+            case Invoke(".startswith" | ".endswith" as name, (text, *rest)):
+                return f"{self._source(text)}{name}({', '.join(map(self._source, rest))})"
+            case Invoke(name, arguments) if name in _CALLS:
                 return f"{name}({', '.join(map(self._source, arguments))})"
         raise NotVectorizable(f"has no source: {type(expression).__name__}")

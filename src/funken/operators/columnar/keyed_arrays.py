@@ -7,18 +7,18 @@ that a sum cannot overflow before anything is changed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
-from operator import getitem
 from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import INT, STR, RecordSchema, leaves_of, schema_of_value
-from funken.columnar.kernels.columns import Array, Column, Columns, column_of
+from funken.columnar.expressions import INT, STR, RecordSchema, leaves_of
+from funken.columnar.kernels.columns import Array, Column, Columns, column_of, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.kernels.keys import Slots
+from funken.columnar.records import fits
 
-_TYPES: dict[str, Any] = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.object_}
+LEAF_TYPES: dict[str, Any] = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.object_}
+"""What a leaf is kept in, by its kind."""
 _FEWEST = 64
 _AT_ONCE = 1024
 """How many records are made of arrays at a time."""
@@ -39,7 +39,7 @@ class KeyedArrays:
         self.leaves = leaves_of(schema)
         self.is_key = [False] * len(self.leaves) if is_key is None else is_key
         self.slots = Slots()
-        self.state: list[Array] = [np.empty(0, _TYPES[kind]) for _, kind in self.leaves]
+        self.state: list[Array] = [np.empty(0, LEAF_TYPES[kind]) for _, kind in self.leaves]
         """The values of each leaf by slot; there is room for more keys than there are."""
         self.bounds: list[tuple[int, int]] = [(0, 0)] * len(self.leaves)
         """Of a leaf of ints: none is below or above."""
@@ -62,12 +62,12 @@ class KeyedArrays:
 
     def put(self, slots: Sequence[int], records: Sequence[Any]) -> None:
         """Store a record at each slot; raise ``FallBackToRows``, and store none, if one is not of the schema."""
-        if any(schema_of_value(record) != self.schema for record in records):
+        if not all(fits(record, self.schema) for record in records):
             raise FallBackToRows("a record of another type")
         if not records:
             return
-        for number, (path, kind) in enumerate(self.leaves):
-            values = [reduce(getitem, path, record) for record in records]
+        columns = values_of_leaves(list(records), self.schema)
+        for number, ((_, kind), values) in enumerate(zip(self.leaves, columns, strict=True)):
             self.state[number][slots] = values
             if kind == INT:
                 self.widen(number, min(values), max(values))
@@ -81,6 +81,11 @@ class KeyedArrays:
         """Return what gives out keys and records at some slots, as they are now."""
         state = [None if is_key else array.take(slots) for array, is_key in zip(self.state, self.is_key, strict=True)]
         return self._records(slots, self.slots.keys, state)
+
+    def columns(self) -> Columns:
+        """Return the records of all keys, in the order of their slots; each of their leaves has to be kept."""
+        count = len(self)
+        return Columns(self.schema, leaf_columns(self.leaves, [array[:count] for array in self.state]), count)
 
     def _records(self, slots: Array, known: list[Any], state: list[Array | None]) -> Iterator[tuple[Any, Any]]:
         for start in range(0, len(slots), _AT_ONCE):
@@ -97,6 +102,14 @@ class KeyedArrays:
             yield from zip(keys, Columns(self.schema, leaves, len(keys)).to_list(), strict=True)
 
 
+def leaf_columns(leaves: Sequence[tuple[tuple[int, ...], str]], arrays: Sequence[Array]) -> list[Column]:
+    """Return leaves as they are kept as columns."""
+    return [
+        column_of(array.tolist(), STR) if kind == STR else Column(kind, array)
+        for (_, kind), array in zip(leaves, arrays, strict=True)
+    ]
+
+
 def grown(array: Array, size: int) -> Array:
     """Return an array with room for more; what is new is zero."""
     larger = np.zeros(size, array.dtype)
@@ -109,4 +122,4 @@ def objects(column: Column, length: int) -> Array:
     return np.array(column.to_list(length), np.object_) if column.kind == STR else column.array(length)
 
 
-__all__ = ["KeyedArrays", "grown", "objects"]
+__all__ = ["LEAF_TYPES", "KeyedArrays", "grown", "leaf_columns", "objects"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from funken.columnar.expressions import FLOAT, HIGHEST, INT, LOWEST, STR, RecordSchema, schema_of_value
 from funken.columnar.folds import FIRST, LAST, MAX, SUM
-from funken.columnar.kernels.columns import Array, Column, column_of
+from funken.columnar.kernels.columns import Array, Column, Columns, column_of
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.operators.columnar.keyed_arrays import KeyedArrays, objects
 from funken.operators.window.contents import Pane
@@ -46,18 +46,7 @@ class ArrayPane:
         """Raise ``FallBackToRows`` if a sum may overflow, before anything is changed."""
         for number, contribution in enumerate(contributions):
             if self._arrays.leaves[number][1] == INT and contribution.how == SUM:
-                low, high = self._reach(number, contribution, length)
-                if low < LOWEST or high > HIGHEST:
-                    raise FallBackToRows("an overflow")
-
-    def _reach(self, number: int, contribution: Contribution, length: int) -> tuple[int, int]:
-        bounds = [self._arrays.bounds[number], contribution.of.bounds()]
-        bounds.append((contribution.beginning,) * 2 if contribution.own is None else contribution.own.bounds())
-        low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
-        if contribution.how != SUM:
-            return low, high
-        least, most = contribution.of.bounds()
-        return low + length * min(0, least), high + length * max(0, most)
+                reach(self._arrays, number, contribution, length)
 
     def add(self, key: Column, contributions: list[Contribution], length: int) -> None:
         """Add the records of a block, in order."""
@@ -70,8 +59,8 @@ class ArrayPane:
             firsts = new.take(np.unique(numbers.take(new), return_index=True)[1])
         for number, contribution in enumerate(contributions):
             if arrays.leaves[number][1] == INT and length:
-                arrays.bounds[number] = self._reach(number, contribution, length)
-            _join(arrays.state[number], contribution, numbers, slice(known, count), firsts, length)
+                arrays.bounds[number] = reach(arrays, number, contribution, length)
+            joined_leaf(arrays.state[number], contribution, numbers, slice(known, count), firsts, length)
 
     def load(self, stored: Pane) -> None:
         """Take contents over; raise ``FallBackToRows`` if they are not of the shape, or keys are of other types."""
@@ -94,11 +83,33 @@ class ArrayPane:
         """Return what gives out the contents by key, as they are now, in that order."""
         return self._arrays.entries(np.arange(len(self._arrays)))
 
+    def columns(self) -> Columns:
+        """Return the contents as columns, in that order."""
+        return self._arrays.columns()
+
     def __len__(self) -> int:
         return len(self._arrays)
 
 
-def _join(
+def reach(arrays: KeyedArrays, number: int, contribution: Contribution, length: int) -> tuple[int, int]:
+    """Return bounds of a leaf of ints after a block, of which ``length`` records at most are of one key.
+
+    Raises ``FallBackToRows`` if a sum may overflow.
+    """
+    if arrays.leaves[number][1] != INT:
+        return 0, 0
+    bounds = [arrays.bounds[number], contribution.of.bounds()]
+    bounds.append((contribution.beginning,) * 2 if contribution.own is None else contribution.own.bounds())
+    low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
+    if contribution.how == SUM:
+        least, most = contribution.of.bounds()
+        low, high = low + length * min(0, least), high + length * max(0, most)
+        if low < LOWEST or high > HIGHEST:
+            raise FallBackToRows("an overflow")
+    return low, high
+
+
+def joined_leaf(
     state: Array, contribution: Contribution, numbers: Array, new: slice, firsts: Array, length: int
 ) -> None:  # fmt: skip
     """Join a block with one leaf of the contents; ``new`` are the new keys' places, ``firsts`` their first records."""

@@ -8,21 +8,28 @@ changed or emitted, and the caller takes ``block.rows()`` through the record pat
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from funken.columnar.block import Block
 from funken.columnar.kernels.columns import Columns
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.tracing import Traced
 from funken.operators.user_functions import UserFunction
 
 T = TypeVar("T")
 
 
+class Tracing(Protocol):
+    """What was read of a function."""
+
+    def holds(self, target: Any, method: str | None = None) -> bool:
+        """Whether it still is what the function does."""
+        ...
+
+
 class TracedFunction:
     """A traced function; disabled for good when something the function uses has changed."""
 
-    def __init__(self, call: UserFunction, traced: Traced) -> None:
+    def __init__(self, call: UserFunction, traced: Tracing) -> None:
         self._call = call
         self._traced = traced
         self._given_up = False

@@ -8,8 +8,7 @@ other. The first record of a key that is not in the arrays looks for an aggregat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -25,7 +24,7 @@ from funken.operators.columnar.keyed_arrays import KeyedArrays, grown, objects
 from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarReduce
 from funken.operators.rolling import RollingReduceLogic
-from funken.state.delta_tables import KeyedDeltaTable, StateRow, TableSnapshot
+from funken.state.delta_tables import ExtendedDeltaTable
 
 _MOST_RETURNS = 8
 _MISSING = object()
@@ -38,7 +37,7 @@ class ColumnarReduceLogic(RollingReduceLogic):
 
     def __init__(self, spec: ColumnarReduce) -> None:
         super().__init__(spec.key, spec.function)
-        self._layers = _MixedTable(self)
+        self._layers = ExtendedDeltaTable(self)
         self._spec = spec
         self._shape = spec.schema
         functions = TracedFunction(spec.function, spec.traced), TracedFunction(spec.key, spec.traced_key)
@@ -135,13 +134,13 @@ class ColumnarReduceLogic(RollingReduceLogic):
         value = self._new.get(key, _MISSING)
         return self._kept.get(key, _MISSING) if value is _MISSING else value
 
-    def take_written(self, complete: bool) -> Iterator[tuple[Any, Any]]:
-        """Return what gives out the aggregates that changed since the last time, or all, as they are now."""
+    def take_written(self, complete: bool) -> tuple[Iterator[tuple[Any, Any]], list[Any]]:
+        """Return what gives out the aggregates that changed since the last time, or all, as they are now; none are gone."""
         slots = np.flatnonzero(self._has if complete else self._touched)
         self._touched[slots] = False
-        return self._arrays.entries(slots)
+        return self._arrays.entries(slots), []
 
-    def entries(self) -> int:
+    def kept(self) -> int:
         """Return how many aggregates are in the arrays."""
         return len(self._arrays)
 
@@ -163,27 +162,6 @@ class ColumnarReduceLogic(RollingReduceLogic):
                 self._layers.finish_snapshot().update(self._arrays.entries(np.flatnonzero(self._has & ~self._touched)))
             self._store()
             self._clear()
-
-
-class _MixedTable(KeyedDeltaTable):
-    """The tables of the record path, and the arrays in front of them."""
-
-    __slots__ = ("_logic",)
-
-    def __init__(self, logic: ColumnarReduceLogic) -> None:
-        super().__init__()
-        self._logic = logic
-
-    def begin_snapshot(self, complete: bool, touched: Callable[[StateRow], None]) -> TableSnapshot:
-        """Hold everything, or what was written since the last time: of a key in both, the arrays have the newer."""
-        rows, gone = super().begin_snapshot(complete, touched)
-        return TableSnapshot(
-            chain(rows, ((key, None, stored) for key, stored in self._logic.take_written(complete))),
-            gone,
-        )  # fmt: skip
-
-    def __len__(self) -> int:
-        return super().__len__() + self._logic.entries()
 
 
 class _Step:

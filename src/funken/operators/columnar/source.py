@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarSource, ColumnarTimestamps
 from funken.operators.source import SourceOperator
 from funken.operators.timestamps import TimestampsAndWatermarksLogic, WatermarkEmitter
-from funken.operators.user_functions import UserFunction
+from funken.operators.user_functions import UserFunction, call_of
 from funken.timing.watermarks import WatermarkStrategy
 
 
@@ -31,17 +30,29 @@ class ColumnarSourceOperator(SourceOperator):
     def __init__(self, spec: ColumnarSource) -> None:
         super().__init__(spec)
         self._vector = spec
+        #: the functions that decide which fields are read; once one of them has changed, all are
+        self._guards = [TracedFunction(*guard) for guard in spec.guards]
+
+    def poll(self, limit: int, now: int) -> int | None:
+        """Read and emit a block."""
+        if self._guards and not all(guard.ready() for guard in self._guards):
+            self._guards = []
+            self.reader.read_record_columns(self._vector.schema, None)
+        return super().poll(limit, now)
 
     def make_reader(self) -> SourceReader:
         """Make a reader whose records are columns."""
         reader = super().make_reader()
+        if self._vector.of_records:
+            reader.read_record_columns(self._vector.schema, self._vector.wanted)
+            return reader
         declared = self._vector.source.index_columns
         if declared is None:
             return reader
         if declared.function is None:
             reader.read_columns(_indices)
         elif self._vector.generated is not None:
-            call = function_call(declared.function, "map")
+            call = call_of(declared.function, "map")
             made = Generated(call, self._vector.generated, self._vector.schema)
             function = declared.function if callable(declared.function) else declared.function.map
             reader.read_columns(lambda indices: made.records(indices, function))
@@ -50,13 +61,6 @@ class ColumnarSourceOperator(SourceOperator):
     def make_watermark_emitter(self) -> WatermarkEmitter:
         """Make what stamps columns."""
         return ColumnarWatermarkEmitter(self._vector.strategy, self, self._vector.stamped)
-
-
-def function_call(function: Any, method: str) -> UserFunction:
-    """Return a function, a bound method or an object with a method as a call whose method, if any, is named."""
-    if isinstance(function, MethodType):
-        return UserFunction(function.__self__, function.__name__)
-    return UserFunction(function) if callable(function) else UserFunction(function, method)
 
 
 def _indices(indices: range) -> Any:
@@ -93,7 +97,7 @@ class ColumnarWatermarkEmitter(WatermarkEmitter):
         #: ``None``: the assigner was not traced
         self._stamped: ColumnPath[Columns] | None = None
         if stamped is not None:
-            function = TracedFunction(function_call(strategy.assigner, "extract_timestamp"), stamped)
+            function = TracedFunction(call_of(strategy.assigner, "extract_timestamp"), stamped)
             self._stamped = ColumnPath(lambda block: block.stamped(_stamps(stamped, block)), function)
         elif strategy.assigner is None:
             self._stamped = ColumnPath(lambda block: block)

@@ -7,31 +7,43 @@ lists, and blocks that the kernels cannot compute, go through the record path it
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, replace
 
 from funken.columnar.expressions import Constant, RecordSchema
+from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.folds import Aggregate, Fold
 from funken.columnar.tracing import Traced
+from funken.columnar.vectorized.functions import BatchFormat
 from funken.operators.base import Operator
 from funken.operators.late import late_operator
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSink
 from funken.operators.source import SourceOperator, SourceSpec
-from funken.operators.stateless import Filter, Map
+from funken.operators.stateless import Filter, FlatMap, Map
 from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.operators.traits import BatchInput, OperatorTraits
-from funken.operators.window.spec import WindowSpec
+from funken.operators.user_functions import UserFunction
+from funken.operators.window.spec import Strategy, WindowSpec
 
 _NOTHING = Traced(Constant(0))
+_NO_RESULTS = TracedFlatMap(())
 
 
 @dataclass(frozen=True)
 class ColumnarSource(SourceSpec):
-    """A source of indices, or of a traced function of an index (``generated``); ``stamped`` is the timestamp assigner."""
+    """A source of indices, of a traced function of an index (``generated``), or of records (``of_records``).
+
+    ``stamped`` is the timestamp assigner; ``wanted`` are the fields of records that are read, by their numbers (``None``: all).
+    """
 
     schema: RecordSchema = "int"
     generated: Traced | None = None
     stamped: Traced | None = None
+    of_records: bool = False
+    wanted: tuple[int, ...] | None = None
+    guards: tuple[tuple[UserFunction, Traced], ...] = ()
+    """The functions on which that rests; if one of them changes, all fields are read."""
 
     @property
     def traits(self) -> OperatorTraits:
@@ -74,6 +86,23 @@ class ColumnarFilter(Filter):
     def build(self) -> Operator:
         """Make the logic."""
         return late_operator(Operator, "funken.operators.columnar.stateless:ColumnarFilterLogic", self)
+
+
+@dataclass(frozen=True)
+class ColumnarFlatMap(FlatMap):
+    """``schema`` is that of the results."""
+
+    traced: TracedFlatMap = _NO_RESULTS
+    schema: RecordSchema = "int"
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """It takes columns, and has no generated loop."""
+        return replace(super().traits, columnar=True, loop=(), fusable=False)
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return late_operator(Operator, "funken.operators.columnar.flat_map:ColumnarFlatMapLogic", self)
 
 
 @dataclass(frozen=True)
@@ -121,6 +150,8 @@ class ColumnarWindow(WindowSpec):
     schema: RecordSchema = "int"
     aggregate: Aggregate | None = None
     """How the contents begin; ``None``: with the first record."""
+    results: RecordSchema | None = None
+    """The schema of results that go on as columns; ``None``: they go on as records."""
 
     @property
     def traits(self) -> OperatorTraits:
@@ -129,6 +160,11 @@ class ColumnarWindow(WindowSpec):
 
     def build(self) -> Operator:
         """Make the logic."""
+        size = self._tumbling_count()
+        if size is not None:
+            return late_operator(Operator, "funken.operators.columnar.counts:ColumnarCounts", self, size)
+        if self.strategy is Strategy.SESSIONS:
+            return late_operator(Operator, "funken.operators.columnar.sessions:ColumnarSessions", self)
         return late_operator(Operator, "funken.operators.columnar.window:ColumnarWindows", self)
 
 
@@ -144,3 +180,33 @@ class ColumnarSink(WriterSink):
     def build(self) -> Operator:
         """Make the logic."""
         return late_operator(Operator, "funken.operators.columnar.stateless:ColumnarSinkLogic", self.sink)
+
+
+class BatchResult(enum.Enum):
+    """What a function over whole blocks returns."""
+
+    MAP = "a value for each record"
+    FILTER = "a mask"
+    ANY = "any number of records"
+
+
+@dataclass(frozen=True)
+class VectorizedCall:
+    """A function over whole blocks, whether they come as columns or as records."""
+
+    function: UserFunction
+    result: BatchResult
+    batch_format: BatchFormat
+    schema: RecordSchema | None = None
+    """What is declared of the results; ``None``: nothing."""
+    gives_columns: bool = False
+    """Whether results go on as columns; a filter's do if it is given columns."""
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """It takes columns."""
+        return OperatorTraits(columnar=True, keeps_type=self.result is BatchResult.FILTER)
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return late_operator(Operator, "funken.operators.columnar.vectorized:VectorizedLogic", self)

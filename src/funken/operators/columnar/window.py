@@ -15,7 +15,7 @@ import numpy as np
 from funken.columnar.block import Block
 from funken.columnar.expressions import Constant
 from funken.columnar.kernels.columns import Array, Column, Columns
-from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
+from funken.columnar.kernels.evaluation import FallBackToRows, computed, evaluate
 from funken.columnar.kernels.partials import Partials
 from funken.operators.columnar.panes import ArrayPane, Contribution
 from funken.operators.columnar.path import ColumnPath, TracedFunction
@@ -24,6 +24,7 @@ from funken.operators.user_functions import UserFunction
 from funken.operators.window.aligned import AlignedWindows
 from funken.operators.window.contents import Aggregated, Reduced
 from funken.state.delta_tables import DeltaTable, PaneTable, StateRow, TableSnapshot, snapshot_pane
+from funken.windowing.windows import TimeWindow
 
 _MOST_RETURNS = 8
 _NONE = Columns("int", [], 0)
@@ -37,19 +38,12 @@ class ColumnarWindows(AlignedWindows):
     def __init__(self, spec: ColumnarWindow) -> None:
         super().__init__(spec)
         self._vector = spec
-        functions = [TracedFunction(spec.key, spec.traced_key)]
-        match spec.contents:
-            case Aggregated(function) if spec.aggregate is not None:
-                created = UserFunction(function.target, "create_accumulator")
-                functions.append(TracedFunction(created, spec.aggregate.created))
-                functions.append(TracedFunction(UserFunction(function.target, "add"), spec.traced))
-            case Reduced(function):
-                functions.append(TracedFunction(function, spec.traced))
-        self._path = ColumnPath(self._take_columns, *functions, partials=True)
+        self._path = ColumnPath(self._take_columns, *functions_of(spec), partials=True)
         #: ``_panes`` under the type it has here; their order is that of the record path
         self._mixed: dict[int, DeltaTable | ArrayPane] = self._panes  # type: ignore[assignment]
         self._table = self._arrays = MixedPanes(self._mixed)
         self._returns = 0
+        self._results = results_path(spec)
 
     def process_block(self, block: Block) -> None:
         """File a block away."""
@@ -74,7 +68,7 @@ class ColumnarWindows(AlignedWindows):
             return
         key = evaluate(self._vector.traced_key.result, block.length, block)
         assert isinstance(key, Column)
-        contributions = [self._contribution(block, number) for number in range(len(self._vector.folds))]
+        contributions = [contribution_of(self._vector, block, number) for number in range(len(self._vector.folds))]
         # Nothing is added before every pane has checked that it can take its part.
         steps = [(self._array(start), mask) for start, mask in self._parts(block)]
         for pane, mask in steps:
@@ -85,22 +79,6 @@ class ColumnarWindows(AlignedWindows):
             else:
                 cut = [contribution.keep(mask) for contribution in contributions]
                 pane.add(key.keep(mask), cut, int(np.count_nonzero(mask)))
-
-    def _contribution(self, block: Columns, number: int) -> Contribution:
-        fold = self._vector.folds[number]
-        if self._vector.aggregate is None:
-            own = block.leaves[number]
-            of = evaluate(fold.of, block.length, block)
-            assert isinstance(of, Column)
-            return Contribution(fold.how, of.cast(fold.kind), own)
-        beginning = self._vector.aggregate.beginnings[number]
-        if fold.how == "first":  # nothing of a record is added to what stays as it was
-            return Contribution(fold.how, Column(fold.kind, beginning, True), None, beginning)
-        of = evaluate(fold.of, block.length, block)
-        assert isinstance(of, Column)
-        if fold.how == "sum" and isinstance(fold.of, Constant) and isinstance(block, Partials):
-            of = Column(of.kind, block.weights * of.data)  # once for each record that a partial stands for
-        return Contribution(fold.how, of.cast(fold.kind), None, beginning)
 
     def _parts(self, block: Columns) -> Iterator[tuple[int, Array | None]]:
         """Yield the windows that records of the block are in, with a mask of those records (``None``: all)."""
@@ -141,6 +119,18 @@ class ColumnarWindows(AlignedWindows):
         self._mixed[start] = pane
         return pane
 
+    def _fire(self, start: int, window: TimeWindow) -> None:
+        pane = self._mixed.get(start)
+        if self._results is not None and isinstance(pane, ArrayPane) and len(pane):
+            made = self._results(pane.columns())
+            if made is not None:
+                self.emitter.flush()  # of windows before this one
+                self._arrays.drop(start)
+                stamps = np.full(made.length, window.max_timestamp(), np.int64)
+                self.output.emit_block(made.stamped(stamps))
+                return
+        super()._fire(start, window)
+
     # ---- called by the record path
 
     def _pane(self, start: int) -> DeltaTable:
@@ -148,6 +138,50 @@ class ColumnarWindows(AlignedWindows):
             self._returns += 1
             self._arrays.to_layers(start)
         return super()._pane(start)
+
+
+def functions_of(spec: ColumnarWindow) -> list[TracedFunction]:
+    """Return the functions that filing a block stands for."""
+    functions = [TracedFunction(spec.key, spec.traced_key)]
+    match spec.contents:
+        case Aggregated(function) if spec.aggregate is not None:
+            created = UserFunction(function.target, "create_accumulator")
+            functions.append(TracedFunction(created, spec.aggregate.created))
+            functions.append(TracedFunction(UserFunction(function.target, "add"), spec.traced))
+        case Reduced(function):
+            functions.append(TracedFunction(function, spec.traced))
+    return functions
+
+
+def results_path(spec: ColumnarWindow) -> ColumnPath[Columns] | None:
+    """Return what makes results of contents; ``None`` if they are made one by one."""
+    if spec.results is None:
+        return None
+    aggregate, schema = spec.aggregate, spec.results
+    if aggregate is None:
+        return ColumnPath(lambda contents: contents)
+    assert aggregate.result is not None
+    result = aggregate.result
+    assert isinstance(spec.contents, Aggregated)
+    called = TracedFunction(UserFunction(spec.contents.function.target, "get_result"), result)
+    return ColumnPath(lambda contents: computed(result.result, schema, contents), called)
+
+
+def contribution_of(spec: ColumnarWindow, block: Columns, number: int) -> Contribution:
+    """Return what a block adds to one leaf of the contents."""
+    fold = spec.folds[number]
+    if spec.aggregate is None:
+        of = evaluate(fold.of, block.length, block)
+        assert isinstance(of, Column)
+        return Contribution(fold.how, of.cast(fold.kind), block.leaves[number])
+    beginning = spec.aggregate.beginnings[number]
+    if fold.how == "first":  # nothing of a record is added to what stays as it was
+        return Contribution(fold.how, Column(fold.kind, beginning, True), None, beginning)
+    of = evaluate(fold.of, block.length, block)
+    assert isinstance(of, Column)
+    if fold.how == "sum" and isinstance(fold.of, Constant) and isinstance(block, Partials):
+        of = Column(of.kind, block.weights * of.data)  # once for each record that a partial stands for
+    return Contribution(fold.how, of.cast(fold.kind), None, beginning)
 
 
 class MixedPanes(PaneTable):
@@ -174,6 +208,14 @@ class MixedPanes(PaneTable):
                 layers.delta = dict(stored)
             self.changed.discard(start)
             self.saved.discard(start)
+
+    def drop(self, namespace: int) -> None:
+        """Remove all entries of a window that is in arrays."""
+        if namespace in self.saved:
+            self.pop(namespace)  # the keys that are in a snapshot are removed there, one by one
+            return
+        del self._mixed[namespace]
+        self.changed.discard(namespace)
 
     def pop(self, namespace: int) -> dict[Any, Any]:
         """Remove all entries of a window, and return them."""

@@ -54,7 +54,7 @@ class SourceCoordinator(OperatorCoordinator):
     # ---- life
 
     def reset_to_checkpoint(self, checkpoint_id: int | None, state: Any) -> None:
-        """Let the enumerator go on from its snapshot."""
+        """Let the enumerator resume from its snapshot."""
         self._restored = state
 
     def start(self) -> None:
@@ -91,7 +91,9 @@ class SourceCoordinator(OperatorCoordinator):
     def handle_event(self, subtask: int, payload: Any) -> None:
         """Assign splits to a subtask that requests some; align its watermark with the others of its group."""
         match payload:
-            case RequestSplits():
+            case RequestSplits(all_read):
+                if all_read and subtask not in self._reassigned:
+                    self.enumerator.splits_read(subtask)
                 self._assign(subtask)
             case ReportWatermark(watermark) if self._alignment is not None:
                 group, drift, _ = self._alignment

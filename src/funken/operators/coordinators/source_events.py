@@ -8,7 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class RequestSplits:
-    """To the coordinator: the subtask has read all its splits and requests more."""
+    """To the coordinator: the subtask requests more splits; ``all_read``: it has read those that it was given."""
+
+    all_read: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,16 +207,19 @@ class AlignedWindows(WindowOperator):
     def _fire_until(self, time: int) -> None:
         if self._next_due is None or self._next_due > time:
             return
-        emitter = self.emitter
         for start in self._waiting():
             window = self._window(start)
             if window.max_timestamp() > time:
                 self._next_due = window.max_timestamp()
                 return
-            emitter.fire_pane(window, self._take(start), self._slide < self._size)
-            if len(emitter.results.values) >= _FLUSH:
-                emitter.flush()
+            self._fire(start, window)
+            if len(self.emitter.results.values) >= _FLUSH:
+                self.emitter.flush()
         self._next_due = None
+
+    def _fire(self, start: int, window: TimeWindow) -> None:
+        """Compute a window for all its keys, and remove it."""
+        self.emitter.fire_pane(window, self._take(start), self._slide < self._size)
 
     def _waiting(self) -> list[int]:
         """Return the starts of the windows in flight, in order."""

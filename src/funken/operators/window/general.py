@@ -72,7 +72,7 @@ class GeneralWindows(WindowOperator):
     def count(self) -> int:
         """How many records a count trigger waits for."""
         trigger: Any = self._trigger.nested_trigger if isinstance(self._trigger, PurgingTrigger) else self._trigger
-        count: int = trigger.max_count
+        count: int = trigger.window_size
         return count
 
     # ---- records

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from funken.operators.window.spec import WindowSpec
 
 
-class _Session:
+class OpenSession:
     """One session and its contents; ``end`` is exclusive, and ``MIN_TIMESTAMP`` once it was merged away."""
 
     __slots__ = ("contents", "end", "start")
@@ -45,8 +45,8 @@ class SessionWindows(WindowOperator):
         assigner: Any = spec.assigner
         self._gap: int | None = getattr(assigner, "gap", None)
         self._gap_of = assigner.gap_of
-        self._sessions = KeyedDeltaTable(_saved, self._revive)  # a list per key
-        self._ends: list[tuple[int, int, Any, _Session]] = []
+        self._sessions = KeyedDeltaTable(saved_sessions, self._revive)  # a list per key
+        self._ends: list[tuple[int, int, Any, OpenSession]] = []
         self._pushes = 0
 
     def setup(self, context: OperatorContext, output: Output) -> None:
@@ -80,13 +80,13 @@ class SessionWindows(WindowOperator):
 
     def _add(self, key: Any, value: Any, start: int, end: int) -> bool:
         """Add a record that opens, joins or bridges sessions; return whether it was in time."""
-        sessions: list[_Session] = self._sessions.get(key) or []
+        sessions: list[OpenSession] = self._sessions.get(key) or []
         touched = [session for session in sessions if session.start <= end and start <= session.end]
         if not touched:
             if end - 1 <= self.current_watermark:
                 return False
             self._sessions.delta[key] = sessions
-            self._insert(sessions, key, _Session(start, end, self.contents.start(value)))
+            self._insert(sessions, key, OpenSession(start, end, self.contents.start(value)))
             return True
         first = touched[0]
         first.start = min(first.start, start)
@@ -105,7 +105,7 @@ class SessionWindows(WindowOperator):
             return other if stored is None else stored
         return self.contents.merge(stored, other)
 
-    def _insert(self, sessions: list[_Session], key: Any, session: _Session) -> None:
+    def _insert(self, sessions: list[OpenSession], key: Any, session: OpenSession) -> None:
         sessions.append(session)
         sessions.sort(key=_start)
         self._pushes += 1
@@ -114,7 +114,7 @@ class SessionWindows(WindowOperator):
     def advance_event_time(self, watermark: int) -> None:
         """Fire the sessions that end at or before the watermark, in the order of their ends."""
         ends = self._ends
-        over: list[tuple[int, int, Any, _Session]] = []
+        over: list[tuple[int, int, Any, OpenSession]] = []
         while ends and ends[0][0] - 1 <= watermark:
             _, order, key, session = heappop(ends)
             if session.end - 1 <= watermark and session.end != MIN_TIMESTAMP:
@@ -129,8 +129,8 @@ class SessionWindows(WindowOperator):
         """Fire all sessions."""
         self.advance_event_time(MAX_WATERMARK)
 
-    def _fire(self, key: Any, session: _Session) -> None:
-        sessions: list[_Session] = self._sessions.get(key)
+    def _fire(self, key: Any, session: OpenSession) -> None:
+        sessions: list[OpenSession] = self._sessions.get(key)
         if len(sessions) == 1:
             self._sessions.remove(key)
         else:
@@ -142,16 +142,17 @@ class SessionWindows(WindowOperator):
             self.emitter.fire(key, window, session.contents)
         self.emitter.clear(window)
 
-    def _revive(self, key: Any, saved: list[tuple[int, int, Any]]) -> list[_Session]:
-        sessions: list[_Session] = []
+    def _revive(self, key: Any, saved: list[tuple[int, int, Any]]) -> list[OpenSession]:
+        sessions: list[OpenSession] = []
         for start, end, contents in saved:
-            self._insert(sessions, key, _Session(start, end, contents))
+            self._insert(sessions, key, OpenSession(start, end, contents))
         return sessions
 
 
-def _start(session: _Session) -> int:
+def _start(session: OpenSession) -> int:
     return session.start
 
 
-def _saved(sessions: list[_Session]) -> list[tuple[int, int, Any]]:
+def saved_sessions(sessions: list[OpenSession]) -> list[tuple[int, int, Any]]:
+    """Return the sessions of a key as they are in snapshots."""
     return [(session.start, session.end, session.contents) for session in sessions]

@@ -189,8 +189,8 @@ class WindowSpec:
         nested = trigger.nested_trigger if type(trigger) is PurgingTrigger else None
         if type(nested) is not CountTrigger or self.evictor is not None:
             return None
-        fits = type(self.assigner) is GlobalWindows or self.assigner == CountTumblingWindowAssigner(nested.max_count)
-        return nested.max_count if fits else None
+        fits = type(self.assigner) is GlobalWindows or self.assigner == CountTumblingWindowAssigner(nested.window_size)
+        return nested.window_size if fits else None
 
     def _sliding_count(self) -> tuple[int, int] | None:
         """Return size and slide of sliding count windows; ``None`` if this is something else."""
@@ -199,7 +199,7 @@ class WindowSpec:
             return None
         if type(evictor) is not CountEvictor or evictor.do_evict_after or evictor.max_count == 0:
             return None
-        return evictor.max_count, trigger.max_count
+        return evictor.max_count, trigger.window_size
 
 
 __all__ = [

@@ -20,6 +20,7 @@ from funken.columnar.tracing import Traced
 from funken.ids import EdgeId
 from funken.operators.columnar.specs import ColumnarWindow
 from funken.operators.user_functions import UserFunction
+from funken.operators.window.spec import Strategy
 from funken.plan.columnar_hash import ColumnarHash, PreAggregation
 from funken.plan.physical import PhysicalPlan, RuleNote
 from funken.plan.rules.base import Rewritten, Rule, RuleContext
@@ -53,6 +54,8 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
 def pre_aggregation(window: ColumnarWindow) -> PreAggregation:
     """Return how the records of a window are folded before its exchange; raise ``NotVectorizable`` where they must not be."""
     assigner: Any = window.assigner
+    if window.strategy is not Strategy.ALIGNED:
+        raise NotVectorizable("which records are in one window is known only where they arrive")
     if not assigner.is_event_time():
         raise NotVectorizable("what window a record is in is known only where it arrives")
     if window.late_tag is not None:

@@ -21,6 +21,7 @@ from funken.plan.rules import (
     error_policies,
     fusion,
     preaggregate,
+    projection,
     sorted_input,
     vectorize,
 )
@@ -31,6 +32,7 @@ RULES: tuple[Rule, ...] = (
     error_policies.RULE,
     backend_choice.RULE,
     vectorize.RULE,
+    projection.RULE,
     preaggregate.RULE,
     fusion.RULE,
     declared_types.RULE,
@@ -42,7 +44,8 @@ def rewrite(plan: PhysicalPlan, context: RuleContext, rules: Iterable[Rule] = RU
     """Apply rules to a compiled plan, each to what the one before it made.
 
     >>> [rule.name for rule in RULES]
-    ['chaining', 'errors', 'state backend', 'columns', 'pre-aggregation', 'fusion', 'declared types', 'batch order']
+    ['chaining', 'errors', 'state backend', 'columns', 'projection', 'pre-aggregation', 'fusion',
+     'declared types', 'batch order']
     """
     notes: list[RuleNote] = []
     names = []

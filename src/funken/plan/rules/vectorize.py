@@ -8,6 +8,7 @@ columns without a consumer are not made.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MethodType
 from typing import Any
@@ -19,45 +20,47 @@ from funken.columnar.expressions import (
     LOWEST,
     STR,
     Argument,
-    Constant,
     NotVectorizable,
     RecordSchema,
     leaves_of,
 )
-from funken.columnar.folds import EXTREME, FIRST, LAST, Aggregate, Fold, aggregate_folds, reduce_folds
-from funken.columnar.inference import schema_of
+from funken.columnar.flat_maps.tracing import trace_flat_map
+from funken.columnar.folds import FIRST, LAST, reduce_folds
 from funken.columnar.tracing import Traced, trace
+from funken.connectors.formats.arrow_columns import is_held
 from funken.ids import OperatorId
 from funken.operators.base import OperatorSpec
 from funken.operators.columnar.specs import (
+    BatchResult,
     ColumnarFilter,
+    ColumnarFlatMap,
     ColumnarMap,
     ColumnarReduce,
     ColumnarSink,
     ColumnarSource,
     ColumnarTimestamps,
-    ColumnarWindow,
+    VectorizedCall,
 )
 from funken.operators.process.keyed_map import KeyedMap
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSink
 from funken.operators.source import SourceSpec
-from funken.operators.stateless import Filter, Map
+from funken.operators.stateless import Filter, FlatMap, Map
 from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.operators.user_functions import UserFunction
-from funken.operators.window.contents import Aggregated, Reduced
-from funken.operators.window.spec import Strategy, WindowSpec
+from funken.operators.window.spec import WindowSpec
 from funken.plan.columnar_hash import ColumnarHash
 from funken.plan.nodes import Hash, Node
 from funken.plan.physical import Edge, PhysicalPlan, RuleNote, Vertex
 from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
+from funken.plan.rules.projection import fields_read
+from funken.plan.rules.windows_on_columns import VECTORIZED, check_arrays, columnar_window, traced_key
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkStrategy
 
-VECTORIZED = "vectorized"
 _NAME = "columns"
 
 
-_WITH_FORM = (Map, Filter, TimestampsAndWatermarks, RollingReduce, WindowSpec)
+_WITH_FORM = (Map, Filter, FlatMap, TimestampsAndWatermarks, RollingReduce, WindowSpec)
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ class _Found:
     shape: RecordSchema | None = None
     computes: bool = True
     """Whether anything is gained by it, even if nothing after it is vectorized."""
+    path: str = VECTORIZED
+    """What ``explain()`` says of it."""
 
 
 def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
@@ -75,18 +80,43 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
         return plan, [RuleNote(_NAME, f"off: {config.VECTORIZED.key} is false")]
     if context.state_in_files:  # the arrays that columns are folded into are in memory
         return plan, [RuleNote(_NAME, "off: state is in files")]
-    return _Vectorizer(plan, context.batch).run()
+    refused: dict[OperatorId, str] = {}
+    while True:
+        rewritten = _Vectorizer(plan, context.batch, refused).run()
+        unheld = _unheld(rewritten[0])
+        if not unheld:
+            return rewritten
+        refused |= unheld
+
+
+def _unheld(plan: PhysicalPlan) -> dict[OperatorId, str]:
+    """Return the sources that would have to read a field of which there are no columns, with the reason."""
+    found = {}
+    for node in plan.nodes:
+        spec = node.spec
+        if isinstance(spec, ColumnarSource) and spec.of_records:
+            kinds = dict(enumerate(spec.schema))
+            projection = fields_read(plan, node)
+            for number in kinds if projection is None else projection.fields:
+                if not is_held(str(kinds[number])):
+                    names = getattr(spec.schema, "names", ())
+                    field = repr(names[number]) if names else str(number)
+                    found[node.id] = f"its field {field} is used, and no column holds a {kinds[number]}"
+                    break
+    return found
 
 
 class _Vectorizer:
     """Walks the plan in topological order, then back to drop what is of no use.
 
-    ``batch``: a keyed operator gets its records in the order of time, which columns are not brought into.
+    ``batch``: a keyed operator gets its records in the order of time, which columns are not brought into. ``refused`` are
+    operators that are not vectorized, with the reason.
     """
 
-    def __init__(self, plan: PhysicalPlan, batch: bool) -> None:
+    def __init__(self, plan: PhysicalPlan, batch: bool, refused: Mapping[OperatorId, str]) -> None:
         self._plan = plan
         self._batch = batch
+        self._refused = refused
         self._found: dict[OperatorId, _Found] = {}
         self._hashes: dict[int, ColumnarHash] = {}
         self._paths: dict[OperatorId, str] = {}
@@ -108,12 +138,14 @@ class _Vectorizer:
 
     def _decide(self, vertex: Vertex, node: Node) -> None:
         try:
+            if node.id in self._refused:
+                raise NotVectorizable(self._refused[node.id])
             found = self._source(node) if isinstance(node.spec, SourceSpec) else self._operator(vertex, node)
         except NotVectorizable as reason:
             self._paths[node.id] = f"per record: {reason}"
             return
         self._found[node.id] = found
-        self._paths[node.id] = VECTORIZED
+        self._paths[node.id] = found.path
 
     def _rewritten(self, node: Node) -> Node:
         found = self._found.get(node.id)
@@ -141,10 +173,9 @@ class _Vectorizer:
             raise NotVectorizable("declares a type")
         declared = source.index_columns if _declares(source, "index_columns", "reader") else None
         if declared is None:
-            raise NotVectorizable(f"{type(source).__name__} makes no columns")
+            return self._records(spec)
         if declared.function is not None:
-            generated = _traced(declared.function, "map", 1)
-            schema = schema_of(generated.result, INT)
+            generated, schema = _traced(declared.function, "map", 1).typed(INT)
         elif not LOWEST <= declared.least <= declared.greatest <= HIGHEST:
             raise NotVectorizable("makes numbers that no column can hold")
         stamped = _stamped(spec.strategy, schema)
@@ -152,23 +183,34 @@ class _Vectorizer:
         made = ColumnarSource(**fields, schema=schema, generated=generated, stamped=stamped)
         return _Found(made, schema, computes=generated is not None or stamped is not None)
 
+    def _records(self, spec: Any) -> _Found:
+        """Return a source whose readers make columns of records."""
+        source: Any = spec.source
+        if not _declares(source, "record_schema", "reader"):
+            raise NotVectorizable(f"{type(source).__name__} makes no columns")
+        schema: RecordSchema = source.record_schema()
+        stamped = _stamped(spec.strategy, schema)
+        made = ColumnarSource(source, spec.strategy, None, schema, None, stamped, of_records=True)
+        return _Found(made, schema, computes=stamped is not None)
+
     # ---- operators
 
     def _operator(self, vertex: Vertex, node: Node) -> _Found:
+        if isinstance(node.spec, VectorizedCall):
+            return self._called_with_blocks(vertex, node, node.spec)
         schema = self._input(vertex, node)
         spec: Any = node.spec
         if type(spec) in _WITH_FORM and node.declares_types:
             raise NotVectorizable("declares a type")
         match spec:
             case Map() if type(spec) is Map:
-                traced = _of_call(spec.function, 1)
-                result = schema_of(traced.result, schema)
+                traced, result = _of_call(spec.function, 1).typed(schema)
                 return _Found(ColumnarMap(spec.function, traced, result), result)
             case Filter() if type(spec) is Filter:
-                traced = _of_call(spec.function, 1)
-                if not isinstance(schema_of(traced.result, schema), str):
-                    raise NotVectorizable("asks whether a tuple is true")
-                return _Found(ColumnarFilter(spec.function, traced), schema)
+                return _Found(ColumnarFilter(spec.function, _of_call(spec.function, 1).condition(schema)), schema)
+            case FlatMap() if type(spec) is FlatMap:
+                given, result = trace_flat_map(spec.function.target, spec.function.method).typed(schema)
+                return _Found(ColumnarFlatMap(spec.function, given, result), result)
             case TimestampsAndWatermarks() if type(spec) is TimestampsAndWatermarks:
                 stamped = _stamped(spec.strategy, schema)
                 return _Found(ColumnarTimestamps(spec.strategy, stamped), schema, computes=stamped is not None)
@@ -181,6 +223,21 @@ class _Vectorizer:
             case KeyedMap():
                 raise NotVectorizable("calls a function with open(), which may have state")
         raise NotVectorizable(f"{node.kind} has no vectorized form")
+
+    def _called_with_blocks(self, vertex: Vertex, node: Node, spec: VectorizedCall) -> _Found:
+        """Return a function over whole blocks, which takes records as well: columns may begin at it."""
+        given, takes = None, "of columns"
+        try:
+            given = self._input(vertex, node)
+        except NotVectorizable as reason:
+            takes = f"of records: {reason}"
+        shape = given if spec.result is BatchResult.FILTER else spec.schema
+        if node.declares_types:
+            shape = None
+        elif shape is None and spec.result is not BatchResult.FILTER:
+            takes += "; gives records: declares no type that has columns"
+        path = f"{VECTORIZED} function, {spec.batch_format.value} {takes}"
+        return _Found(replace(spec, gives_columns=shape is not None), shape, path=path)
 
     def _input(self, vertex: Vertex, node: Node) -> RecordSchema:
         """Return the shape of the columns that a node is given."""
@@ -200,11 +257,12 @@ class _Vectorizer:
             return
         if type(edge.partitioning) is not Hash:
             raise NotVectorizable(f"{upstream.name!r} sends it single records, by {edge.partitioning.label}")
-        traced = _key(edge.partitioning.key, schema)
+        traced = traced_key(edge.partitioning.key, schema)
         self._hashes[edge.id] = ColumnarHash(edge.partitioning.key, traced)
 
     def _reduce(self, spec: RollingReduce, schema: RecordSchema) -> _Found:
-        key = _key(spec.key, schema)
+        check_arrays(schema)
+        key = traced_key(spec.key, schema)
         traced, folds = reduce_folds(spec.function.target, spec.function.method, schema)
         for fold, (path, kind) in zip(folds, leaves_of(schema), strict=True):
             is_key = fold.of == Argument(0, path) == key.result and fold.how in (FIRST, LAST)
@@ -213,48 +271,8 @@ class _Vectorizer:
         return _Found(ColumnarReduce(spec.key, spec.function, key, traced, folds, schema), schema)
 
     def _window(self, spec: WindowSpec, schema: RecordSchema) -> _Found:
-        if spec.strategy is not Strategy.ALIGNED:
-            raise NotVectorizable(f"windows that are {spec.strategy.value} have no vectorized form")
-        key = _key(spec.key, schema)
-        contents, aggregate = spec.contents, None
-        if isinstance(contents, Reduced):
-            traced, folds = reduce_folds(contents.function.target, contents.function.method, schema)
-        elif isinstance(contents, Aggregated):
-            aggregate = aggregate_folds(contents.function.target, schema)
-            traced, folds = aggregate.added, aggregate.folds
-        else:
-            raise NotVectorizable("keeps every record of a window")
-        for fold in folds:
-            if fold.how in EXTREME:
-                raise NotVectorizable(f"keeps whole records of a window by {fold.how}")
-            if fold.kind == STR and not (fold.how in (FIRST, LAST) and isinstance(fold.of, Argument)):
-                raise NotVectorizable("makes text of the records of a window")
-        if self._batch and any(_shows_order(fold, own, key) for fold, own in _with_own(folds, schema, aggregate)):
-            raise NotVectorizable("shows the order of its records, which BATCH sorts by time")
-        # The contents become Python objects when the window fires: what follows is given lists.
-        fields = {name: getattr(spec, name) for name in WindowSpec.__dataclass_fields__}
-        made = ColumnarWindow(
-            **fields, traced_key=key, traced=traced, folds=folds, schema=schema, aggregate=aggregate
-        )  # fmt: skip
-        return _Found(made)
-
-
-def _with_own(
-    folds: tuple[Fold, ...], schema: RecordSchema, aggregate: Aggregate | None
-) -> list[tuple[Fold, tuple[int, ...] | None]]:
-    """Return each fold with the leaf of the first record that it begins with; ``None``: with a constant."""
-    if aggregate is not None:
-        return [(fold, None) for fold in folds]
-    return [(fold, path) for fold, (path, _) in zip(folds, leaves_of(schema), strict=True)]
-
-
-def _shows_order(fold: Fold, own: tuple[int, ...] | None, key: Traced) -> bool:
-    """Whether a fold may give something else if the records of a key came in another order."""
-    if fold.how == FIRST:
-        return own is not None and key.result != Argument(0, own)
-    if fold.how == LAST:
-        return not isinstance(fold.of, Constant) and key.result != fold.of
-    return fold.kind != INT or (own is not None and fold.of != Argument(0, own))
+        made, results, path = columnar_window(spec, schema, self._batch)
+        return _Found(made, results, path=path)
 
 
 def _declares(connector: object, capability: str, method: str) -> bool:
@@ -265,14 +283,6 @@ def _declares(connector: object, capability: str, method: str) -> bool:
 
 def _of_call(call: UserFunction, arguments: int) -> Traced:
     return trace(call.target, call.method, arguments)
-
-
-def _key(call: UserFunction, schema: RecordSchema) -> Traced:
-    traced = _of_call(call, 1)
-    kind = schema_of(traced.result, schema)
-    if kind not in (INT, STR):
-        raise NotVectorizable(f"the key is no int or str, but {kind}")
-    return traced
 
 
 def _traced(function: Any, method: str, arguments: int) -> Traced:
@@ -289,8 +299,8 @@ def _stamped(strategy: WatermarkStrategy, schema: RecordSchema) -> Traced | None
         raise NotVectorizable("its watermark generator sees every record")
     if strategy.assigner is None:
         return None
-    traced = _traced(strategy.assigner, "extract_timestamp", 2)
-    if schema_of(traced.result, schema, INT) != INT:
+    traced, kind = _traced(strategy.assigner, "extract_timestamp", 2).typed(schema, INT)
+    if kind != INT:
         raise NotVectorizable("its timestamps are no ints")
     return traced
 

@@ -4,6 +4,7 @@ import { actions } from "./actions.js";
 import { api, jobPath } from "./api.js";
 import { el, setText, stateBadge } from "./dom.js";
 import { count, duration, moment, rate } from "./format.js";
+import { logsTab } from "./logs.js";
 import { History, summarize } from "./model.js";
 import { checkpointsTab, configurationTab, exceptionsTab, graphTab, metricsTab } from "./tabs.js";
 
@@ -12,6 +13,7 @@ const TABS = [
   ["metrics", "Metrics", metricsTab],
   ["checkpoints", "Checkpoints", checkpointsTab],
   ["exceptions", "Exceptions", exceptionsTab],
+  ["logs", "Logs", logsTab],
   ["configuration", "Configuration", configurationTab],
 ];
 const histories = new Map();

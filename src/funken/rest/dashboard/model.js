@@ -38,6 +38,7 @@ export function summarize(job) {
       lag: mark == null || mark > 9e15 ? null : job.taken - mark,
       p50: most(of("latency_p50")),
       p99: most(of("latency_p99")),
+      marker: most(metrics.flatMap((each) => Object.values(each.markers).map((ages) => ages.p99))),
       level: level(vertex.state, busy, pressed),
     };
   });

@@ -27,6 +27,7 @@ export function graphTab(job) {
       ["Back-pressured", (vertex) => percent(vertex.pressed), "number"],
       ["Watermark", (vertex) => watermark(vertex.watermark), "number"],
       ["p99", (vertex) => duration(vertex.p99), "number"],
+      ["Marker p99", (vertex) => duration(vertex.marker), "number"],
     ],
     { key: (vertex) => vertex.id, onchoose: (vertex) => choose(vertex.id) },
   );

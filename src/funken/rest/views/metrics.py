@@ -64,8 +64,16 @@ def aggregated(metrics: Iterable[Numbers], wanted: Collection[str] | None, how: 
 
 
 def of_job(job: JobSnapshot, wanted: Collection[str] | None) -> list[Json]:
-    """Return ``/jobs/:jobid/metrics``."""
-    return shown(job.metrics(), wanted)
+    """Return ``/jobs/:jobid/metrics``; with latency markers, their ages by Flink's names."""
+    return shown(job.metrics() | _latencies(job), wanted)
+
+
+def _latencies(job: JobSnapshot) -> dict[str, int | float]:
+    return {
+        _name(f"latency.{source}operator_id.{operator}.operator_subtask_index.{subtask}.latency_{kind}"): value
+        for source, operator, subtask, ages in job.latencies()
+        for kind, value in ages.items()
+    }
 
 
 def of_jobs(jobs: Iterable[JobSnapshot], wanted: Collection[str] | None, how: Collection[str] | None) -> list[Json]:

@@ -27,7 +27,7 @@ EmitBlock = Callable[[Block], None]
 class EdgeOutput:
     """An outgoing edge as a chain calls it, whether exchange or local."""
 
-    __slots__ = ("barrier", "edge", "emit", "emit_block", "end", "flush", "idle", "watermark", "writer")
+    __slots__ = ("barrier", "edge", "emit", "emit_block", "end", "flush", "idle", "latency", "watermark", "writer")
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class EdgeOutput:
         barrier: Callable[[int, bytes, Any], None],
         end: Callable[[bool], None],
         flush: Callable[[], None],
+        latency: Callable[[int, float], None],
         writer: HashWriter | None = None,
     ) -> None:
         self.edge = edge
@@ -49,6 +50,7 @@ class EdgeOutput:
         self.barrier = barrier
         self.end = end
         self.flush = flush
+        self.latency = latency
         self.writer = writer
 
 

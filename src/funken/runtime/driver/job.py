@@ -25,6 +25,7 @@ from funken.plan.rules.backend_choice import saved_in_keyed_state
 from funken.plan.rules.stage import RewriteStage
 from funken.runtime.driver.checkpoints import JobCheckpoints
 from funken.runtime.driver.diagnosis import JobDiagnosis, JobWarning
+from funken.runtime.driver.job_logs import JobLogs
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.driver.rescaling import Recompile, Rescaling
 from funken.runtime.interruption import Interruption
@@ -40,7 +41,8 @@ from funken.runtime.job.events import (
 )
 from funken.runtime.job.graph import job_graph
 from funken.runtime.job.machine import JobMachine
-from funken.runtime.job.snapshot import JobSnapshot, masked, vertices_of
+from funken.runtime.job.masking import masked
+from funken.runtime.job.snapshot import JobSnapshot, vertices_of
 from funken.runtime.job.states import ExecutionState
 from funken.runtime.job.vertex_metrics import MetricsHistory
 from funken.runtime.messages import (
@@ -49,6 +51,7 @@ from funken.runtime.messages import (
     TaskEnded,
     TaskEvent,
     TaskFailed,
+    TaskLogged,
     TaskOpening,
     TaskStarted,
 )
@@ -95,10 +98,12 @@ class Job:
         self._metrics = MetricsHistory(self.plan)
         self.diagnosis = JobDiagnosis(self.plan, self._log, self.settings.batch)
         self._masked = masked(self.configuration.to_dict())
+        self.logs = JobLogs(self.settings.job_id, self.configuration, self._clock.now)
         self._in_keyed_state: frozenset[str] = frozenset()
 
     def _log(self, warning: JobWarning) -> None:
         logger.warning("job %r: %s", self.plan.name, warning.text)
+        self.logs.tell(logging.WARNING, warning.text)
 
     def handle(self, event: JobEvent) -> JobCommand | None:
         """Pass an event to the machine, from any thread; return the command for the thread that runs the job."""
@@ -107,13 +112,19 @@ class Job:
             self._events.append(event)
             if self._busy:  # a signal handler, within the lines below: its event waits its turn
                 return None
-            self._busy = True
+            self._busy, before, failed = True, self.machine.status, self.machine.failure_count
             try:
                 while self._events:
                     now, wall = Millis(int(self._clock.monotonic() * 1000)), Millis(self._clock.now())
                     commands += self.machine.handle(self._events.popleft(), now, wall)
             finally:
                 self._busy = False
+            status, failures = self.machine.status, self.machine.failures
+            failure = failures[-1].message if self.machine.failure_count > failed and failures else None
+        if failure is not None:
+            self.logs.tell(logging.ERROR, failure)
+        if status is not before:
+            self.logs.tell(logging.INFO, f"The job switched from {before.name} to {status.name}.")
         for command in commands:
             if isinstance(command, StopAttempt):
                 self.cancelled.set()
@@ -219,6 +230,8 @@ class Job:
                 self.diagnosis.take(event)
             case OperatorWarning():
                 self.diagnosis.take(event)
+            case TaskLogged(entries=entries, host=host, pid=pid):
+                self.logs.take(entries, host, pid)
             case TaskOpening(task=task, pid=pid, host=host):
                 self.handle(ExecutionMoved(attempt, task, ExecutionState.INITIALIZING, pid, host))
             case TaskStarted(task=task, pid=pid, host=host):

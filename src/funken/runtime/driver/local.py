@@ -7,6 +7,7 @@ fixed order; how blocks of different channels interleave still depends on the cl
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import socket
@@ -22,6 +23,7 @@ from funken.config import Configuration
 from funken.errors import JobExecutionError
 from funken.io.storage import open_storage
 from funken.plan.serialization import portable
+from funken.runtime.chain.log_capture import LogCapture
 from funken.runtime.driver.job import Job
 from funken.runtime.job.events import ExecutionsDeployed
 from funken.runtime.messages import TaskCommand, TaskEvent, TaskId, TaskOpening, TaskStarted
@@ -61,12 +63,26 @@ class LocalRunner:
 
             wake = woken.set if self._sleep is None else None
             loop = LocalLoop(job, portable(job.plan), self._clock, self._sleep or sleep, wake)
+            logs = _capture(job)
             try:
                 loop.run()
             finally:
                 loop.close()
+                logs.uninstall()
         finally:
             job.interruption.leave_thread()
+
+
+def _capture(job: Job) -> LogCapture:
+    """Take what the thread of a job logs from now on; what Funken itself logs here, the job's log has by itself."""
+    thread, settings = threading.get_ident(), job.settings.logs
+
+    def mine(record: logging.LogRecord) -> bool:
+        return record.thread == thread and record.name.partition(".")[0] != "funken"
+
+    logs = LogCapture(settings, job.logs.take, attempt=job.settings.attempt, threaded=False, mine=mine)
+    logs.install(set_level=settings.explicit)
+    return logs
 
 
 class Inbox:
@@ -171,14 +187,19 @@ class LocalLoop:
         """Give every task its turn until all have finished."""
         self.open()
         self._talk()
+        advanced = None
         while not self.over:
             if self._job.cancelled.is_set():
                 return
             wait = self.turn()
             if self._job.master.error is not None:
                 raise self._job.master.error
+            # Also while there is always something to do: a folder is looked at beside a source that never waits.
+            now = self._clock.now()
+            if now != advanced:
+                advanced = now
+                self._job.master.advance(now)
             if wait:
-                self._job.master.advance(self._clock.now())
                 self._sleep(min(wait, 50) / 1000)
         self._talk()
         if self._job.master.error is not None:

@@ -18,6 +18,7 @@ from funken.operators.coordinators.collecting import Collectors
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.attempts import AttemptOutputs
 from funken.runtime.driver.coordinators import Coordinators
+from funken.runtime.driver.source_rates import SourceRates
 from funken.runtime.messages import (
     CheckpointAcknowledged,
     CheckpointDeclined,
@@ -30,6 +31,7 @@ from funken.runtime.messages import (
     TaskEvent,
     TaskFailed,
     TaskId,
+    TaskLogged,
     TaskOpening,
     TaskStarted,
     Throttle,
@@ -84,6 +86,7 @@ class JobMaster:
         """Whether Spark retries failed tasks; then a failure ends the job only when Spark stops retrying."""
         self._attempt_outputs = AttemptOutputs()
         self._progress = progress
+        self._source_rates = SourceRates(plan.vertices)
         self._lock = threading.RLock()
         self._cancelled = False
         self._stopping = threading.Event()
@@ -186,7 +189,7 @@ class JobMaster:
                 self.coordinators.handle_output(event)
                 return []
             case QueueDelayExceeded():
-                throttle = Throttle(event.task, event.ingested_at, event.excess, event.waited)
+                throttle = Throttle(event.task, event.ingested_at, event.excess, event.waited, self._source_rates.mean)
                 return [(task, throttle) for task in self.tasks if task.stage == 0]
             case TaskEnded():
                 self._finish(event.task)
@@ -197,6 +200,8 @@ class JobMaster:
                 if self.checkpoints is not None:
                     self.checkpoints.take(event)
                 return []
+            case TaskLogged():  # for who observes
+                return []
             case TaskOpening():
                 self._open(event.task)
                 return []
@@ -204,6 +209,7 @@ class JobMaster:
                 return self._start(event.task)
             case MetricsReport():
                 self.metrics[event.task] = event
+                self._source_rates.on_report(event)
                 if self._progress is not None:
                     self._progress(self)
                 return []

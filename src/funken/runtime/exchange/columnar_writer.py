@@ -13,10 +13,9 @@ import numpy as np
 from funken.columnar.block import Block
 from funken.columnar.kernels.codec import encode_block
 from funken.columnar.kernels.columns import Array, Column, Columns
-from funken.columnar.kernels.combining import Combiner
 from funken.columnar.kernels.evaluation import evaluate
 from funken.columnar.kernels.keys import KeyTargets
-from funken.columnar.kernels.partials import joined_alike
+from funken.columnar.kernels.partials import Combiner, joined_alike
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.plan.columnar_hash import ColumnarHash

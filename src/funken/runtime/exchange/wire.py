@@ -1,10 +1,10 @@
 """Blocks as bytes: a fixed header, and for data a pickle of the values and their timestamps, or of the columns of named tuples.
 
 Header: checksum of all that follows, kind, edge, upstream subtask, target subtask, sequence number in its channel, one
-number that the kind explains (watermark, checkpoint id, idle flag), and the wall-clock time (s) at which the oldest
-record of the block entered the job. Only bytes that the job's own tasks wrote are ever read: Spark's shuffle carries
-them, and ``read_header`` refuses a block that is not what was sent, before anything of it is unpickled. The checksum
-costs 3 ns per record and side.
+number that the kind explains (watermark, checkpoint id, idle flag, source of a latency marker), and the wall-clock time (s)
+at which the oldest record of the block entered the job, or the marker was made. Only bytes that the job's own tasks wrote are
+ever read: Spark's shuffle carries them, and ``read_header`` refuses a block that is not what was sent, before anything of it is
+unpickled. The checksum costs 3 ns per record and side.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class BlockKind(enum.IntEnum):
     IDLE = 2
     BARRIER = 3
     END = 4
+    LATENCY = 5
 
 
 class BlockHeader(NamedTuple):

@@ -7,7 +7,7 @@ order, control blocks (watermark, barrier, end) included, because a control bloc
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from funken.columnar.block import Block, RowBlock
@@ -53,6 +53,8 @@ class EdgeWriter:
         self._values: list[Values] = [[] for _ in range(self.targets)]
         self._stamps: list[list[int]] = [[] for _ in range(self.targets)]
         self._since: list[float] = [0.0] * self.targets
+        #: latency markers that wait with the records
+        self._markers: list[tuple[int, float]] = []
 
     @property
     def waiting(self) -> bool:
@@ -114,6 +116,26 @@ class EdgeWriter:
         for target, values in enumerate(self._values):
             if values:
                 self._send_block(target)
+        if self._markers:
+            self._send_markers()
+
+    def latency(self, source: int, marked: float) -> None:
+        """Send a latency marker of a source, made at a time (wall clock, s), to one target; it waits as records do."""
+        self._markers.append((source, marked))
+        if not self.waiting:
+            self._send_markers()
+
+    def _send_markers(self) -> None:
+        for source, marked in self._markers:
+            target = random.choice(self._reachable())
+            kind, number = BlockKind.LATENCY, self._sequence[target]
+            self._sequence[target] += 1
+            self._send(target, pack_header(kind, self.edge.id, self._subtask, target, number, source, marked))
+        self._markers.clear()
+
+    def _reachable(self) -> Sequence[int]:
+        """Return the targets that records may go to."""
+        return range(self.targets)
 
     def control(self, kind: BlockKind, number: int, content: bytes = b"") -> None:
         """Send a control block to every target, after all records before it."""
@@ -227,6 +249,9 @@ class RescaleWriter(RebalanceWriter):
             self._chosen = [t for t in range(down) if t * up // down == self._subtask]
         self._next = 0
 
+    def _reachable(self) -> Sequence[int]:
+        return self._chosen
+
 
 class OneTargetWriter(EdgeWriter):
     """Everything to one target: forward over stages, or global."""
@@ -234,6 +259,9 @@ class OneTargetWriter(EdgeWriter):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._target = 0 if isinstance(self.edge.partitioning, Global) else self._subtask
+
+    def _reachable(self) -> Sequence[int]:
+        return (self._target,)
 
     def emit(self, values: Values, timestamps: Timestamps) -> None:
         """Pass a block on."""

@@ -27,6 +27,18 @@ def points_of(job: JobSnapshot) -> list[MetricPoint]:
                     short, keys = labels.get(name, (name, {}))
                     at = place | {key if key not in place else f"user_{key}": each for key, each in keys.items()}
                     found += [MetricPoint(part, number, at) for part, number in numbers({short: value})]
+    for source, operator, number, ages in job.latencies():
+        # Flink has these of the operator in the scope of the job, and what is in the name there is a label here.
+        parts = source.split(".")
+        place = (
+            {}
+            if not source
+            else {"source_id": source.removeprefix("source_id.").partition(".source_subtask")[0].rstrip(".")}
+        )
+        if "source_subtask_index" in parts:
+            place["source_subtask_index"] = parts[-2]
+        at = scope | place | {"operator_id": operator, "subtask_index": str(number), "kind": "latency"}
+        found += [MetricPoint(f"latency_{kind}", value, at) for kind, value in ages.items()]
     return found
 
 

@@ -7,8 +7,7 @@ which comes twice a second.
 from __future__ import annotations
 
 import enum
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from math import isfinite
 from typing import Any
@@ -21,12 +20,6 @@ from funken.runtime.job.machine import JobMachine
 from funken.runtime.job.states import ExecutionState, JobStatus
 from funken.runtime.job.vertex_metrics import SubtaskMetrics
 from funken.runtime.messages import TaskId
-
-MASK = "******"
-_SECRET = re.compile(
-    r"passw|secret|token|api-?key|access-?key|private|credential|auth|fs\.azure\.account\.key|sasl", re.I
-)
-_USERINFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +70,8 @@ class JobSnapshot:
     ('FINISHED', 1)
     >>> job.duration == job.end_time - job.start_time, job.uptime, job.metrics()["numRestarts"]
     (True, 0, 0)
+    >>> list(job.latencies())  # metrics.latency.interval is 0
+    []
     """
 
     id: str
@@ -141,6 +136,13 @@ class JobSnapshot:
         }
         return {name: value for name, value in found.items() if value is not None}
 
+    def latencies(self) -> Iterator[tuple[str, str, int, Mapping[str, float]]]:
+        """Yield of each subtask that latency markers have reached: where from, the operator, its number, ages (ms)."""
+        for info, vertex in zip(self.graph.vertices, self.vertices, strict=True):
+            for subtask in vertex.subtasks:
+                for source, ages in subtask.metrics.markers.items():
+                    yield source, info.operators[0].id, subtask.subtask, ages
+
     def _for(self, state: JobStatus) -> int:
         return self.taken - self.timestamps[state] if self.state is state else 0
 
@@ -170,25 +172,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not isfinite(value):  # JSON has no such numbers
         return None
     return value
-
-
-def masked(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration without its secrets.
-
-    >>> masked({"pipeline.name": "words", "s3.secret-key": "x", "source.url": "jdbc://me:pw@db/orders"})
-    {'pipeline.name': 'words', 's3.secret-key': '******', 'source.url': 'jdbc://******@db/orders'}
-    """
-
-    def mask(key: str, value: Any) -> Any:
-        if _SECRET.search(key):
-            return MASK
-        if isinstance(value, Mapping):
-            return {str(inner): mask(str(inner), each) for inner, each in value.items()}
-        if isinstance(value, str):
-            return _USERINFO.sub(MASK, value)
-        return value
-
-    return {key: mask(key, value) for key, value in values.items()}
 
 
 _ORDER = (

@@ -44,6 +44,8 @@ class SubtaskMetrics:
     latency_p99: float | None = None
     user: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     labels: Mapping[str, Mapping[str, tuple[str, dict[str, str]]]] = field(default_factory=dict)
+    markers: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The ages (ms) of the newest latency markers, by where they come from."""
 
     def lag(self, now: int) -> int | None:
         """Return how far (ms) the watermark is behind ``now``; ``None`` before the first, and after the end of time."""
@@ -146,4 +148,5 @@ class MetricsHistory:
             percentile(latency, 0.99),
             {operator: found.values for operator, found in now.user.items()},
             {operator: found.labels for operator, found in now.user.items() if found.labels},
+            now.markers,
         )

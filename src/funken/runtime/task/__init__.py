@@ -1,4 +1,5 @@
-"""The loop of one task, its subtasks and its checkpoints, and the throttle on its sources.
+"""The loop of one task, its subtasks and its checkpoints.
 
-May import ``runtime.snapshot``, ``runtime.chain``, ``runtime.exchange`` and what is below; not ``runtime.driver``.
+May import ``runtime.snapshot``, ``runtime.chain``, ``runtime.flow_control``, ``runtime.exchange`` and what is below; not
+``runtime.driver``.
 """

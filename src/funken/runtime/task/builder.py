@@ -6,6 +6,7 @@ stage ends in the gate of the other vertex, by a plain call.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -34,6 +35,8 @@ from funken.runtime.snapshot.channel_state import (
     no_such_edge,
     reassigned,
 )
+from funken.runtime.task.latency_markers import LatencyMarkers
+from funken.timing.clock import Clock
 
 COLUMNS_FACTOR = 8
 """A vertex that works on columns is given so many times the records at once: a block costs it, a record hardly anything."""
@@ -68,6 +71,7 @@ class Subtask:
         "factor",
         "gate",
         "local",
+        "marker_ages",
         "metrics",
         "outputs",
         "source",
@@ -90,6 +94,8 @@ class Subtask:
         self.gate: InputGate | None = None
         self.source = chain.head if isinstance(chain.head, SourceOperator) else None
         self.metrics = VertexMetrics()
+        #: the newest ages (ms) of latency markers, by where they come from
+        self.marker_ages: dict[str, deque[float]] = {}
         self.factor = COLUMNS_FACTOR if chain.columnar else 1
 
 
@@ -103,7 +109,9 @@ class TaskBuilder:
         settings: TaskSettings,
         outbox: list[tuple[int, bytes]],
         ingested_at: IngestionTime,
+        clock: Clock,
     ) -> None:
+        self.markers = LatencyMarkers(settings.latency, task.subtask, plan.stable_ids, clock)
         self._plan = plan
         self._task = task
         self._settings = settings
@@ -171,6 +179,7 @@ class TaskBuilder:
             barrier=partial(_send_barrier, writer),
             end=lambda pauses: writer.control(BlockKind.END, int(pauses)),
             flush=flush,
+            latency=writer.latency,
             writer=writer if isinstance(writer, HashWriter) else None,
         )
 
@@ -206,6 +215,7 @@ class TaskBuilder:
             ),
             end=lambda pauses: gate().end(channel, pauses),
             flush=lambda: None,
+            latency=lambda source, marked: self.markers.take(self.subtasks[edge.target], source, marked),
         )
 
     def aligned_only(self, vertex: Vertex) -> list[ChannelId]:

@@ -127,6 +127,8 @@ class TaskCheckpoints:
 
     def record(self, subtask: Subtask, head: BlockHeader, block: Block) -> None:
         """Record a block that was queued or received, if a barrier has overtaken it."""
+        if head.kind == BlockKind.LATENCY:
+            return
         recording, channel = self.recording.get(subtask.vertex.id), (head.edge, head.upstream)
         if recording is None or channel not in recording.waiting:
             return

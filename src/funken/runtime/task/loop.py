@@ -5,9 +5,8 @@ arrived, ``step`` while there is ``work``, ``poll`` where there are sources, ``a
 when records have waited long enough; and has ``outbox`` (target task of the next stage, bytes) carried away after each.
 Nothing here blocks, reads a socket or starts a thread, so the same task runs in Spark and under simulated time.
 
-Long blocks of slow records are split (``_piece``), so that no call takes much longer than 20 ms because of
-the number of records: commands, ticks and flushes are not delayed. A piece begins small, since nobody knows how slow the
-records are, and doubles while they are fast.
+Long blocks of slow records are split (``piece_size.py``), so that no call takes much longer than 20 ms because of
+the number of records: commands, ticks and flushes are not delayed.
 """
 
 from __future__ import annotations
@@ -28,6 +27,8 @@ from funken.runtime.chain.failures import FailureAttribution, attribute_failure
 from funken.runtime.chain.finished_chain import FinishedOperatorChain
 from funken.runtime.exchange.wire import BlockHeader, BlockKind, decode_records, payload_of, read_header
 from funken.runtime.exchange.writers import IngestionTime
+from funken.runtime.flow_control.piece_size import PieceSize
+from funken.runtime.flow_control.source_throttle import SourceThrottle
 from funken.runtime.messages import (
     CheckpointAborted,
     CheckpointComplete,
@@ -47,11 +48,8 @@ from funken.runtime.task.builder import Subtask, TaskBuilder
 from funken.runtime.task.checkpoint_events import SourceEnded, TimePassed
 from funken.runtime.task.checkpoints import QueuedBlock, TaskCheckpoints
 from funken.runtime.task.meter import TaskMeter
-from funken.runtime.task.source_throttle import SourceThrottle
 from funken.timing.clock import Clock
 
-_PIECE_SECONDS = 0.02
-_FIRST_PIECE = 16
 _BEGIN_MILLIS = 100
 _NO_RECORDS = RowBlock([])  # of a control block
 
@@ -77,7 +75,7 @@ class Task:
         self.throttle = SourceThrottle(plan, task, settings, clock)
         self._edges = plan.edges
         self._work: deque[QueuedBlock] = deque()
-        self._piece = min(_FIRST_PIECE, settings.block_records)
+        self._pieces = PieceSize(clock, settings.block_records)
         self._relayed_ends = 0
         self._reported_finished = False
         self._may_read = not settings.together
@@ -85,12 +83,13 @@ class Task:
         self._contexts = OperatorContexts(
             task, settings, self._backends, clock, self._time, event, wake, plan.stable_ids
         )
-        builder = TaskBuilder(plan, task, settings, self.outbox, self._ingestion_time)
+        builder = TaskBuilder(plan, task, settings, self.outbox, self._ingestion_time, clock)
         self.subtasks = builder.build(self._contexts.make)
         self.meter = TaskMeter(task, self.subtasks, clock.monotonic)
         self._live_sources = [subtask for subtask in self.subtasks.values() if subtask.source is not None]
         self._relays_expected = builder.relays()
         self._flushing = builder.flushing
+        self._markers = builder.markers
         self._checkpoints = TaskCheckpoints(
             plan, settings.checkpoints, task.subtask, builder, self._work, self._time, clock, deliver
         )
@@ -180,7 +179,7 @@ class Task:
             self._take(subtask, head, _NO_RECORDS)
             return
         subtask.metrics.bytes_in += len(data)
-        block, size = decode_records(data), self._piece * subtask.factor
+        block, size = decode_records(data), self._pieces.records * subtask.factor
         for piece in (block,) if len(block) <= size else (block[at : at + size] for at in range(0, len(block), size)):
             self._take(subtask, head, piece)
 
@@ -195,7 +194,7 @@ class Task:
         self._time.read()
         assert subtask.gate is not None
         gate, channel = subtask.gate, (head.edge, head.upstream)
-        begin = self._clock.monotonic()
+        begin = self._pieces.begin()
         try:
             self._tick_if_due(subtask)
             match head.kind:
@@ -211,6 +210,8 @@ class Task:
                     gate.barrier(channel, head.number)
                 case BlockKind.END:
                     gate.end(channel, bool(head.number))
+                case BlockKind.LATENCY:
+                    self._markers.take(subtask, head.number, head.ingested_at)
             if head.kind != BlockKind.DATA:
                 subtask.metrics.busy += self._clock.monotonic() - begin
             if self._checkpoints.materializer.open:
@@ -230,26 +231,19 @@ class Task:
                 subtask.chain.tick(now)
 
     def _measure(self, subtask: Subtask, records: int, begin: float) -> None:
-        seconds = self._clock.monotonic() - begin
         metrics = subtask.metrics
-        metrics.busy += seconds
+        metrics.busy += self._pieces.end(begin, records // subtask.factor)
         if self._ingestion_time.at:
             age = self._clock.wall() - self._ingestion_time.at
             latency = bucket_of(int(age * 1e6))
             metrics.latency[latency] = metrics.latency.get(latency, 0) + 1
             self.throttle.on_block(self._ingestion_time.at, age)
-        records //= subtask.factor
-        if seconds > _PIECE_SECONDS and records > 1:
-            self._piece = max(1, int(records * _PIECE_SECONDS / seconds))
-        elif records >= self._piece < self._settings.block_records and seconds < _PIECE_SECONDS / 4:
-            self._piece = min(self._settings.block_records, self._piece * 2)
 
     def poll(self) -> int | None:
         """Poll every source once; return ms to wait (0: poll again at once), ``None`` if no source is left."""
         if self.machine.stopped or not self._may_read:
             return _BEGIN_MILLIS
-        pause = self.throttle.pause()
-        if pause:
+        if pause := self.throttle.pause():
             self.meter.hold()
             if self.throttle.limited:
                 self._send_all()
@@ -258,17 +252,17 @@ class Task:
         wait: int | None = None
         for subtask in list(self._live_sources):
             assert subtask.source is not None
-            begin = self._clock.monotonic()
+            begin = self._pieces.begin()
             self._time.read()
             self._ingestion_time.at = self._clock.wall()
             with self._failures:
-                had_ended = isinstance(subtask.chain, FinishedOperatorChain)
-                room = self.throttle.room(self._ingestion_time.at, self._piece * subtask.factor)
+                room = self.throttle.room(self._ingestion_time.at, self._pieces.records * subtask.factor)
                 before = subtask.source.records
+                had_ended = isinstance(subtask.chain, FinishedOperatorChain)
                 found = None if had_ended else subtask.source.poll(room, self._now)
                 self.throttle.on_read(self._ingestion_time.at, subtask.source.records - before)
                 if found == 0:
-                    self._measure_source(subtask, begin)
+                    subtask.metrics.busy += self._pieces.end(begin, self._pieces.records)
                 if found is None:
                     self._tick_if_due(subtask)
                     self._live_sources.remove(subtask)
@@ -299,14 +293,6 @@ class Task:
                 return
         done()
 
-    def _measure_source(self, subtask: Subtask, begin: float) -> None:
-        seconds = self._clock.monotonic() - begin
-        subtask.metrics.busy += seconds
-        if seconds > _PIECE_SECONDS:
-            self._piece = max(1, int(self._piece * _PIECE_SECONDS / seconds))
-        elif self._piece < self._settings.block_records and seconds < _PIECE_SECONDS / 4:
-            self._piece = min(self._settings.block_records, self._piece * 2)
-
     def advance(self) -> int | None:
         """Read the clock and tick what is due; return when the next tick is (ms), ``None``: never."""
         self._now = now = self._time.read()
@@ -332,6 +318,7 @@ class Task:
                 due = deadline if due is None else due if deadline is None else min(due, deadline)
             if self._checkpoints.materializer.open:
                 self._checkpoints.materialize(worked=False)
+            due = self._markers.advance(now, self._live_sources, due)
             at = self._flushing.advance(now)
         if self._checkpoints.materializer.open:
             return now

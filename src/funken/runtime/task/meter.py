@@ -13,6 +13,7 @@ from funken.plan.physical import PhysicalPlan
 from funken.runtime.chain.contexts import OperatorContexts
 from funken.runtime.messages import MetricsReport, OperatorMetrics, TaskId
 from funken.runtime.task.builder import Subtask
+from funken.runtime.task.latency_markers import latency_statistics
 
 
 class TaskMeter:
@@ -65,6 +66,7 @@ class TaskMeter:
             if source is not None:
                 metrics.records_in = source.records
                 metrics.back_pressured += held
+            metrics.markers = {name: latency_statistics(ages) for name, ages in subtask.marker_ages.items()}
             for node in subtask.vertex.nodes:
                 group = contexts.metrics[node.id]
                 if user := group.snapshot():

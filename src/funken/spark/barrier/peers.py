@@ -1,8 +1,8 @@
 """Connections between the workers of a stage: one authenticated TCP connection per ordered pair, frames of bytes on it.
 
 A worker listens on the address at which it reaches the driver, and proves the job's key as on a control connection
-(``spark/handshake.py``). Each inbound connection has a thread that hands every frame to ``receive``, which must not wait for
-anything but memory and disk: then no sender waits for a consumer, and the connections cannot deadlock. A frame that is
+(``spark/control/handshake.py``). Each inbound connection has a thread that hands every frame to ``receive``, which must not wait
+for anything but memory and disk: then no sender waits for a consumer, and the connections cannot deadlock. A frame that is
 damaged, and a peer that hangs up before ``close``, are given to ``failed``.
 """
 
@@ -17,9 +17,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from funken.errors import MessageTooLarge, TaskLost, TransferCorrupted
-from funken.spark.acceptor import Acceptor
-from funken.spark.channel import LARGEST, Address
-from funken.spark.control_client import connect
+from funken.spark.control.acceptor import Acceptor
+from funken.spark.control.channel import LARGEST, Address
+from funken.spark.control.client import connect
+from funken.spark.control.credentials import Connection, Credentials
 
 _HELLO = struct.Struct("!I")
 _HEADER = struct.Struct("!BQIIII")
@@ -43,24 +44,24 @@ class Peers:
     """One worker's connections. ``send`` may be called from several threads."""
 
     def __init__(
-        self, index: int, host: str, authkey: bytes, receive: Receive, failed: Callable[[Exception], None]
+        self, index: int, host: str, credentials: Credentials, receive: Receive, failed: Callable[[Exception], None]
     ) -> None:
         self._index = index
-        self._authkey = authkey
+        self._credentials = credentials
         self._receive = receive
         self._failed = failed
         self._closing = False
         self._lock = threading.Lock()
-        self._inbound: list[socket.socket] = []
-        self._outbound: dict[int, tuple[socket.socket, threading.Lock]] = {}
-        self._acceptor = Acceptor((host, 0), authkey, self._admit)
+        self._inbound: list[Connection] = []
+        self._outbound: dict[int, tuple[Connection, threading.Lock]] = {}
+        self._acceptor = Acceptor((host, 0), credentials, self._admit)
         self.address: Address = (host, self._acceptor.address[1])
 
     def connect(self, addresses: Sequence[Address]) -> None:
         """Connect to every other worker; raise ``TaskLost`` if one cannot be reached."""
         for peer, address in enumerate(addresses):
             if peer != self._index:
-                connection = connect(address, self._authkey, f"worker {peer}")
+                connection = connect(address, self._credentials, f"worker {peer}")
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 with self._lock:
                     self._outbound[peer] = connection, threading.Lock()
@@ -85,12 +86,15 @@ class Peers:
 
     # ---- the threads
 
-    def _admit(self, connection: socket.socket) -> None:
+    def _admit(self, connection: Connection) -> None:
         with self._lock:
+            if self._closing:  # meanwhile, in the TLS handshake
+                connection.close()
+                return
             self._inbound.append(connection)
         threading.Thread(target=self._serve, args=(connection,), name="funken-peer", daemon=True).start()
 
-    def _serve(self, connection: socket.socket) -> None:
+    def _serve(self, connection: Connection) -> None:
         peer = -1
         try:
             with connection.makefile("rb", _BUFFER) as stream:

@@ -20,13 +20,23 @@ from pyspark.sql import SparkSession
 from funken import config
 from funken.config import Configuration
 from funken.errors import JobCancelled, JobExecutionError, TaskLost, TooFewTaskSlots
+from funken.plan.serialization import program_bytes
 from funken.runtime.heartbeats import HeartbeatSettings
 from funken.spark import jvm
 from funken.spark.barrier.worker import BarrierDeployment, BarrierWorker
-from funken.spark.control import ControlServer, Master
-from funken.spark.session import control_host, existing, living, losing, session_for, slots_of, this_python
+from funken.spark.control.server import ControlServer, Master
+from funken.spark.session import (
+    control_host,
+    existing,
+    home_of_workers,
+    living,
+    losing,
+    session_for,
+    slots_of,
+    this_python,
+)
 from funken.spark.submit import unless_gone
-from funken.spark.worker import program_bytes
+from funken.spark.worker import collect_rarely
 from funken.timing.clock import SystemClock
 from funken.timing.waiting import result_of
 
@@ -104,12 +114,14 @@ class _Stage:
     def run(self) -> None:
         heartbeat = HeartbeatSettings.of(self._configuration)
         grace = self._configuration.get(config.CANCEL_GRACE)
-        server = ControlServer(self._master, *control_host(self._spark), heartbeat=heartbeat)
+        encrypted = self._configuration.get(config.SSL_INTERNAL_ENABLED)
+        server = ControlServer(self._master, *control_host(self._spark), heartbeat, encrypted)
         group = f"funken-batch-{id(self)}"
         thread: threading.Thread | None = None
         try:
             program = program_bytes(self._program)
-            deployment = BarrierDeployment(program, server.address, server.authkey, tuple(sys.path), heartbeat, grace)
+            place = (tuple(sys.path), heartbeat, grace, home_of_workers(self._spark))
+            deployment = BarrierDeployment(program, server.address, server.credentials, *place)
             thread = threading.Thread(target=self._submit, args=(deployment, group), name="funken-batch", daemon=True)
             thread.start()
             self._watch(thread, server)
@@ -179,6 +191,7 @@ def _worker_function(deployment: BarrierDeployment) -> Any:
             pass
         context = TaskContext.get()
         assert context is not None
+        collect_rarely()
         BarrierWorker(deployment, context.partitionId()).run()
         yield from ()
 

@@ -19,13 +19,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from funken.errors import FunkenError, TaskLost
+from funken.plan.serialization import load_program
 from funken.runtime.chain.failures import failure_event
 from funken.runtime.heartbeats import HeartbeatSettings
 from funken.runtime.messages import TaskCommand, TaskEvent, TaskFailed, TaskId, TaskOpening, TaskStarted
 from funken.spark.barrier.peers import Frame, Peers
-from funken.spark.channel import Address
-from funken.spark.control_client import ControlClient
-from funken.spark.worker import load_program
+from funken.spark.control.channel import Address
+from funken.spark.control.client import ControlClient
+from funken.spark.control.credentials import Credentials
+from funken.spark.warm.home import Home
 
 _LOOK_SECONDS = 0.5
 _JOIN_SECONDS = 5.0
@@ -39,10 +41,12 @@ class BarrierDeployment:
 
     program: bytes
     address: Address
-    authkey: bytes
+    credentials: Credentials
     path: tuple[str, ...]
     heartbeat: HeartbeatSettings
     cancel_grace: int
+    home: Home | None = None
+    """Where the program runs, if its workers begin elsewhere."""
 
     def __repr__(self) -> str:
         return "BarrierDeployment(...)"  # the key must not reach a log
@@ -64,8 +68,8 @@ class BarrierWorker:
         self._done = threading.Event()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
-        self._control = ControlClient(deployment.address, deployment.authkey)
-        self.peers = Peers(index, self._control.host, deployment.authkey, self._on_frame, self._on_lost_peer)
+        self._control = ControlClient(deployment.address, deployment.credentials)
+        self.peers = Peers(index, self._control.host, deployment.credentials, self._on_frame, self._on_lost_peer)
 
     def _on_frame(self, peer: int, frame: Frame) -> None:
         self.receive(peer, frame)  # which the program replaces
@@ -147,7 +151,7 @@ class BarrierWorker:
             self._control.send(TaskOpening(self.task, pid=pid, host=host))
             self._control.start_heartbeats(self.task, self._deployment.heartbeat, lambda: 0.0, self._without_driver)
             self._control.listen(self._on_command)
-            main, argument = load_program(self._deployment.program, self._deployment.path)
+            main, argument = load_program(self._deployment.program, self._deployment.path, self._deployment.home)
             self._control.send(TaskStarted(self.task, pid=pid, host=host))
             main(self, argument)
         except BaseException as error:

@@ -17,6 +17,7 @@ from typing import Any
 from funken import Encoder, FileSink
 from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.files.buckets import BucketAssigner
+from funken.connectors.files.compaction import FileCompactStrategy
 from funken.connectors.files.sink import FileCommitter
 from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
 
@@ -122,13 +123,16 @@ class LedgerWriter(SinkWriter):
 
 # ---- files
 
+_COMPACT = (None, FileCompactStrategy(num_checkpoints=2), FileCompactStrategy(size_threshold=200))
+
 
 class FileLedger(Ledger):
-    """The visible files below a folder, each of which is read once."""
+    """The visible files below a folder, each of which is read once; ``seed`` decides whether small ones are put together."""
 
-    def __init__(self, folder: str, fault: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, folder: str, fault: Callable[[], None] = lambda: None, seed: int = 0) -> None:
         super().__init__(fault=fault)
         self._folder = folder
+        self._compact = _COMPACT[seed % len(_COMPACT)]
 
     def results(self) -> Counter[Any]:
         """Count the results that are visible; raises ``Violation`` if a file that was visible is not any more."""
@@ -146,7 +150,9 @@ class FileLedger(Ledger):
     def sink(self, name: str, tag: int) -> Sink:
         """Make a file sink."""
         base = os.path.join(self._folder, str(tag))
-        return WatchedFiles(base, Lines(), BucketAssigner.base_path_bucket_assigner(), ledger=name)
+        return WatchedFiles(
+            base, Lines(), BucketAssigner.base_path_bucket_assigner(), compact_strategy=self._compact, ledger=name
+        )
 
 
 class Lines(Encoder):

@@ -102,7 +102,7 @@ class Simulation:
                 around.enter_context(drawn_requests(self.chance))
                 if self.conditions.files:
                     folder = tempfile.TemporaryDirectory(prefix="funken-simulated-", dir=memory_folder())
-                    self.ledger = FileLedger(around.enter_context(folder), self._commit_fault)
+                    self.ledger = FileLedger(around.enter_context(folder), self._commit_fault, self.outcomes.seed)
                 LEDGERS[self.name] = self.ledger
                 self._run()
                 self._check_end()

@@ -1,0 +1,79 @@
+"""What windows, flat_map and functions over whole blocks gain by columns: the same program on and off by turns, in local mode.
+
+usage: windows_on_columns.py [--records N] [--rounds N]; prints seconds of records by seconds of columns: least, median, most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+from funken import (
+    Configuration,
+    DataGeneratorSource,
+    DataStream,
+    DiscardingSink,
+    EventTimeSessionWindows,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+    vectorized,
+)
+
+
+def added(a: Any, b: Any) -> Any:
+    """Add the second field."""
+    return (a[0], a[1] + b[1])
+
+
+def words(pair: Any) -> Any:
+    """Give the words of a line that has the number of a record."""
+    for word in f"to be {pair[0]} or not to be".split():
+        if word != "be":
+            yield word, pair[1]
+
+
+PROGRAMS: dict[str, Callable[[DataStream], DataStream]] = {
+    "count windows": lambda stream: stream.key_by(lambda pair: pair[0]).count_window(100).reduce(added),
+    "sessions": lambda stream: (
+        stream.key_by(lambda pair: pair[0]).window(EventTimeSessionWindows.with_gap(500)).reduce(added)
+    ),
+    "tumbling windows": lambda stream: (
+        stream.key_by(lambda pair: pair[0]).window(TumblingEventTimeWindows.of(5000)).reduce(added)
+    ),
+    "flat_map": lambda stream: stream.flat_map(words),
+    "vectorized map": lambda stream: stream.map(
+        vectorized(output_type=(int, int))(lambda pair: (pair[0], pair[1] * 2))
+    ).map(lambda pair: (pair[0], pair[1] + 1)),
+}
+
+
+def seconds(program: Callable[[DataStream], DataStream], columns: bool, records: int) -> float:
+    """Run a program."""
+    env = StreamExecutionEnvironment.create_local_environment(1, Configuration({"pipeline.vectorized": columns}))
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda pair, _: pair[1])
+    program(env.from_source(DataGeneratorSource(lambda i: (i % 1000, i), records), strategy)).sink_to(DiscardingSink())
+    begin = time.perf_counter()
+    env.execute()
+    return time.perf_counter() - begin
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--records", type=int, default=400_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
+    for name, program in PROGRAMS.items():
+        seconds(program, True, 1000)
+        ratios = sorted(
+            seconds(program, False, args.records) / seconds(program, True, args.records) for _ in range(args.rounds)
+        )
+        print(f"{name:20} {ratios[0]:5.1f} {median(ratios):5.1f} {ratios[-1]:5.1f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

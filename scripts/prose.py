@@ -1,0 +1,96 @@
+"""Lint the prose of the documents: proselint, and the terms of this project (``docs/terms.txt``).
+
+Code, tables of figures, addresses and names in backticks are no prose and are blanked, with their line numbers kept.
+
+usage: prose.py [FILE ...]; ends with 1 if it has something to say
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+TERMS = ROOT / "docs" / "terms.txt"
+
+# Typography is Markdown's; a phrase that seems repeated is the end of a line and the begin of the next, as in a list of calls.
+DISABLED = ("typography", "lexical_illusions", "misc.phrasal_adjectives", "dates_times.dates.dash_and_from")
+
+_NOT_PROSE = re.compile(
+    r"^```.*?^```$|^<!--.*?-->$|^\|.*?$|`[^`\n]+`|\]\([^)\n]*\)|https?://\S+|^    \S.*?$", re.MULTILINE | re.DOTALL
+)
+
+
+def documents() -> list[Path]:
+    """Return the pages that are written by hand."""
+    pages = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    pages += [page for page in (ROOT / "docs").rglob("*.md") if "reference" not in page.parts]
+    return sorted(pages + list((ROOT / "changelog.d").glob("*.md")) + list((ROOT / "examples").rglob("*.md")))
+
+
+def prose(text: str) -> str:
+    """Return a page without what is not prose, line by line as long.
+
+    >>> prose("A `Watermark`, [here](a.md).")
+    'A            , [here       .'
+    """
+    return _NOT_PROSE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+
+
+def terms() -> list[tuple[re.Pattern[str], str]]:
+    """Return the expressions that are not to be used, and what to write in their place."""
+    lines = (line.partition("#")[0].strip() for line in TERMS.read_text().splitlines())
+    return [
+        (re.compile(rf"\b(?:{wrong.strip()})\b", re.IGNORECASE), right.strip())
+        for wrong, _, right in (line.partition("->") for line in lines if line)
+    ]
+
+
+def wrong_terms(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the complaint for each wrong term of a page."""
+    for number, line in enumerate(prose(text).splitlines(), 1):
+        for wrong, right in terms():
+            for found in wrong.finditer(line):
+                yield number, f"{found[0]!r}: write {right}"
+
+
+def proselint(pages: list[Path]) -> Iterator[tuple[Path, int, str]]:
+    """Yield what proselint says about pages."""
+    with tempfile.TemporaryDirectory() as folder:
+        names = {}
+        for number, page in enumerate(pages):
+            copy = Path(folder) / f"{number}.md"
+            copy.write_text(prose(page.read_text()))
+            names[str(copy)] = page
+        done = subprocess.run(
+            [sys.executable, "-m", "proselint", "check", "-o", "json", *names],
+            capture_output=True, text=True, check=False, timeout=300,
+        )  # fmt: skip
+        try:
+            found = json.loads(done.stdout)
+        except ValueError:
+            raise SystemExit(f"proselint failed: {done.stderr or done.stdout}") from None
+        for path, result in found["result"].items():
+            page = names[str(Path(path.removeprefix("file://")))]
+            for each in result.get("diagnostics", ()):
+                if not each["check_path"].startswith(DISABLED):
+                    yield page, each["pos"][0], f"{each['check_path']}: {each['message']}"
+
+
+def main(arguments: list[str]) -> int:
+    """Lint."""
+    pages = [Path(each).resolve() for each in arguments] or documents()
+    complaints = [(page, line, text) for page in pages for line, text in wrong_terms(page.read_text())]
+    complaints += proselint(pages)
+    for page, line, text in sorted(complaints):
+        print(f"{page.relative_to(ROOT)}:{line}: {text}")
+    return bool(complaints)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

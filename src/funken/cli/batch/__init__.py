@@ -1,0 +1,4 @@
+"""What the command line shows of batch programs.
+
+May import what ``cli`` may.
+"""

@@ -1,0 +1,229 @@
+"""Calls of functions and methods in expressions, once the schemas of what they are given are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+from funken.columnar import typed as fields
+from funken.columnar.expressions import (
+    BOOL,
+    FLOAT,
+    INT,
+    NONE,
+    STR,
+    Binary,
+    Choose,
+    Constant,
+    Expression,
+    Invoke,
+    Make,
+    NotVectorizable,
+    Rowwise,
+    Text,
+    Unpacked,
+    optional,
+    schema_repr,
+)
+from funken.columnar.library import FUNCTIONS, METHODS, PATTERN_METHODS, is_pattern, is_table, table_kinds
+from funken.columnar.records import DICT, NAMED_TUPLE, ROW, NamedFields, is_inherited
+from funken.columnar.typed import Typed, after, as_int
+
+_Of = Callable[[Expression], Typed]
+_TruthOf = Callable[[Expression], Expression]
+_Compared = Callable[[str, Typed, Typed], Expression]
+
+
+def called(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf, compared: _Compared) -> Typed:
+    """Return a call as kernels compute it, and the schema of its results; raise ``NotVectorizable``."""
+    if name in ("any", "all", "sum", "min", "max"):
+        return _over_items(name, given, of, truth_of, compared)
+    if name == "bool" and len(given) == 1:
+        return truth_of(given[0]), BOOL
+    if name.startswith("."):
+        return _method(name[1:], given, of)
+    found = [of(each) for each in given]
+    kinds = tuple(schema for _, schema in found)
+    made = tuple(each for each, _ in found)
+    native = _native(name, found)
+    if native is not None:
+        return native
+    if name == "abs" and kinds == (BOOL,):
+        return as_int(found[0])
+    if name == "tuple" and len(found) == 1 and fields.is_tuple(kinds[0]):
+        items = fields.spread(found[0])
+        return after(made, Make(tuple(each for each, _ in items))), tuple(schema for _, schema in items)
+    if name == "len" and len(found) == 1 and not isinstance(kinds[0], str):
+        if isinstance(kinds[0], NamedFields) and kinds[0].form not in (DICT, NAMED_TUPLE, ROW):
+            raise NotVectorizable(f"calls len() with {schema_repr(kinds[0])}")
+        return after(made, Constant(len(kinds[0]))), INT
+    if name in ("int", "round") and kinds == (BOOL,):
+        return as_int(found[0])
+    if name == "str" and isinstance(kinds[0], str) and kinds[0].endswith("?"):
+        return Rowwise("str", made, STR), STR
+    plain = tuple(each if isinstance(each, str) else "" for each in kinds)
+    kind = FUNCTIONS.get(name, {}).get(plain)
+    if kind is None and name.startswith("math."):
+        made = tuple(each for each, _ in map(as_int, found))
+        kind = FUNCTIONS.get(name, {}).get(tuple(INT if each == BOOL else each for each in plain))
+    if kind is None:
+        raise NotVectorizable(f"calls {name}() with {', '.join(map(schema_repr, kinds)) or 'nothing'}")
+    return Rowwise(name, made, kind), kind
+
+
+def _native(name: str, found: list[Typed]) -> Typed | None:
+    """Return a call that has a kernel for arrays."""
+    if len(found) != 1:
+        return None
+    (made, schema) = found[0]
+    match name:
+        case "int" | "round" if schema == INT:
+            return made, INT
+        case "str" if schema == STR:
+            return made, STR
+        case "float" if schema == FLOAT:
+            return made, FLOAT
+        case "float" if schema in (INT, BOOL):
+            return Invoke("float", (as_int(found[0])[0],)), FLOAT
+        case "len" if schema == STR:
+            return Invoke("len", (made,)), INT
+        case "str" if schema == INT:
+            return Invoke("str", (made,)), STR
+        case "abs" if schema in (INT, FLOAT):
+            return Invoke("abs", (made,)), schema
+    return None
+
+
+# ---- several values
+
+
+def _over_items(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf, compared: _Compared) -> Typed:
+    found: list[Typed]
+    if len(given) == 1:
+        if isinstance(given[0], Make) and not any(isinstance(each, Unpacked) for each in given[0].items):
+            if name in ("any", "all"):
+                return _some(
+                    name == "any", [truth_of(each) for each in given[0].items], [of(each)[0] for each in given[0].items]
+                )
+            found = [of(each) for each in given[0].items]
+        else:
+            found = fields.spread(of(given[0]))
+            if name in ("any", "all"):
+                raise NotVectorizable(f"calls {name}() of a tuple that is no display")
+    elif name in ("min", "max"):
+        found = [of(each) for each in given]
+    else:
+        raise NotVectorizable(f"calls {name}() with {len(given)} arguments")
+    if name == "sum":
+        return _sum(found)
+    kinds = {schema for _, schema in found}
+    if len(found) < 2 or len(kinds) != 1 or not kinds <= {INT, FLOAT, STR}:
+        raise NotVectorizable(f"calls {name}() with {', '.join(schema_repr(schema) for _, schema in found)}")
+    (kind,) = kinds
+    op = "<" if name == "min" else ">"
+
+    def better(one: Expression, other: Expression) -> Expression:
+        if kind == STR:
+            return Choose(compared(op, (other, STR), (one, STR)), other, one)
+        return Invoke(name, (one, other))
+
+    return reduce(better, [each for each, _ in found]), kind
+
+
+def _some(any_of: bool, truths: list[Expression], items: list[Expression]) -> Typed:
+    # All items of the display are evaluated before the call.
+    found: Expression = Constant(not any_of)
+    for each in reversed(truths):
+        found = Choose(each, Constant(True), found) if any_of else Choose(each, found, Constant(False))
+    return after(items, found), BOOL
+
+
+def _sum(found: list[Typed]) -> Typed:
+    numbers = [as_int(each) for each in found]
+    if any(schema != INT for _, schema in numbers):
+        raise NotVectorizable("calls sum() with other numbers than ints, which Python adds in its own way")
+    return reduce(lambda one, other: Binary("+", one, other), [each for each, _ in numbers]), INT
+
+
+# ---- methods
+
+
+def _method(name: str, given: tuple[Expression, ...], of: _Of) -> Typed:
+    owner = given[0]
+    if isinstance(owner, Constant) and is_table(owner.value) and name == "get":
+        return _looked_up(owner, given[1:], of)
+    if isinstance(owner, Constant) and is_pattern(owner.value):
+        return _matched(name, owner, [of(each) for each in given[1:]])
+    found = of(owner)
+    if isinstance(found[1], NamedFields):
+        return _record_method(name, found, given[1:], of)
+    if name in ("startswith", "endswith") and len(given) == 2 and isinstance(given[1], Make):
+        tests = [_method(name, (owner, each), of)[0] for each in given[1].items]
+        return _some(True, tests, [])
+    if name == "join" and len(given) == 2 and found[1] == STR and isinstance(given[1], Make):
+        return _joined(found[0], [of(each) for each in given[1].items])
+    arguments = [found, *(of(each) for each in given[1:])]
+    made, kinds = tuple(each for each, _ in arguments), tuple(schema for _, schema in arguments)
+    if name in ("startswith", "endswith") and kinds == (STR, STR) and isinstance(made[1], Constant):
+        return Invoke(name, made), BOOL
+    if name == "partition" and kinds == (STR, STR):
+        parts = tuple(Rowwise(f"str.partition.{number}", made, STR) for number in range(3))
+        return Make(parts), (STR, STR, STR)
+    kind = METHODS.get(f"{kinds[0]}.{name}", {}).get(tuple(each if isinstance(each, str) else "" for each in kinds))
+    if kind is None:
+        told = ", ".join(map(schema_repr, kinds[1:]))
+        raise NotVectorizable(f"calls the method {name}({told}) of {schema_repr(kinds[0])}")
+    return Rowwise(f"{kinds[0]}.{name}", made, kind), kind
+
+
+def _joined(separator: Expression, parts: list[Typed]) -> Typed:
+    if any(schema != STR for _, schema in parts):
+        raise NotVectorizable("joins something else than text")
+    texts: list[Expression] = []
+    for each, _ in parts:
+        texts += [separator, each] if texts else [each]
+    return after([separator], Text(tuple(texts))), STR
+
+
+def _looked_up(table: Constant, given: tuple[Expression, ...], of: _Of) -> Typed:
+    kinds = table_kinds(table.value)
+    assert kinds is not None
+    if len(given) not in (1, 2):
+        raise NotVectorizable("calls get() in another way")
+    key = of(given[0])
+    default: Typed = of(given[1]) if len(given) == 2 else (Constant(None), NONE)
+    if not isinstance(key[1], str) or not isinstance(default[1], str):
+        raise NotVectorizable("looks up a record")
+    if default[1] not in (NONE, kinds[1]):
+        raise NotVectorizable(f"gives sometimes {kinds[1]} and sometimes {default[1]}")
+    kind = optional(kinds[1]) if default[1] == NONE else kinds[1]
+    return Rowwise("get", (table, key[0], default[0]), kind), kind
+
+
+def _matched(name: str, pattern: Constant, given: list[Typed]) -> Typed:
+    count, kind = PATTERN_METHODS.get(name, (0, STR))
+    if count != len(given) or any(schema != STR for _, schema in given):
+        raise NotVectorizable(f"calls the method {name}() of a regular expression")
+    return Rowwise(name, (pattern, *(each for each, _ in given)), kind), kind
+
+
+def _record_method(name: str, found: Typed, given: tuple[Expression, ...], of: _Of) -> Typed:
+    schema = found[1]
+    assert isinstance(schema, NamedFields)
+    if name == "get" and schema.form == DICT and len(given) in (1, 2):
+        key = given[0].value if isinstance(given[0], Constant) else None
+        default: Typed = of(given[1]) if len(given) == 2 else (Constant(None), NONE)
+        if type(key) is str:
+            position = schema.position(key)
+            if position is None:
+                return after([found[0]], default[0]), default[1]
+            made, kind = fields.project(found, position)
+            return after([found[0], default[0]], made), kind
+    if name == "_asdict" and not given and is_inherited(schema.cls or dict, name):
+        return fields.as_dict(found, NAMED_TUPLE)
+    if name == "as_dict" and not given:
+        return fields.as_dict(found, ROW)
+    raise NotVectorizable(f"calls the method {name}() of {schema_repr(schema)}")
+
+
+__all__ = ["called"]

@@ -1,0 +1,167 @@
+"""What a traced function uses besides its arguments, what that was when it was read, and whether it still is the same."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from funken.columnar.library import name_of
+
+BUILTINS = (
+    "abs", "all", "any", "bool", "chr", "dict", "float", "format", "int", "isinstance", "len", "list", "max", "min", "object",
+    "ord", "repr", "round", "str", "sum", "tuple", "type",
+)  # fmt: skip
+"""Built-in functions and types that are known by their names."""
+_BUILTIN_OBJECTS = {name: getattr(builtins, name) for name in BUILTINS}
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """Something a function uses: ``kind`` is ``global``, ``builtin``, ``closure``, ``default`` or ``method``.
+
+    ``name`` has dots where attributes follow. ``value`` is the constant, or one of the classes below.
+    """
+
+    kind: str
+    name: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class LibraryFunction:
+    """A function of ``library.py``."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class KnownClass:
+    """A class whose objects are made or asked for."""
+
+    cls: Any
+
+
+@dataclass(frozen=True)
+class InlinedFunction:
+    """A function of the program that was read as well."""
+
+    code: tuple[Any, ...]
+    dependencies: tuple[Dependency, ...]
+
+
+def holds(function: Any, dependencies: Iterable[Dependency]) -> bool:
+    """Whether all that a function uses is what it was."""
+    return type(function) is FunctionType and all(_holds(function, each) for each in dependencies)
+
+
+def _holds(function: FunctionType, known: Dependency) -> bool:
+    if known.kind == "method":
+        return bool(fingerprint(function.__code__) == known.value)
+    if known.kind == "builtin":
+        return known.name not in function.__globals__ and is_builtin(function, known.name)
+    found = _found(function, known.kind, known.name)
+    if found is None:
+        return False
+    (value,) = found
+    match known.value:
+        case LibraryFunction(name):
+            return name_of(value) == name
+        case KnownClass(cls):
+            return value is cls
+        case InlinedFunction(code, dependencies):
+            return type(value) is FunctionType and fingerprint(value.__code__) == code and holds(value, dependencies)
+    return same(value, known.value)
+
+
+def _found(function: FunctionType, kind: str, name: str) -> tuple[Any] | None:
+    root, *attributes = name.split(".")
+    if kind == "global":
+        if root not in function.__globals__:
+            return None
+        value = function.__globals__[root]
+    else:
+        cell = cell_of(function, root) if kind == "closure" else default_argument(function, root)
+        if cell is None:
+            return None
+        (value,) = cell
+    for attribute in attributes:
+        if not is_namespace(value) or not hasattr(value, attribute):
+            return None
+        value = getattr(value, attribute)
+    return (value,)
+
+
+def is_namespace(value: Any) -> bool:
+    """Whether attributes of a value are looked up as names: of a module, or of a class that is no more than a class."""
+    return isinstance(value, ModuleType) or type(value) is type
+
+
+def is_builtin(function: FunctionType, name: str) -> bool:
+    """Whether a name that is no global of a function is the built-in object."""
+    found = function.__globals__.get("__builtins__", builtins)
+    space = found if isinstance(found, dict) else vars(found)
+    return space.get(name) is _BUILTIN_OBJECTS[name]
+
+
+def cell_of(function: FunctionType, name: str) -> tuple[Any] | None:
+    """Return the value of a variable of an enclosing function, in a tuple; ``None`` if it has none."""
+    try:
+        return ((function.__closure__ or ())[function.__code__.co_freevars.index(name)].cell_contents,)
+    except (ValueError, IndexError):
+        return None
+
+
+def default_argument(function: FunctionType, name: str) -> tuple[Any] | None:
+    """Return the default of an argument, in a tuple; ``None`` if it has none."""
+    code, defaults = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[: code.co_argcount]
+    if name not in names:
+        return None
+    place = names.index(name) - len(names) + len(defaults)
+    return (defaults[place],) if place >= 0 else None
+
+
+def fingerprint(code: CodeType) -> tuple[Any, ...]:
+    """Return what is equal, in every process, for code that does the same.
+
+    >>> fingerprint((lambda a: a.lower()).__code__) == fingerprint((lambda a: a.upper()).__code__)
+    False
+    """
+    constants = tuple(fingerprint(each) if isinstance(each, CodeType) else _constant(each) for each in code.co_consts)
+    return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars
+
+
+def _constant(value: Any) -> Any:
+    if isinstance(value, frozenset):
+        return "frozenset", tuple(sorted(map(repr, value)))
+    return type(value).__name__, repr(value)
+
+
+def same(value: Any, known: Any) -> bool:
+    """Whether two constants are alike in value and type, also inside.
+
+    >>> same(1, 1), same(1, 1.0), same(0.0, -0.0), same({"a": 1}, {"a": True}), same(float("nan"), float("nan"))
+    (True, False, False, False, True)
+    """
+    if type(value) is not type(known):
+        return False
+    if isinstance(value, float):
+        return repr(value) == repr(known)
+    if isinstance(value, tuple | list):
+        return len(value) == len(known) and all(map(same, value, known))
+    if isinstance(value, dict):
+        return len(value) == len(known) and all(
+            same(one, other) and same(value[one], known[other]) for one, other in zip(value, known, strict=True)
+        )
+    if isinstance(value, set | frozenset):
+        return value == known and sorted(map(repr, value)) == sorted(map(repr, known))
+    return bool(value == known)
+
+
+__all__ = [
+    "BUILTINS", "Dependency", "InlinedFunction", "KnownClass", "LibraryFunction", "cell_of", "default_argument", "fingerprint",
+    "holds", "is_builtin", "is_namespace", "same",
+]  # fmt: skip

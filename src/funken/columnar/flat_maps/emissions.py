@@ -1,0 +1,156 @@
+"""What a function of ``flat_map`` gives for a record: a list of *emissions*, each with its conditions.
+
+An emission gives one result, or one for each of some texts (``items``, of a loop or comprehension). Its ``guards`` are over the
+record, argument 0, and hold one after the other before ``items`` are computed; its ``conditions`` and ``result`` are over the
+record and the text, argument 1. An emission that does not ``emit`` is computed for what it may raise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from funken.columnar.dependencies import Dependency, holds
+from funken.columnar.expressions import (
+    STR,
+    Argument,
+    Choose,
+    Constant,
+    Expression,
+    NotVectorizable,
+    RecordSchema,
+    Sequence,
+    kinds_of,
+    schema_repr,
+)
+from funken.columnar.inference import NOT_KEPT, typed_under
+from funken.columnar.library import TEXTS
+from funken.columnar.typed import children, may_raise
+
+
+@dataclass(frozen=True)
+class Emission:
+    """Results of one place of a function; ``segment`` tells in which order places come, of a loop all have the same."""
+
+    result: Expression
+    guards: tuple[Expression, ...] = ()
+    items: Expression | None = None
+    conditions: tuple[Expression, ...] = ()
+    segment: int = 0
+    emits: bool = True
+
+
+@dataclass(frozen=True)
+class TracedFlatMap:
+    """A function, and all it gives, in order."""
+
+    emissions: tuple[Emission, ...]
+    dependencies: tuple[Dependency, ...] = ()
+
+    def holds(self, target: Any, method: str | None = None) -> bool:
+        """Whether everything the function uses is still what it was when it was traced."""
+        if not self.dependencies:
+            return True
+        function = target if method is None else getattr(getattr(target, method, None), "__func__", None)
+        return holds(function, self.dependencies)
+
+    def typed(self, schema: RecordSchema) -> tuple[TracedFlatMap, RecordSchema]:
+        """Return it for records of a schema, as kernels compute it, and the schema of its results.
+
+        Raises ``NotVectorizable``.
+        """
+        made: list[Emission] = []
+        found: RecordSchema | None = None
+        for each in self.emissions:
+            typed = _typed(each, schema)
+            if typed is None:
+                continue
+            emission, result = typed
+            if emission.emits:
+                if found is not None and result != found:
+                    raise NotVectorizable(f"gives sometimes {schema_repr(found)} and sometimes {schema_repr(result)}")
+                found = result
+            made.append(emission)
+        if found is None:
+            raise NotVectorizable("gives no results")
+        return replace(self, emissions=tuple(made)), found
+
+
+def _typed(each: Emission, schema: RecordSchema) -> tuple[Emission, RecordSchema] | None:
+    """Return an emission as kernels compute it; ``None``: it never comes to it."""
+    arguments: tuple[RecordSchema, ...] = (schema,)
+    guards, items = 0, each.items
+    if items is not None:
+        under = typed_under(each.guards, items, schema)
+        if under is None:
+            return None
+        if under[1][1] != TEXTS:
+            raise NotVectorizable(f"loops over {schema_repr(under[1][1])}")
+        guards, items = len(under[0]), under[1][0]
+        arguments = (schema, STR)
+    found = typed_under((*each.guards, *each.conditions), each.result, *arguments)
+    if found is None:
+        return None
+    conditions, (result, kind) = found
+    if items is None:
+        guards = len(conditions)
+    if not each.emits and not any(map(may_raise, (*conditions, result, *([] if items is None else [items])))):
+        return None
+    for not_kept in NOT_KEPT:
+        if not_kept in kinds_of(kind):
+            raise NotVectorizable(f"makes a {not_kept}")
+    typed = replace(
+        each, result=result, guards=tuple(conditions[:guards]), items=items, conditions=tuple(conditions[guards:])
+    )
+    return typed, kind
+
+
+def checked(dropped: tuple[Expression, ...], at: Emission, others: list[Emission]) -> Emission | None:
+    """Return an emission of nothing for what was evaluated and dropped, unless the others evaluate it at that place."""
+    surely: set[int] = set()
+    for each in others:
+        if _begins(at.guards, each.guards):
+            parts = [*each.guards] if each.items is None else [*each.guards, each.items]
+            if each.items is None:
+                parts.append(each.result)
+            elif each.segment == at.segment and _begins(at.conditions, each.conditions):
+                parts += [*each.conditions, each.result]
+            for part in parts:
+                _add_evaluated(part, surely)
+    left = tuple(each for each in dropped if id(each) not in surely)
+    return replace(at, result=Sequence(left, Constant(0)), emits=False) if left else None
+
+
+def _begins(whole: tuple[Expression, ...], part: tuple[Expression, ...]) -> bool:
+    return len(part) <= len(whole) and all(one is other for one, other in zip(part, whole, strict=False))
+
+
+def _add_evaluated(expression: Expression, surely: set[int]) -> None:
+    """Add what is evaluated whenever an expression is; expressions share their parts."""
+    if id(expression) not in surely:
+        surely.add(id(expression))
+        for each in [expression.condition] if isinstance(expression, Choose) else children(expression):
+            _add_evaluated(each, surely)
+
+
+def paths_of(expressions: list[Expression], argument: int) -> set[tuple[int, ...]]:
+    """Return which fields of an argument expressions use; the empty path is all of it.
+
+    >>> from funken.columnar.expressions import Rowwise
+    >>> sorted(paths_of([Rowwise("str.lower", (Argument(0, (1,)),), "str"), Argument(1)], 0))
+    [(1,)]
+    """
+    found: set[tuple[int, ...]] = set()
+    todo, seen = list(expressions), set[int]()
+    while todo:
+        each = todo.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, Argument) and each.argument == argument:
+            found.add(each.path)
+        todo += children(each)
+    return found
+
+
+__all__ = ["Emission", "TracedFlatMap", "checked", "paths_of"]

@@ -1,0 +1,375 @@
+"""From a function of ``flat_map`` to what it gives, by reading its bytecode: nothing of the function runs.
+
+Functions may return a tuple or list of results, texts (``line.split()``), ``None`` or a comprehension over texts, and generators
+may yield, in loops over texts or over a tuple too. A loop over texts is followed once, for any of them: what is assigned in it
+has no value before and after it. A comprehension is a function of its own up to Python 3.11, and a loop from 3.12 on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import CodeType
+from typing import Any
+
+from funken.columnar.bytecode import (
+    Operation,
+    UnknownBytecode,
+    ends_loops_twice,
+    is_generator,
+    is_plain_generator,
+    operations,
+)
+from funken.columnar.callables import Marker, expression_on
+from funken.columnar.dependencies import Dependency, fingerprint
+from funken.columnar.expressions import Argument, Constant, Expression, IsNone, Make, NotVectorizable, Unary, Unpacked
+from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap, checked
+from funken.columnar.stack import Stack
+from funken.columnar.tracing import Tracer, dropping, function_of_method, plain_function
+
+_ITEM = Argument(1)
+_UNSET = Marker("unset")
+_CLOSURE = 8
+_BEGINS = ["SWAP", "BUILD_LIST", "SWAP"]
+Variables = dict[str, Any]
+
+
+def trace_flat_map(target: Any, method: str | None) -> TracedFlatMap:
+    """Return what a function of one record gives; raise ``NotVectorizable`` with the reason.
+
+    >>> found = trace_flat_map(lambda line: line.split(","), None)
+    >>> [(type(each.items).__name__, each.result) for each in found.emissions]
+    [('Invoke', Argument(argument=1, path=()))]
+    >>> trace_flat_map(lambda n: range(n), None)
+    Traceback (most recent call last):
+    ...
+    funken.columnar.expressions.NotVectorizable: calls range()
+    """
+    function = plain_function(target) if method is None else function_of_method(target, method)
+    tracer = FlatMapTracer(function, 1, bound=method is not None)
+    traced = tracer.read()
+    if method is None:
+        return traced
+    known = Dependency("method", method, fingerprint(function.__code__))
+    return replace(traced, dependencies=(*traced.dependencies, known))
+
+
+@dataclass(frozen=True)
+class _Code:
+    """What is followed: a function, or the function that a comprehension is."""
+
+    operations: list[Operation]
+    generator: bool
+    cells: frozenset[str]
+    """Variables of the function that its comprehensions use, each assigned once at most."""
+    comprehension: bool = False
+
+
+_Then = Callable[[Variables, tuple[Expression, ...], Emission], None]
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """The loop around an instruction: where it begins and ends, and what comes when its body is through."""
+
+    at: int
+    stop: int
+    then: _Then
+
+
+class FlatMapTracer(Tracer):
+    """Follows one function; where it is, in which loop, and under which conditions, is an ``Emission`` to be."""
+
+    def read(self) -> TracedFlatMap:
+        """Follow the function from its beginning."""
+        self._found: list[Emission] = []
+        self._segments = 0
+        code = self._code(self._function.__code__)
+        self._run(code, 0, Stack(self), self._start, (), Emission(Constant(None)), None)
+        return TracedFlatMap(tuple(self._found), tuple(self._dependencies.values()))
+
+    @staticmethod
+    def _check(code: CodeType) -> None:
+        if not is_plain_generator(code):
+            raise NotVectorizable("has variable arguments, or handles exceptions")
+
+    @staticmethod
+    def _code(code: CodeType, comprehension: bool = False) -> _Code:
+        try:
+            found = operations(code)
+        except UnknownBytecode as unknown:
+            raise NotVectorizable(str(unknown)) from None
+        stored = Counter(each.argument for each in found if each.name in ("STORE_FAST", "STORE_DEREF"))
+        stored.update(code.co_varnames[: code.co_argcount])
+        cells = frozenset(name for name in code.co_cellvars if stored[name] <= 1)
+        return _Code(found, is_generator(code), cells, comprehension)
+
+    # ---- the way through
+
+    def _run(
+        self, code: _Code, number: int, stack: Stack, variables: Variables, dropped: tuple[Expression, ...], at: Emission,
+        loop: _Loop | None,
+    ) -> None:  # fmt: skip
+        stack, variables = stack.copy(), dict(variables)
+        while True:
+            self._steps.count()
+            if loop is not None and number == loop.at:
+                loop.then(variables, dropped, at)
+                return
+            if loop is not None and not loop.at < number < loop.stop:
+                raise NotVectorizable("leaves a loop early")
+            operation = code.operations[number]
+            name, argument = operation.name, operation.argument
+            number += 1
+            if name == "RETURN_VALUE":
+                if loop is not None:
+                    raise NotVectorizable("leaves a loop early")
+                self._return(code, stack.pop(), dropped, at)
+                return
+            if name == "FOR_ITER":
+                self._iterate(code, number - 1, argument, stack, variables, dropped, at, loop)
+                return
+            if name.startswith(("POP_JUMP", "JUMP_IF")):
+                self._fork(code, name, number, argument, stack, variables, dropped, at, loop)
+                return
+            if name in ("JUMP", "JUMP_BACKWARD"):
+                number = argument
+            elif name == "END_FOR":  # the loop has taken what it would
+                number += ends_loops_twice()
+            elif name == "POP_TOP":
+                dropped = dropping(dropped, stack.pop())
+            elif name == "YIELD_VALUE":
+                self._emit(replace(at, result=expression_on(stack.pop())))
+                stack.push(Constant(None))
+            elif name == "LIST_APPEND" and (code.comprehension or stack.peek(argument + 1, "comprehension")):
+                self._emit(replace(at, result=expression_on(stack.pop())))
+            elif name == "GET_YIELD_FROM_ITER":
+                self._give(stack.pop(), at)
+                number = self._after_yield_from(code, number)
+                stack.push(Constant(None))
+            elif name == "CALL" and argument == 0 and stack.peek(2, "function"):
+                self._comprehend(stack, variables, code, number, at)
+            else:
+                dropped = self._step(code, operation, stack, variables, dropped)
+
+    def _step(
+        self, code: _Code, operation: Operation, stack: Stack, variables: Variables, dropped: tuple[Expression, ...]
+    ) -> tuple[Expression, ...]:
+        """Do what neither jumps nor gives results; return what was evaluated and dropped."""
+        name, argument = operation.name, operation.argument
+        if name in ("STORE_FAST", "STORE_DEREF"):
+            if name == "STORE_DEREF" and argument not in code.cells:
+                raise NotVectorizable(f"changes the variable {argument!r}, which an inner function uses")
+            found = stack.pop()
+            if found is _UNSET:
+                variables.pop(argument, None)
+                return dropped
+            variables[argument] = found
+            return dropping(dropped, found)
+        if name in ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF") and (name == "LOAD_FAST" or argument in variables):
+            stack.push(self._load(variables, argument))
+        elif name == "LOAD_CLOSURE":
+            stack.push(Marker("cell", argument))
+        elif name == "BUILD_TUPLE" and argument and stack.peek(1, "cell"):
+            for _ in range(argument):
+                stack.pop()
+            stack.push(Marker("cells"))
+        elif name == "LOAD_CONST" and isinstance(argument, CodeType):
+            stack.push(Marker("code", value=argument))
+        elif name == "MAKE_FUNCTION" and stack.peek(1, "code"):
+            self._make_function(stack, argument or 0)
+        elif name == "GET_ITER":
+            found = stack.pop()
+            stack.push(Marker("iterator", value=found))
+        elif name == "RETURN_GENERATOR":
+            stack.push(Constant(None))
+        elif name == "LOAD_FAST_AND_CLEAR":
+            stack.push(variables.pop(argument, _UNSET))
+        elif name == "SET_FUNCTION_ATTRIBUTE" and argument == _CLOSURE:
+            function = stack.pop()
+            stack.pop()
+            stack.push(function)
+        elif name not in ("MAKE_CELL", "END_SEND"):
+            stack.step(operation)
+        return dropped
+
+    @staticmethod
+    def _make_function(stack: Stack, flags: int) -> None:
+        code = stack.pop().value
+        if flags & ~_CLOSURE or code.co_name not in ("<listcomp>", "<genexpr>"):
+            raise NotVectorizable("has an inner function")
+        if flags:
+            stack.pop()
+        stack.push(Marker("function", value=code))
+
+    def _comprehend(self, stack: Stack, variables: Variables, code: _Code, number: int, at: Emission) -> None:
+        """Call the function that a comprehension is; its results have to be returned or yielded at once."""
+        iterator, function = stack.pop(), stack.pop()
+        self._check_given(code, number)
+        inner = self._code(function.value, comprehension=True)
+        seen = {name: found for name, found in variables.items() if name in function.value.co_freevars}
+        for name in seen:
+            if name not in code.cells:
+                raise NotVectorizable(f"changes the variable {name!r}, which an inner function uses")
+        found, self._found = self._found, []
+        self._run(inner, 0, Stack(self), {**seen, ".0": iterator}, (), at, None)
+        self._found, made = found, self._found
+        stack.push(Marker("several", value=made))
+
+    @staticmethod
+    def _check_given(code: _Code, number: int) -> None:
+        """Raise ``NotVectorizable`` unless the list of a comprehension is given as it is: nothing else is done with it."""
+        while code.operations[number].name in ("END_FOR", "SWAP", "STORE_FAST"):
+            # In 3.13, what is popped here is the iterator.
+            number += 1 + (code.operations[number].name == "END_FOR" and ends_loops_twice())
+        if code.operations[number].name not in ("RETURN_VALUE", "GET_YIELD_FROM_ITER"):
+            raise NotVectorizable("makes a list")
+
+    @staticmethod
+    def _after_yield_from(code: _Code, number: int) -> int:
+        """Return where it goes on after ``yield from``: where its loop of instructions ends."""
+        if [each.name for each in code.operations[number : number + 2]] != ["LOAD_CONST", "SEND"]:
+            raise NotVectorizable("yields in a way that is not known")
+        target: int = code.operations[number + 1].argument
+        return target
+
+    def _fork(
+        self, code: _Code, name: str, here: int, there: int, stack: Stack, variables: Variables,
+        dropped: tuple[Expression, ...], at: Emission, loop: _Loop | None,
+    ) -> None:  # fmt: skip
+        value = stack.pop()
+        condition = expression_on(value)
+        if isinstance(condition, Unary) and condition.op == "bool":
+            condition = condition.operand
+        jumping = stack
+        if name.endswith("OR_POP"):
+            jumping = stack.copy()
+            jumping.push(value)
+        if name.endswith("NONE"):
+            condition = IsNone(condition)
+        jumps = Unary("not", condition) if "FALSE" in name or "NOT_NONE" in name else condition
+        stays = condition if jumps is not condition else Unary("not", condition)
+        before = len(self._found)
+        self._run(code, here, stack, variables, dropped, _under(at, stays), loop)
+        self._run(code, there, jumping, variables, dropped, _under(at, jumps), loop)
+        if len(self._found) == before:
+            self._end((*dropped, condition), at)
+
+    def _iterate(
+        self, code: _Code, here: int, stop: int, stack: Stack, variables: Variables, dropped: tuple[Expression, ...],
+        at: Emission, loop: _Loop | None,
+    ) -> None:  # fmt: skip
+        iterator = stack.pop()
+        assert isinstance(iterator, Marker)
+        if not code.comprehension and [each.name for each in code.operations[max(0, here - 3) : here]] == _BEGINS:
+            # From 3.12 on, a comprehension is a loop in the function. What it gives is one value for what comes behind it.
+            self._check_given(code, stop)
+            stack.pop()
+            inside = stack.copy()
+            inside.push(Marker("comprehension"))
+            found, self._found = self._found, []
+            self._loop(
+                code, here, stop, inside, iterator, variables, at, lambda variables, dropped, at: self._end(dropped, at)
+            )
+            found, self._found = self._found, found
+            stack.push(Marker("several", value=found))
+            self._run(code, stop, stack, variables, dropped, at, loop)
+            return
+        self._loop(
+            code, here, stop, stack, iterator, variables, at,
+            lambda variables, more, at: self._run(code, stop, stack, variables, (*dropped, *more), at, loop),
+        )  # fmt: skip
+
+    def _loop(
+        self, code: _Code, here: int, stop: int, stack: Stack, iterator: Marker, variables: Variables, at: Emission, then: _Then
+    ) -> None:  # fmt: skip
+        """Follow the body for each item of a tuple, or once for any text; ``then`` is called where the loop is through."""
+        items = iterator.value
+        if isinstance(items, Marker) and items.kind == "list":
+            items = Make(tuple(items.value))
+
+        def run(
+            item: Expression, variables: Variables, dropped: tuple[Expression, ...], at: Emission, then: _Then
+        ) -> None:
+            body = stack.copy()
+            body.push(iterator)
+            body.push(item)
+            self._run(code, here + 1, body, variables, dropped, at, _Loop(here, stop, then))
+
+        if isinstance(items, Make):
+            if any(isinstance(each, Unpacked) for each in items.items):
+                raise NotVectorizable("loops over a display with *")
+
+            def from_item(number: int, variables: Variables, dropped: tuple[Expression, ...], at: Emission) -> None:
+                if number == len(items.items):
+                    then(variables, dropped, at)
+                else:
+                    run(items.items[number], variables, dropped, at, lambda *state: from_item(number + 1, *state))
+
+            from_item(0, variables, (), at)
+            return
+        if at.items is not None:
+            raise NotVectorizable("has a loop in a loop")
+        inner = code.operations[here + 1 : stop]
+        assigned = {each.argument for each in inner if each.name in ("STORE_FAST", "STORE_DEREF")}
+        known = {name: found for name, found in variables.items() if name not in assigned}
+        before, texts = len(self._found), expression_on(items)
+        body = replace(at, items=texts, segment=self._next())
+        run(_ITEM, known, (), body, lambda variables, dropped, at: self._end(dropped, at))
+        then(known, dropping((), texts) if len(self._found) == before else (), at)
+
+    # ---- what comes of it
+
+    def _return(self, code: _Code, value: Any, dropped: tuple[Expression, ...], at: Emission) -> None:
+        if code.comprehension:
+            pass
+        elif code.generator:
+            dropped = dropping(dropped, value)
+        else:
+            self._give(value, at)
+        self._end(dropped, at)
+
+    def _give(self, value: Any, at: Emission) -> None:
+        """Give all that is in a value."""
+        if isinstance(value, Marker) and value.kind == "several":
+            self._segments += 1
+            for each in value.value:
+                self._found.append(replace(each, segment=self._segments if each.items is not None else self._next()))
+            return
+        if isinstance(value, Marker) and value.kind == "list":
+            value = Make(tuple(value.value))
+        if isinstance(value, Make):
+            for each in value.items:
+                if isinstance(each, Unpacked):
+                    raise NotVectorizable("returns a display with *")
+                self._emit(replace(at, result=each))
+            return
+        if value == Constant(None):
+            return
+        if at.items is not None:
+            raise NotVectorizable("has a loop in a loop")
+        self._emit(replace(at, items=expression_on(value), result=_ITEM, segment=self._next()))
+
+    def _next(self) -> int:
+        self._segments += 1
+        return self._segments
+
+    def _emit(self, emission: Emission) -> None:
+        if emission.items is None:
+            emission = replace(emission, segment=self._next())
+        self._found.append(emission)
+
+    def _end(self, dropped: tuple[Expression, ...], at: Emission) -> None:
+        check = checked(dropped, at, self._found)
+        if check is not None:
+            self._found.append(check)
+
+
+def _under(at: Emission, condition: Expression) -> Emission:
+    if at.items is None:
+        return replace(at, guards=(*at.guards, condition))
+    return replace(at, conditions=(*at.conditions, condition))
+
+
+__all__ = ["trace_flat_map"]

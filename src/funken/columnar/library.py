@@ -1,0 +1,283 @@
+"""Functions of Python and its library that depend on their arguments alone: their types, and the functions themselves.
+
+What is here is computed by the function itself, value by value, over columns (``Rowwise`` in ``expressions.py``), so its
+results and errors are Python's; ``kernels/`` has faster forms of some. A function whose type of result depends on a value is
+given with one type: a block with a result of another falls back to rows.
+"""
+
+from __future__ import annotations
+
+import builtins
+import datetime as dates
+import decimal
+import math
+import operator
+import re
+from collections.abc import Callable
+from typing import Any
+
+from funken.columnar.expressions import BOOL, FLOAT, INT, NONE, STR, optional
+
+TEXTS, BYTES, MATCH = "list of str", "bytes", "match"
+DATETIME, DATE, TIMEDELTA, TIMEZONE, DECIMAL = "datetime", "date", "timedelta", "timezone", "Decimal"
+
+OBJECTS: dict[type, str] = {
+    dates.datetime: DATETIME,
+    dates.date: DATE,
+    dates.timedelta: TIMEDELTA,
+    dates.timezone: TIMEZONE,
+    decimal.Decimal: DECIMAL,
+    bytes: BYTES,
+    type(None): NONE,
+}
+"""Kinds whose values stay Python objects."""
+
+Kinds = tuple[str, ...]
+_Table = dict[str, dict[Kinds, str]]
+
+_NO_ARGUMENT = {
+    STR: ("lower", "upper", "strip", "lstrip", "rstrip", "title", "capitalize", "casefold", "swapcase"),
+    BOOL: ("isdigit", "isalpha", "isalnum", "isspace", "isupper", "islower", "isnumeric", "isdecimal", "isascii", "istitle"),
+}  # fmt: skip
+
+METHODS: _Table = {f"str.{name}": {(STR,): kind} for kind, names in _NO_ARGUMENT.items() for name in names}
+for _name in ("strip", "lstrip", "rstrip", "removeprefix", "removesuffix"):
+    METHODS.setdefault(f"str.{_name}", {})[STR, STR] = STR
+for _name in ("find", "rfind", "index", "rindex", "count"):
+    METHODS[f"str.{_name}"] = {(STR, STR): INT, (STR, STR, INT): INT}
+for _name in ("ljust", "rjust", "center"):
+    METHODS[f"str.{_name}"] = {(STR, INT): STR, (STR, INT, STR): STR}
+for _name in ("split", "rsplit"):
+    METHODS[f"str.{_name}"] = {(STR,): TEXTS, (STR, STR): TEXTS, (STR, STR, INT): TEXTS}
+METHODS |= {
+    "str.replace": {(STR, STR, STR): STR, (STR, STR, STR, INT): STR},
+    "str.zfill": {(STR, INT): STR},
+    "str.splitlines": {(STR,): TEXTS},
+    "str.startswith": {(STR, STR): BOOL},
+    "str.endswith": {(STR, STR): BOOL},
+    "str.join": {(STR, TEXTS): STR},
+    "int.bit_length": {(INT,): INT},
+    "int.bit_count": {(INT,): INT},
+    "float.is_integer": {(FLOAT,): BOOL},
+    "datetime.weekday": {(DATETIME,): INT},
+    "datetime.isoweekday": {(DATETIME,): INT},
+    "datetime.toordinal": {(DATETIME,): INT},
+    "datetime.isoformat": {(DATETIME,): STR},
+    "datetime.strftime": {(DATETIME, STR): STR},
+    "datetime.timestamp": {(DATETIME,): FLOAT},
+    "datetime.date": {(DATETIME,): DATE},
+    "date.weekday": {(DATE,): INT},
+    "date.isoweekday": {(DATE,): INT},
+    "date.toordinal": {(DATE,): INT},
+    "date.isoformat": {(DATE,): STR},
+    "date.strftime": {(DATE, STR): STR},
+    "timedelta.total_seconds": {(TIMEDELTA,): FLOAT},
+    "match.group": {(MATCH,): STR, (MATCH, INT): optional(STR)},
+    "Decimal.scaleb": {(DECIMAL, INT): DECIMAL},
+}
+"""By type and method: the kind of the result by those of the object and the arguments."""
+
+ATTRIBUTES: dict[str, dict[str, str]] = {
+    DATETIME: dict.fromkeys(("year", "month", "day", "hour", "minute", "second", "microsecond"), INT),
+    DATE: dict.fromkeys(("year", "month", "day"), INT),
+    TIMEDELTA: dict.fromkeys(("days", "seconds", "microseconds"), INT),
+}
+"""Attributes of objects, and their kinds."""
+
+_OWNERS: dict[str, type] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    DATETIME: dates.datetime,
+    DATE: dates.date,
+    TIMEDELTA: dates.timedelta,
+    DECIMAL: decimal.Decimal,
+    MATCH: re.Match,
+}
+
+_ONE_FLOAT = [
+    "sqrt",
+    "exp",
+    "expm1",
+    "log1p",
+    "log2",
+    "log10",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "degrees",
+    "radians",
+    "fabs",
+    "erf",
+]
+FUNCTIONS: _Table = {f"math.{name}": {(FLOAT,): FLOAT, (INT,): FLOAT} for name in _ONE_FLOAT}
+FUNCTIONS |= {f"math.{name}": {(FLOAT,): INT, (INT,): INT} for name in ("floor", "ceil", "trunc")}
+FUNCTIONS |= {f"math.{name}": {(FLOAT,): BOOL, (INT,): BOOL} for name in ("isnan", "isinf", "isfinite")}
+FUNCTIONS |= {
+    f"math.{name}": {(one, other): FLOAT for one in (INT, FLOAT) for other in (INT, FLOAT)}
+    for name in ("hypot", "atan2", "fmod", "pow", "copysign", "log")
+}
+FUNCTIONS["math.log"] |= {(FLOAT,): FLOAT, (INT,): FLOAT}
+FUNCTIONS |= {
+    "math.gcd": {(INT, INT): INT},
+    "math.isqrt": {(INT,): INT},
+    "int": {(STR,): INT, (FLOAT,): INT, (STR, INT): INT, (DECIMAL,): INT},
+    "float": {(STR,): FLOAT, (DECIMAL,): FLOAT},
+    "str": {(FLOAT,): STR, (BOOL,): STR, (DATETIME,): STR, (DATE,): STR, (TIMEDELTA,): STR, (DECIMAL,): STR, (NONE,): STR},
+    "repr": {(kind,): STR for kind in (INT, FLOAT, BOOL, STR, DECIMAL)},
+    "round": {(INT,): INT, (FLOAT,): INT, (FLOAT, INT): FLOAT},
+    "ord": {(STR,): INT},
+    "chr": {(INT,): STR},
+    "len": {(TEXTS,): INT, (BYTES,): INT},
+    "format": {(kind, STR): STR for kind in (INT, FLOAT, STR, BOOL, DATETIME, DATE, DECIMAL)},
+    "abs": {(DECIMAL,): DECIMAL, (TIMEDELTA,): TIMEDELTA},
+    "datetime.fromtimestamp": {(kind, *zone): DATETIME for kind in (INT, FLOAT) for zone in ((), (TIMEZONE,))},
+    "datetime.fromisoformat": {(STR,): DATETIME},
+    "datetime.strptime": {(STR, STR): DATETIME},
+    "date.fromisoformat": {(STR,): DATE},
+    "Decimal": {(INT,): DECIMAL, (STR,): DECIMAL, (FLOAT,): DECIMAL},
+}  # fmt: skip
+"""By name: the kind of the result by those of the arguments. Time zone, locale and context are those of the task."""
+
+_NUMBERS = (INT, FLOAT)
+OPERATORS: _Table = {
+    "%": {(one, other): FLOAT for one in _NUMBERS for other in _NUMBERS if FLOAT in (one, other)},
+    "//": {(one, other): FLOAT for one in _NUMBERS for other in _NUMBERS if FLOAT in (one, other)},
+    "**": {(one, other): FLOAT if FLOAT in (one, other) else INT for one in _NUMBERS for other in _NUMBERS},
+    "+": {(DATETIME, TIMEDELTA): DATETIME, (TIMEDELTA, TIMEDELTA): TIMEDELTA, (DATE, TIMEDELTA): DATE},
+    "-": {
+        (DATETIME, TIMEDELTA): DATETIME, (DATETIME, DATETIME): TIMEDELTA, (DATE, DATE): TIMEDELTA,
+        (TIMEDELTA, TIMEDELTA): TIMEDELTA, (DATE, TIMEDELTA): DATE,
+    },
+}  # fmt: skip
+for _op in ("+", "-", "*", "/"):
+    OPERATORS.setdefault(_op, {}).update(
+        {pair: DECIMAL for pair in ((DECIMAL, DECIMAL), (DECIMAL, INT), (INT, DECIMAL))}
+    )
+"""Operators without a kernel for arrays: the kind of the result by those of the sides."""
+
+_CALLS: dict[str, Callable[..., Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+    "//": operator.floordiv, "%": operator.mod, "**": operator.pow,
+    "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge,
+    "in": lambda needle, container: needle in container,
+    "is None": lambda value: value is None,
+    "truth": bool,
+    "item": operator.getitem,
+    "get": lambda table, key, default: table.get(key, default),
+    "slice": lambda values, start, stop, step: values[start:stop:step],
+    "not none": lambda value: value,
+    "search": lambda pattern, text: pattern.search(text),
+    "match": lambda pattern, text: pattern.match(text),
+    "fullmatch": lambda pattern, text: pattern.fullmatch(text),
+    "sub": lambda pattern, new, text: pattern.sub(new, text),
+    "str.partition.0": lambda text, part: text.partition(part)[0],
+    "str.partition.1": lambda text, part: text.partition(part)[1],
+    "str.partition.2": lambda text, part: text.partition(part)[2],
+    "Decimal": decimal.Decimal,
+    "datetime.fromtimestamp": dates.datetime.fromtimestamp,
+    "datetime.fromisoformat": dates.datetime.fromisoformat,
+    "datetime.strptime": dates.datetime.strptime,
+    "date.fromisoformat": dates.date.fromisoformat,
+}  # fmt: skip
+PATTERN_METHODS = {
+    "search": (1, optional(MATCH)),
+    "match": (1, optional(MATCH)),
+    "fullmatch": (1, optional(MATCH)),
+    "sub": (2, STR),
+}
+"""By method of a regular expression: how many texts it takes, and the kind of its result."""
+
+
+def function_of(name: str) -> Callable[..., Any]:
+    """Return the function that a name of the tables stands for.
+
+    >>> function_of("str.lower")("ABC"), function_of("math.sqrt")(4), function_of("unpack 2 1")("ab")
+    ('abc', 2.0, 'b')
+    """
+    known = _CALLS.get(name)
+    if known is not None:
+        return known
+    if name.startswith("unpack "):
+        _, count, number = name.split()
+        return lambda values: _unpacked(values, int(count))[int(number)]
+    owner, _, member = name.rpartition(".")
+    if owner == "math":
+        found: Callable[..., Any] = getattr(math, member)
+    elif owner.startswith("@"):
+        found = operator.attrgetter(member)
+    else:
+        found = getattr(_OWNERS[owner], member) if owner else getattr(builtins, name)
+    return found
+
+
+def _unpacked(values: Any, count: int) -> Any:
+    if len(values) != count:
+        raise ValueError(f"{len(values)} values to unpack, not {count}")
+    return values
+
+
+def _named() -> list[tuple[Any, str]]:
+    named: list[tuple[Any, str]] = [(getattr(math, name[5:]), name) for name in FUNCTIONS if name.startswith("math.")]
+    named += [(function_of(name), name) for name in FUNCTIONS if name.startswith(("datetime.", "date."))]
+    return [*named, (decimal.Decimal, "Decimal")]
+
+
+_NAMES: dict[Any, str] = dict(_named())
+
+
+def name_of(value: Any) -> str | None:
+    """Return the name in ``FUNCTIONS`` of a function of the library; ``None`` if it is not known.
+
+    >>> name_of(math.sqrt), name_of(print)
+    ('math.sqrt', None)
+    """
+    try:
+        return _NAMES.get(value)
+    except TypeError:  # it has no hash
+        return None
+
+
+def kind_of_object(value: Any) -> str | None:
+    """Return the kind of a constant that stays a Python object; ``None`` if it has none."""
+    return OBJECTS.get(type(value))
+
+
+def is_pattern(value: Any) -> bool:
+    """Whether a value is a compiled regular expression of text."""
+    return isinstance(value, re.Pattern) and isinstance(value.pattern, str)
+
+
+def is_table(value: Any) -> bool:
+    """Whether a value is a dict of texts or ints to values of one kind, small enough to be compared once a block."""
+    return type(value) is dict and 0 < len(value) <= 1000 and table_kinds(value) is not None
+
+
+def table_kinds(table: dict[Any, Any]) -> tuple[str, str] | None:
+    """Return the kinds of the keys and of the values of a dict; ``None`` if they are not of one kind each.
+
+    >>> table_kinds({"a": 1}), table_kinds({"a": 1, 2: 3})
+    (('str', 'int'), None)
+    """
+    keys, values = {type(key) for key in table}, {type(value) for value in table.values()}
+    if len(keys) != 1 or len(values) != 1:
+        return None
+    key, value = keys.pop(), values.pop()
+    kinds = {int: INT, str: STR, float: FLOAT, bool: BOOL}
+    return (kinds[key], kinds[value]) if key in (int, str) and value in kinds else None
+
+
+__all__ = [
+    "ATTRIBUTES", "BYTES", "DATE", "DATETIME", "DECIMAL", "FUNCTIONS", "MATCH", "METHODS", "OBJECTS", "OPERATORS",
+    "PATTERN_METHODS", "TEXTS", "TIMEDELTA", "TIMEZONE", "function_of", "is_pattern", "is_table", "kind_of_object", "name_of",
+    "table_kinds",
+]  # fmt: skip

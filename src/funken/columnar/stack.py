@@ -1,0 +1,355 @@
+"""The interpreter's stack with expressions on it: what each operation of ``bytecode.py`` does, or why it has no kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from funken.columnar.bytecode import Operation
+from funken.columnar.callables import CLASSES, Calls, FunctionReader, Marker, Outside, constant_of, expression_on
+from funken.columnar.dependencies import BUILTINS, Dependency, cell_of, is_builtin, is_namespace
+from funken.columnar.expressions import (
+    Argument,
+    Attribute,
+    Binary,
+    Compare,
+    Constant,
+    Contains,
+    Expression,
+    GetItem,
+    Invoke,
+    IsNone,
+    Make,
+    NotVectorizable,
+    Record,
+    Slice,
+    Text,
+    TypeTest,
+    Unary,
+    Unpacked,
+)
+from funken.columnar.records import DICT
+
+_BINARY = {"+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>", "**"}
+_COMPARISONS = {"<", "<=", "==", "!=", ">", ">="}
+_UNARY = {"UNARY_NEGATIVE": "-", "UNARY_NOT": "not", "UNARY_INVERT": "~", "TO_BOOL": "bool"}
+_CONVERSIONS = {1: "str", 2: "repr"}
+
+
+_NULL = Marker("null")
+
+
+class Stack:
+    """The stack of one path through a function."""
+
+    def __init__(self, reader: FunctionReader, items: list[Any] | None = None) -> None:
+        self._reader = reader
+        self._items: list[Any] = [] if items is None else items
+        self._keywords: tuple[str, ...] = ()
+        self._calls = Calls(reader)
+
+    def copy(self) -> Stack:
+        """Return the same stack, for another path."""
+        return Stack(self._reader, list(self._items))
+
+    def push(self, value: Any) -> None:
+        """Put something on the stack."""
+        self._items.append(value)
+
+    def pop(self) -> Any:
+        """Take what is on top; an object from outside is used by that."""
+        return self._calls.used(self._items.pop())
+
+    def peek(self, depth: int, kind: str) -> bool:
+        """Whether a marker of a kind is so deep in the stack."""
+        found = self._items[-depth] if len(self._items) >= depth else None
+        return isinstance(found, Marker) and found.kind == kind
+
+    def _expression(self) -> Expression:
+        return expression_on(self.pop())
+
+    def _several(self, count: int) -> tuple[Expression, ...]:
+        return tuple(self._expression() for _ in range(count))[::-1]
+
+    # ---- operations
+
+    def step(self, operation: Operation) -> None:
+        """Do one operation; raise ``NotVectorizable`` if it is not known."""
+        name, argument = operation.name, operation.argument
+        known = _OPERATIONS.get(name)
+        if known is not None:
+            known(self, argument)
+        elif name in _UNARY:
+            self.push(Unary(_UNARY[name], self._expression()))
+        elif name in ("BINARY_OP", "COMPARE_OP"):
+            self._operate(name, argument.removesuffix("=") if name == "BINARY_OP" else argument)
+        elif name == "LOAD_GLOBAL":
+            self._global(argument, operation.calls)
+        else:
+            raise NotVectorizable(_reason(name, argument))
+
+    def _operate(self, name: str, op: str) -> None:
+        if op not in (_BINARY if name == "BINARY_OP" else _COMPARISONS):
+            raise NotVectorizable(f"uses the operator {op}")
+        if name == "COMPARE_OP" and any(_is_type(each) for each in self._items[-2:]):
+            if op not in ("==", "!="):
+                raise NotVectorizable("compares types")
+            self._is(op == "!=")
+            return
+        right, left = self._expression(), self._expression()
+        self.push(Binary(op, left, right) if name == "BINARY_OP" else Compare(op, left, right))
+
+    def _constant(self, value: Any) -> None:
+        self.push(constant_of(value))
+
+    def _deref(self, name: str) -> None:
+        cell = cell_of(self._reader.function(), name)
+        if cell is None:
+            raise NotVectorizable(f"uses the variable {name!r} of an enclosing function, which has no value")
+        self.push(Outside("closure", name, cell[0]))
+
+    def _global(self, name: str, calls: bool) -> None:
+        space = self._reader.function().__globals__
+        if name in space:
+            self.push(Outside("global", name, space[name]))
+        elif name in BUILTINS and is_builtin(self._reader.function(), name):
+            self._reader.depend(Dependency("builtin", name, None))
+            self.push(Marker("builtin", name, CLASSES.get(name)))
+        else:
+            raise NotVectorizable(f"calls {name}()" if calls else f"uses the global {name!r}")
+
+    def _attribute(self, name: str) -> None:
+        owner = self._items.pop()
+        if isinstance(owner, Outside) and is_namespace(owner.value):
+            if not hasattr(owner.value, name):
+                raise NotVectorizable(f"uses {owner.name}.{name}")
+            self.push(Outside(owner.kind, f"{owner.name}.{name}", getattr(owner.value, name)))
+            return
+        self.push(Attribute(_owner(self._calls.used(owner), name), name))
+
+    def _method(self, name: str) -> None:
+        owner = self._items[-1]
+        if isinstance(owner, Outside) and is_namespace(owner.value):
+            self._attribute(name)
+            self._items.insert(len(self._items) - 1, _NULL)
+            return
+        self._items.pop()
+        if isinstance(owner, Outside):
+            owner = self._calls.depended(owner, container=True)
+        self._items += [Marker("method", name), _owner(owner, name)]
+
+    def _is(self, inverted: int) -> None:
+        right, left = self._items.pop(), self._items.pop()
+        if isinstance(right, Constant) and right.value is None:
+            found: Expression = IsNone(expression_on(self._calls.used(left)))
+        elif isinstance(left, Marker) and left.kind == "type":
+            found = TypeTest(left.value, (self._calls.class_of(right),), exact=True)
+        else:
+            raise NotVectorizable("compares identities")
+        self.push(Unary("not", found) if inverted else found)
+
+    def _subscript(self, _: Any) -> None:
+        index, record = self._items.pop(), self._items.pop()
+        if isinstance(index, Marker) and index.kind == "slice":
+            self.push(Slice(expression_on(self._calls.used(record)), *index.value))
+            return
+        index, record = expression_on(self._calls.used(index)), self._calls.looked_into(record)
+        self.push(GetItem(record, index.value if isinstance(index, Constant) else index))
+
+    def _slice(self, count: int) -> None:
+        parts = [*self._several(count), Constant(None)]
+        self.push(Marker("slice", "a slice", tuple(parts[:3])))
+
+    def _binary_slice(self, _: Any) -> None:
+        start, stop = self._several(2)
+        self.push(Slice(self._expression(), start, stop, Constant(None)))
+
+    def _unpack(self, count: int) -> None:
+        record = self._expression()
+        self._items += [GetItem(record, index, count) for index in reversed(range(count))]
+
+    def _contains(self, inverted: int) -> None:
+        container, needle = self._calls.looked_into(self._items.pop()), self._expression()
+        found = Contains(needle, container)
+        self.push(Unary("not", found) if inverted else found)
+
+    # ---- displays
+
+    def _map(self, count: int) -> None:
+        pairs = self._several(2 * count)
+        self._dict(pairs[::2], pairs[1::2])
+
+    def _const_key_map(self, count: int) -> None:
+        keys = self._expression()
+        assert isinstance(keys, Make)
+        self._dict(keys.items, self._several(count))
+
+    def _dict(self, keys: tuple[Expression, ...], values: tuple[Expression, ...]) -> None:
+        names = []
+        for key in keys:
+            if not isinstance(key, Constant) or type(key.value) is not str:
+                raise NotVectorizable("makes a dict with keys that are no constant texts")
+            names.append(key.value)
+        self.push(Record(DICT, tuple(names), values))
+
+    def _dict_update(self, depth: int) -> None:
+        added, into = self._expression(), self._items[-depth]
+        assert isinstance(into, Record)
+        if not isinstance(added, Record) or added.form != DICT:
+            added = Record(DICT, (None,), (Unpacked(added),))
+        self._items[-depth] = Record(DICT, (*into.names, *added.names), (*into.items, *added.items))
+
+    def _list(self, count: int) -> None:
+        self.push(Marker("list", "a list", list(self._several(count))))
+
+    def _list_extend(self, depth: int) -> None:
+        added = self._expression()
+        into = self._items[-depth]
+        items = list(added.items) if isinstance(added, Make) else [Unpacked(added)]
+        self._items[-depth] = Marker("list", "a list", [*into.value, *items])
+
+    def _list_append(self, depth: int) -> None:
+        added = self._expression()
+        into = self._items[-depth]
+        self._items[-depth] = Marker("list", "a list", [*into.value, added])
+
+    def _intrinsic(self, number: int) -> None:
+        if number != 6:  # INTRINSIC_LIST_TO_TUPLE
+            raise NotVectorizable("does what has no kernel")
+        self._list_to_tuple(None)
+
+    def _list_to_tuple(self, _: Any) -> None:
+        self.push(self._calls.as_tuple(self._items.pop()))
+
+    def _format(self, form: tuple[int, bool]) -> None:
+        conversion, with_spec = form
+        spec = self._expression() if with_spec else None
+        value = self._expression()
+        if conversion == 3:
+            raise NotVectorizable("formats a value with !a")
+        if conversion:
+            value = Invoke(_CONVERSIONS[conversion], (value,))
+        if spec is not None and not isinstance(spec, Constant):
+            raise NotVectorizable("formats a value in a way that is computed")
+        self.push(Text((value,)) if spec is None or not spec.value else Invoke("format", (value, spec)))
+
+    def _convert(self, conversion: int) -> None:
+        if conversion not in _CONVERSIONS:
+            raise NotVectorizable("formats a value with !a")
+        self.push(Invoke(_CONVERSIONS[conversion], (self._expression(),)))
+
+    # ---- calls
+
+    def _named(self, names: tuple[str, ...]) -> None:
+        self._keywords = names
+
+    def _call_with_names(self, count: int) -> None:
+        names = self._expression()
+        assert isinstance(names, Make)
+        self._keywords = tuple(each.value for each in names.items if isinstance(each, Constant))
+        self._call(count)
+
+    def _call(self, count: int) -> None:
+        given, names = [self._items.pop() for _ in range(count)][::-1], self._keywords
+        self._keywords = ()
+        second, first = self._items.pop(), self._items.pop()
+        if isinstance(first, Marker) and first.kind == "method":
+            self.push(self._calls.method_called(first.name, expression_on(second), given, names))
+            return
+        called = first if first is not _NULL and isinstance(first, Marker) else second
+        if isinstance(called, Marker) and called.kind == "builtin":
+            self.push(self._calls.builtin_called(called.name, given, names))
+        elif isinstance(called, Outside):
+            self.push(self._calls.outside_called(called, given, names))
+        else:
+            raise NotVectorizable("calls a function")
+
+    def _tuple(self, count: int) -> None:
+        items = self._items[len(self._items) - count :]
+        if count and all(_is_class(each) for each in items):
+            del self._items[len(self._items) - count :]
+            self.push(Marker("classes", "a tuple of classes", tuple(items)))
+            return
+        self.push(Make(self._several(count)))
+
+    def _copy(self, depth: int) -> None:
+        self.push(self._items[-depth])
+
+    def _swap(self, depth: int) -> None:
+        self._items[-1], self._items[-depth] = self._items[-depth], self._items[-1]
+
+
+_OPERATIONS: dict[str, Callable[[Stack, Any], None]] = {
+    "LOAD_CONST": Stack._constant,
+    "LOAD_DEREF": Stack._deref,
+    "LOAD_ATTR": Stack._attribute,
+    "LOAD_METHOD": Stack._method,
+    "CALL": Stack._call,
+    "CALL_KW": Stack._call_with_names,
+    "KW_NAMES": Stack._named,
+    "CONTAINS_OP": Stack._contains,
+    "IS_OP": Stack._is,
+    "BINARY_SUBSCR": Stack._subscript,
+    "BUILD_SLICE": Stack._slice,
+    "BINARY_SLICE": Stack._binary_slice,
+    "UNPACK_SEQUENCE": Stack._unpack,
+    "BUILD_TUPLE": Stack._tuple,
+    "BUILD_STRING": lambda stack, count: stack.push(Text(stack._several(count))),
+    "BUILD_MAP": Stack._map,
+    "BUILD_CONST_KEY_MAP": Stack._const_key_map,
+    "DICT_UPDATE": Stack._dict_update,
+    "BUILD_LIST": Stack._list,
+    "LIST_EXTEND": Stack._list_extend,
+    "LIST_APPEND": Stack._list_append,
+    "LIST_TO_TUPLE": Stack._list_to_tuple,
+    "CALL_INTRINSIC_1": Stack._intrinsic,
+    "FORMAT": Stack._format,
+    "CONVERT_VALUE": Stack._convert,
+    "COPY": Stack._copy,
+    "SWAP": Stack._swap,
+    "PUSH_NULL": lambda stack, _: stack.push(_NULL),
+}
+
+
+def _is_class(found: Any) -> bool:
+    if isinstance(found, Outside):
+        return isinstance(found.value, type)
+    return isinstance(found, Marker) and found.kind == "builtin" and found.value is not None
+
+
+def _is_type(found: Any) -> bool:
+    return isinstance(found, Marker) and found.kind == "type"
+
+
+def _owner(owner: Any, name: str) -> Expression:
+    if isinstance(owner, Marker):
+        raise NotVectorizable(f"uses {owner.name}.{name}" if owner.kind != "list" else "makes a list")
+    return expression_on(owner)
+
+
+def is_pure(expression: Expression) -> bool:
+    """Whether evaluating an expression does nothing, whatever its arguments are."""
+    return isinstance(expression, Argument | Constant)
+
+
+_REASONS = {
+    "STORE_GLOBAL": "changes the global {0!r}",
+    "STORE_DEREF": "changes the variable {0!r} of an enclosing function",
+    "STORE_ATTR": "changes the attribute {0!r}",
+    "STORE_SUBSCR": "changes an item",
+    "BUILD_SET": "makes a set",
+    "CALL_FUNCTION_EX": "calls a function with *",
+    "RAISE_VARARGS": "raises an exception",
+    "LOAD_ASSERTION_ERROR": "asserts",
+    "GET_ITER": "has a loop",
+    "MAKE_CELL": "has an inner function",
+    "MAKE_FUNCTION": "has an inner function",
+    "IMPORT_NAME": "imports {0}",
+}
+
+
+def _reason(name: str, value: Any) -> str:
+    return _REASONS.get(name, "does what has no kernel: {1}").format(value, name.lower().replace("_", " "))
+
+
+__all__ = ["Stack", "is_pure"]

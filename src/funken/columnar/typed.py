@@ -1,0 +1,387 @@
+"""Expressions whose schemas are known: whether they may raise, when they are true, and the fields of records in them.
+
+Fields are taken out, put together, replaced and compared by their positions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from collections.abc import Sequence as Several
+from dataclasses import replace
+from typing import Any
+
+from funken.columnar.expressions import (
+    ARRAYS,
+    BOOL,
+    INT,
+    NONE,
+    STR,
+    Argument,
+    Binary,
+    Choose,
+    Constant,
+    Expression,
+    GetItem,
+    Invoke,
+    Make,
+    NotVectorizable,
+    Record,
+    RecordSchema,
+    Rowwise,
+    Sequence,
+    Unary,
+    Unpacked,
+    kinds_of,
+    optional,
+    schema_of_value,
+    schema_repr,
+    without_none,
+)
+from funken.columnar.library import ATTRIBUTES, MATCH, OBJECTS, TEXTS, kind_of_object, table_kinds
+from funken.columnar.records import DATACLASS, DICT, NAMED_TUPLE, ROW, NamedFields, is_inherited
+from funken.types.row import Row
+
+Typed = tuple[Expression, RecordSchema]
+"""An expression as kernels compute it, and the schema of its results."""
+
+_MAY_RAISE = {"/", "//", "%", "<<", ">>"}
+_TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str, TEXTS: list, MATCH: re.Match}
+_TYPES |= {kind: cls for cls, kind in OBJECTS.items()}
+
+
+def may_raise(expression: Expression) -> bool:
+    """Whether evaluating an expression may raise something, or calls a function for each value.
+
+    >>> quotient = Binary("//", Argument(0), Argument(1))
+    >>> may_raise(quotient), may_raise(Binary("//", Argument(0), Constant(2)))
+    (True, False)
+    """
+    return _may_raise(expression, {})
+
+
+def _may_raise(expression: Expression, known: dict[int, bool]) -> bool:
+    found = known.get(id(expression))
+    if found is None:
+        match expression:
+            case Rowwise():
+                found = True
+            case Binary(op, _, right) if op in _MAY_RAISE and not (isinstance(right, Constant) and right.value):
+                found = True
+            case _:
+                found = any(_may_raise(each, known) for each in children(expression))
+        known[id(expression)] = found
+    return found
+
+
+def children(expression: Expression) -> list[Expression]:
+    """Return the expressions that an expression consists of."""
+    found: list[Expression] = []
+    for value in vars(expression).values():
+        if isinstance(value, Expression):
+            found.append(value)
+        elif isinstance(value, tuple):
+            found += [each for each in value if isinstance(each, Expression)]
+    return found
+
+
+def after(before: Several[Expression], result: Expression) -> Expression:
+    """Return a result that is computed after expressions of which nothing but what they raise is of interest."""
+    needed = tuple(each for each in before if may_raise(each))
+    if not needed:
+        return result
+    return (
+        Sequence((*needed, *result.before), result.result) if isinstance(result, Sequence) else Sequence(needed, result)
+    )
+
+
+def as_int(operand: Typed) -> Typed:
+    """Return bools as the ints that they are in arithmetic; anything else as it is."""
+    made, schema = operand
+    if schema != BOOL:
+        return operand
+    return (Constant(int(made.value)) if isinstance(made, Constant) else Invoke("int", (made,))), INT
+
+
+def check_known(schema: RecordSchema) -> None:
+    """Raise ``NotVectorizable`` for a kind of values that are handed on, but of which nothing is known here."""
+    if isinstance(schema, str) and without_none(schema) not in _TYPES:
+        raise NotVectorizable(f"computes with a {schema}")
+
+
+def truth(made: Expression, schema: RecordSchema) -> Expression:
+    """Return where values are true."""
+    check_known(schema)
+    if schema == BOOL:
+        return made
+    if isinstance(schema, str):
+        if schema in ARRAYS:
+            return Constant(bool(made.value)) if isinstance(made, Constant) else Unary("bool", made)
+        return after([made], Constant(False)) if schema == NONE else Rowwise("truth", (made,), BOOL)
+    if isinstance(schema, NamedFields) and schema.form == DATACLASS:
+        cls = schema.cls
+        if hasattr(cls, "__bool__") or hasattr(cls, "__len__"):
+            raise NotVectorizable(f"asks whether a {schema_name(schema)} is true")
+    elif isinstance(schema, NamedFields) and "__bool__" in vars(schema.cls or dict):
+        raise NotVectorizable(f"asks whether a {schema_name(schema)} is true")
+    return after([made], Constant(True))  # a record has one field at least
+
+
+def schema_name(schema: NamedFields) -> str:
+    """Return the name of a class of records."""
+    return schema.cls.__name__ if schema.cls else schema.form
+
+
+def kind_of_constant(value: Any) -> RecordSchema:
+    """Return the schema of a constant; raise ``NotVectorizable`` if it has none."""
+    schema = schema_of_value(value)
+    found = schema if schema is not None else kind_of_object(value)
+    if found is None:
+        name = type(value).__name__
+        raise NotVectorizable(f"uses {'an' if name[0] in 'aeiou' else 'a'} {name}")
+    return found
+
+
+def type_of(schema: RecordSchema) -> type:
+    """Return the exact type of values of a schema."""
+    if isinstance(schema, str):
+        return _TYPES[schema]
+    if isinstance(schema, NamedFields):
+        return schema.cls or (dict if schema.form == DICT else Row)
+    return tuple
+
+
+_Of = Callable[[Expression], Typed]
+_Compared = Callable[[str, Typed, Typed], Expression]
+_MOST_ORDERED = 4
+REPLACE, REPLACE_TUPLE = "replace", "_replace"
+"""Forms of a ``Record`` that is another one with some fields replaced."""
+
+
+def project(record: Typed, index: int) -> Typed:
+    """Return a field by its position."""
+    made, schema = record
+    assert not isinstance(schema, str)
+    index %= len(schema)
+    if isinstance(made, Argument):
+        return replace(made, path=(*made.path, index)), schema[index]
+    return GetItem(made, index), schema[index]
+
+
+def spread(record: Typed) -> list[Typed]:
+    """Return all fields of a tuple."""
+    if not is_tuple(record[1]):
+        raise NotVectorizable(f"unpacks {schema_repr(record[1])}")
+    return [project(record, index) for index in range(len(record[1]))]
+
+
+def is_tuple(schema: RecordSchema) -> bool:
+    """Whether records of a schema behave as tuples."""
+    return not isinstance(schema, str) and (
+        type(schema) is tuple or (isinstance(schema, NamedFields) and schema.form == NAMED_TUPLE)
+    )
+
+
+def item_schema(schema: RecordSchema, index: int) -> RecordSchema:
+    """Return the schema of a field by its position; raise ``NotVectorizable``."""
+    if isinstance(schema, str):
+        raise NotVectorizable(f"takes an item of {schema_repr(schema)}")
+    if not -len(schema) <= index < len(schema):
+        raise NotVectorizable(f"takes item {index} of {schema_repr(schema)}")
+    found: RecordSchema = schema[index]
+    return found
+
+
+def item(record: Typed | None, traced: Expression, index: Any, of: int | None, typed: _Of) -> Typed:
+    """Return an item of anything that has items; ``record`` is ``None`` for a constant dict."""
+    given = index if isinstance(index, Expression) else Constant(index)
+    constant = given.value if isinstance(given, Constant) else None
+    if record is None:
+        assert isinstance(traced, Constant)
+        kinds = table_kinds(traced.value)
+        assert kinds is not None
+        return Rowwise("item", (traced, typed(given)[0]), kinds[1]), kinds[1]
+    made, schema = record
+    if isinstance(schema, str):
+        return _item_of_value(made, schema, typed(given), of)
+    if isinstance(schema, NamedFields) and schema.form in (DICT, ROW) and type(constant) is str:
+        position = schema.position(constant)
+        if position is None:
+            raise NotVectorizable(f"takes the item {constant!r} of {schema_repr(schema)}")
+        return project(record, position)
+    if type(constant) is not int:
+        raise NotVectorizable("takes an item by something else than a constant")
+    if isinstance(schema, NamedFields) and schema.form in (DICT, DATACLASS):
+        raise NotVectorizable(f"takes item {constant} of {schema_repr(schema)}")
+    if of is not None and len(schema) != of:
+        raise NotVectorizable(f"unpacks {of} values from {schema_repr(schema)}")
+    item_schema(schema, constant)
+    return project(record, constant)
+
+
+def _item_of_value(made: Expression, schema: str, index: Typed, of: int | None) -> Typed:
+    if of is not None:
+        if schema != TEXTS:
+            raise NotVectorizable(f"unpacks {of} values from {schema}")
+        assert isinstance(index[0], Constant)
+        return Rowwise(f"unpack {of} {index[0].value}", (made,), STR), STR
+    if schema in (STR, TEXTS) and index[1] == INT:
+        return Rowwise("item", (made, index[0]), STR), STR
+    if schema == MATCH and index[1] == INT:
+        return Rowwise("item", (made, index[0]), optional(STR)), optional(STR)
+    raise NotVectorizable(f"takes an item of {schema}")
+
+
+def attribute(record: Typed, name: str) -> Typed:
+    """Return an attribute."""
+    made, schema = record
+    if isinstance(schema, NamedFields) and schema.form != DICT:
+        position = schema.position(name)
+        if position is not None and not (schema.form == ROW and hasattr(Row, name)):
+            return project(record, position)
+    elif isinstance(schema, str) and name in ATTRIBUTES.get(schema, {}):
+        kind = ATTRIBUTES[schema][name]
+        return Rowwise(f"@{schema}.{name}", (made,), kind), kind
+    raise NotVectorizable(f"uses the attribute {name!r} of {schema_repr(schema)}")
+
+
+def cut(record: Typed, bounds: list[Typed]) -> Typed:
+    """Return a slice of a text, of a list of texts or of a tuple."""
+    made, schema = record
+    if schema in (STR, TEXTS) and all(kind in (INT, NONE) for _, kind in bounds):
+        assert isinstance(schema, str)
+        return Rowwise("slice", (made, *(each for each, _ in bounds)), schema), schema
+    if is_tuple(schema) and all(isinstance(each, Constant) for each, _ in bounds):
+        part = slice(*(each.value for each, _ in bounds if isinstance(each, Constant)))
+        kept = [project(record, index) for index in range(len(schema))[part]]
+        if kept:
+            return after([made], Make(tuple(each for each, _ in kept))), tuple(kind for _, kind in kept)
+    raise NotVectorizable(f"takes a slice of {schema_repr(schema)}")
+
+
+def record(made: Record, of: _Of) -> Typed:
+    """Return a record with named fields, as the tuple of its fields."""
+    if made.form in (REPLACE, REPLACE_TUPLE):
+        return _replaced(made, of)
+    dropped: list[Expression] = []
+    fields: dict[str, Typed] = {}
+    for name, each in zip(made.names, made.items, strict=True):
+        new = {name: of(each)} if name is not None else _named(each, of)
+        dropped += [fields[again][0] for again in new if again in fields]
+        fields |= new
+    if not fields:
+        raise NotVectorizable("makes an empty dict")
+    return after(dropped, Make(tuple(each for each, _ in fields.values()))), NamedFields(
+        (schema for _, schema in fields.values()), made.form, tuple(fields), made.cls
+    )
+
+
+def _named(each: Expression, of: _Of) -> dict[str, Typed]:
+    assert isinstance(each, Unpacked)
+    found = of(each.record)
+    if not isinstance(found[1], NamedFields) or found[1].form != DICT:
+        raise NotVectorizable(f"unpacks {schema_repr(found[1])} with **")
+    return {name: project(found, index) for index, name in enumerate(found[1].names)}
+
+
+def _replaced(made: Record, of: _Of) -> Typed:
+    first, *others = made.items
+    assert isinstance(first, Unpacked)
+    old, schema = found = of(first.record)
+    wanted = DATACLASS if made.form == REPLACE else NAMED_TUPLE
+    if not isinstance(schema, NamedFields) or schema.form != wanted:
+        raise NotVectorizable(f"replaces fields of {schema_repr(schema)}")
+    if wanted == NAMED_TUPLE and not is_inherited(schema.cls, REPLACE_TUPLE):
+        raise NotVectorizable("replaces fields")
+    new = {str(name): of(each) for name, each in zip(made.names[1:], others, strict=True)}
+    if any(name not in schema.names for name in new):
+        raise NotVectorizable(f"replaces a field that {schema_repr(schema)} has not")
+    items = [new.get(name) or project(found, index) for index, name in enumerate(schema.names)]
+    result = Make(tuple(each for each, _ in items))
+    return after([old], result), NamedFields((each for _, each in items), schema.form, schema.names, schema.cls)
+
+
+def as_dict(found: Typed, form: str) -> Typed:
+    """Return the fields of a named tuple or row as a dict."""
+    made, schema = found
+    if not isinstance(schema, NamedFields) or schema.form != form:
+        raise NotVectorizable(f"makes a dict of {schema_repr(schema)}")
+    items = tuple(project(found, index)[0] for index in range(len(schema)))
+    return after([made], Make(items)), NamedFields(schema, DICT, schema.names)
+
+
+def combined(op: str, left: Typed, right: Typed) -> Typed:
+    """Return tuples one after the other, or two dicts in one."""
+    (one, left_schema), (other, right_schema) = left, right
+    if op == "+" and is_tuple(left_schema) and is_tuple(right_schema):
+        items = spread(left) + spread(right)
+        return after([one, other], Make(tuple(each for each, _ in items))), tuple(schema for _, schema in items)
+    if op == "|" and all(isinstance(each, NamedFields) and each.form == DICT for each in (left_schema, right_schema)):
+        assert isinstance(left_schema, NamedFields)
+        assert isinstance(right_schema, NamedFields)
+        merged = {name: project(left, index) for index, name in enumerate(left_schema.names)}
+        merged |= {name: project(right, index) for index, name in enumerate(right_schema.names)}
+        schema = NamedFields((each for _, each in merged.values()), DICT, tuple(merged))
+        return after([one, other], Make(tuple(each for each, _ in merged.values()))), schema
+    raise NotVectorizable(f"computes {schema_repr(left_schema)} {op} {schema_repr(right_schema)}")
+
+
+def has_key(schema: RecordSchema, key: Any) -> bool:
+    """Whether a dict of a schema has a key; raise ``NotVectorizable`` for other records."""
+    if isinstance(schema, NamedFields) and schema.form == DICT:
+        return key in schema.names
+    raise NotVectorizable("tests with 'in' something else than constants")
+
+
+def compared_tuples(op: str, left: Typed, right: Typed, compared: _Compared) -> Expression | None:
+    """Return a comparison of two tuples, field by field; ``None`` if there is no kernel.
+
+    Python takes equal objects for equal without asking them, so a NaN may equal itself there: floats are left out.
+    """
+    one, other = left[1], right[1]
+    if not is_tuple(one) or not is_tuple(other) or not (kinds_of(one) | kinds_of(other)) <= {INT, STR, BOOL}:
+        return None
+    if any(isinstance(each, NamedFields) and _overrides(each) for each in (one, other)):
+        return None
+    pairs = list(zip(spread(left), spread(right), strict=False))
+    if op in ("==", "!="):
+        if len(one) != len(other):
+            return after([left[0], right[0]], Constant(op == "!="))
+        found: Expression = Constant(True)
+        for pair in reversed(pairs):
+            equal = compared("==", *pair)
+            found = equal if found == Constant(True) else Choose(equal, found, Constant(False))
+        found = found if op == "==" else Choose(found, Constant(False), Constant(True))
+        return after([left[0], right[0]], found)
+    if len(one) != len(other) or len(one) > _MOST_ORDERED:
+        return None
+    *before, last = pairs
+    found = compared(op, *last)
+    for pair in reversed(before):
+        found = Choose(compared("==", *pair), found, compared(op[0], *pair))
+    return after([left[0], right[0]], found)
+
+
+def _overrides(schema: NamedFields) -> bool:
+    return any(hook in vars(schema.cls) for hook in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"))
+
+
+def unified(one: RecordSchema, other: RecordSchema) -> RecordSchema:
+    """Return the schema of values that are sometimes of one schema, sometimes of another."""
+    if one == other:
+        return one
+    if isinstance(one, str) and isinstance(other, str):
+        if NONE in (one, other) or without_none(one) == without_none(other):
+            kind = optional(other if one == NONE else one)
+            if without_none(kind) != TEXTS:
+                return kind
+    elif type(one) is type(other) is tuple and len(one) == len(other):
+        return tuple(unified(*pair) for pair in zip(one, other, strict=True))
+    raise NotVectorizable(f"gives sometimes {schema_repr(one)} and sometimes {schema_repr(other)}")
+
+
+__all__ = [
+    "REPLACE", "REPLACE_TUPLE", "Typed", "after", "as_dict", "as_int", "attribute", "check_known", "combined",
+    "compared_tuples", "cut", "has_key", "is_tuple", "item", "item_schema", "kind_of_constant", "may_raise", "project",
+    "record", "spread", "truth", "type_of", "unified",
+]  # fmt: skip

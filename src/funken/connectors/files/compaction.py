@@ -1,0 +1,282 @@
+"""Compaction of small files: what checkpoints close waits, hidden, until there is enough for one file.
+
+A writer keeps the files that it has closed in its state, from checkpoint to checkpoint, per folder. When they are large enough
+together, or have waited for so many checkpoints, it puts them into one hidden file, and returns that as what is to be
+committed. The committer gives it its name, and then removes those it was made of. So every file that is ever visible is final,
+and what waits is in the checkpoint: an attempt that begins there goes on with it.
+
+A snapshot may be older than what was committed since. Then files that it names are gone; the name of the file that they
+are in follows from the first of them, so that is looked for, and without it restoring fails. Each subtask puts its own files
+together; files that waited only in checkpoints that never came to be stay behind hidden.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import IO, Any, NamedTuple
+
+from funken.connectors.files.file_format import BulkFormat, CannotMerge
+from funken.connectors.files.part_files import Encoder
+from funken.errors import InvalidConfiguration
+from funken.io.filesystem import Files
+
+PREFIX = "compacted-"
+
+
+class PendingFile(NamedTuple):
+    """A part file that is written but not committed."""
+
+    hidden: str
+    final: str
+
+
+class CompactedFile(NamedTuple):
+    """A file that was made of others, which go when it is committed; ``fresh`` are those that no checkpoint knows."""
+
+    hidden: str
+    final: str
+    sources: tuple[str, ...]
+    fresh: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FileCompactStrategy:
+    """When files are put together: as soon as they have ``size_threshold`` bytes, or after ``num_checkpoints`` checkpoints.
+
+    ``num_compact_threads`` is there for PyFlink's programs: a subtask puts its own files together, when a checkpoint begins.
+
+    >>> FileCompactStrategy.builder().set_size_threshold(64 << 20).enable_compaction_on_checkpoint(10).build()
+    FileCompactStrategy(size_threshold=67108864, num_checkpoints=10, num_compact_threads=1)
+    >>> FileCompactStrategy()
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidConfiguration: a compaction that never begins: pass size_threshold (bytes), num_checkpoints, or both.
+    """
+
+    size_threshold: int | None = None
+    num_checkpoints: int | None = None
+    num_compact_threads: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if self.size_threshold is None and self.num_checkpoints is None:
+            raise InvalidConfiguration(
+                "a compaction that never begins: pass size_threshold (bytes), num_checkpoints, or both."
+            )
+        for name in ("size_threshold", "num_checkpoints", "num_compact_threads"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise InvalidConfiguration(f"files cannot be compacted with {name}={value}; pass a positive number.")
+
+    @staticmethod
+    def builder() -> FileCompactStrategyBuilder:
+        """Start to describe a strategy."""
+        return FileCompactStrategyBuilder()
+
+    def is_due(self, size: int, checkpoints: int) -> bool:
+        """Return whether files of this size (bytes) that have waited for so many checkpoints are to be put together.
+
+        >>> strategy = FileCompactStrategy(size_threshold=100, num_checkpoints=3)
+        >>> strategy.is_due(99, 2), strategy.is_due(100, 1), strategy.is_due(1, 3)
+        (False, True, True)
+        """
+        return (self.size_threshold is not None and size >= self.size_threshold) or (
+            self.num_checkpoints is not None and checkpoints >= self.num_checkpoints
+        )
+
+
+@dataclass(frozen=True)
+class FileCompactStrategyBuilder:
+    """PyFlink's way to describe a strategy; each call returns a new builder.
+
+    >>> FileCompactStrategyBuilder().enable_compaction_on_checkpoint(2).set_num_compact_threads(4).build().num_checkpoints
+    2
+    """
+
+    size_threshold: int | None = None
+    num_checkpoints: int | None = None
+    num_compact_threads: int = 1
+
+    def set_size_threshold(self, size_threshold: int) -> FileCompactStrategyBuilder:
+        """Put files together as soon as they have so many bytes."""
+        return replace(self, size_threshold=size_threshold)
+
+    def enable_compaction_on_checkpoint(self, num_checkpoints_before_compaction: int) -> FileCompactStrategyBuilder:
+        """Put files together after so many checkpoints."""
+        return replace(self, num_checkpoints=num_checkpoints_before_compaction)
+
+    def set_num_compact_threads(self, num_compact_threads: int) -> FileCompactStrategyBuilder:
+        """Accept a number of threads."""
+        return replace(self, num_compact_threads=num_compact_threads)
+
+    def build(self) -> FileCompactStrategy:
+        """Return the strategy; raises ``InvalidConfiguration`` if it names no trigger."""
+        return FileCompactStrategy(self.size_threshold, self.num_checkpoints, self.num_compact_threads)
+
+
+class FileCompactor:
+    r"""How files become one; subclass it and define ``compact``. Without one, the format of the files does it.
+
+    >>> import io
+    >>> target = io.BytesIO()
+    >>> FileCompactor.concat_file_compactor(b"--\n").compact([io.BytesIO(b"a\n"), io.BytesIO(b"b\n")], target)
+    >>> target.getvalue()
+    b'a\n--\nb\n'
+    """
+
+    def compact(self, sources: Sequence[IO[bytes]], target: IO[bytes]) -> None:
+        """Write one file of several; the files are opened and closed by others."""
+        raise NotImplementedError
+
+    @staticmethod
+    def concat_file_compactor(file_delimiter: bytes | None = None) -> FileCompactor:
+        """Return what writes the bytes of files one after the other, with a delimiter in between."""
+        return _Concatenation(file_delimiter or b"")
+
+    @staticmethod
+    def identical_file_compactor() -> FileCompactor:
+        """Return what leaves files as they are: each is committed by itself, when it is due."""
+        return _Identity()
+
+
+@dataclass(frozen=True)
+class _Concatenation(FileCompactor):
+    delimiter: bytes
+
+    def compact(self, sources: Sequence[IO[bytes]], target: IO[bytes]) -> None:
+        """Write the bytes."""
+        for number, source in enumerate(sources):
+            if number:
+                target.write(self.delimiter)
+            copy(source, target)
+
+
+class _Identity(FileCompactor):
+    def compact(self, sources: Sequence[IO[bytes]], target: IO[bytes]) -> None:
+        """Refuse: these files do not become one."""
+        raise CannotMerge
+
+
+def copy(source: IO[bytes], target: IO[bytes]) -> None:
+    """Copy what is left of a file."""
+    while chunk := source.read(1 << 20):
+        target.write(chunk)
+
+
+class FormatCompactor(FileCompactor):
+    """Lets the format of the files put them together."""
+
+    def __init__(self, encoder: Encoder | BulkFormat) -> None:
+        self._encoder = encoder
+
+    def compact(self, sources: Sequence[IO[bytes]], target: IO[bytes]) -> None:
+        """Write one file."""
+        self._encoder.merge(sources, target)
+
+
+class Waiting(NamedTuple):
+    """Files of one folder that wait, oldest first, as ``(hidden, final, size)``, and for how many checkpoints they have."""
+
+    files: tuple[tuple[str, str, int], ...]
+    checkpoints: int
+
+    @property
+    def final(self) -> str:
+        """Return the name of the file that they become."""
+        folder, _, name = self.files[0][1].rpartition("/")
+        return f"{folder}/{PREFIX}{name}"
+
+
+class WaitingFiles:
+    """The files of one writer that wait. Without a ``strategy`` none does."""
+
+    def __init__(
+        self, files: Files, strategy: FileCompactStrategy | None, compactor: FileCompactor, attempt: Any
+    ) -> None:
+        self._files = files
+        self._strategy = strategy
+        self._compactor = compactor
+        self._attempt = attempt
+        self._waiting: list[Waiting] = []
+
+    def restore(self, states: Iterable[Waiting]) -> None:
+        """Go on with what waited in a checkpoint; raise ``FileNotFoundError`` if that is neither there nor committed."""
+        for waiting in states:
+            left = self._not_committed(waiting)
+            if left:
+                self._waiting.append(waiting._replace(files=left))
+
+    def _not_committed(self, waiting: Waiting) -> tuple[tuple[str, str, int], ...]:
+        if self._files.exists(waiting.final):
+            for hidden, _, _ in waiting.files:
+                self._files.remove(hidden)  # its content is visible: the commit was interrupted
+            return ()
+        left = tuple(file for file in waiting.files if self._files.exists(file[0]))
+        for hidden, final, _ in waiting.files:
+            if not self._files.exists(hidden) and not self._files.exists(final):
+                raise FileNotFoundError(
+                    f"{hidden} waited for compaction in the snapshot that the job starts from, and is gone; put it back, or "
+                    "start from another snapshot"
+                )
+        return left
+
+    def prepare(self, closed: Sequence[tuple[PendingFile, int]], end_of_input: bool) -> list[Any]:
+        """Take the files that were closed, with their sizes; return what is to be committed now."""
+        if self._strategy is None and not self._waiting:
+            return [names for names, _ in closed]
+        fresh = {names.hidden for names, _ in closed}
+        for names, size in closed:
+            self._add(names, size)
+        ready: list[Any] = []
+        left: list[Waiting] = []
+        for waiting in self._waiting:
+            waited = waiting._replace(checkpoints=waiting.checkpoints + 1)
+            size = sum(file[2] for file in waited.files)
+            if end_of_input or self._strategy is None or self._strategy.is_due(size, waited.checkpoints):
+                ready += self._together(waited, fresh)
+            else:
+                left.append(waited)
+        self._waiting = left
+        return ready
+
+    def _add(self, names: PendingFile, size: int) -> None:
+        folder, file = names.final.rpartition("/")[0], (names.hidden, names.final, size)
+        for number, waiting in enumerate(self._waiting):
+            if waiting.files[0][1].rpartition("/")[0] == folder:
+                self._waiting[number] = waiting._replace(files=(*waiting.files, file))
+                return
+        self._waiting.append(Waiting((file,), 0))
+
+    def _together(self, waiting: Waiting, fresh: set[str]) -> list[Any]:
+        """Put files together; as they are if there is only one, or if they do not become one."""
+        alone = [PendingFile(hidden, final) for hidden, final, _ in waiting.files]
+        if len(alone) == 1 or self._strategy is None:
+            return list(alone)
+        folder, _, name = waiting.final.rpartition("/")
+        hidden = f"{folder}/.{name}.inprogress.{self._attempt}"
+        sources = tuple(file[0] for file in waiting.files)
+        try:
+            with contextlib.ExitStack() as opened:
+                target = self._files.create(hidden)
+                opened.callback(target.close)
+                self._compactor.compact([opened.enter_context(self._files.open(source)) for source in sources], target)
+                self._files.seal(target)
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                self._files.remove(hidden)
+            if isinstance(error, CannotMerge):
+                return list(alone)
+            raise
+        return [CompactedFile(hidden, waiting.final, sources, tuple(source for source in sources if source in fresh))]
+
+    def snapshot(self) -> list[Waiting]:
+        """Return what waits."""
+        return list(self._waiting)
+
+
+__all__ = [
+    "CompactedFile", "FileCompactStrategy", "FileCompactStrategyBuilder", "FileCompactor", "FormatCompactor",
+    "PendingFile", "Waiting", "WaitingFiles", "copy",
+]  # fmt: skip

@@ -1,0 +1,295 @@
+"""Arrow's batches as blocks of columns, and back: without making records.
+
+A field whose type has no column (lists, structs, times, 64 bits without a sign beyond an ``int``) has a kind that nothing can be
+computed of, so whoever uses it is given records. A batch of which a wanted field is null, or of another type than the schema
+says, becomes records as well. Fields that no function reads are not read: their place has ``NOT_READ``.
+
+NumPy and Arrow are loaded where a batch is converted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import types
+import typing
+from collections.abc import Collection, Sequence
+from dataclasses import is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from funken.columnar.expressions import (
+    ARRAYS,
+    BOOL,
+    FLOAT,
+    HIGHEST,
+    INT,
+    NONE,
+    STR,
+    NotVectorizable,
+    RecordSchema,
+    optional,
+    without_none,
+)
+from funken.columnar.library import BYTES, DATE, DATETIME, DECIMAL, TIMEDELTA
+from funken.columnar.records import DICT, ROW, NamedFields, form_of
+from funken.connectors.formats.record_types import RecordShape
+from funken.types.info import RowTypeInfo, TupleTypeInfo
+
+if TYPE_CHECKING:
+    from funken.columnar.kernels.columns import Column, Columns
+
+_DTYPES = {INT: "int64", FLOAT: "float64", BOOL: "bool"}
+
+
+class NotRead:
+    """What stands in a record for a field that no function of the program reads.
+
+    >>> import pickle
+    >>> NOT_READ, pickle.loads(pickle.dumps(NOT_READ)) is NOT_READ
+    (<not read>, True)
+    """
+
+    def __repr__(self) -> str:
+        return "<not read>"
+
+    def __reduce__(self) -> str:
+        return "NOT_READ"
+
+
+NOT_READ = NotRead()
+
+
+# ---- schemas
+
+
+def kind_of_type(type_: Any) -> str:
+    """Return the kind of the values of a type of Arrow; its own name, if there is none.
+
+    >>> import pyarrow as pa
+    >>> kind_of_type(pa.int32()), kind_of_type(pa.large_string()), kind_of_type(pa.list_(pa.int8()))
+    ('int', 'str', 'list<item: int8>')
+    """
+    arrow = importlib.import_module("pyarrow")
+    of = arrow.types
+    if of.is_dictionary(type_):
+        return STR if of.is_string(type_.value_type) or of.is_large_string(type_.value_type) else str(type_)
+    if of.is_integer(type_):
+        return INT
+    if of.is_float32(type_) or of.is_float64(type_):
+        return FLOAT
+    if (of.is_timestamp(type_) or of.is_duration(type_)) and type_.unit != "ns":
+        return DATETIME if of.is_timestamp(type_) else TIMEDELTA
+    for test, kind in (
+        (of.is_boolean, BOOL), (of.is_string, STR), (of.is_large_string, STR), (of.is_date, DATE), (of.is_null, NONE),
+        (of.is_decimal128, DECIMAL), (of.is_binary, BYTES), (of.is_large_binary, BYTES),
+    ):  # fmt: skip
+        if test(type_):
+            return kind
+    return str(type_)
+
+
+def is_held(kind: str) -> bool:
+    """Whether a column can hold values of a kind.
+
+    >>> is_held("int?"), is_held("list<item: int8>")
+    (True, False)
+    """
+    return without_none(kind) in (*ARRAYS, NONE, DATETIME, TIMEDELTA, DATE, DECIMAL, BYTES)
+
+
+def schema_of_file(schema: Any, nullable: Collection[str] = ()) -> NamedFields:
+    """Return the schema of dicts with the fields of a schema of Arrow; ``nullable`` are those that have nulls.
+
+    >>> import pyarrow as pa
+    >>> schema_of_file(pa.schema([("item", pa.string()), ("n", pa.int64())]), {"n"})
+    {item: str, n: int?}
+    """
+    names = tuple(schema.names)
+    if not names or len(set(names)) < len(names):
+        raise NotVectorizable("its files have no columns" if not names else "its files have two columns of one name")
+    kinds = [kind_of_type(schema.field(index).type) for index in range(len(names))]
+    kinds = [
+        optional(kind) if name in nullable and is_held(kind) else kind
+        for name, kind in zip(names, kinds, strict=True)
+    ]  # fmt: skip
+    return NamedFields(kinds, DICT, names)
+
+
+def schema_of_records(record_type: Any, shape: RecordShape) -> RecordSchema:
+    """Return the schema of records of a declared type; raise ``NotVectorizable`` if they are no more than their fields.
+
+    >>> from funken import Types
+    >>> from funken.connectors.formats.record_types import shape_of
+    >>> sale = Types.ROW_NAMED(["item", "n"], [Types.STRING(), Types.INT()])
+    >>> schema_of_records(sale, shape_of(sale, "an example"))
+    Row(item: str, n: int)
+    """
+    kinds = [kind_of_type(each.type) for each in shape.types()]
+    if isinstance(record_type, TupleTypeInfo):
+        return tuple(kinds)
+    if isinstance(record_type, RowTypeInfo):
+        if not record_type.field_names:
+            raise NotVectorizable("reads rows whose fields have no names")
+        return NamedFields(kinds, ROW, shape.names)
+    if not isinstance(record_type, type):
+        return NamedFields(kinds, DICT, shape.names)
+    form = form_of(record_type)
+    if form is None or form[1] != shape.names:
+        raise NotVectorizable(f"an object of {record_type.__name__} may do more than to keep values")
+    hints = typing.get_type_hints(record_type)
+    kinds = [
+        optional(kind) if is_held(kind) and _may_be_none(hints[name]) else kind
+        for name, kind in zip(shape.names, kinds, strict=True)
+    ]
+    return NamedFields(kinds, form[0], shape.names, record_type)
+
+
+def _may_be_none(hint: Any) -> bool:
+    return typing.get_origin(hint) in (types.UnionType, typing.Union) and type(None) in typing.get_args(hint)
+
+
+def names_of(schema: RecordSchema, shape: RecordShape | None) -> tuple[str, ...]:
+    """Return the names of the columns that the fields of a schema are read from."""
+    if isinstance(schema, NamedFields):
+        return schema.names
+    assert shape is not None
+    return shape.names
+
+
+# ---- from Arrow
+
+
+def column_of_array(array: Any, kind: str) -> Column | None:
+    """Return an array as a column; ``None`` if it has a null, or values that the kind has no place for.
+
+    >>> import pyarrow as pa
+    >>> column_of_array(pa.array([1, 2], pa.int8()), "int").to_list(2), column_of_array(pa.array([1, None]), "int")
+    ([1, 2], None)
+    """
+    from funken.columnar.kernels.columns import Column, column_of  # noqa: PLC0415 - loads NumPy
+
+    if kind_of_type(array.type) not in (without_none(kind), NONE if kind.endswith("?") else kind):
+        return None
+    if kind not in ARRAYS:
+        return column_of(array.to_pylist(), kind)
+    if array.null_count:
+        return None
+    if kind == STR:
+        return Column(STR, checked) if (checked := _text(array)) is not None else None
+    data = array.to_numpy(zero_copy_only=False)
+    if data.dtype == "uint64" and len(data) and int(data.max()) > HIGHEST:
+        return None
+    return Column(kind, data.astype(_DTYPES[kind], copy=False))
+
+
+def _text(array: Any) -> Any:
+    """Return an array of text whose bytes are text; ``None`` if they are not."""
+    arrow = importlib.import_module("pyarrow")
+    try:
+        array.validate(full=True)
+        return array if arrow.types.is_string(array.type) else array.cast(arrow.string())
+    except arrow.ArrowInvalid:
+        return None
+
+
+def columns_of_batch(schema: RecordSchema, arrays: Sequence[Any | None], length: int) -> Columns | None:
+    """Return a block of the arrays of a schema's fields (``None``: not read); ``None`` if they are not of these kinds.
+
+    >>> import pyarrow as pa
+    >>> columns_of_batch(("str", "int"), [None, pa.array([1, 2])], 2).to_list()
+    [(<not read>, 1), (<not read>, 2)]
+    """
+    from funken.columnar.kernels.columns import Column, Columns  # noqa: PLC0415 - loads NumPy
+
+    leaves = []
+    for kind, array in zip(schema, arrays, strict=True):
+        assert isinstance(kind, str)
+        column = Column(kind, NOT_READ, constant=True) if array is None else column_of_array(array, kind)
+        if column is None:
+            return None
+        leaves.append(column)
+    return Columns(schema, leaves, length)
+
+
+# ---- to Arrow
+
+
+def places_of(schema: RecordSchema, record_type: Any, names: Sequence[str]) -> list[int] | None:
+    """Return which field of a record goes to each column; ``None`` if that takes more than its schema.
+
+    ``record_type`` is what the file has been declared to hold; without one, columns have the names of fields.
+
+    >>> from funken import Types
+    >>> places_of(("str", "int"), Types.TUPLE([Types.STRING(), Types.INT()]), ["f0", "f1"])
+    [0, 1]
+    >>> places_of(NamedFields(("int", "str"), DICT, ("n", "item")), None, ["item", "n"])
+    [1, 0]
+    """
+    if isinstance(schema, str) or any(not isinstance(kind, str) for kind in schema):
+        return None
+    fields = list(schema.names) if isinstance(schema, NamedFields) else []
+    in_order = not fields and (
+        isinstance(record_type, TupleTypeInfo | RowTypeInfo)
+        or (_is_class(record_type) and not is_dataclass(record_type))
+    )
+    if in_order:
+        return list(range(len(names))) if len(schema) == len(names) else None
+    by_name = record_type is None or not (
+        _is_class(record_type) or isinstance(record_type, TupleTypeInfo | RowTypeInfo)
+    )
+    same = isinstance(schema, NamedFields) and schema.cls is not None and schema.cls is record_type
+    row = isinstance(schema, NamedFields) and schema.form in (ROW, DICT) and isinstance(record_type, RowTypeInfo)
+    if not (by_name or same or row) or any(name not in fields for name in names):
+        return None
+    return [fields.index(name) for name in names]
+
+
+def _is_class(record_type: Any) -> bool:
+    return isinstance(record_type, type)
+
+
+def batch_of_columns(block: Columns, record_type: Any, schema: Any) -> Any:
+    """Return a block as a batch of a schema of Arrow (``None``: of its columns' types); ``None`` if records have to be made.
+
+    Raises what Arrow raises for values that a type has no place for.
+
+    >>> from funken.columnar.kernels.columns import columns_of
+    >>> block = columns_of([{"n": 1}, {"n": 2}], NamedFields(("int",), DICT, ("n",)))
+    >>> batch_of_columns(block, None, None).to_pylist()
+    [{'n': 1}, {'n': 2}]
+    """
+    arrow = importlib.import_module("pyarrow")
+    names = list(schema.names) if schema is not None else list(getattr(block.schema, "names", ()))
+    places = places_of(block.schema, record_type, names) if names else None
+    if places is None:
+        return None
+    if schema is None:
+        if any(kind not in ARRAYS for kind in block.schema):
+            return None  # the type of other values is found in more records than a block has
+        arrays = [_array(arrow, block.leaves[place], block.length, None) for place in places]
+        return arrow.RecordBatch.from_arrays(arrays, names=names)
+    arrays = [
+        _array(arrow, block.leaves[place], block.length, field.type)
+        for place, field in zip(places, schema, strict=True)
+    ]
+    return arrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(arrow: Any, column: Column, length: int, wanted: Any) -> Any:
+    kind, of = column.kind, arrow.types
+    alike = wanted is None or (
+        (kind == INT and (of.is_integer(wanted) or of.is_float64(wanted)))
+        or (kind == FLOAT and (of.is_float64(wanted) or of.is_float32(wanted)))
+        or (kind == BOOL and of.is_boolean(wanted))
+        or (kind == STR and (of.is_string(wanted) or of.is_large_string(wanted)))
+    )
+    if not alike:
+        return arrow.array(column.to_list(length), wanted)
+    array = column.array(length)
+    made = array if kind == STR else arrow.array(array)
+    return made if wanted is None or made.type == wanted else made.cast(wanted)
+
+
+__all__ = [
+    "NOT_READ", "NotRead", "batch_of_columns", "column_of_array", "columns_of_batch", "is_held", "kind_of_type", "names_of",
+    "places_of", "schema_of_file", "schema_of_records",
+]  # fmt: skip

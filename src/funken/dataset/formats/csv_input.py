@@ -1,0 +1,141 @@
+"""CSV files: lines as tuples of Python values, or as blocks of columns where Arrow's parser reads the same.
+
+A piece of a file is parsed as columns if its types are int, float and str, and nothing in it could mean another thing to
+Arrow than to Python's ``csv`` and constructors: quotes, lone carriage returns, a byte order mark, hexadecimal numbers, NaN by
+other names. Any other piece, and one that Arrow refuses, is read line by line, which also gives the error that names the line.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from funken.dataset.columns.block import block_of
+from funken.dataset.formats.inputs import COLUMN_RECORDS, FileInput
+from funken.dataset.memory.blocks import Block, blocks_of
+from funken.dataset.plan.record_type import UNKNOWN, RecordType, declared_type, tuple_of
+from funken.errors import SourceNotReadable
+
+_PIECE = 1 << 20
+"""Bytes that are parsed at a time."""
+
+_ARROW_TYPES = {int: "int64", float: "float64", str: "string"}
+
+
+@dataclass(frozen=True)
+class CsvInput(FileInput):
+    r"""Lines of CSV as tuples, or as objects of a class with fields. A quoted field may not contain a line break.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp(), "pairs.csv")
+    >>> _ = path.write_text("1,a\n2,b\n")
+    >>> csv_input = CsvInput(str(path), (int, str))
+    >>> [list(block) for block in csv_input.blocks((str(path), 0, 8))], list(csv_input.read((str(path), 4, 8)))
+    ([[(1, 'a'), (2, 'b')]], [(2, 'b')])
+    """
+
+    types: tuple[type, ...] = ()
+    delimiter: str = ","
+    skip_header: bool = False
+    target: Any = None
+    vectorized: bool = True
+
+    def read(self, split: Any) -> Iterable[Any]:
+        """Return the records of a split."""
+        lines = self.lines(split)
+        if self.skip_header and split[1] == 0:
+            next(lines, None)
+        return self._records(lines, split, 1)
+
+    def _records(self, lines: Iterable[str], split: Any, first: int) -> Iterator[Any]:
+        make: Callable[..., Any] = self.target or (lambda *fields: fields)
+        types = self.types
+        for number, line in enumerate(lines, first):
+            if not line:
+                continue
+            (fields,) = csv.reader(io.StringIO(line), delimiter=self.delimiter)
+            if not types:
+                yield make(*fields)
+                continue
+            try:
+                yield make(*(convert(field) for convert, field in zip(types, fields, strict=True)))
+            except ValueError as error:
+                raise SourceNotReadable(
+                    f"CsvInput: line {number} of {split[0]!r} from byte {split[1]} does not fit "
+                    f"{', '.join(kind.__name__ for kind in types)}: {line!r} ({error}). Correct the types, or read it as text."
+                ) from error
+
+    def blocks(self, split: Any) -> Iterator[Block]:
+        """Return the records of a split; tuples of plain values as columns."""
+        plain = self.types and self.target is None and all(kind in _ARROW_TYPES for kind in self.types)
+        if not self.vectorized or not plain or len(self.delimiter.encode()) != 1 or split[0].endswith(".gz"):
+            yield from super().blocks(split)
+            return
+        number = 1
+        for piece in self._pieces(split):
+            parsed = self._parsed(piece)
+            if parsed is None:
+                lines = (line.decode().rstrip("\r\n") for line in io.BytesIO(piece))
+                yield from blocks_of(self._records(lines, split, number))
+            else:
+                yield from parsed
+            number += piece.count(b"\n")
+
+    def _pieces(self, split: Any) -> Iterator[bytes]:
+        """Return the lines that begin in a byte range, many at a time."""
+        name, start, end = split
+        with open(name, "rb") as file:
+            if start:
+                file.seek(start - 1)
+                file.readline()
+            elif self.skip_header:
+                file.readline()
+            while (at := file.tell()) < end and (piece := file.read(min(_PIECE, end - at))):
+                yield piece if piece.endswith(b"\n") else piece + file.readline()
+
+    def _parsed(self, piece: bytes) -> Iterator[Block] | None:
+        if b'"' in piece or piece.count(b"\r") != piece.count(b"\r\n") or piece.startswith(b"\xef\xbb\xbf"):
+            return None
+        if int in self.types and (b"0x" in piece or b"0X" in piece):
+            return None
+        import pyarrow as pa  # noqa: PLC0415 - loaded by programs that read CSV as columns
+        import pyarrow.compute as pc  # noqa: PLC0415 - the same
+        from pyarrow import csv as arrow_csv  # noqa: PLC0415 - the same
+
+        from funken.columnar.kernels.relational import columns_from_arrow  # noqa: PLC0415 - loads NumPy
+
+        names = [str(place) for place in range(len(self.types))]
+        convert = arrow_csv.ConvertOptions(
+            column_types={
+                name: pa.type_for_alias(_ARROW_TYPES[kind]) for name, kind in zip(names, self.types, strict=True)
+            },
+            null_values=[],
+            strings_can_be_null=False,
+        )
+        try:
+            table = arrow_csv.read_csv(
+                pa.BufferReader(piece),
+                read_options=arrow_csv.ReadOptions(column_names=names, use_threads=False, block_size=len(piece) + 1),
+                parse_options=arrow_csv.ParseOptions(delimiter=self.delimiter),
+                convert_options=convert,
+            )
+        except pa.ArrowInvalid:
+            return None
+        arrays = [column.combine_chunks() for column in table.columns]
+        for kind, array in zip(self.types, arrays, strict=True):
+            if kind is float and pc.any(pc.is_nan(array)).as_py():
+                return None
+        columns = columns_from_arrow(arrays, table.num_rows)
+        if columns is None:
+            return None
+        return (block_of(columns[at : at + COLUMN_RECORDS]) for at in range(0, columns.length, COLUMN_RECORDS))
+
+    def record_type(self) -> RecordType:
+        """Return the type of tuples of the declared types."""
+        if self.target is not None:
+            return declared_type(self.target)
+        return tuple_of(*map(declared_type, self.types)) if self.types else UNKNOWN

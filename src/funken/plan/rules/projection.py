@@ -1,0 +1,163 @@
+"""Which fields of its records a source of columns has to read: those that a function after it looks at.
+
+From the source on, a record is followed as long as it is the same: through filters, timestamps and exchanges to the functions
+that make something else of it. They have been traced, so the fields that they look at are known. Who takes a record whole, such
+as a sink, a running reduce, or an operator that works on single records, wants all fields.
+
+A function may change while a job runs, if a variable that it uses does. Then it might look at other fields. So those that run
+in the source's task are guards: the source asks before each block whether they still are what was traced, and if not, reads all
+fields from then on. Such a function behind an exchange wants all fields from the beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from funken.columnar.expressions import Argument, Expression
+from funken.columnar.records import NamedFields
+from funken.columnar.tracing import Traced
+from funken.ids import OperatorId
+from funken.operators.columnar.specs import (
+    ColumnarFilter,
+    ColumnarMap,
+    ColumnarSource,
+    ColumnarTimestamps,
+    ColumnarWindow,
+)
+from funken.operators.user_functions import UserFunction, call_of
+from funken.plan.columnar_hash import ColumnarHash
+from funken.plan.nodes import Node
+from funken.plan.physical import Edge, PhysicalPlan, RuleNote
+from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
+
+_NAME = "projection"
+
+Guard = tuple[UserFunction, Traced]
+
+
+@dataclass(frozen=True)
+class FieldsRead:
+    """The numbers of the fields that are read, in their order, and the functions that decide it in the source's task."""
+
+    fields: tuple[int, ...]
+    guards: tuple[Guard, ...] = ()
+
+
+class _TakesAll(Exception):
+    """Somebody takes records whole."""
+
+
+def fields_read(plan: PhysicalPlan, source: Node) -> FieldsRead | None:
+    """Return what is read of a source of columns of records; ``None``: all of it."""
+    try:
+        return _Reached(plan, source).projection()
+    except _TakesAll:
+        return None
+
+
+class _Reached:
+    """All that is done with the records of one source."""
+
+    def __init__(self, plan: PhysicalPlan, source: Node) -> None:
+        self._plan = plan
+        self._source = source
+        self._paths: set[tuple[int, ...]] = set()
+        self._guards: list[Guard] = []
+
+    def projection(self) -> FieldsRead:
+        spec = self._source.spec
+        assert isinstance(spec, ColumnarSource)
+        if spec.stamped is not None:
+            self._function(call_of(spec.strategy.assigner, "extract_timestamp"), spec.stamped, near=True)
+        self._follow(self._source.id, near=True)
+        if () in self._paths:
+            raise _TakesAll
+        return FieldsRead(tuple(sorted({path[0] for path in self._paths})), tuple(self._guards))
+
+    def _follow(self, upstream: OperatorId, near: bool) -> None:
+        """Go to those that take the records of an operator; ``near``: it runs in the source's task."""
+        for vertex in self._plan.vertices:
+            for node in vertex.nodes:
+                for given in node.inputs:
+                    if given.upstream == upstream:
+                        edge = self._edge(upstream, vertex.id) if node is vertex.nodes[0] else None
+                        self._node(node, near, edge, given.side)
+
+    def _edge(self, upstream: OperatorId, target: int) -> Edge:
+        return next(edge for edge in self._plan.edges if (edge.source_node, edge.target) == (upstream, target))
+
+    def _node(self, node: Node, near: bool, edge: Edge | None, side: str | None) -> None:
+        if side is not None or len(node.inputs) != 1:
+            raise _TakesAll
+        if edge is not None and not edge.local:
+            if not isinstance(edge.partitioning, ColumnarHash):
+                raise _TakesAll
+            self._function(edge.partitioning.key, edge.partitioning.traced, near)
+            near = False
+        self._spec(node, near)
+
+    def _spec(self, node: Node, near: bool) -> None:
+        match node.spec:
+            case ColumnarMap() as spec:
+                self._function(spec.function, spec.traced, near)
+            case ColumnarFilter() as spec:
+                self._function(spec.function, spec.traced, near)
+                self._follow(node.id, near)
+            case ColumnarTimestamps() as spec:
+                if spec.stamped is not None:
+                    self._function(call_of(spec.strategy.assigner, "extract_timestamp"), spec.stamped, near)
+                self._follow(node.id, near)
+            case ColumnarWindow(aggregate=aggregate) as spec if aggregate is not None and spec.late_tag is None:
+                target = spec.contents.function.target  # type: ignore[attr-defined]
+                self._function(spec.key, spec.traced_key, near)
+                self._function(UserFunction(target, "create_accumulator"), aggregate.created, near)
+                self._function(UserFunction(target, "add"), spec.traced, near)
+            case _:
+                raise _TakesAll
+
+    def _function(self, function: UserFunction, traced: Traced, near: bool) -> None:
+        self._paths.update(_paths(traced.result), traced.read)
+        if any(each.kind not in ("method", "builtin") for each in traced.dependencies):
+            if not near:
+                raise _TakesAll
+            self._guards.append((function, traced))
+
+
+def _paths(expression: Any) -> Iterator[tuple[int, ...]]:
+    """Yield the paths of the fields of a function's first argument that an expression looks at."""
+    if isinstance(expression, Argument):
+        if expression.argument == 0:
+            yield expression.path
+    elif isinstance(expression, Expression):
+        for value in vars(expression).values():
+            yield from _paths(value)
+    elif isinstance(expression, tuple):
+        for each in expression:
+            yield from _paths(each)
+
+
+def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
+    notes: list[RuleNote] = []
+
+    def project(node: Node) -> Node:
+        spec = node.spec
+        if not isinstance(spec, ColumnarSource) or not spec.of_records:
+            return node
+        found = fields_read(plan, node)
+        if found is None or len(found.fields) == len(spec.schema):
+            notes.append(RuleNote(_NAME, "reads all fields", node.id))
+            return node
+        named = isinstance(spec.schema, NamedFields)
+        names = [str(spec.schema.names[number] if named else number) for number in found.fields]  # type: ignore[union-attr]
+        text = f"reads {len(names)} of {len(spec.schema)} fields" + (f": {', '.join(names)}" if names else "")
+        notes.append(RuleNote(_NAME, text, node.id))
+        return replace(node, spec=replace(spec, wanted=found.fields, guards=found.guards))
+
+    return with_nodes(plan, project), notes
+
+
+RULE = Rule(_NAME, _apply)
+
+__all__ = ["RULE", "FieldsRead", "fields_read"]

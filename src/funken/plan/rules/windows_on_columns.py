@@ -1,0 +1,144 @@
+"""Which windows work on columns, and when merging, reordering and giving columns on changes nothing.
+
+In ``BATCH`` the records of a key are sorted by time before they are folded, and sessions are folded in parts that merge: both
+need folds that do not show the order of records.
+"""
+
+from __future__ import annotations
+
+from funken.columnar.expressions import (
+    ARRAYS,
+    INT,
+    STR,
+    Argument,
+    Constant,
+    NotVectorizable,
+    RecordSchema,
+    kinds_of,
+    leaves_of,
+    schema_repr,
+)
+from funken.columnar.folds import EXTREME, FIRST, LAST, SUM, Aggregate, Fold, aggregate_folds, merge_folds, reduce_folds
+from funken.columnar.tracing import Traced, trace
+from funken.operators.columnar.specs import ColumnarWindow
+from funken.operators.user_functions import UserFunction
+from funken.operators.window.contents import Aggregated, Reduced
+from funken.operators.window.spec import Strategy, WindowSpec
+from funken.windowing.sessions import EventTimeSessionWindows
+
+VECTORIZED = "vectorized"
+
+_WINDOWS = {
+    Strategy.GENERAL: "windows with triggers, evictors or lateness",
+    Strategy.SLICES: "windows of slices",
+    Strategy.SESSIONS: "sessions with a dynamic gap",
+    Strategy.COUNTS: "sliding count windows",
+}
+
+
+def columnar_window(
+    spec: WindowSpec, schema: RecordSchema, batch: bool
+) -> tuple[ColumnarWindow, RecordSchema | None, str]:
+    """Return the operator, the schema of its results if these are columns, and what ``explain()`` says."""
+    counts = spec.strategy is Strategy.COUNTS and spec.evictor is None
+    sessions = spec.strategy is Strategy.SESSIONS and type(spec.assigner) is EventTimeSessionWindows
+    if spec.strategy is not Strategy.ALIGNED and not counts and not sessions:
+        raise NotVectorizable(f"{_WINDOWS[spec.strategy]} have no vectorized form")
+    if (counts or sessions) and batch:
+        raise NotVectorizable("sees its records one by one, which BATCH sorts by time")
+    check_arrays(schema)
+    key = traced_key(spec.key, schema)
+    contents, aggregate = spec.contents, None
+    if isinstance(contents, Reduced):
+        traced, folds = reduce_folds(contents.function.target, contents.function.method, schema)
+    elif isinstance(contents, Aggregated):
+        aggregate = aggregate_folds(contents.function.target, schema)
+        traced, folds = aggregate.added, aggregate.folds
+    else:
+        raise NotVectorizable("keeps every record of a window")
+    for fold in folds:
+        if fold.how in EXTREME:
+            raise NotVectorizable(f"keeps whole records of a window by {fold.how}")
+        if fold.kind == STR and not (fold.how in (FIRST, LAST) and isinstance(fold.of, Argument)):
+            raise NotVectorizable("makes text of the records of a window")
+    if batch and any(_shows_order(fold, own, key) for fold, own in _with_own(folds, schema, aggregate)):
+        raise NotVectorizable("shows the order of its records, which BATCH sorts by time")
+    if sessions:
+        _check_merges(spec, folds, schema, aggregate, key)
+    results, path = _results(spec, schema, aggregate)
+    fields = {name: getattr(spec, name) for name in WindowSpec.__dataclass_fields__}
+    made = ColumnarWindow(
+        **fields, traced_key=key, traced=traced, folds=folds, schema=schema, aggregate=aggregate, results=results
+    )
+    return made, results, path
+
+
+def _check_merges(
+    spec: WindowSpec, folds: tuple[Fold, ...], schema: RecordSchema, aggregate: Aggregate | None, key: Traced
+) -> None:
+    """Raise ``NotVectorizable`` unless merging sessions gives what their records would give in one session, in any order."""
+    for fold, own in _with_own(folds, schema, aggregate):
+        if _shows_order(fold, own, key) or (fold.how == LAST and own is not None and key.result != fold.of):
+            raise NotVectorizable("shows the order of the records of a session")
+    if aggregate is None:
+        return
+    assert isinstance(spec.contents, Aggregated)
+    merges, found = trace(spec.contents.function.target, "merge", 2).typed(aggregate.schema, aggregate.schema)
+    if found != aggregate.schema:
+        raise NotVectorizable(f"merges two {schema_repr(aggregate.schema)} into {schema_repr(found)}")
+    for (path, kind), fold, merge, beginning in zip(
+        leaves_of(aggregate.schema), folds, merge_folds(merges, aggregate.schema), aggregate.beginnings, strict=True
+    ):
+        wanted = (FIRST, LAST) if fold.how in (FIRST, LAST) else (fold.how,)
+        alike = merge.how == FIRST or merge.of == Argument(0, path)
+        if merge.how not in wanted or not alike or (fold.how == SUM and (kind != INT or beginning != 0)):
+            raise NotVectorizable("merges accumulators in another way than it adds to them")
+
+
+def _results(
+    spec: WindowSpec, schema: RecordSchema, aggregate: Aggregate | None
+) -> tuple[RecordSchema | None, str]:  # fmt: skip
+    """Return the schema of a window's results, if they go on as columns, and what ``explain()`` says."""
+    if spec.function is not None:
+        return None, f"{VECTORIZED}; gives records: its window function is called for each key"
+    if aggregate is None:
+        return schema, VECTORIZED
+    if aggregate.result is None:
+        return None, f"{VECTORIZED}; gives records: {aggregate.reason}"
+    return aggregate.result_schema, VECTORIZED
+
+
+def check_arrays(schema: RecordSchema) -> None:
+    """Raise ``NotVectorizable`` unless all fields have kinds that arrays hold."""
+    others = kinds_of(schema) - set(ARRAYS)
+    if others:
+        raise NotVectorizable(f"keeps fields of another type: {', '.join(sorted(others))}")
+
+
+def _with_own(
+    folds: tuple[Fold, ...], schema: RecordSchema, aggregate: Aggregate | None
+) -> list[tuple[Fold, tuple[int, ...] | None]]:
+    """Return each fold with the leaf of the first record that it begins with; ``None``: with a constant."""
+    if aggregate is not None:
+        return [(fold, None) for fold in folds]
+    return [(fold, path) for fold, (path, _) in zip(folds, leaves_of(schema), strict=True)]
+
+
+def _shows_order(fold: Fold, own: tuple[int, ...] | None, key: Traced) -> bool:
+    """Whether a fold may give something else if the records of a key came in another order."""
+    if fold.how == FIRST:
+        return own is not None and key.result != Argument(0, own)
+    if fold.how == LAST:
+        return not isinstance(fold.of, Constant) and key.result != fold.of
+    return fold.kind != INT or (own is not None and fold.of != Argument(0, own))
+
+
+def traced_key(call: UserFunction, schema: RecordSchema) -> Traced:
+    """Return the key of records as an expression; raise ``NotVectorizable`` if it is no int or text."""
+    traced, kind = trace(call.target, call.method, 1).typed(schema)
+    if kind not in (INT, STR):
+        raise NotVectorizable(f"the key is no int or str, but {schema_repr(kind)}")
+    return traced
+
+
+__all__ = ["VECTORIZED", "check_arrays", "columnar_window", "traced_key"]

@@ -1,0 +1,79 @@
+"""One task's part in keeping queues short: it reports how long records queued before it, and throttles its own sources.
+
+The task calls ``on_block`` per block, and ``pause``, ``room`` and ``on_read`` around every poll of its sources; what
+runs the task calls ``on_idle``, ``take_excess`` and ``min_flush_delay``. The rules are in ``queue_delay.py`` and
+``in_flight_window.py``.
+"""
+
+from __future__ import annotations
+
+from funken.plan.physical import PhysicalPlan
+from funken.runtime.exchange.flushing import all_flush_soon
+from funken.runtime.flow_control.in_flight_window import InFlightWindow
+from funken.runtime.flow_control.queue_delay import QueueDelayMonitor, report_interval
+from funken.runtime.messages import QueueDelayExceeded, TaskId, Throttle
+from funken.runtime.settings import TaskSettings
+from funken.timing.clock import Clock
+
+
+class SourceThrottle:
+    """Queue delays of a task, and the throttle of its sources; ``every``: how often (s) ``take_excess`` may be called."""
+
+    def __init__(self, plan: PhysicalPlan, task: TaskId, settings: TaskSettings, clock: Clock) -> None:
+        self.every = report_interval(plan.widths)
+        self._task = task
+        self._clock = clock
+        self._queue_delay = QueueDelayMonitor(settings.queueing_target / 1000)
+        wanted = settings.together and settings.queueing_target > 0
+        windows = wanted and all_flush_soon(plan.edges, settings.buffer_timeout)
+        self._window = InFlightWindow(windows, sources=plan.widths[0], every=self.every)
+        self._was_idle = False
+
+    def on_block(self, ingested_at: float, age: float) -> None:
+        """Record a processed block: when its oldest record was ingested, and its age (s)."""
+        self._queue_delay.on_block(ingested_at, age, self._was_idle)
+        self._was_idle = False
+
+    def on_idle(self) -> None:
+        """The task was idle: the next block has not queued before it."""
+        self._was_idle = True
+
+    def take_excess(self) -> QueueDelayExceeded | None:
+        """Return by how much records queued too long, for the sources; ``None`` if they did not."""
+        late = self._queue_delay.take_excess()
+        if late is None:
+            return None
+        ingested_at, excess, waited = late
+        return QueueDelayExceeded(self._task, ingested_at=ingested_at, excess=excess, waited=waited)
+
+    def on_throttle(self, command: Throttle) -> None:
+        """Apply the queue delay that a task reported."""
+        now = self._clock.wall()
+        self._window.on_throttle(
+            command.task, command.ingested_at, command.excess, now, command.waited, command.mean_rate
+        )
+
+    def pause(self) -> int:
+        """Return how long (ms) the sources have to pause."""
+        return self._window.pause(self._clock.wall())
+
+    @property
+    def limited(self) -> bool:
+        """Whether the sources' in-flight records are limited: what they sent must not wait for a block to fill."""
+        return self._window.limited
+
+    def room(self, now: float, most: int) -> int:
+        """Return how many records may be read."""
+        return self._window.room(now, most)
+
+    def on_read(self, ingested_at: float, records: int) -> None:
+        """Record how many records were read."""
+        self._window.on_read(ingested_at, records)
+
+    def on_poll(self, saturated: bool) -> None:
+        """Record whether the sources have more records available."""
+        self._window.saturated = saturated
+
+    def min_flush_delay(self) -> float:
+        """Return the shortest time (s) between flushes, also if the buffer timeout is shorter."""
+        return self._window.min_flush_delay(self._clock.wall())

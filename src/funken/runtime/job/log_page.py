@@ -1,0 +1,15 @@
+"""A part of the log of a job, as whoever reads it gets it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """Some entries in their order; ``next`` is the number to go on from, ``lost`` how many before them are not kept any more."""
+
+    records: list[dict[str, Any]]
+    next: int
+    lost: int

@@ -1,0 +1,1 @@
+"""DataFrames over what streams have written: for ``to_spark()`` and ``SparkSink``. May import ``spark``."""

@@ -1,0 +1,343 @@
+"""Random functions out of the subset that is traced, and random records: what kernels make of them is what Python makes.
+
+A case is a number: the same one gives the same function and records. The function is Python's source, written by a grammar
+that knows types, so most of them are computed; the records have what arrays get wrong: ints at the end of 64 bits, NaN, -0.0,
+infinities, letters beyond ASCII, empty texts, numbers in text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from funken.columnar.expressions import NotVectorizable, RecordSchema, schema_repr
+from funken.columnar.records import DATACLASS, DICT, NAMED_TUPLE, ROW, NamedFields
+from funken.columnar.tracing import trace
+from funken.types.row import Row
+
+
+class Pair(NamedTuple):
+    """A named tuple for generated functions."""
+
+    number: int
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Visit:
+    """A dataclass for generated functions."""
+
+    number: int
+    ratio: float = 0.5
+    text: str = "none"
+    flag: bool = False
+
+
+def level(number: int) -> int:
+    """Return a number that depends on another: generated functions call it."""
+    return 1 if number < 10 else 2 if number < 1000 else 3
+
+
+def tidy(text: str, end: str = ".") -> str:
+    """Return a text without spaces around it, and with an end."""
+    clean = text.strip().lower()
+    if not clean:
+        return end
+    return clean if clean.endswith(end) else clean + end
+
+
+SPACE: dict[str, Any] = {
+    "Pair": Pair, "Visit": Visit, "Row": Row, "level": level, "tidy": tidy, "math": math, "dataclasses": dataclasses,
+    "datetime": datetime, "UTC": UTC, "CODES": {"a": "first", "ab": "second", "é": "third"}, "WEIGHTS": {1: 10, 2: 20, -1: 0},
+    "DIGITS": re.compile(r"(\d+)"), "FACTOR": 3, "KNOWN": {1, 2, 3}, "NAMES": ["a", "b", "ab"],
+}  # fmt: skip
+"""The globals of generated functions."""
+
+_FIELDS = ("int", "int", "float", "str", "bool")
+_NAMES = ("count", "other", "ratio", "text", "flag")
+SHAPES: tuple[tuple[RecordSchema, dict[str, list[str]]], ...] = (
+    (_FIELDS, {"int": ["r[0]", "r[1]"], "float": ["r[2]"], "str": ["r[3]"], "bool": ["r[4]"]}),
+    (
+        NamedFields(_FIELDS, DICT, _NAMES),
+        {
+            "int": ["r['count']", "r['other']", "r.get('count')", "r.get('missing', 4)"], "float": ["r['ratio']"],
+            "str": ["r['text']", "r.get('text', 'x')"], "bool": ["r['flag']", "('count' in r)"],
+        },
+    ),
+    (
+        NamedFields(("int", "float", "str", "bool"), DATACLASS, ("number", "ratio", "text", "flag"), Visit),
+        {"int": ["r.number"], "float": ["r.ratio"], "str": ["r.text"], "bool": ["r.flag"]},
+    ),
+    (
+        NamedFields(_FIELDS, ROW, _NAMES),
+        {"int": ["r.other", "r['other']", "r[0]"], "float": ["r.ratio"], "str": ["r.text"], "bool": ["r['flag']"]},
+    ),
+    (
+        (NamedFields(("int", "str"), NAMED_TUPLE, ("number", "text"), Pair), "float", ("bool", "int")),
+        {"int": ["r[0].number", "r[0][0]", "r[2][1]"], "float": ["r[1]"], "str": ["r[0].text", "r[0][1]"], "bool": ["r[2][0]"]},
+    ),
+)  # fmt: skip
+"""Schemas of records, and what their fields are called."""
+
+_INTS = (0, 1, -1, 2, 7, 10, 63, 64, 1000, 2**31, 2**53, -(2**53) - 1, 2**62, 2**63 - 1, -(2**63))
+_FLOATS = (0.0, -0.0, 1.0, -1.5, 0.1, 2.5, 3.5, 1e300, -1e-300, 2.0**53, math.inf, -math.inf, math.nan)
+_TEXTS = (
+    "",
+    "a",
+    "ab",
+    "A b",
+    " a ",
+    "12",
+    "-7",
+    "1.5",
+    "é",
+    "É",
+    "ß",
+    "İ",
+    "x,y,z",
+    "a=1&b=22",
+    "中文",
+    "\U0001f600",
+    "\x1c",
+    "\u00a0",
+    "Σς",
+)
+_CONSTANTS = ("'a'", "','", "''", "'é'", "' '", "'b'")
+
+
+_WRITTEN = {
+    "int": """
+        (<int> + <int>)  (<int> - <int>)  (<int> * <int>)  (<int> // <int>)  (<int> % <int>)  (<int> & <int>)  (<int> | 5)
+        (<int> ^ <int>)  (<int> << 3)  (<int> >> 2)  (-<int>)  (~<int>)  abs(<int>)  min(<int>, <int>)  max(<int>, <int>, 3)
+        len(<str>)  <str>.find('a')  <str>.count('a')  level(<int>)  sum((<int>, <int>))  (<int> % 7)  (<int> ** 2)
+        round(<float>)
+        int(<float>)  int(<str>)  (<int> + <bool>)  math.floor(<float>)  math.ceil(<float>)  len(<str>.split(','))
+        WEIGHTS.get(<int>, <int>)  (<int> if <int> else <int>)  (<int> or <int>)  (<int> and <int>)  WEIGHTS[<int>]
+        len((<int>, <str>))  ord(<str>[0])  datetime.fromtimestamp(<int> % 100000, UTC).hour
+        datetime.fromtimestamp(<int> % 10**9, tz=UTC).weekday()  datetime.fromtimestamp(<float>, UTC).minute""",
+    "float": """
+        (<float> + <float>)  (<float> - <int>)  (<float> * <float>)  (<float> / <float>)  (<int> / <int>)  (<float> % <float>)
+        (<float> // 2.0)  abs(<float>)  min(<float>, <float>)  max(<float>, <float>)  (-<float>)  float(<int>)  round(<float>, 2)
+        math.sqrt(<float>)  math.sqrt(abs(<int>))  math.sin(<float>)  math.hypot(<float>, <float>)  float(<str>)
+        math.log(<float>)  (<float> ** 2)  (<float> / <float> if <float> else 0.0)  (<float> * <int>)""",
+    "str": """
+        (<str> + <str>)  <str>.lower()  <str>.upper()  <str>.strip()  <str>.lstrip()  <str>.title()  <str>.casefold()
+        <str>.replace('a', <str>)  <str>[1:]  <str>[:2]  <str>[-2:]  <str>[<int>:]  <str>[0]  str(<int>)  str(<float>)
+        f'{<plain int>}:{<plain str>}'  f'{<plain float>:.2f}'  f'{<plain int>:>6}|'  <str>.split(',')[0]  <str>.split('=')[-1]
+        tidy(<str>)  tidy(<str>, end='!')  CODES.get(<str>, <str>)  <str>.removeprefix('a')  ','.join((<str>, <str>))
+        <str>.partition('=')[2]  <str>.zfill(4)  DIGITS.sub('#', <str>)  max(<str>, <str>)  (<str> or <str>)  repr(<int>)
+        <str>.strip('a')  <str>[::-1]  ' '.join(<str>.split())  str(<bool>)""",
+    "bool": """
+        (<int> < <int>)  (<int> == <int>)  (<int> >= <int>)  (<float> < <int>)  (<float> != <float>)  (<int> <= <float>)
+        (<str> < <str>)  (<str> == <str>)  (<int> in (1, 2, 3))  (<int> not in KNOWN)  <str>.startswith('a')
+        <str>.endswith(('b', 'é'))  ('a' in <str>)  (<str> in <str>)  (<bool> and <bool>)  (<bool> or <bool>)  (not <bool>)
+        <str>.isdigit()  (<int> is None)  (<str> is not None)  isinstance(<int>, int)  (type(<str>) is str)
+        (CODES.get(<str>) is None)  (<str> in CODES)  (<str> in NAMES)  bool(<str>)  ((<int>, <str>) == (<int>, <str>))
+        ((<int>, <str>) < (<int>, <str>))  (-3 < <int> <= 40)  any((<bool>, <bool>))  all([<bool>, <bool>])
+        (DIGITS.search(<str>) is not None)  bool(DIGITS.fullmatch(<str>))  math.isnan(<float>)  (<bool> == <bool>)
+        (<bool> ^ <bool>)  (<str> == <int>)  (<str> != None)""",
+}
+"""Expressions of each type, two spaces apart; what stands in brackets is another one."""
+_FORMS = {kind: re.split(r"\s{2,}", forms.strip()) for kind, forms in _WRITTEN.items()}
+_HOLE = re.compile(r"<(int|float|str|bool)>")
+_PLAIN = re.compile(r"<plain (\w+)>")
+
+
+class Difference(NamedTuple):
+    """A case that went wrong."""
+
+    case: int
+    source: str
+    fact: str
+
+
+class FunctionFuzzer:
+    """Makes cases, and tells those in which kernels and Python differ; ``counts`` says what became of all of them."""
+
+    kind = ""
+    """Begins the seed of each case."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.counts: Counter[str] = Counter()
+        self.refusals: Counter[str] = Counter()
+        self._seed = seed
+
+    def run(self, case: int) -> Difference | None:
+        """Run a case; return what is wrong."""
+        dice = random.Random(f"{self.kind}{self._seed}/{case}")
+        schema, fields = dice.choice(SHAPES)
+        source = self._source(dice, fields)
+        space = dict(SPACE)
+        exec(source, space)
+        try:
+            fact = self._compared(space["f"], schema, dice)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
+            fact = f"{type(error).__name__}: {error}"
+        return None if fact is None else Difference(case, source, fact)
+
+    def _source(self, dice: random.Random, fields: Any) -> str:
+        return FunctionWriter(dice, fields).function()
+
+    def _compared(self, function: Callable[[Any], Any], schema: RecordSchema, dice: random.Random) -> str | None:
+        try:
+            untyped = trace(function, None, 1)
+            traced, result = untyped.typed(schema)
+            condition = untyped.condition(schema)
+        except NotVectorizable as refused:
+            self.counts["per record"] += 1
+            self.refusals[str(refused)] += 1
+            return None
+        if not traced.holds(function):
+            return "what was traced does not hold"
+        from funken.columnar.kernels.codec import decode_block, encode_block  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.kernels.columns import columns_of  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.kernels.evaluation import FallBackToRows, computed, mask_of  # noqa: PLC0415 - loads NumPy
+
+        for wild in (False, True):
+            records = random_records(dice, schema, wild)
+            block = columns_of(records, schema)
+            if repr(block.to_list()) != repr(records):
+                return f"columns of {records} are {block.to_list()}"
+            try:
+                expected: list[Any] | None = [function(record) for record in records]
+            except Exception:  # noqa: BLE001 - whatever it is, the kernels may not hide it
+                expected = None
+            try:
+                columns = computed(traced.result, result, block)
+                mask = mask_of(condition.result, block)
+            except FallBackToRows:
+                self.counts["rows: it raises" if expected is None else "rows: it may differ"] += 1
+                continue
+            made = columns.to_list()
+            if expected is None:
+                return f"kernels give {made} for {records}, Python raises"
+            if repr(made) != repr(expected):
+                return f"kernels give {made} for {records}, Python {expected}; the schema is {schema_repr(result)}"
+            kept = [mask] * len(records) if isinstance(mask, bool) else mask.tolist()
+            if kept != list(map(bool, expected)):
+                return f"as a condition, kernels give {kept} for {records}, Python {expected}"
+            sent = decode_block(encode_block(columns)).to_list()
+            if repr(sent) != repr(expected):
+                return f"sent to another task, {expected} is {sent}"
+            self.counts["columns"] += 1
+        return None
+
+
+def random_records(dice: random.Random, schema: RecordSchema, wild: bool) -> list[Any]:
+    """Return records of a schema; ``wild``: with what arrays get wrong."""
+    return [_value(dice, schema, wild) for _ in range(dice.randrange(1, 6))]
+
+
+def _value(dice: random.Random, schema: RecordSchema, wild: bool) -> Any:
+    if not isinstance(schema, str):
+        values = [_value(dice, inner, wild) for inner in schema]
+        return schema.make([[value] for value in values])[0] if isinstance(schema, NamedFields) else tuple(values)
+    if schema == "int":
+        return dice.choice(_INTS) if wild else dice.randrange(-20, 2000)
+    if schema == "float":
+        return dice.choice(_FLOATS) if wild else dice.randrange(-40, 400) / 8
+    return dice.choice(_TEXTS) if schema == "str" else dice.random() < 0.5
+
+
+class FunctionWriter:
+    """Writes one function; ``known`` are expressions of each type."""
+
+    def __init__(self, dice: random.Random, known: dict[str, list[str]]) -> None:
+        self._dice = dice
+        self.known = {kind: list(each) for kind, each in known.items()}
+
+    def function(self) -> str:
+        """Return the source."""
+        kinds = [self._dice.choice(("int", "float", "str", "bool")) for _ in range(self._dice.randrange(1, 4))]
+        form = self._dice.choice(("bare", "bare", "tuple", "dict", "pair", "visit", "row", "maybe"))
+        if self._dice.random() < 0.4:
+            return f"f = lambda r: {self.result(form, kinds)}"
+        lines = ["def f(r):"]
+        for number in range(self._dice.randrange(3)):
+            kind = self._dice.choice(("int", "float", "str", "bool"))
+            lines.append(f"    v{number} = {self.expression(kind, 2)}")
+            self.known[kind].append(f"v{number}")
+        if self._dice.random() < 0.25:
+            lines += self._match(form, kinds)
+        for _ in range(self._dice.randrange(3)):
+            lines += [f"    if {self.expression('bool', 2)}:", f"        return {self.result(form, kinds)}"]
+        return "\n".join([*lines, f"    return {self.result(form, kinds)}"])
+
+    def _match(self, form: str, kinds: list[str]) -> list[str]:
+        lines = [f"    match {self.expression('int', 1)}:"]
+        for pattern in self._dice.sample(("0", "1", "2 | 3", "-1", "1000"), 2):
+            lines += [f"        case {pattern}:", f"            return {self.result(form, kinds)}"]
+        return lines
+
+    def result(self, form: str, kinds: list[str]) -> str:
+        """Return an expression of a result."""
+        made = [self.expression(kind, 3) for kind in kinds]
+        match form:
+            case "tuple":
+                return f"({', '.join(made)},)"
+            case "dict":
+                return "{" + ", ".join(f"'k{number}': {each}" for number, each in enumerate(made)) + "}"
+            case "pair":
+                text, number = self.expression("str", 2), self.expression("int", 2)
+                return self._dice.choice(
+                    (f"Pair({number}, {text})", f"Pair(text={text}, number={number})",
+                     f"Pair(0, {text})._replace(number={number})")
+                )  # fmt: skip
+            case "visit":
+                number = self.expression("int", 2)
+                return self._dice.choice(
+                    (f"Visit({number})", f"Visit({number}, text={self.expression('str', 2)})",
+                     f"dataclasses.replace(Visit(1), number={number}, flag={self.expression('bool', 1)})")
+                )  # fmt: skip
+            case "row":
+                return f"Row(a={made[0]}, b={self.expression('str', 1)})"
+            case "maybe":
+                return f"({made[0]} if {self.expression('bool', 2)} else None)"
+        return made[0]
+
+    def expression(self, kind: str, depth: int) -> str:
+        """Return an expression of a type."""
+        if depth <= 0 or self._dice.random() < 0.25:
+            return self._leaf(kind)
+        if self._dice.random() < 0.12:
+            then, condition, other = (self.expression(each, depth - 1) for each in (kind, "bool", kind))
+            return f"({then} if {condition} else {other})"
+        form = self._dice.choice(_FORMS[kind])
+        form = _PLAIN.sub(lambda found: self._plain(found[1]), form)
+        return _HOLE.sub(lambda found: self.expression(found[1], depth - 1), form)
+
+    def _leaf(self, kind: str) -> str:
+        constants = {
+            "int": ("0", "1", "3", "-2", "1000", "FACTOR"),
+            "float": ("0.5", "-0.0", "2.0"),
+            "str": _CONSTANTS,
+            "bool": ("True",),
+        }
+        if self._dice.random() < 0.7:
+            return self._dice.choice(self.known[kind])
+        return self._dice.choice(constants[kind])
+
+    def _plain(self, kind: str) -> str:
+        """Return an expression without quotes, which may stand in an f-string of any Python."""
+        found = [each for each in self.known[kind] if "'" not in each]
+        return self._dice.choice(found) if found else "1"
+
+
+__all__ = [
+    "SHAPES",
+    "SPACE",
+    "Difference",
+    "FunctionFuzzer",
+    "FunctionWriter",
+    "Pair",
+    "Visit",
+    "level",
+    "random_records",
+    "tidy",
+]

@@ -1,0 +1,229 @@
+"""Random windows, and random functions over whole blocks: columns give what records give, and their snapshots are alike.
+
+A program is planned twice, with and without columns, and both operators are given the same blocks, watermarks and restores. What
+they emit, in order, and what they keep are compared.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+from funken import Configuration, DataGeneratorSource, StreamExecutionEnvironment, WatermarkStrategy
+from funken.columnar.vectorized.functions import BatchFormat, vectorized
+from funken.testing.harness import OperatorHarness
+from funken.testing.programs import local
+from funken.testing.traced_functions import SHAPES, Difference, random_records
+
+_SPACE: dict[str, Any] = {}
+exec("from funken import *", _SPACE)
+_ASSIGNERS = (
+    "window(TumblingEventTimeWindows.of(10))",
+    "window(SlidingEventTimeWindows.of(10, 4))",
+    "count_window(3)",
+    "count_window(1)",
+    "window(CountTumblingWindowAssigner(2))",
+    "window(EventTimeSessionWindows.with_gap(5))",
+    "window(EventTimeSessionWindows.with_gap(1))",
+)
+_FOLDS = {
+    "count": ("0", "{so_far} + 1", "{one} + {other}"),
+    "sum": ("0", "{so_far} + value[1]", "{one} + {other}"),
+    "least": ("10**9", "min({so_far}, value[1])", "min({one}, {other})"),
+    "greatest": ("-10**9", "max({so_far}, value[2])", "max({one}, {other})"),
+    "total": ("0.0", "{so_far} + value[2] / 4", "{one} + {other}"),
+    "last": ("0", "value[1]", "{other}"),
+    "seven": ("7", "{so_far}", "{one}"),
+}
+"""By name: how a field of an accumulator begins, what a record makes of it, and how two of them are merged."""
+_REDUCES = (
+    ("a[0]", "b[0]"),
+    ("a[1] + b[1]", "min(a[1], b[1])", "max(a[1], b[1])", "b[1]", "a[1]"),
+    ("a[2] + b[2]", "a[2]", "b[2] * 2"),
+)
+
+
+class WindowFuzzer:
+    """Makes cases, and tells those in which columns and records differ; ``counts`` says what became of all of them."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.counts: Counter[str] = Counter()
+        self.refusals: Counter[str] = Counter()
+        self._seed = seed
+
+    def run(self, case: int) -> Difference | None:
+        """Run a case; return what is wrong."""
+        dice = random.Random(f"window/{self._seed}/{case}")
+        source = self._source(dice)
+        space = dict(_SPACE)
+        exec(source, space)
+        try:
+            fact = self._compared(space["build"], dice)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
+            fact = f"{type(error).__name__}: {error}"
+        return None if fact is None else Difference(case, source, fact)
+
+    @staticmethod
+    def _source(dice: random.Random) -> str:
+        window = dice.choice(_ASSIGNERS)
+        if dice.random() < 0.4:
+            fields = ", ".join(map(dice.choice, _REDUCES))
+            return f"build = lambda keyed: keyed.{window}.reduce(lambda a, b: ({fields}))"
+        names = dice.sample(sorted(_FOLDS), dice.randrange(1, 4))
+        named = dice.random() < 0.5
+        at = {name: repr(name) if named else str(place) for place, name in enumerate(names)}
+
+        def made(part: int) -> str:
+            filled = {
+                name: _FOLDS[name][part].format(
+                    so_far=f"so_far[{at[name]}]", one=f"one[{at[name]}]", other=f"other[{at[name]}]"
+                )
+                for name in names
+            }
+            if named:
+                return "{" + ", ".join(f"{name!r}: {each}" for name, each in filled.items()) + "}"
+            return f"({', '.join(filled.values())},)"
+
+        first = f"result[{at[names[0]]}]"
+        result = dice.choice(("result", f"({first}, str({first}))", f"{first} / 2", f"1 / {first}"))
+        return "\n".join([
+            "class Aggregate(AggregateFunction):",
+            f"    def create_accumulator(self):\n        return {made(0)}",
+            f"    def add(self, value, so_far):\n        return {made(1)}",
+            f"    def get_result(self, result):\n        return {result}",
+            f"    def merge(self, one, other):\n        return {made(2)}",
+            f"build = lambda keyed: keyed.{window}.aggregate(Aggregate())",
+        ])  # fmt: skip
+
+    def _compared(self, build: Any, dice: random.Random) -> str | None:
+        specs: list[Any] = []
+        for columns in (True, False):
+            env = StreamExecutionEnvironment.create_local_environment(
+                1, Configuration({"pipeline.vectorized": columns})
+            )
+            source = DataGeneratorSource(lambda i: (i, i, i), 1)
+            build(env.from_source(source, WatermarkStrategy.no_watermarks()).key_by(lambda record: record[0]))
+            plan = env.compile()
+            node = plan.vertices[-1].nodes[-1]
+            specs.append(node.spec)
+            decided = plan.decided("columns", node.id)
+            if columns and not (decided or "").startswith("vectorized"):
+                self.counts["per record"] += 1
+                self.refusals[str(decided)] += 1
+                return None
+        self.counts["columns"] += 1
+        paths = [_Driven(spec) for spec in specs]
+        watermark = -100
+        for _ in range(dice.randrange(1, 8)):
+            length = dice.randrange(1, 9)
+            records = [(dice.randrange(3), _number(dice), _number(dice)) for _ in range(length)]
+            stamps = [dice.randrange(max(0, watermark - 5), max(0, watermark) + 20) for _ in range(length)]
+            if dice.random() < 0.5:
+                stamps.sort()
+            as_columns, restored = dice.random() < 0.8, dice.random() < 0.15
+            watermark = max(watermark, dice.randrange(60)) if dice.random() < 0.5 else watermark
+            for each in paths:
+                each.step(records, stamps, as_columns and each is paths[0], restored, watermark)
+            if paths[0].failed != paths[1].failed:
+                return f"columns raise {paths[0].failed}, records {paths[1].failed}"
+            if paths[0].failed is not None:
+                return None
+        return _differ(paths)
+
+
+def _number(dice: random.Random) -> int:
+    return dice.choice((0, 1, -1, 2**62)) if dice.random() < 0.05 else dice.randrange(-9, 10)
+
+
+class _Driven:
+    """One of the two operators."""
+
+    def __init__(self, spec: Any) -> None:
+        self._spec = spec
+        self.harness = OperatorHarness(spec, keyed=True)
+        self.results: list[Any] = []
+        self.failed: str | None = None
+
+    def step(self, records: list[Any], stamps: list[int], as_columns: bool, restored: bool, watermark: int) -> None:
+        """Give it a block and a watermark."""
+        from funken.columnar.kernels.columns import columns_of  # noqa: PLC0415 - loads NumPy
+
+        try:
+            if as_columns:
+                self.harness.operator.process_block(columns_of(records, ("int", "int", "int"), stamps))
+            else:
+                self.harness.feed_block(records, stamps)
+            if restored:
+                self.results += self.harness.output_with_timestamps
+                operator = self._spec.build()
+                operator.current_watermark = self.harness.operator.current_watermark
+                self.harness = OperatorHarness(operator, keyed=True, snapshots=[self.harness.snapshot()])
+            self.harness.watermark(watermark)
+        except ArithmeticError as error:
+            self.failed = type(error).__name__
+
+    def kept(self) -> list[str]:
+        """Return the rows of its snapshot."""
+        keyed = self.harness.snapshot()["keyed"]
+        groups = {} if keyed is None else keyed.groups
+        return sorted(
+            f"{group} {name} {row!r}"
+            for group, states in groups.items()
+            for name, rows in states.items()
+            for row in rows
+        )
+
+    def ended(self) -> list[str]:
+        """Return all results, those of the end too."""
+        try:
+            self.harness.end_input()
+        except ArithmeticError as error:
+            return [type(error).__name__]
+        return list(map(repr, self.results + self.harness.output_with_timestamps))
+
+
+def _differ(paths: list[_Driven]) -> str | None:
+    one, other = (each.kept() for each in paths)
+    if one != other:
+        return f"columns keep {one}, records {other}"
+    one, other = (each.ended() for each in paths)
+    return None if one == other else f"columns give {one}, records {other}"
+
+
+class BatchFuzzer:
+    """Hands random records through a function over whole blocks, in each format: they stay what they are."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.counts: Counter[str] = Counter()
+        self.refusals: Counter[str] = Counter()
+        self._seed = seed
+
+    def run(self, case: int) -> Difference | None:
+        """Run a case; return what is wrong."""
+        dice = random.Random(f"batch/{self._seed}/{case}")
+        schema, _ = dice.choice(SHAPES)
+        flat = all(isinstance(each, str) for each in schema)  # Arrow has no columns of tuples
+        form = dice.choice([BatchFormat.NUMPY, BatchFormat.PANDAS, *([BatchFormat.ARROW] if flat else [])])
+        records = random_records(dice, schema, dice.random() < 0.5)
+        source = f"{form.value} {records!r}"
+        from funken.columnar.kernels.columns import columns_of  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.vectorized.arguments import argument_of, columns_of_records  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.vectorized.results import columns_made  # noqa: PLC0415 - loads NumPy
+
+        try:
+            for block in (columns_of(records, schema), columns_of_records(records)):
+                made = columns_made(argument_of(block, form), schema, len(records)).to_list()
+                if repr(made) != repr(records):
+                    return Difference(case, source, f"become {made!r}")
+            if not dice.randrange(20):
+                there = local(records).map(vectorized(batch_format=form.value)(lambda block: block))
+                if len(there.execute_and_collect(limit=100)) != len(records):
+                    return Difference(case, source, "are not all there")
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
+            return Difference(case, source, f"{type(error).__name__}: {error}")
+        self.counts[form.value] += 1
+        return None
+
+
+__all__ = ["BatchFuzzer", "WindowFuzzer"]

@@ -1,0 +1,136 @@
+"""flat_map on columns: random functions against Python, and what is said of functions that are not read."""
+
+import warnings
+from typing import Any
+
+import pytest
+
+from funken import (
+    Configuration,
+    DataGeneratorSource,
+    FlatMapFunction,
+    StreamExecutionEnvironment,
+    WatermarkStrategy,
+)
+from funken.columnar.expressions import NotVectorizable
+from funken.columnar.flat_maps.tracing import trace_flat_map
+from funken.operators.columnar import flat_map
+from funken.testing.traced_flat_maps import FlatMapFuzzer
+
+CASES, PART = 300, 60
+
+
+@pytest.mark.parametrize("first", range(0, CASES, PART))
+def test_kernels_give_what_python_gives_for_random_functions(first: int) -> None:
+    fuzzer = FlatMapFuzzer()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of functions that compare text with numbers
+        found = [difference for case in range(first, first + PART) if (difference := fuzzer.run(case))]
+
+    assert not found, "\n".join(f"{case}: {fact}\n{source}" for case, source, fact in found)
+    assert fuzzer.counts["columns"] > PART / 2
+    assert fuzzer.counts["rows: it raises"]
+
+
+@pytest.mark.parametrize("broken", ["order", "spaces"])
+def test_a_kernel_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    if broken == "order":
+        monkeypatch.setattr(flat_map.np, "lexsort", lambda keys: flat_map.np.argsort(keys[-1], kind="stable"))
+    else:
+        monkeypatch.setattr(flat_map, "split_by_spaces", lambda array: flat_map.split_texts(array, " "))
+    fuzzer = FlatMapFuzzer()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert any(fuzzer.run(case) for case in range(PART * 4))
+
+
+class Words(FlatMapFunction):
+    def flat_map(self, value: Any) -> Any:
+        for word in value[1].split():
+            if word != "skip":
+                yield word, value[0]
+
+
+def numbered(value: Any) -> Any:
+    words = value[1].split(" ")
+    return [(word, len(words[0])) for word in words if word]
+
+
+FUNCTIONS: list[Any] = [
+    Words(),
+    numbered,
+    lambda value: None if value[0] % 3 else [(value[1], value[0]), ("again", value[0] + 1)],
+    lambda value: [(value[1], 2**62 * value[0])] if value[0] > 1 else [],  # leaves 64 bits: falls back
+]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_programs_give_the_same_results_and_timestamps(function: Any) -> None:
+    found = []
+    for vectorize in (True, False):
+        configuration = Configuration({"pipeline.vectorized": vectorize, "execution.block.records": 60})
+        env = StreamExecutionEnvironment.create_local_environment(1, configuration)
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda r, _: r[0] * 10)
+        source = DataGeneratorSource(lambda i: (i, f"word {i % 7} skip to be "), 200)
+        stream = env.from_source(source, strategy).flat_map(function)
+        assert ("flat_map: vectorized" in env.explain()) == vectorize
+        stamped = stream.process(lambda record, ctx: [(record, ctx.timestamp())])
+        found.append(stamped.execute_and_collect(limit=2000))
+    assert len(found[1]) > 60
+    assert found[0] == found[1]
+
+
+def nested(line: str) -> Any:
+    for word in line.split():
+        for part in word.split(","):
+            yield part.strip()
+
+
+def early(line: str) -> Any:
+    for word in line.split():
+        if word == "end":
+            break
+        yield word
+
+
+def carried(line: str) -> Any:
+    before = ""
+    for word in line.split():
+        yield before + word
+        before = word
+
+
+def collected(line: str) -> Any:
+    found = []
+    for word in line.split():
+        found.append(word)  # noqa: PERF402 - as users write it
+    return found
+
+
+def caught(line: str) -> Any:
+    try:
+        yield int(line)
+    except ValueError:
+        return
+
+
+REFUSED: list[tuple[Any, Any, str]] = [
+    (lambda line: range(3), "str", "calls range()"),
+    (lambda line: line, "str", "loops over str"),
+    (lambda line: [line, 1], "str", "gives sometimes str and sometimes int"),
+    (lambda line: None, "str", "gives no results"),
+    (caught, "str", "handles exceptions"),
+    (nested, "str", "has a loop in a loop"),
+    (early, "str", "leaves a loop early"),
+    (carried, "str", "uses the variable 'before' before it has a value"),
+    (collected, "str", "makes a list"),
+    (lambda line: [word for word in line.split()][:1], "str", "makes a list"),
+    (lambda pair: [each for each in pair], ("int", "int"), "loops over (int, int)"),
+    (lambda line: {word for word in line.split()}, "str", "has an inner function|makes a set"),
+]
+
+
+@pytest.mark.parametrize(("function", "schema", "reason"), REFUSED)
+def test_what_is_not_read_is_told(function: Any, schema: Any, reason: str) -> None:
+    with pytest.raises(NotVectorizable, match=reason.replace("(", "\\(").replace(")", "\\)")):
+        trace_flat_map(function, None).typed(schema)

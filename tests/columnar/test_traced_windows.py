@@ -1,0 +1,37 @@
+"""Random windows and functions over whole blocks, with columns and without. ``make fuzz-vectorized`` runs more of them."""
+
+import pytest
+
+from funken.operators.columnar import panes, session_table, sessions
+from funken.testing.traced_windows import BatchFuzzer, WindowFuzzer
+
+CASES, PART = 300, 100
+
+
+@pytest.mark.parametrize("first", range(0, CASES, PART))
+def test_columns_give_and_keep_what_records_do(first: int) -> None:
+    fuzzer = WindowFuzzer()
+    found = [difference for case in range(first, first + PART) if (difference := fuzzer.run(case))]
+
+    assert not found, "\n".join(f"{case}: {fact}\n{source}" for case, source, fact in found)
+    assert fuzzer.counts["columns"] > PART / 2
+    assert set(fuzzer.refusals) <= {"per record: shows the order of the records of a session"}
+
+
+@pytest.mark.parametrize("broken", ["order of sessions", "sums", "minimum"])
+def test_what_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    if broken == "order of sessions":
+        monkeypatch.setattr(session_table.SessionTable, "due", lambda self, watermark: self.all())
+    elif broken == "sums":
+        monkeypatch.setattr(sessions, "SUM", "none")
+    else:
+        monkeypatch.setattr(panes, "MAX", "min")
+    fuzzer = WindowFuzzer()
+    assert any(fuzzer.run(case) for case in range(400))
+
+
+def test_records_pass_through_functions_over_whole_blocks() -> None:
+    fuzzer = BatchFuzzer()
+    found = [difference for case in range(CASES) if (difference := fuzzer.run(case))]
+
+    assert not found, "\n".join(f"{case}: {fact}\n{source}" for case, source, fact in found)

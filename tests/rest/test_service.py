@@ -1,0 +1,137 @@
+"""The service: the jobs of several drivers and of the archive at one address."""
+
+import pytest
+
+from funken import Configuration
+from funken.rest import server
+from funken.rest.addresses import ServerAddress
+from funken.rest.archive import Archive, write_archive
+from funken.rest.jobs import Jobs
+from funken.rest.service.drivers import Drivers
+from funken.rest.settings import RestSettings
+from funken.runtime.job.states import JobStatus
+from funken.timing.clock import ManualClock
+from tests.rest.conftest import JOB, FakeJob
+from tests.support.asgi import Api
+
+pytest.importorskip("uvicorn")
+TOKEN = "a-token-of-some-length"
+
+
+@pytest.fixture
+def drivers():
+    """Start drivers with jobs; each has one."""
+    running = []
+
+    def begin(job, **settings):
+        running.append(server.RestServer(RestSettings(keep_seconds=0, **settings)))
+        running[-1].jobs.add(job)
+        return ServerAddress(1, running[-1].url, settings.get("token_file", ""))
+
+    yield begin
+    for each in running:
+        each.close()
+
+
+@pytest.fixture
+def service(tmp_path):
+    """Make the service over these addresses, and an archive with the job ``old``."""
+    from funken.rest.service.app import service_application
+
+    def make(*addresses, **settings):
+        over = {JobStatus.CREATED: 10, JobStatus.FAILED: 20}
+        old = Jobs(0).add(FakeJob(id="old", name="yesterday", state=JobStatus.FAILED, timestamps=over))
+        write_archive(Configuration({"jobmanager.archive.fs.dir": tmp_path}), old, by_default=False)
+        known = Drivers(lambda: list(addresses), ManualClock(0))
+        return Api(service_application(known, Archive(tmp_path), RestSettings(**settings)))
+
+    return make
+
+
+def test_all_jobs_are_listed_those_that_are_over_included(drivers, service):
+    api = service(drivers(FakeJob()), drivers(FakeJob(id="orders", name="orders")))
+
+    assert {each["jid"]: each["state"] for each in api.get("/jobs/overview").json["jobs"]} == {
+        JOB: "RUNNING",
+        "orders": "RUNNING",
+        "old": "FAILED",
+    }
+    assert len(api.get("/v1/jobs").json["jobs"]) == 3
+    counts = api.get("/overview").json
+    assert (counts["jobs-running"], counts["jobs-failed"], counts["taskmanagers"]) == (2, 1, 1)
+    assert api.get("/taskmanagers").json["taskmanagers"][0]["slotsNumber"] == 8  # four subtasks of each job
+    assert api.get("/config").json["features"]["web-history"] is True
+
+
+def test_what_is_about_a_job_is_answered_by_its_driver(drivers, service):
+    job = FakeJob()
+    api = service(drivers(FakeJob(id="orders")), drivers(job))
+
+    assert api.get(f"/jobs/{JOB}").json["name"] == "totals"
+    assert api.get(f"/v1/jobs/{JOB}/metrics?get=numRestarts").json == [{"id": "numRestarts", "value": "1"}]
+    begun = api.post(f"/jobs/{JOB}/savepoints", {"target-directory": "/s"})
+    assert (begun.status, job.asked) == (202, [("savepoint", "/s")])
+    assert api.get(f"/jobs/{JOB}/savepoints/{begun.json['request-id']}").json["status"] == {"id": "IN_PROGRESS"}
+    assert api.patch(f"/jobs/{JOB}?mode=cancel").status == 202
+    assert job.asked[-1] == ("cancel",)
+    assert api.post(f"/jobs/{JOB}/savepoints", {"unknown": 1}).status == 400
+    assert api.get(f"/jobs/{JOB}/nothing").status == 404
+
+
+def test_an_archived_job_can_be_read_and_not_changed(service):
+    api = service()
+
+    assert api.get("/jobs/old").json["state"] == "FAILED"
+    assert api.get("/v1/jobs/old/exceptions").json["exceptionHistory"]["entries"]
+    assert api.get("/jobs/old/logs?limit=5").json["records"] == []
+    assert api.patch("/jobs/old?mode=cancel").status == 409
+    assert api.get("/jobs/old/nothing").status == 404
+    assert api.get("/jobs/nobody").status == 404
+    assert api.get("/jobs/..%2F..%2Fetc%2Fpasswd").status == 404
+
+
+def test_a_driver_that_is_gone_is_left_out(drivers, service):
+    api = service(ServerAddress(1, "http://127.0.0.1:1"), drivers(FakeJob()))
+
+    assert {each["jid"] for each in api.get("/jobs/overview").json["jobs"]} == {JOB, "old"}
+
+
+def test_a_driver_that_ends_in_between_is_an_error(drivers, service, monkeypatch):
+    api = service(drivers(FakeJob()))
+    assert api.get(f"/jobs/{JOB}").status == 200
+    monkeypatch.setattr("funken.rest.client.RestClient.forward", refused)
+
+    answer = api.get(f"/jobs/{JOB}")
+
+    assert (answer.status, "does not answer" in answer.json["errors"][0]) == (502, True)
+
+
+def refused(*_):
+    from funken.errors import ServerNotReached
+
+    raise ServerNotReached("no REST server answers")
+
+
+def test_the_service_asks_for_its_own_token_and_sends_the_drivers(drivers, service, tmp_path_factory):
+    token_file = tmp_path_factory.mktemp("secret") / "token"
+    token_file.write_text("another-token-of-some-length")
+    token_file.chmod(0o600)
+    api = service(drivers(FakeJob(), token="another-token-of-some-length", token_file=str(token_file)), token=TOKEN)
+
+    assert api.get("/jobs/overview").status == 401
+    assert api.get(f"/jobs/{JOB}", authorization=f"Bearer {TOKEN}").status == 200
+    assert api.get("/").status == 200  # the page, which then asks for the token
+
+
+def test_pages_of_other_sites_can_change_nothing(drivers, service):
+    api = service(drivers(FakeJob()))
+
+    assert api.patch(f"/jobs/{JOB}", origin="http://evil.example").status == 403
+    assert Api(api.app, host="evil.example:8081").get("/jobs").status == 403
+
+
+def test_of_a_leader_and_its_standby_the_leader_is_shown(drivers, service):
+    standby = FakeJob(name="standby", state=JobStatus.INITIALIZING, timestamps={JobStatus.CREATED: 5000})
+    api = service(drivers(standby), drivers(FakeJob()))
+
+    assert api.get(f"/jobs/{JOB}").json["name"] == "totals"
