@@ -23,6 +23,7 @@ from types import FrameType, TracebackType
 import click
 
 from funken.api.jobs.client import JobClient
+from funken.cli.lifecycle.nudging import waits_interrupted
 from funken.cli.lifecycle.termination import LastSavepoints, seconds_to_save
 from funken.errors import FunkenError, JobCancelled, without_own_frames
 
@@ -104,7 +105,8 @@ class Signals:
         try:
             for number in taken:
                 signal.signal(number, self.take)
-            yield
+            with waits_interrupted():
+                yield
         finally:
             for number in taken:
                 signal.signal(number, before[number] or signal.SIG_DFL)
