@@ -22,6 +22,7 @@ RecordSchema: TypeAlias = "str | tuple[RecordSchema, ...]"
 INT, FLOAT, BOOL, STR, NONE = "int", "float", "bool", "str", "None"
 ARRAYS = (INT, FLOAT, BOOL, STR)
 """Kinds whose values are in arrays; values of other kinds stay Python objects."""
+KEY_KINDS = (INT, STR)
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 
 _KINDS: dict[type, str] = {int: INT, float: FLOAT, bool: BOOL, str: STR}
@@ -267,6 +268,17 @@ def schema_repr(schema: RecordSchema) -> str:
 def kinds_of(schema: RecordSchema) -> set[str]:
     """Return the kinds of the leaves."""
     return {kind for _, kind in leaves_of(schema)}
+
+
+def is_key(schema: RecordSchema) -> bool:
+    """Whether values of a shape can be keys of columns: an int, a text, or a plain tuple of these.
+
+    >>> is_key("int"), is_key(("int", "str")), is_key("float"), is_key(("int", ("str",))), is_key(())
+    (True, True, False, False, False)
+    """
+    if isinstance(schema, str):
+        return schema in KEY_KINDS
+    return type(schema) is tuple and bool(schema) and all(item in KEY_KINDS for item in schema)
 
 
 def is_plain(schema: RecordSchema) -> bool:

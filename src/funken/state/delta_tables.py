@@ -244,6 +244,14 @@ class ExtendedDeltaTable(KeyedDeltaTable):
         super().__init__(save, revive)
         self._elsewhere = elsewhere
 
+    def take_out(self, key: Any) -> tuple[bool, bool]:
+        """Forget an entry that is elsewhere from now on; return whether it is new since the last snapshot, and in one."""
+        new, saved = key in self.delta, key in self.base
+        self.delta.pop(key, None)
+        if saved:
+            del self.base[key]
+        return new, saved
+
     def removed(self, keys: list[Any]) -> None:
         """Remember entries that were removed elsewhere, and are in a snapshot."""
         self._gone += keys

@@ -27,6 +27,7 @@ _ASSIGNERS = (
     "window(EventTimeSessionWindows.with_gap(5))",
     "window(EventTimeSessionWindows.with_gap(1))",
 )
+_KEYS = ("record[0]", "record[0]", "(record[0], record[1])", "(str(record[0]), record[0])", "(record[1],)")
 _FOLDS = {
     "count": ("0", "{so_far} + 1", "{one} + {other}"),
     "sum": ("0", "{so_far} + value[1]", "{one} + {other}"),
@@ -55,11 +56,11 @@ class WindowFuzzer:
     def run(self, case: int) -> Difference | None:
         """Run a case; return what is wrong."""
         dice = random.Random(f"window/{self._seed}/{case}")
-        source = self._source(dice)
+        source = self._source(dice) + f"\nkey = lambda record: {dice.choice(_KEYS)}"
         space = dict(_SPACE)
         exec(source, space)
         try:
-            fact = self._compared(space["build"], dice)
+            fact = self._compared(space["build"], space["key"], dice)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
             fact = f"{type(error).__name__}: {error}"
         return None if fact is None else Difference(case, source, fact)
@@ -96,14 +97,14 @@ class WindowFuzzer:
             f"build = lambda keyed: keyed.{window}.aggregate(Aggregate())",
         ])  # fmt: skip
 
-    def _compared(self, build: Any, dice: random.Random) -> str | None:
+    def _compared(self, build: Any, key: Any, dice: random.Random) -> str | None:
         specs: list[Any] = []
         for columns in (True, False):
             env = StreamExecutionEnvironment.create_local_environment(
                 1, Configuration({"pipeline.vectorized": columns})
             )
             source = DataGeneratorSource(lambda i: (i, i, i), 1)
-            build(env.from_source(source, WatermarkStrategy.no_watermarks()).key_by(lambda record: record[0]))
+            build(env.from_source(source, WatermarkStrategy.no_watermarks()).key_by(key))
             plan = env.compile()
             node = plan.vertices[-1].nodes[-1]
             specs.append(node.spec)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from funken.columnar.kernels.codec import TAG, decode_block, encode_block
 from funken.columnar.kernels.columns import Column, Columns, column_of, columns_of, joined
+from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.kernels.groups import Groups, running_sum
-from funken.columnar.kernels.keys import KeyTargets, Slots
+from funken.columnar.kernels.keys import KeyTargets, Slots, column_of_keys
 from funken.columnar.kernels.ropes import concatenated
 from funken.columnar.kernels.text import contains, joined_text
 from funken.runtime.exchange.wire import COLUMNS
@@ -51,11 +52,15 @@ def test_records_that_are_alike_cost_nothing_on_the_wire() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(INTS, min_size=1) | st.lists(TEXTS, min_size=1), st.integers(1, 5), st.sampled_from([4, 128, 1000]))
+@given(
+    st.lists(INTS, min_size=1) | st.lists(TEXTS, min_size=1) | st.lists(st.tuples(INTS, TEXTS), min_size=1),
+    st.integers(1, 5),
+    st.sampled_from([4, 128, 1000]),
+)
 def test_keys_belong_to_the_subtasks_of_the_record_path(keys: list[Any], parallelism: int, limit: int) -> None:
     targets = KeyTargets(limit, parallelism)
     for part in (keys, keys[::-1], keys[:1]):
-        owners = targets.of(column_of(part, "str" if isinstance(part[0], str) else "int"), len(part))
+        owners = targets.of(column_of_keys(part), len(part))
         found = [owners] * len(part) if isinstance(owners, int) else owners.tolist()
         assert found == [subtask_of(key_group_of(key, limit), limit, parallelism) for key in part]
 
@@ -68,6 +73,30 @@ def test_slots_number_keys_by_their_first_record(blocks: list[list[int]]) -> Non
         expected = [seen.setdefault(key, len(seen)) for key in keys]
         assert slots.find(column_of(keys, "int"), len(keys)).tolist() == expected
     assert slots.keys == list(seen)
+
+
+PAIRS = st.lists(st.tuples(INTS | st.integers(0, 3), st.sampled_from(["", "a", "b"]), st.integers(0, 2)), min_size=1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(PAIRS, min_size=1, max_size=4))
+def test_tuples_are_numbered_by_their_first_record(blocks: list[list[Any]]) -> None:
+    slots, seen = Slots(), {}
+    for keys in blocks:
+        expected = [seen.setdefault(key, len(seen)) for key in keys]
+        column = column_of_keys(keys)
+        assert slots.find(column, len(keys)).tolist() == expected
+        assert column.keep(np.array([number > 0 for number in expected])).to_list(sum(map(bool, expected))) == [
+            key for key in keys if seen[key] > 0
+        ]
+    assert slots.keys == list(seen)
+    assert {type(item) for key in slots.keys for item in key} == {int, str}
+
+
+def test_keys_of_other_shapes_are_refused() -> None:
+    for keys in ([1.5], [(1, 2.5)], [((1, 2), 3)], [1, "a"], [(1,), (1, 2)], [()], [True], [2**63]):
+        with pytest.raises(FallBackToRows):
+            column_of_keys(keys)
 
 
 @settings(max_examples=40, deadline=None)

@@ -90,6 +90,7 @@ def sorted_state(snapshot: dict[str, Any]) -> Any:
 
 SHAPE = ("int", "int", "float", "bool")
 name = lambda record: record[0]  # noqa: E731
+KEYED_BY = {"": name, " by pair": lambda record: (str(record[0]), record[1]), " by one": lambda record: (record[0],)}
 
 PROGRAMS: dict[str, Any] = {
     "sum": lambda keyed: keyed.sum(1),
@@ -118,13 +119,14 @@ STEPS = st.lists(
     max_size=6,
 )
 PLANS = {
-    program: both_specs(SHAPE, lambda stream, build=build: build(stream.key_by(name)))
+    program + how: both_specs(SHAPE, lambda stream, build=build, key=key: build(stream.key_by(key)))
     for program, build in PROGRAMS.items()
+    for how, key in KEYED_BY.items()
 }
 
 
 @settings(max_examples=40, deadline=None)
-@given(program=st.sampled_from(sorted(PROGRAMS)), steps=STEPS)
+@given(program=st.sampled_from(sorted(PLANS)), steps=STEPS)
 def test_both_paths_give_the_same_results_and_snapshots(program: str, steps: list[Any]) -> None:
     specs = PLANS[program]
     oracle, path = OperatorHarness(specs[1], keyed=True), 0
@@ -143,6 +145,19 @@ def test_both_paths_give_the_same_results_and_snapshots(program: str, steps: lis
     given_out += harness.output_with_timestamps
     assert list(map(repr, given_out)) == list(map(repr, oracle.output_with_timestamps))
     assert sorted_state(harness.snapshot()) == sorted_state(oracle.snapshot())
+
+
+def test_a_snapshot_has_every_key_once() -> None:
+    harness = ColumnsHarness(PLANS["sum"][0])
+    harness.feed_columns([(0, 1, 0.0, False), (1, 1, 0.0, False)])
+    harness = ColumnsHarness(PLANS["sum"][0], snapshots=[harness.snapshot()])
+    harness.feed_columns([(0, 1, 0.0, False)])
+    harness.feed_block([(0, 1, 0.0, False)])
+    harness.feed_columns([(0, 1, 0.0, False)])
+
+    rows = [row for states in harness.snapshot()["keyed"].groups.values() for row in states["_rolling.aggregate"]]
+
+    assert sorted(rows) == [(0, None, (0, 4, 0.0, False)), (1, None, (1, 1, 0.0, False))]
 
 
 @pytest.mark.parametrize("width", [2, 3])
@@ -296,8 +311,9 @@ WINDOWS: dict[str, Any] = {
     "processing time": lambda keyed: keyed.window(TumblingProcessingTimeWindows.of(10)).aggregate(Mean()),
 }
 WINDOW_PLANS = {
-    program: both_specs(SHAPE, lambda stream, build=build: build(stream.key_by(name)))
+    program + how: both_specs(SHAPE, lambda stream, build=build, key=key: build(stream.key_by(key)))
     for program, build in WINDOWS.items()
+    for how, key in KEYED_BY.items()
 }
 STAMPED = st.tuples((SMALL | RECORDS).map(lambda records: records[0]), st.integers(0, 30))
 WINDOW_STEPS = st.lists(
@@ -312,7 +328,7 @@ WINDOW_STEPS = st.lists(
 
 
 @settings(max_examples=40, deadline=None)
-@given(program=st.sampled_from(sorted(WINDOWS)), steps=WINDOW_STEPS)
+@given(program=st.sampled_from(sorted(WINDOW_PLANS)), steps=WINDOW_STEPS)
 def test_windows_of_both_paths_are_alike(program: str, steps: list[Any]) -> None:
     specs = WINDOW_PLANS[program]
     oracle, path = OperatorHarness(specs[1], keyed=True), 0

@@ -1,7 +1,7 @@
 """Keys as numbers: where they belong, and in which order their records came.
 
 Every result here is that of ``state/keygroups.py`` for the Python key, so that both paths agree on which subtask owns a
-key. Keys are columns of int or str: of those, equal keys are equal objects.
+key. Keys are columns of int or str, or tuples of these: of those, equal keys are equal objects.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from funken.columnar.expressions import INT, STR
-from funken.columnar.kernels.columns import Array, Column, column_of
+from funken.columnar.expressions import INT, STR, Expression, is_key, schema_of_value
+from funken.columnar.kernels.columns import Array, Column, Columns, column_of, values_of_leaves
+from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.kernels.patterns import TextPart
 from funken.columnar.kernels.ropes import Rope
 from funken.state.keygroups import KeyRouter, key_group_of, subtask_of
@@ -22,13 +23,97 @@ _DENSE = 1 << 16
 _MOST_TEXTS = 200_000
 """Owners of more texts than this are forgotten, as those of other keys are."""
 
-KEY_KINDS = (INT, STR)
+_NARROW = 2
+"""A range of ints up to so many times the records wide is numbered by subtraction."""
+
+
+class CompositeKey(Column):
+    """Tuples as keys: a column for each item.
+
+    >>> key = CompositeKey([Column(INT, np.array([1, 2, 1])), Column(INT, 7, True)])
+    >>> key.take(np.array([2, 1])).to_list(2), key_codes(key, 3)[1]
+    ([(1, 7), (2, 7)], [(1, 7), (2, 7)])
+    """
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: list[Column]) -> None:
+        constant = all(item.constant for item in items)
+        super().__init__("tuple", tuple(item.data for item in items) if constant else None, constant)
+        self.items = items
+
+    def take(self, positions: Array) -> CompositeKey:
+        """Return the keys at some positions."""
+        return CompositeKey([item.take(positions) for item in self.items])
+
+    def keep(self, mask: Array) -> CompositeKey:
+        """Return the keys where a mask is true."""
+        return CompositeKey([item.keep(mask) for item in self.items])
+
+    def cut(self, part: slice) -> CompositeKey:
+        """Return a slice."""
+        return CompositeKey([item.cut(part) for item in self.items])
+
+    def to_list(self, length: int) -> list[Any]:
+        """Return the tuples."""
+        return list(zip(*[item.to_list(length) for item in self.items], strict=True))
+
+    def codes(self, length: int) -> tuple[Array, int]:
+        """Return a number for each key, in the order of their first records, and how many there are."""
+        import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s
+
+        codes, count = np.zeros(length, np.int64), 1
+        for item in self.items:
+            if item.constant:
+                continue
+            more, others = _item_codes(item, length)
+            # Hot: both counts are at most _NARROW times the records, so that the product fits.
+            both = pa.array(codes * others + more).dictionary_encode()
+            codes, count = both.indices.to_numpy().astype(np.int64), len(both.dictionary)
+        return codes, count
+
+
+def _item_codes(column: Column, length: int) -> tuple[Array, int]:
+    """Return a number for each value, and what all are below."""
+    if column.kind == INT:
+        low, high = column.bounds()
+        if high - low < _NARROW * length:
+            return column.data - low, high - low + 1
+    codes, keys = key_codes(column, length)
+    return codes.astype(np.int64), len(keys)
+
+
+def key_of(expression: Expression, block: Columns) -> Column:
+    """Compute the key of each record of a block; raises ``FallBackToRows``."""
+    value = evaluate(expression, block.length, block)
+    if isinstance(value, Column):
+        return value
+    items = list(value)
+    assert all(isinstance(item, Column) for item in items), "is_key() was asked when the job was planned"
+    return CompositeKey(cast(list[Column], items))
+
+
+def column_of_keys(keys: list[Any]) -> Column:
+    """Make a column of Python keys; raises ``FallBackToRows`` if they are not all of one shape that is a key's."""
+    shapes = {schema_of_value(key) for key in keys}
+    shape = shapes.pop() if len(shapes) == 1 else None
+    if shape is None or not is_key(shape):
+        raise FallBackToRows("a key that no column can hold")
+    if isinstance(shape, str):
+        return column_of(keys, shape)
+    leaves = zip(values_of_leaves(keys, shape), cast(tuple[str, ...], shape), strict=True)
+    return CompositeKey([column_of(values, kind) for values, kind in leaves])
 
 
 def key_codes(column: Column, length: int) -> tuple[Array, list[Any]]:
     """Return a number for each record, and the keys that the numbers stand for, in the order of their first records."""
     if column.constant:
         return np.zeros(length, np.int64), [column.data]
+    if isinstance(column, CompositeKey):
+        codes, count = column.codes(length)
+        firsts = np.empty(count, np.int64)
+        firsts[codes[::-1]] = np.arange(length - 1, -1, -1)  # of several for one place the last one stays
+        return codes, column.take(firsts).to_list(count)
     if isinstance(column, Rope) and column.variable is not None and not column.made:
         codes, values = key_codes(column.variable, length)
         return codes, column.over(column_of(values, column.variable.kind)).to_list(len(values))
@@ -198,4 +283,13 @@ class Slots:
         return numbers
 
 
-__all__ = ["KEY_KINDS", "KeyTargets", "Slots", "hashes", "key_codes", "numbers_in"]
+__all__ = [
+    "CompositeKey",
+    "KeyTargets",
+    "Slots",
+    "column_of_keys",
+    "hashes",
+    "key_codes",
+    "key_of",
+    "numbers_in",
+]

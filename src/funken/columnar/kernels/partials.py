@@ -19,6 +19,7 @@ import numpy as np
 from funken.columnar.expressions import HIGHEST, INT, LOWEST, STR, RecordSchema
 from funken.columnar.folds import FIRST, LAST, MAX, SUM
 from funken.columnar.kernels.columns import Array, Column, Columns, joined
+from funken.columnar.kernels.keys import CompositeKey
 
 WORTH = 4
 """So many records per partial are worth the work."""
@@ -179,6 +180,8 @@ def _numbered(key: Column, length: int) -> tuple[Array, int]:
         low, high = key.bounds()
         if high - low < _ROOM * length:
             return key.data - low, high - low + 1
+    if isinstance(key, CompositeKey):
+        return key.codes(length)
     import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and is needed for text and many keys only
 
     data = key.data if key.kind == STR else pa.array(key.data)

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, HIGHEST, INT, STR
+from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, HIGHEST, INT, KEY_KINDS, STR
 from funken.columnar.folds import FIRST, LAST, MIN, SUM
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array, Column, Columns, joined, values_of_leaves
-from funken.columnar.kernels.keys import KEY_KINDS, hashes, key_codes
+from funken.columnar.kernels.keys import hashes, key_codes
 from funken.state.keygroups import stable_hash
 
 _KINDS = {

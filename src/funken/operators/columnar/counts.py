@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.kernels.columns import Array, Column, Columns
-from funken.columnar.kernels.evaluation import evaluate
+from funken.columnar.kernels.columns import Array, Columns
 from funken.columnar.kernels.groups import Groups
+from funken.columnar.kernels.keys import key_of
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.keyed_arrays import KeyedArrays, grown, leaf_columns
@@ -40,7 +40,7 @@ class ColumnarCounts(TumblingCounts):
         super().__init__(spec, size)
         self._vector = spec
         self._schema = spec.schema if spec.aggregate is None else spec.aggregate.schema
-        self._mixed = _MixedEntries(self)
+        self._mixed = ExtendedDeltaTable(self, tuple, lambda key, saved: [saved[0], saved[1]])
         self._entries = self._mixed
         self._path = ColumnPath(self._take_columns, *functions_of(spec))
         self._results = results_path(spec)
@@ -78,8 +78,7 @@ class ColumnarCounts(TumblingCounts):
 
     def _take_columns(self, block: Columns) -> tuple[list[Any], Array, Columns]:
         """Return the keys, numbers and contents of the windows that are full, in the order of their last records."""
-        key = evaluate(self._vector.traced_key.result, block.length, block)
-        assert isinstance(key, Column)
+        key = key_of(self._vector.traced_key.result, block)
         contributions = [contribution_of(self._vector, block, number) for number in range(len(self._vector.folds))]
         arrays = self._arrays
         numbers = arrays.find(key, block.length)
@@ -236,20 +235,3 @@ class _Windows:
         self.last = groups.order.take(ends).take(order)
         self.full = (place.take(ends) % size == size - 1).take(order)
         self.of_record: Array = groups.back(rank.take(np.cumsum(begins) - 1))
-
-
-class _MixedEntries(ExtendedDeltaTable):
-    """The table of the record path, and the arrays in front of it."""
-
-    __slots__ = ()
-
-    def __init__(self, logic: ColumnarCounts) -> None:
-        super().__init__(logic, tuple, lambda key, saved: [saved[0], saved[1]])
-
-    def take_out(self, key: Any) -> tuple[bool, bool]:
-        """Forget an entry that is elsewhere from now on; return whether it is new since the last snapshot, and in one."""
-        new, saved = key in self.delta, key in self.base
-        self.delta.pop(key, None)
-        if saved:
-            del self.base[key]
-        return new, saved

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import FLOAT, HIGHEST, INT, LOWEST, STR, RecordSchema, schema_of_value
+from funken.columnar.expressions import FLOAT, HIGHEST, INT, LOWEST, RecordSchema
 from funken.columnar.folds import FIRST, LAST, MAX, SUM
-from funken.columnar.kernels.columns import Array, Column, Columns, column_of
+from funken.columnar.kernels.columns import Array, Column, Columns
 from funken.columnar.kernels.evaluation import FallBackToRows
+from funken.columnar.kernels.keys import column_of_keys
 from funken.operators.columnar.keyed_arrays import KeyedArrays, objects
 from funken.operators.window.contents import Pane
 
@@ -64,15 +65,8 @@ class ArrayPane:
 
     def load(self, stored: Pane) -> None:
         """Take contents over; raise ``FallBackToRows`` if they are not of the shape, or keys are of other types."""
-        kinds = {type(key) for key in stored}
-        if not kinds <= {int, str}:
-            raise FallBackToRows("a key that no column can hold")
-        for kind in (INT, STR):
-            keys = [key for key in stored if type(key).__name__ == kind]
-            if any(schema_of_value(key) != kind for key in keys) or (keys and len(kinds) > 1):
-                raise FallBackToRows("a key that no column can hold")
-            if keys:
-                self._arrays.find(column_of(keys, kind), len(keys))
+        if stored:
+            self._arrays.find(column_of_keys(list(stored)), len(stored))
         self._arrays.put(range(len(stored)), list(stored.values()))
 
     def stored(self) -> Pane:

@@ -19,6 +19,7 @@ from funken.columnar.folds import EXTREME, FIRST, LAST, MAX, SUM, Fold
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.kernels.groups import Groups, running_float_sum, running_most, running_sum
+from funken.columnar.kernels.keys import key_of
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.keyed_arrays import KeyedArrays, grown, objects
 from funken.operators.columnar.path import ColumnPath, TracedFunction
@@ -75,8 +76,7 @@ class ColumnarReduceLogic(RollingReduceLogic):
         super().process(values, timestamps)
 
     def _reduced(self, block: Columns) -> Columns:
-        key = evaluate(self._spec.traced_key.result, block.length, block)
-        assert isinstance(key, Column)
+        key = key_of(self._spec.traced_key.result, block)
         arrays = self._arrays
         numbers = arrays.find(key, block.length)
         if len(self._has) < arrays.room:
@@ -129,6 +129,9 @@ class ColumnarReduceLogic(RollingReduceLogic):
         slots = list(stored)
         self._arrays.put(slots, list(stored.values()))
         self._has[slots] = True
+        if self._in_files is None:  # else what is in files is overwritten
+            for slot in slots:
+                self._touched[slot], _ = self._layers.take_out(keys[slot])
 
     def _stored(self, key: Any) -> Any:
         value = self._new.get(key, _MISSING)

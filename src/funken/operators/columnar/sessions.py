@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import INT, STR, leaves_of, schema_of_value
+from funken.columnar.expressions import leaves_of
 from funken.columnar.folds import MAX, MIN, SUM
-from funken.columnar.kernels.columns import Array, Column, Columns, column_of, values_of_leaves
-from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
+from funken.columnar.kernels.columns import Array, Columns, values_of_leaves
+from funken.columnar.kernels.evaluation import FallBackToRows
+from funken.columnar.kernels.keys import column_of_keys, key_of
 from funken.columnar.records import fits
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
@@ -82,8 +83,7 @@ class ColumnarSessions(SessionWindows):
             raise FallBackToRows("timestamps at the end of time")
         if int(stamps.min()) + gap - 1 <= self.current_watermark:
             raise FallBackToRows("records that may be late: their order matters")
-        key = evaluate(self._vector.traced_key.result, block.length, block)
-        assert isinstance(key, Column)
+        key = key_of(self._vector.traced_key.result, block)
         contributions = [contribution_of(self._vector, block, number) for number in range(len(self._vector.folds))]
         self._load()
         table = self._table
@@ -154,13 +154,10 @@ class ColumnarSessions(SessionWindows):
         base = lists.finish_snapshot()
         entries = sorted((order, key, each) for _, order, key, each in self._ends if each.end != MIN_TIMESTAMP)
         keys, contents = [key for _, key, _ in entries], [each.contents for _, _, each in entries]
-        kinds = {schema_of_value(key) for key in keys}
-        if kinds not in ({INT}, {STR}) or not all(fits(each, self._schema) for each in contents):
-            raise FallBackToRows("a key or contents of another type")
-        (kind,) = kinds
-        assert isinstance(kind, str)
+        if not all(fits(each, self._schema) for each in contents):
+            raise FallBackToRows("contents of another type")
         table = self._table
-        slot = table.slots.find(column_of(keys, kind), len(keys))
+        slot = table.slots.find(column_of_keys(keys), len(keys))
         table.reserve()
         start = np.array([each.start for _, _, each in entries], np.int64)
         end = np.array([each.end for _, _, each in entries], np.int64)

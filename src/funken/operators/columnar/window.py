@@ -16,6 +16,7 @@ from funken.columnar.block import Block
 from funken.columnar.expressions import Constant
 from funken.columnar.kernels.columns import Array, Column, Columns
 from funken.columnar.kernels.evaluation import FallBackToRows, computed, evaluate
+from funken.columnar.kernels.keys import key_of
 from funken.columnar.kernels.partials import Partials
 from funken.operators.columnar.panes import ArrayPane, Contribution
 from funken.operators.columnar.path import ColumnPath, TracedFunction
@@ -66,8 +67,7 @@ class ColumnarWindows(AlignedWindows):
     def _file_columns(self, block: Columns) -> None:
         if not block.length:
             return
-        key = evaluate(self._vector.traced_key.result, block.length, block)
-        assert isinstance(key, Column)
+        key = key_of(self._vector.traced_key.result, block)
         contributions = [contribution_of(self._vector, block, number) for number in range(len(self._vector.folds))]
         # Nothing is added before every pane has checked that it can take its part.
         steps = [(self._array(start), mask) for start, mask in self._parts(block)]

@@ -14,7 +14,7 @@ from math import gcd
 from typing import Any
 
 from funken import config
-from funken.columnar.expressions import INT, Argument, Constant, Expression, NotVectorizable, leaves_of
+from funken.columnar.expressions import INT, Argument, Constant, Expression, Make, NotVectorizable, leaves_of
 from funken.columnar.folds import FIRST, LAST, SUM, Fold
 from funken.columnar.tracing import Traced
 from funken.ids import EdgeId
@@ -24,6 +24,7 @@ from funken.operators.window.spec import Strategy
 from funken.plan.columnar_hash import ColumnarHash, PreAggregation
 from funken.plan.physical import PhysicalPlan, RuleNote
 from funken.plan.rules.base import Rewritten, Rule, RuleContext
+from funken.plan.rules.windows_on_columns import is_of_key
 
 _NAME = "pre-aggregation"
 _MOST_ADDED = 1 << 31
@@ -74,9 +75,9 @@ def pre_aggregation(window: ColumnarWindow) -> PreAggregation:
 
 def _keeps_last(window: ColumnarWindow, roles: tuple[str, ...]) -> bool:
     """Whether it shows which of two panes of a window had the last record; a field that is the key does not show it."""
-    key = window.traced_key.result
+    key = window.traced_key
     paths = [path for path, _ in leaves_of(window.schema)]
-    return any(role == LAST and key != Argument(0, path) for path, role in zip(paths, roles, strict=True))
+    return any(role == LAST and not is_of_key(Argument(0, path), key) for path, role in zip(paths, roles, strict=True))
 
 
 def _functions(window: ColumnarWindow) -> tuple[tuple[UserFunction, Traced], ...]:
@@ -118,8 +119,10 @@ def _wanted(window: ColumnarWindow) -> list[tuple[tuple[int, ...] | None, Fold]]
 def _check_key(key: Expression, roles: dict[tuple[int, ...], str]) -> None:
     """Refuse a key that is not the same for a partial as for its records."""
     found = {roles.get(path, FIRST) for path in _paths(key)}
-    # A field that is the key is alike in all of them: so are its least, its greatest and its last.
-    kept = found != {SUM} if isinstance(key, Argument) else found <= {FIRST} or found <= {LAST}
+    items = key.items if isinstance(key, Make) else (key,)
+    # A field that is the key, or an item of it, is alike in all of them: so are its least, its greatest and its last.
+    fields = all(isinstance(item, Argument) for item in items)
+    kept = SUM not in found if fields else found <= {FIRST} or found <= {LAST}
     if not kept:
         raise NotVectorizable("changes what the key is computed from")
 

@@ -12,8 +12,11 @@ from funken.columnar.expressions import (
     STR,
     Argument,
     Constant,
+    Expression,
+    Make,
     NotVectorizable,
     RecordSchema,
+    is_key,
     kinds_of,
     leaves_of,
     schema_repr,
@@ -78,7 +81,7 @@ def _check_merges(
 ) -> None:
     """Raise ``NotVectorizable`` unless merging sessions gives what their records would give in one session, in any order."""
     for fold, own in _with_own(folds, schema, aggregate):
-        if _shows_order(fold, own, key) or (fold.how == LAST and own is not None and key.result != fold.of):
+        if _shows_order(fold, own, key) or (fold.how == LAST and own is not None and not is_of_key(fold.of, key)):
             raise NotVectorizable("shows the order of the records of a session")
     if aggregate is None:
         return
@@ -127,18 +130,24 @@ def _with_own(
 def _shows_order(fold: Fold, own: tuple[int, ...] | None, key: Traced) -> bool:
     """Whether a fold may give something else if the records of a key came in another order."""
     if fold.how == FIRST:
-        return own is not None and key.result != Argument(0, own)
+        return own is not None and not is_of_key(Argument(0, own), key)
     if fold.how == LAST:
-        return not isinstance(fold.of, Constant) and key.result != fold.of
+        return not isinstance(fold.of, Constant) and not is_of_key(fold.of, key)
     return fold.kind != INT or (own is not None and fold.of != Argument(0, own))
 
 
 def traced_key(call: UserFunction, schema: RecordSchema) -> Traced:
-    """Return the key of records as an expression; raise ``NotVectorizable`` if it is no int or text."""
+    """Return the key of records as an expression; raise ``NotVectorizable`` if it is no int or text, nor a tuple of these."""
     traced, kind = trace(call.target, call.method, 1).typed(schema)
-    if kind not in (INT, STR):
-        raise NotVectorizable(f"the key is no int or str, but {schema_repr(kind)}")
+    if not is_key(kind):
+        raise NotVectorizable(f"the key is no int or str, nor a tuple of these, but {schema_repr(kind)}")
     return traced
+
+
+def is_of_key(expression: Expression, key: Traced) -> bool:
+    """Whether an expression is the key, or an item of it: all records of a key have the same."""
+    result = key.result
+    return expression == result or (isinstance(result, Make) and expression in result.items)
 
 
 __all__ = ["VECTORIZED", "check_arrays", "columnar_window", "traced_key"]

@@ -13,8 +13,7 @@ import numpy as np
 from funken.columnar.block import Block
 from funken.columnar.kernels.codec import encode_block
 from funken.columnar.kernels.columns import Array, Column, Columns
-from funken.columnar.kernels.evaluation import evaluate
-from funken.columnar.kernels.keys import KeyTargets
+from funken.columnar.kernels.keys import KeyTargets, key_of
 from funken.columnar.kernels.partials import Combiner, joined_alike
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.path import ColumnPath, TracedFunction
@@ -63,9 +62,7 @@ class ColumnarHashWriter(HashWriter):
         self._spread(columns, self._owners.of(key, columns.length))
 
     def _key_of(self, block: Columns) -> tuple[Columns, Column]:
-        key = evaluate(self._result, block.length, block)
-        assert isinstance(key, Column)
-        return block, key
+        return block, key_of(self._result, block)
 
     def emit(self, values: Values, timestamps: Timestamps) -> None:
         """Spread rows by key."""
