@@ -127,7 +127,7 @@ bench-micro: setup ## what a record costs in the engine's inner loops, and in wh
 QUERY ?=
 EVENTS ?=
 MODE ?= local
-nexmark: setup ## the Nexmark queries, checked with DuckDB, then measured: QUERY=q5 EVENTS=100000 MODE=local|batch|continuous|all DOCS=1
+nexmark: setup ## the Nexmark queries, checked with DuckDB, then measured: QUERY=q5 EVENTS=100000 MODE=local|local-parquet|batch|batch-parquet|continuous|all DOCS=1
 	@$(BIN)/python -W ignore benchmarks/nexmark/run.py --query '$(QUERY)' --mode '$(MODE)' $(if $(EVENTS),--events $(EVENTS)) \
 	  $(if $(SECONDS),--seconds $(SECONDS)) $(if $(DOCS),--docs)
 

@@ -22,19 +22,30 @@ def bench(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCH))
 
 
-def same_as_duckdb(name, environment, folder):
+def same_as_duckdb(name, environment, folder, streams=None):
     """Whether a program gives what DuckDB found in the same events."""
     from checking import results
     from golden import COUNT, EVENTS, digest
     from queries.catalogue import QUERIES
+    from run import generated
 
-    assert digest(results(QUERIES[name], environment(), EVENTS, COUNT, folder)) == ANSWERS[name]
+    streams = streams or generated
+    env = environment()
+    assert digest(results(QUERIES[name], env, streams(env, EVENTS, COUNT, str(folder)))) == ANSWERS[name]
 
 
 @pytest.mark.ways("local")
 @pytest.mark.parametrize("name", list(ANSWERS))
 def test_a_program_gives_what_duckdb_gave(name, environment, tmp_path):
     same_as_duckdb(name, environment, tmp_path)
+
+
+@pytest.mark.ways("local")
+@pytest.mark.parametrize("name", list(ANSWERS))
+def test_it_does_from_parquet(name, environment, tmp_path):
+    from run import FromParquet
+
+    same_as_duckdb(name, environment, tmp_path, FromParquet(tmp_path / "events"))
 
 
 @pytest.mark.ways("batch", "continuous")
@@ -49,10 +60,10 @@ def local(parallelism=2):
 
 def rows(program, events, tmp_path, parallelism=2):
     """Run a program over events that are given, dealt out to the subtasks in turn."""
-    from streams import Streams
+    from streams import GeneratedStreams
 
     source = DataGeneratorSource(events.__getitem__, len(events))
-    with program(Streams(local(parallelism), source, str(tmp_path))).execute_and_collect() as found:
+    with program(GeneratedStreams(local(parallelism), source, str(tmp_path))).execute_and_collect() as found:
         return list(found)
 
 

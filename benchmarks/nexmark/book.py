@@ -28,7 +28,7 @@ from rounds import machine
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results"
 GUIDE = environments.ROOT / "docs" / "guide" / "nexmark.md"
-MODES = ("local", "batch", "continuous")
+MODES = ("local", "local-parquet", "batch", "batch-parquet", "continuous")
 PACKAGES = ("pyspark", "pyarrow", "cloudpickle")
 SAMPLE_SECONDS = 1.0
 

@@ -18,6 +18,9 @@ from streams import Query, Streams
 
 from funken import RuntimeExecutionMode, StreamExecutionEnvironment
 
+MakeStreams = Callable[[StreamExecutionEnvironment, Nexmark, "int | None", str], Streams]
+"""Makes the streams of the first so many events, or of all that come; at last the folder of the query's own files."""
+
 Rows = Iterable[tuple[Any, ...]]
 
 
@@ -68,16 +71,16 @@ def without_clock(name: str, rows: Rows, begin: int, end: int) -> list[tuple[Any
     return list(counts.items())
 
 
-def results(query: Query, environment: StreamExecutionEnvironment, nexmark: Nexmark, count: int, folder: Path) -> Rows:
-    """Run a program over the first ``count`` events and return its result."""
+def results(query: Query, environment: StreamExecutionEnvironment, streams: Streams) -> Rows:
+    """Run a program over the events of streams and return its result."""
     if query.by_the_clock:  # in STREAMING mode, windows that the clock has not closed when the input ends never fire
         environment.set_runtime_mode(RuntimeExecutionMode.BATCH)
-    stream = query.program(Streams(environment, nexmark.source(count), str(folder)))
+    stream = query.program(streams)
     begin = time.time_ns() // 1_000_000
     if query.sink is not None and query.written is not None:
-        stream.sink_to(query.sink(str(folder)))
+        stream.sink_to(query.sink(streams.folder))
         environment.execute(query.name)
-        return query.written(str(folder))
+        return query.written(streams.folder)
     with stream.execute_and_collect(query.name) as records:
         found = list(records)
     if query.by_the_clock:
@@ -86,14 +89,16 @@ def results(query: Query, environment: StreamExecutionEnvironment, nexmark: Nexm
 
 
 def check(
-    query: Query, new: Callable[[], StreamExecutionEnvironment], seed: int, oracle: RightRows, folder: Path
-) -> int:
+    query: Query, new: Callable[[], StreamExecutionEnvironment], streams: MakeStreams, seed: int, oracle: RightRows,
+    folder: Path,
+) -> int:  # fmt: skip
     """Compare a program with DuckDB at each of its rates; return the number of rows, raise ``WrongResult``."""
     count = 0
     for rate in query.rates:
         nexmark, place = Nexmark(seed, rate), folder / f"{rate}"
         place.mkdir()
-        found = results(query, new(), nexmark, oracle.count, place)
+        environment = new()
+        found = results(query, environment, streams(environment, nexmark, oracle.count, str(place)))
         right = oracle.rows(query.name, nexmark)
         count += compare(query.name, found, right)
     return count

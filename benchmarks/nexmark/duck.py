@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
-from events import Auction, Bid, Nexmark, Person
+from events import Nexmark
+from files import write_events
 
 REFERENCE = Path(__file__).parent / "reference.py"
 SECONDS = 300
@@ -29,18 +29,10 @@ class Oracle:
         """Return the right result; raise ``NoAnswer`` if DuckDB fails."""
         folder = self._folder / f"{nexmark.rate}-a-second"
         if not folder.exists():
-            folder.mkdir(parents=True)
-            self._write(nexmark, folder)
+            write_events(nexmark, self.count, folder)
         command = [str(self._python), str(REFERENCE), str(folder), query]
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
         if done.returncode:
             raise NoAnswer(f"DuckDB could not answer {query}:\n{done.stderr[-2000:]}")
         table = pq.read_table(folder / f"{query}.parquet")
         return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-
-    def _write(self, nexmark: Nexmark, folder: Path) -> None:
-        events = [nexmark.event(number) for number in range(self.count)]
-        for kind in (Person, Auction, Bid):
-            rows = [event for event in events if type(event) is kind]
-            columns = dict(zip(kind._fields, map(list, zip(*rows, strict=True)), strict=True))
-            pq.write_table(pa.table(columns), folder / f"{kind.__name__.lower()}.parquet")

@@ -87,6 +87,9 @@ class Bid(NamedTuple):
     extra: str
 
 
+Event = Person | Auction | Bid
+
+
 class Draws:
     """Random numbers out of one large one: each draw takes its part of it, as of a number with mixed digits."""
 
@@ -119,7 +122,7 @@ class Nexmark:
     start: int = 1_709_164_770_000
     """Half a minute before the end of February 28, 2024, so that few events are enough to see a day end."""
 
-    def event(self, number: int) -> Person | Auction | Bid:
+    def event(self, number: int) -> Event:
         """Return an event."""
         epoch, place = divmod(number, EVERY)
         at, people = self.time(number), (epoch + 1) * PEOPLE

@@ -184,7 +184,7 @@ def main() -> None:
     connection = duckdb.connect()
     connection.execute("SET threads = 1")
     for table in ("person", "auction", "bid"):
-        connection.read_parquet(str(folder / f"{table}.parquet")).create_view(table)
+        connection.read_parquet(str(folder / table / "events.parquet")).create_view(table)
     # Parquet keeps a name once; what counts is the order.
     result = connection.sql(QUERIES[query])
     names = ", ".join(f"c{number}" for number in range(len(result.columns)))

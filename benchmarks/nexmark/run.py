@@ -1,11 +1,12 @@
 """``make nexmark``: each query is compared with DuckDB over the same events; only then is it measured.
 
-usage: run.py [--query q5,q7] [--mode local,batch,continuous | all] [--events N] [--seconds S] [--runs N] [--checked N]
-              [--seed N] [--width N] [--check | --golden] [--docs]
+usage: run.py [--query q5,q7] [--mode local,local-parquet,batch,batch-parquet,continuous | all] [--events N] [--seconds S]
+              [--runs N] [--checked N] [--seed N] [--width N] [--check | --golden] [--docs]
 
 ``local`` and ``batch`` take the time that a job over N events needs from beginning to end; on Spark that includes some
 seconds until its tasks run, so N should be large. ``continuous`` watches a job without end for S seconds. The source
-makes its events in the same tasks, so q0 is what that costs. ``--docs`` puts what is kept into the guide, ``--golden`` what
+makes its events in the same tasks, so q0 is what that costs; ``local-parquet`` and ``batch-parquet`` read them from files,
+which are written before. ``--docs`` puts what is kept into the guide, ``--golden`` what
 DuckDB finds in few events into the tests.
 """
 
@@ -31,17 +32,18 @@ import golden
 from checking import WrongResult, check
 from duck import NoAnswer, Oracle
 from events import Nexmark
+from files import write_events
 from protocol import Reading, Spec, Stalled, watch
 from queries.catalogue import ALL
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from streams import Query, Streams
+from streams import GeneratedStreams, ParquetStreams, Query, Streams
 
 from funken import Configuration, DiscardingSink, FunkenError, JobClient, StreamExecutionEnvironment
 
 HERE = Path(__file__).parent
-EVENTS = {"local": 100_000, "batch": 2_000_000}
+EVENTS = {"local": 100_000, "batch": 2_000_000, "local-parquet": 1_000_000, "batch-parquet": 2_000_000}
 LIMIT = 900
 """How long a query may take beyond the seconds it is measured (s): one that hangs must not hold up the others."""
 
@@ -50,14 +52,32 @@ CANCEL_SECONDS = 120
 
 def environment(mode: str, width: int) -> StreamExecutionEnvironment:
     """Return an environment that runs in a mode."""
-    conf = Configuration({"execution.target": mode, "parallelism.default": width})
+    conf = Configuration({"execution.target": mode.partition("-")[0], "parallelism.default": width})
     return StreamExecutionEnvironment.get_execution_environment(conf)
 
 
-def program(query: Query, env: StreamExecutionEnvironment, count: int | None, seed: int, folder: str) -> None:
-    """Add a query, with its sink, at the event rate of the specification."""
-    stream = query.program(Streams(env, Nexmark(seed).source(count), folder))
-    stream.sink_to(query.sink(folder) if query.sink else DiscardingSink())
+def generated(env: StreamExecutionEnvironment, nexmark: Nexmark, count: int | None, folder: str) -> Streams:
+    """Return streams whose events are made in the job."""
+    return GeneratedStreams(env, nexmark.source(count), folder)
+
+
+class FromParquet:
+    """Makes streams of events in files, which are written when they are first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __call__(self, env: StreamExecutionEnvironment, nexmark: Nexmark, count: int | None, folder: str) -> Streams:
+        assert count is not None
+        events = self._folder / f"{nexmark.seed}-{nexmark.rate}-{count}"
+        if not events.exists():
+            write_events(nexmark, count, events)
+        return ParquetStreams(env, events, folder)
+
+
+def program(query: Query, env: StreamExecutionEnvironment, streams: Streams) -> None:
+    """Add a query, with its sink."""
+    query.program(streams).sink_to(query.sink(streams.folder) if query.sink else DiscardingSink())
 
 
 New = Callable[[], StreamExecutionEnvironment]
@@ -70,7 +90,7 @@ def timed(query: Query, args: argparse.Namespace, new: New, folder: str) -> dict
         env = new()
         place = Path(folder) / str(turn)
         place.mkdir()
-        program(query, env, args.events, args.seed, str(place))
+        program(query, env, args.streams(env, Nexmark(args.seed), args.events, str(place)))
         begin = time.perf_counter()
         env.execute(query.name)
         seconds.append(time.perf_counter() - begin)
@@ -89,7 +109,7 @@ def read(client: JobClient, sources: list[int]) -> Reading:
 def watched(query: Query, args: argparse.Namespace, new: New, folder: str) -> dict[str, float]:
     """Return the speed of a job without end."""
     env = new()
-    program(query, env, None, args.seed, folder)
+    program(query, env, args.streams(env, Nexmark(args.seed), None, folder))
     client = env.execute_async(query.name)
     sources = [vertex.id for vertex in client.plan.vertices if vertex.source]
     try:
@@ -131,7 +151,7 @@ def run(query: Query, args: argparse.Namespace, oracle: Oracle) -> dict[str, Any
     known: dict[str, Any] = {"parallelism": args.width, "events_checked": args.checked}
     try:
         with tempfile.TemporaryDirectory() as folder, within(LIMIT + args.seconds):
-            known["rows_checked"] = check(query, new, args.seed, oracle, Path(folder))
+            known["rows_checked"] = check(query, new, args.streams, args.seed, oracle, Path(folder))
             return known if args.check else known | measured(query, args, new)
     except (WrongResult, Stalled, NoAnswer, TimeoutError, FunkenError) as error:
         return known | {"failed": f"{type(error).__name__}: {error}"}
@@ -140,6 +160,7 @@ def run(query: Query, args: argparse.Namespace, oracle: Oracle) -> dict[str, Any
 def all_of(mode: str, names: list[str], args: argparse.Namespace, oracle: Oracle, console: Console) -> bool:
     """Run queries in a mode, keep and print their figures; return whether all are right."""
     args.mode, args.events = mode, args.wanted or EVENTS.get(mode, 0)
+    args.streams = FromParquet(Path(args.kept) / "parquet") if mode.endswith("-parquet") else generated
     table = Table("query", "", "rows checked", "events/s", title=f"Nexmark, {mode}, parallelism {args.width}")
     right = True
     for name in names:
@@ -187,6 +208,7 @@ def main() -> None:
         if args.golden:
             golden.write(lambda count: Oracle(environments.python("duckdb"), Path(folder), count))
             return
+        args.kept = folder
         oracle = Oracle(environments.python("duckdb"), Path(folder), args.checked)
         right = [all_of(mode, names, args, oracle, console) for mode in modes]
     if args.docs:

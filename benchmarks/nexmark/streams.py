@@ -4,23 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
-from events import Auction, Bid, Person
+from events import Auction, Bid, Event, Person
+from files import folder_of
 
 from funken import DataStream, Sink, Source, StreamExecutionEnvironment, WatermarkStrategy
+from funken.connectors.files.arrow_files import ParquetFormat
+from funken.connectors.files.source import FileSource
+
+# A split is in the order of event time, so nothing is late, however the splits are mixed.
+IN_ORDER: WatermarkStrategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
+    lambda event, _: event.date_time
+)
 
 
-class Streams:
-    """People, auctions and bids of one source; ``folder`` is where a query finds or puts files."""
+class Streams(Protocol):
+    """People, auctions and bids; ``folder`` is where a query finds or puts files."""
+
+    folder: str
+
+    @property
+    def people(self) -> DataStream:
+        """The people."""
+        ...
+
+    @property
+    def auctions(self) -> DataStream:
+        """The auctions."""
+        ...
+
+    @property
+    def bids(self) -> DataStream:
+        """The bids."""
+        ...
+
+
+class GeneratedStreams:
+    """All of one source, which makes the events."""
 
     def __init__(self, environment: StreamExecutionEnvironment, source: Source, folder: str) -> None:
-        # A split is in the order of event time, so nothing is late, however the splits are mixed.
-        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
-            lambda event, _: event.date_time
-        )
         self.folder = folder
-        self._events = environment.from_source(source, strategy, "events")
+        self._events = environment.from_source(source, IN_ORDER, "events")
 
     @property
     def people(self) -> DataStream:
@@ -36,6 +62,34 @@ class Streams:
     def bids(self) -> DataStream:
         """The bids."""
         return self._events.filter(lambda event: type(event) is Bid).name("bids")
+
+
+class ParquetStreams:
+    """A source each, of the Parquet files that ``files.py`` has written below ``events``."""
+
+    def __init__(self, environment: StreamExecutionEnvironment, events: Path, folder: str) -> None:
+        self.folder = folder
+        self._environment = environment
+        self._events = events
+
+    @property
+    def people(self) -> DataStream:
+        """The people."""
+        return self._source(Person, "people")
+
+    @property
+    def auctions(self) -> DataStream:
+        """The auctions."""
+        return self._source(Auction, "auctions")
+
+    @property
+    def bids(self) -> DataStream:
+        """The bids."""
+        return self._source(Bid, "bids")
+
+    def _source(self, kind: type[Event], name: str) -> DataStream:
+        source = FileSource.for_bulk_file_format(ParquetFormat(kind), str(folder_of(self._events, kind))).build()
+        return self._environment.from_source(source, IN_ORDER, name)
 
 
 @dataclass(frozen=True)

@@ -85,11 +85,12 @@ def q17(streams: Streams) -> DataStream:
 
     def prepared(bid: Any) -> Any:
         price, of = bid.price, level(bid.price)
-        return (bid.auction, day(bid.date_time)), 1, of == 1, of == 2, of == 3, price, price, price
+        levels = int(of == 1), int(of == 2), int(of == 3)
+        return (bid.auction, day(bid.date_time)), 1, *levels, price, price, price
 
     def add(a: Any, b: Any) -> Any:
-        counts = (x + y for x, y in zip(a[1:5], b[1:5], strict=True))
-        return a[0], *counts, min(a[5], b[5]), max(a[6], b[6]), a[7] + b[7]
+        levels = a[2] + b[2], a[3] + b[3], a[4] + b[4]
+        return a[0], a[1] + b[1], *levels, min(a[5], b[5]), max(a[6], b[6]), a[7] + b[7]
 
     reports = streams.bids.map(prepared).key_by(lambda row: row[0]).reduce(add)
-    return reports.map(lambda row: (*row[0], *map(int, row[1:7]), row[7] // row[1], row[7]))
+    return reports.map(lambda row: (*row[0], *row[1:7], row[7] // row[1], row[7]))

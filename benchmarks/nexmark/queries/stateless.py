@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
 from streams import Streams
 
@@ -100,4 +101,9 @@ def q22(streams: Streams) -> DataStream:
     SELECT auction, bidder, price, channel, SPLIT_INDEX(url, '/', 3), SPLIT_INDEX(url, '/', 4), SPLIT_INDEX(url, '/', 5)
     FROM bid
     """
-    return streams.bids.map(lambda bid: (*bid[:4], *bid.url.split("/")[3:6]))
+
+    def folders(bid: Any) -> Any:
+        parts = bid.url.split("/")
+        return bid.auction, bid.bidder, bid.price, bid.channel, parts[3], parts[4], parts[5]
+
+    return streams.bids.map(folders)
