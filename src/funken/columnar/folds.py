@@ -127,7 +127,37 @@ def _constant(expression: Expression) -> Any:
 
 
 def _folds(result: Expression, schema: RecordSchema, so_far: int, record: int) -> tuple[Fold, ...]:
+    whole = _extreme(result, schema, so_far, record)
+    if whole is not None:
+        return whole
     return tuple(_fold(_leaf(result, path), path, kind, so_far, record) for path, kind in leaves_of(schema))
+
+
+def _extreme(result: Expression, schema: RecordSchema, so_far: int, record: int) -> tuple[Fold, ...] | None:
+    """Return the folds of ``record if record.field > so_far.field else so_far`` and its variants; ``None`` if it is none.
+
+    Of records with equal fields the first stays, as with ``max(so_far, record, key=...)``: what keeps the last has no kernel.
+    """
+    match result:
+        case Choose(Compare(op, left, right), Argument(first, ()), Argument(second, ())) if {first, second} == {
+            so_far,
+            record,
+        }:
+            pass
+        case _:
+            return None
+    left, right = _plain(left), _plain(right)
+    if not isinstance(left, Argument) or not isinstance(right, Argument) or left.path != right.path:
+        return None
+    kind = dict(leaves_of(schema)).get(left.path)
+    if kind != INT or {left.argument, right.argument} != {so_far, record}:
+        return None
+    # Whether the record is taken if its field is greater; the other way round, it is not taken if it is less or equal.
+    greater = (op in (">", ">=")) == (left.argument == first)
+    strict = (op in ("<", ">")) == (first == record)
+    if op not in ("<", "<=", ">", ">=") or not strict:
+        return None
+    return tuple(Fold("max_by" if greater else "min_by", each, Argument(0, left.path)) for _, each in leaves_of(schema))
 
 
 def _leaf(expression: Expression, path: tuple[int, ...]) -> Expression:

@@ -99,6 +99,8 @@ PROGRAMS: dict[str, Any] = {
     "min_by": lambda keyed: keyed.min_by(1),
     "max_by": lambda keyed: keyed.max_by(1),
     "key": lambda keyed: keyed.max_by(0),
+    "record if greater": lambda keyed: keyed.reduce(lambda a, b: b if b[1] > a[1] else a),
+    "so far if less": lambda keyed: keyed.reduce(lambda a, b: a if a[1] <= b[1] else b),
     "mixed": lambda keyed: keyed.reduce(lambda a, b: (a[0], a[1] + b[1], a[2], b[3])),
     "floats": lambda keyed: keyed.sum(2),
     "float of int": lambda keyed: keyed.reduce(lambda a, b: (a[0], a[1], a[2] + b[0] * 0.1, b[3])),
