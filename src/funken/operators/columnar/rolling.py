@@ -38,7 +38,7 @@ class ColumnarReduceLogic(RollingReduceLogic):
 
     def __init__(self, spec: ColumnarReduce) -> None:
         super().__init__(spec.key, spec.function)
-        self._layers = ExtendedDeltaTable(self)
+        self._layers = self._table = ExtendedDeltaTable(self)
         self._spec = spec
         self._shape = spec.schema
         functions = TracedFunction(spec.function, spec.traced), TracedFunction(spec.key, spec.traced_key)
@@ -131,7 +131,7 @@ class ColumnarReduceLogic(RollingReduceLogic):
         self._has[slots] = True
         if self._in_files is None:  # else what is in files is overwritten
             for slot in slots:
-                self._touched[slot], _ = self._layers.take_out(keys[slot])
+                self._touched[slot], _ = self._table.take_out(keys[slot])
 
     def _stored(self, key: Any) -> Any:
         value = self._new.get(key, _MISSING)
