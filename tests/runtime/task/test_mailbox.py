@@ -23,13 +23,13 @@ class Throttle:
 
     def __init__(self):
         self.excess = None
-        self.idle, self.shortest = 0, 0.0
+        self.idle = 0
 
     def take_excess(self):
         return self.excess
 
     def min_flush_delay(self):
-        return self.shortest
+        return 0.0
 
     def on_idle(self):
         self.idle += 1
@@ -42,7 +42,7 @@ class Task:
         self.log, self.has_sources, self.looks_ahead = log, sources, looks_ahead
         self.outbox, self.queued = [], 0
         self.meter, self.throttle = Meter(log), Throttle()
-        self.due, self.found, self.polled_records = None, 0, 0
+        self.due, self.found = None, 0
         self.urgent = self.materializing = False
 
     @property
@@ -179,33 +179,6 @@ def test_buffers_are_flushed_after_their_timeout_and_when_the_mailbox_says_so():
     assert rig.turn() == ["advance", "flush", "sent!"]
     assert rig.loop.wait == math.inf
     assert rig.turn(0, mail=["block 1"])[-1] != "sent!", "a block is queued: there is something to do"
-
-
-def test_what_sources_have_read_is_flushed_when_they_have_nothing_more_to_read():
-    rig = Rig(sources=True)
-    rig.task.found, rig.task.polled_records = 7, 50
-    assert rig.turn() == ["advance", "poll"], "something was flushed less than 1 ms ago"
-    assert rig.loop.wait == 1
-
-    rig.clock.advance(1)
-    assert rig.turn() == ["advance", "poll", "flush", "sent!"]
-    rig.clock.advance(5)
-    rig.task.polled_records = 0
-    assert rig.turn() == ["advance", "poll"], "nothing was read since"
-    assert rig.loop.wait == 5, "the buffer timeout, for what timers may have emitted"
-
-    rig.task.found, rig.task.polled_records = 0, 50
-    assert rig.turn() == ["advance", "poll"], "there is more to read: blocks are filled"
-    rig.clock.advance(5)
-    assert rig.turn() == ["advance", "poll", "flush", "sent!"]
-
-
-def test_small_blocks_are_kept_back_for_tasks_that_cannot_keep_up_with_them():
-    rig = Rig(sources=True)
-    rig.task.found, rig.task.polled_records, rig.task.throttle.shortest = 7, 50, 0.004
-    rig.clock.advance(3)
-    assert rig.turn() == ["advance", "poll"]
-    assert rig.loop.wait == 1
 
 
 def test_without_a_timeout_nothing_is_flushed():

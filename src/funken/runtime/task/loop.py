@@ -93,8 +93,6 @@ class Task:
         self._checkpoints = TaskCheckpoints(
             plan, settings.checkpoints, task.subtask, builder, self._work, self._time, clock, deliver
         )
-        self.polled_records = 0
-        """How many records the last ``poll`` has read."""
         #: decides about checkpoints; to be read only
         self.machine = self._checkpoints.machine
         self._failures = FailureAttribution(task.subtask)
@@ -243,7 +241,6 @@ class Task:
 
     def poll(self) -> int | None:
         """Poll every source once; return ms to wait (0: poll again at once), ``None`` if no source is left."""
-        self.polled_records = 0
         if self.machine.stopped or not self._may_read:
             return _BEGIN_MILLIS
         if pause := self.throttle.pause():
@@ -263,9 +260,7 @@ class Task:
                 before = subtask.source.records
                 had_ended = isinstance(subtask.chain, FinishedOperatorChain)
                 found = None if had_ended else subtask.source.poll(room, self._now)
-                read = subtask.source.records - before
-                self.polled_records += read
-                self.throttle.on_read(self._ingestion_time.at, read)
+                self.throttle.on_read(self._ingestion_time.at, subtask.source.records - before)
                 if found == 0:
                     subtask.metrics.busy += self._pieces.end(begin, self._pieces.records)
                 if found is None:

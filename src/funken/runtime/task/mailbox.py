@@ -9,7 +9,7 @@ thread. A turn is
 3. *step*: process a queued block; 2 and 3 as many times as the turn is given blocks,
 4. *poll* the sources if no block is queued,
 5. *send* what came of it,
-6. *flush* and send: when the buffer timeout has passed, or nothing else is to be done, nor read,
+6. *flush* and send: when the buffer timeout has passed, or nothing else is to be done,
 7. *report*: by how much records queued too long, and the metrics.
 """
 
@@ -25,10 +25,6 @@ from funken.timing.clock import Clock
 
 MEASURE_SECONDS = 0.5
 """How often a task reports its metrics."""
-
-
-IDLE_FLUSH_SECONDS = 0.001
-"""How long a task keeps back what its sources have read when they have nothing more to read; at most its buffer timeout."""
 
 
 class Mailbox(Protocol):
@@ -66,8 +62,6 @@ class TaskLoop:
         self._timeout = timeout
         self._reports_delay = reports_delay
         self._flushed = self._measured = self._told = clock.monotonic()
-        self._unflushed = False
-        """Whether the sources have read anything since the last flush."""
 
     def turn(self, blocks: int = 1, may_poll: bool = True) -> Iterator[bool]:
         """Turn once, with so many blocks at most. The sources are not polled unless they may be: their output is full.
@@ -80,7 +74,7 @@ class TaskLoop:
             yield task.take_urgent_flush()
         now = self._clock.monotonic()
         if self._timeout >= 0 and self._flush_is_due(now):
-            self._flushed, self._unflushed = now, False
+            self._flushed = now
             task.flush()
             yield True
         if self._reports_delay and now - self._told >= task.throttle.every:
@@ -116,16 +110,13 @@ class TaskLoop:
                 task.meter.hold()
             else:
                 found = task.poll()
-                self._unflushed |= task.polled_records > 0
                 wait = 0.0 if found is None else min(wait, found)
         return wait
 
     def _flush_is_due(self, now: float) -> bool:
         if not self.task.work and self.mailbox.flushes():
             return True
-        # Sources that have nothing to read for now gain nothing by waiting for fuller blocks.
-        timeout = min(self._timeout, IDLE_FLUSH_SECONDS) if self._unflushed and self.wait > 0 else self._timeout
-        left = round((max(timeout, self.task.throttle.min_flush_delay()) - (now - self._flushed)) * 1000, 6)
+        left = max(self._timeout, self.task.throttle.min_flush_delay()) - (now - self._flushed)
         if left > 0:
-            self.wait = min(self.wait, left)
+            self.wait = min(self.wait, round(left * 1000, 6))
         return left <= 0
