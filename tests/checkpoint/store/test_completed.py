@@ -216,6 +216,21 @@ def test_a_driver_that_was_replaced_deletes_nothing(job):
     assert again(job.storage, check_contents=True).latest() == job.manifest(1)
 
 
+def test_a_folder_that_could_not_be_deleted_stays_once_its_checkpoint_is_complete(job):
+    job.storage = job.catalog.storage = MemoryStorage(faults=planned(("delete", "chk-1/_metadata", Fault.ERROR)))
+    job.storage.write("chk-1/00000014", b"of a driver that was replaced, which used the same number")
+    job.catalog.sweep()
+    assert "chk-1/00000014" in job.storage.sizes(), "that was refused"
+
+    job.complete(1, a=1)
+    job.complete(2, b=2)
+
+    assert again(job.storage, check_contents=True).latest() == job.manifest(2)
+    assert [*again(job.storage).complete] == [1, 2]
+    job.catalog.prune(1)
+    assert "chk-1/00000014" not in job.storage.sizes()
+
+
 def test_a_refused_checkpoint_is_not_used_and_its_files_stay(job):
     job.complete(1, a=1)
     job.complete(2, b=2)

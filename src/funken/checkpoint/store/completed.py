@@ -184,6 +184,7 @@ class CompletedCheckpointStore:
                 self._unsure.add(folder)
             raise
         self.complete[manifest.checkpoint] = manifest
+        self._unsure.discard(folder)
         self._mark(manifest.checkpoint)
         self._clear_left_over()
 
@@ -279,6 +280,7 @@ class CompletedCheckpointStore:
 
     def _named(self) -> set[str]:
         named = {name for manifest in self.complete.values() for name in manifest.files}
+        named |= set(map(folder_of, self.complete))  # what was to be deleted before has become one that is complete
         oldest = min(self.complete, default=CheckpointId(0))
         named |= {name for checkpoint, files in self._kept.items() if checkpoint > oldest for name in files}
         return named | {blob.name for handle in self.pinned() for blob in handle.blobs if blob.data is None}
