@@ -227,7 +227,7 @@ UNREAD_SPLITS = {"interval": 5, "min_pause": 10, "task_crashes": 5, "driver_cras
         pytest.param(790, DRAINED, id="790: a task ends while the job is drained"),
         # Subtasks that had ended kept the union list of all: it multiplied with every restore.
         pytest.param(96, HELD, id="96: a source ends early, with a union list behind it"),
-        # What a replaced driver had written for the same number could not be deleted, until the checkpoint was complete: then it was.
+        # What a replaced driver had written under its number could not be deleted, and was when the checkpoint was complete.
         pytest.param(441090, {}, id="441090: a folder that was to be deleted becomes a complete checkpoint"),
         # The database was opened before its files were there.
         pytest.param(2, IN_FILES, id="2: a running reduce on RocksDB"),
