@@ -32,6 +32,13 @@ EXCEPTION_HISTORY_SIZE = _option(
     16,
     "How many of a job's newest failures its snapshot has.",
 )
+NOTEBOOK_INTERVAL = _option(
+    "notebook.progress-interval",
+    at_least(0, duration_ms),
+    1000,
+    "In a notebook, a job that runs for longer than this is shown below its cell, and the display replaced this often (ms). 0: "
+    "never.",
+)
 LATENCY_INTERVAL = _option(
     "metrics.latency.interval",
     at_least(0, duration_ms),
