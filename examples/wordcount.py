@@ -15,7 +15,7 @@ def with_second(word, window, sums):
     return [(window.end // 1000, word, count) for _, count in sums]
 
 
-env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(1)
+env = StreamExecutionEnvironment.get_execution_environment()
 by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda verse, _: verse[0] * 1000)
 (
     env.from_collection(VERSES)
@@ -24,7 +24,8 @@ by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
     .key_by(lambda pair: pair[0])
     .window(SlidingEventTimeWindows.of(timedelta(seconds=5), timedelta(seconds=1)))
     .reduce(lambda one, other: (one[0], one[1] + other[1]), with_second)
-    .filter(lambda result: result[2] >= 4)
+    .filter(lambda result: result[2] >= 5)
     .print()
+    .set_parallelism(1)
 )
 env.execute("word count")

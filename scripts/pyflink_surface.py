@@ -258,7 +258,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     (
         "The connector is not there yet, or stays with Flink; the message of its names says what to use.",
         r"connectors\.(cassandra|dynamic_kafka|elasticsearch|hybrid_source|jdbc|kinesis|pulsar|rabbitmq)|FlinkKafka|:Semantic$"
-        r"|RecordDeserializationSchema|FileCompact|BulkFormat$|BulkWriterFactory",
+        r"|RecordDeserializationSchema|BulkFormat$|BulkWriterFactory",
     ),
     (
         "Programs do not call it: a builder, a factory or a method of a stream makes such objects, and Funken makes its own.",
@@ -275,9 +275,8 @@ REASONS: tuple[tuple[str, str], ...] = (
     ),
     (
         "Of delimited text and Avro, these settings are not there.",
-        r"CsvSchemaBuilder\.(set_any|disable_array|remove_array|set_line|set_skip)|CsvSchema\.size|AvroSchema\.parse_file|get_produced_type",
+        r"CsvSchemaBuilder\.(set_any|disable_array|remove_array|set_line)|get_produced_type",
     ),
-    ("The parameter of PyFlink 1.x's file sink has another name.", r"StreamingFileSink\.\w+\.with_rolling_policy"),
 )
 
 

@@ -205,3 +205,15 @@ def test_job_parameters_may_be_text():
     conf = Configuration({"pipeline.global-job-parameters": "a:1,b:x:y"})
 
     assert conf.get(config.JOB_PARAMETERS) == {"a": "1", "b": "x:y"}
+
+
+@pytest.mark.parametrize("given_value", ["a, b", "[a, b]", "['a', \"b\"]", "- a\n- b\n", ["a", "b"]])
+def test_a_list_of_names_may_be_one_of_yaml(given_value):
+    assert Configuration().set("metrics.reporters", given_value).get(config.METRIC_REPORTERS) == ("a", "b")
+
+
+@pytest.mark.parametrize("given_value", ["a:1,b:x", "{a: 1, 'b': x}", "a: 1\nb: x\n", {"a": 1, "b": "x"}])
+def test_a_mapping_may_be_one_of_yaml(given_value):
+    found = Configuration().set("pipeline.global-job-parameters", given_value).get(config.JOB_PARAMETERS)
+
+    assert found == {"a": "1", "b": "x"}

@@ -41,6 +41,7 @@ from funken.api.functions.windows import (
 )
 from funken.api.jobs.client import JobClient
 from funken.api.jobs.iterator import CloseableIterator
+from funken.api.jobs.notebook import show_progress
 from funken.api.jobs.results import JobExecutionResult
 from funken.api.jobs.targets import RuntimeExecutionMode
 from funken.api.options import CheckpointConfig, CheckpointingMode, ExecutionConfig, ExternalizedCheckpointRetention
@@ -264,5 +265,6 @@ __all__ = [
     "async_retry_predicates",
     "blocking",
     "cached",
+    "show_progress",
     "vectorized",
 ]

@@ -20,6 +20,23 @@ numbers.key_by(lambda number: number % 3).sum().print()
 env.execute()
 """
 
+LONG = """\
+import sys
+from pathlib import Path
+from funken import NumberSequenceSource, StreamExecutionEnvironment
+
+begun = sys.argv[1]
+
+def touch(number):
+    if number == 1000:
+        Path(begun).touch()
+    return number % 3
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.from_source(NumberSequenceSource(0, 10**12), None, "numbers").map(touch).key_by(lambda number: number).sum().print()
+env.execute()
+"""
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
@@ -64,6 +81,35 @@ def test_a_signal_stops_the_job_and_leaves_nothing(mode, sent, exit_code, tmp_pa
     _, said = child.communicate(timeout=60)
 
     assert child.returncode == exit_code
+    assert said.endswith("Interrupted.\n") == (sent == signal.SIGINT)
+    assert is_gone(f"TMPDIR={temporary}")
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.ways("batch", "local")
+@pytest.mark.parametrize(("sent", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_a_batch_job_in_the_midst_of_its_first_stage(mode, sent, exit_code, tmp_path):
+    script, temporary, begun = tmp_path / "job.py", tmp_path / "temporary", tmp_path / "begun"
+    script.write_text(LONG)
+    temporary.mkdir()
+    given = ["--target", mode, "-p", "2", "-D", "execution.runtime-mode=BATCH", "--no-progress", script, begun]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "funken", "run", *given],
+        env=os.environ | {"TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    limit = time.monotonic() + 60
+    while not begun.exists():
+        assert child.poll() is None and time.monotonic() < limit, child.communicate(timeout=1)
+        threading.Event().wait(0.05)
+
+    child.send_signal(sent)
+    printed, said = child.communicate(timeout=60)
+
+    assert child.returncode == exit_code, said
+    assert printed == ""
     assert said.endswith("Interrupted.\n") == (sent == signal.SIGINT)
     assert is_gone(f"TMPDIR={temporary}")
     assert list(temporary.iterdir()) == []

@@ -40,6 +40,28 @@ def test_csv_files(env, tmp_path):
     assert read(env, builder.build()) == rows
 
 
+def test_the_first_row_of_csv_files_is_left_out(env, tmp_path):
+    from pyflink.common import Row
+    from pyflink.datastream.connectors.file_system import FileSource
+    from pyflink.datastream.formats.csv import CsvReaderFormat, CsvSchema
+
+    (tmp_path / "a.csv").write_text("n\nunits\n1\n2\n")
+    (tmp_path / "b.csv").write_text("n\nunits\n")
+    schema = CsvSchema.builder().add_number_column("n").set_use_header().set_skip_first_data_row().build()
+    source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), str(tmp_path)).build()
+
+    assert read(env, source) == [Row(n=1), Row(n=2)]
+
+
+def test_a_schema_of_avro_is_read_from_a_file(tmp_path):
+    from pyflink.datastream.formats.avro import AvroSchema
+
+    text = '{"type": "record", "name": "Sale", "fields": [{"name": "n", "type": "int"}]}'
+    (tmp_path / "sale.avsc").write_text(text)
+
+    assert AvroSchema.parse_file(str(tmp_path / "sale.avsc")) == AvroSchema.parse_string(text)
+
+
 def test_parquet_and_orc_files(env, tmp_path):
     from pyflink.common import Row, Types
     from pyflink.datastream.connectors.file_system import FileSource

@@ -14,3 +14,8 @@ def reach() -> None:
 
 def wait_outside_of_python(value: object = None) -> None:
     LET_GO.wait()
+
+
+def wait_and_fail(value: object) -> None:
+    LET_GO.wait(30)
+    raise ValueError(value)

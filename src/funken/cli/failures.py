@@ -25,7 +25,7 @@ import click
 from funken.api.jobs.client import JobClient
 from funken.cli.lifecycle.nudging import waits_interrupted
 from funken.cli.lifecycle.termination import LastSavepoints, seconds_to_save
-from funken.errors import FunkenError, JobCancelled, without_own_frames
+from funken.errors import FunkenError, without_own_frames
 
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -150,24 +150,3 @@ def print_from(script: str, error: BaseException) -> None:
     while trace is not None and trace.tb_frame.f_code.co_filename != script:
         trace = trace.tb_next
     traceback.print_exception(type(error), error, trace)
-
-
-@contextmanager
-def ending() -> Iterator[list[str]]:
-    """Give a list whose only word says how the ``with`` block has ended: finished, cancelled, failed, or stopped.
-
-    >>> with ending() as how:
-    ...     pass
-    >>> how
-    ['finished']
-    """
-    how = ["stopped"]
-    try:
-        yield how
-        how[0] = "finished"
-    except JobCancelled:
-        how[0] = "cancelled"
-        raise
-    except Exception:
-        how[0] = "failed"
-        raise

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from funken.config.options import _option
-from funken.config.parsing import at_least, one_of, text
+from funken.config.parsing import at_least, items_of, one_of, text
 from funken.config.values import duration_ms
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    """Read names: a text with commas between them, or several texts."""
-    given = value.split(",") if isinstance(value, str) else value
+    """Read names: a text with commas between them, a list of YAML, or several texts."""
+    given = items_of(value, ",") if isinstance(value, str) else value
     names = tuple(str(name).strip() for name in given)
     names = tuple(name for name in names if name)
     if any("." in name for name in names):
@@ -31,6 +31,13 @@ EXCEPTION_HISTORY_SIZE = _option(
     at_least(1),
     16,
     "How many of a job's newest failures its snapshot has.",
+)
+NOTEBOOK_INTERVAL = _option(
+    "notebook.progress-interval",
+    at_least(0, duration_ms),
+    1000,
+    "In a notebook, a job that runs for longer than this is shown below its cell, and the display replaced this often (ms). 0: "
+    "never.",
 )
 LATENCY_INTERVAL = _option(
     "metrics.latency.interval",

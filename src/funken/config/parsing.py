@@ -37,11 +37,40 @@ def text(value: Any) -> str:
     raise ValueError(f"{value!r} is no text")
 
 
+def items_of(value: str, separator: str) -> list[str]:
+    r"""Split text into its items: those of a list of YAML in either of its styles, else what is between the separators.
+
+    >>> items_of("a; b", ";"), items_of("[a, 'b']", ";"), items_of("- a\n- b", ";"), items_of(" [] ", ";")
+    (['a', 'b'], ['a', 'b'], ['a', 'b'], [])
+    """
+    found = (value or "").strip()
+    lines = found.splitlines()
+    if lines and all(line.lstrip().startswith("- ") for line in lines):
+        items = [line.lstrip()[2:] for line in lines]
+    elif found.startswith("[") and found.endswith("]"):
+        items = found[1:-1].split(",") if found[1:-1].strip() else []
+    else:
+        items = found.split(separator) if found else []
+    return [_unquoted(item) for item in items]
+
+
+def _unquoted(text: str) -> str:
+    return text.strip().strip("'\"")
+
+
 def string_map(value: Any) -> dict[str, str]:
-    """Read a mapping of texts: a dict, or ``"key:value,key:value"``."""
+    r"""Read a mapping of texts: a dict, ``"key:value,key:value"``, or a mapping of YAML in either of its styles.
+
+    >>> string_map("a:1,b:x:y"), string_map("{a: 1, 'b': x}"), string_map("a: 1\nb: x")
+    ({'a': '1', 'b': 'x:y'}, {'a': '1', 'b': 'x'}, {'a': '1', 'b': 'x'})
+    """
     try:
         if isinstance(value, str):
-            value = dict(pair.split(":", 1) for pair in value.split(",") if pair)
+            inner = value.strip()
+            inner = inner[1:-1] if inner.startswith("{") and inner.endswith("}") else inner
+            pairs = inner.splitlines() if "\n" in inner else inner.split(",")
+            split = (pair.split(":", 1) for pair in pairs if pair.strip())
+            value = {_unquoted(key): _unquoted(text) for key, text in split}
         return {str(k): str(v) for k, v in dict(value).items()}
     except (TypeError, ValueError):
         raise ValueError(f"{value!r} is no mapping; write a dict, or 'key:value,key:value'") from None
@@ -97,4 +126,4 @@ def same(**spellings: str) -> Callable[[Any], str]:
     return parse
 
 
-__all__ = ["at_least", "between", "decimal", "integer", "one_of", "same", "string_map", "text"]
+__all__ = ["at_least", "between", "decimal", "integer", "items_of", "one_of", "same", "string_map", "text"]

@@ -119,6 +119,8 @@ class BatchProgress:
     text      SOURCE    2  0           10           5 bytes  1.2 s  done
     >>> progress.facts(), progress.records_read, progress.spilled_bytes
     ('1 of 1 operators done, 10 records read, 5 bytes spilled', 10, 5)
+    >>> progress.line()
+    'count: 1.5 s, 1 of 1 operators done, 10 records read, 5 bytes spilled'
     >>> list(progress.rows())[1][:3], len(list(progress.superstep_rows()))
     (('text', 'SOURCE', '2'), 1)
     """
@@ -151,6 +153,10 @@ class BatchProgress:
             parts.append(f"{self.restarts} restart{'s' * (self.restarts > 1)}")
         return ", ".join(parts)
 
+    def line(self) -> str:
+        """Return the program, how long it has run, and how far it is."""
+        return f"{self.name}: {self.seconds:.1f} s, {self.facts()}"
+
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Return the table of operators, with its header."""
         yield "operator", "strategy", "x", "records in", "records out", "spilled", "time", "state"
@@ -175,7 +181,7 @@ class BatchProgress:
                 yield iteration.name, f"{each.number:,}", time, workset, f"{each.records:,}", spilled
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {self.seconds:.1f} s, {self.facts()}", *_aligned(list(self.rows()))]
+        lines = [self.line(), *_aligned(list(self.rows()))]
         if any(each.supersteps for each in self.iterations):
             lines += _aligned(list(self.superstep_rows()))
         return "\n".join(lines)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future, wait
 from contextlib import ExitStack
+from contextvars import copy_context
 
 from funken.api.jobs.display import JobDisplay
 from funken.api.jobs.leadership import Leadership
+from funken.api.jobs.notebook import shown_in_notebook
 from funken.api.jobs.reporting import reporting
 from funken.api.jobs.results import CompletableFuture, JobExecutionResult, when_over
 from funken.api.jobs.watching import watchers
@@ -66,6 +68,7 @@ class JobClient(JobDisplay):
         self._job = job
         self._runner = runner
         self._served = served
+        self._context = copy_context()  # that of a notebook's cell, whatever thread runs the job
         if served:
             job.logs.from_workers()
         self._shown: Shown | None = None
@@ -126,6 +129,7 @@ class JobClient(JobDisplay):
             self._shown = serve(self._job.configuration, self, self._served)
             with ExitStack() as watching:
                 watching.enter_context(reporting(self._job.configuration, lambda: points_of(self._job.snapshot())))
+                watching.enter_context(shown_in_notebook(self, self._job.configuration, self._context))
                 for watch in watchers():
                     watching.enter_context(watch(self))
                 leadership.wait(self._begun.set)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
+from funken.errors import JobCancelled
+
 if TYPE_CHECKING:
     from funken.api.jobs.client import JobClient
 
@@ -45,3 +47,24 @@ def watch_jobs(watcher: Watcher) -> Iterator[None]:
 def watchers() -> tuple[Watcher, ...]:
     """Return those who are shown the jobs that begin now."""
     return tuple(_watchers)
+
+
+@contextmanager
+def ending() -> Iterator[list[str]]:
+    """Give a list whose only word says how the ``with`` block has ended: finished, cancelled, failed, or stopped.
+
+    >>> with ending() as how:
+    ...     pass
+    >>> how
+    ['finished']
+    """
+    how = ["stopped"]
+    try:
+        yield how
+        how[0] = "finished"
+    except JobCancelled:
+        how[0] = "cancelled"
+        raise
+    except Exception:
+        how[0] = "failed"
+        raise

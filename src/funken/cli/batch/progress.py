@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from funken.api.jobs.batch import BatchProgress, WatchedJob
-from funken.cli.failures import ending
+from funken.api.jobs.watching import ending
 
 _REFRESH_SECONDS = 0.25
 _RIGHT = {"x", "records in", "records out", "spilled", "time", "superstep", "workset", "records"}

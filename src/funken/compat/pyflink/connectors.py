@@ -10,11 +10,11 @@ from funken.compat.pyflink.refusals import not_yet
 from funken.connectors import hybrid
 from funken.connectors.base import Source
 from funken.connectors.datagen import NumberSequenceSource
-from funken.connectors.files import part_files
+from funken.connectors.files import compaction, part_files
 from funken.connectors.files import sink as file_sink
 from funken.connectors.files import source as files
 from funken.connectors.files.buckets import BucketAssigner
-from funken.connectors.files.compaction import FileCompactor, FileCompactStrategy
+from funken.connectors.files.compaction import FileCompactor
 from funken.connectors.files.file_format import FileFormat
 from funken.connectors.files.lines import StreamFormat
 from funken.connectors.files.part_files import RollingPolicy
@@ -105,10 +105,45 @@ class FileSink(file_sink.FileSink):
         return RowFormatBuilder((start or file_sink.FileSink.for_bulk_format)(base_path, writer_factory))
 
 
-class StreamingFileSink(FileSink):
-    """PyFlink 1.x's file sink, for ``add_sink``: the same as ``FileSink``."""
+class FileCompactStrategy(compaction.FileCompactStrategy):
+    """When files are put together.
 
-    DefaultRowFormatBuilder = DefaultBulkFormatBuilder = RowFormatBuilder
+    >>> FileCompactStrategy.Builder().set_size_threshold(64 << 20).build().size_threshold
+    67108864
+    """
+
+    Builder = compaction.FileCompactStrategyBuilder
+
+
+class StreamingFileSinkBuilder(RowFormatBuilder, of=file_sink.RowFormatBuilder):
+    """Describes a file sink of PyFlink 1.x."""
+
+    def with_rolling_policy(self, policy: Any) -> StreamingFileSinkBuilder:
+        """Decide when a part file is closed before the next checkpoint."""
+        self._builder = self._builder.with_rolling_policy(policy)
+        return self
+
+
+class StreamingFileSink(FileSink):
+    """PyFlink 1.x's file sink, for ``add_sink``: the same as ``FileSink``.
+
+    >>> builder = StreamingFileSink.for_row_format("/data/out", part_files.Encoder.simple_string_encoder())
+    >>> policy = part_files.RollingPolicy.default_rolling_policy(part_size=1 << 20)
+    >>> builder.with_rolling_policy(policy=policy).build().rolling_policy.part_size
+    1048576
+    """
+
+    BaseBuilder = DefaultRowFormatBuilder = DefaultBulkFormatBuilder = StreamingFileSinkBuilder
+
+    @staticmethod
+    def for_row_format(base_path: Any, encoder: Any) -> Any:
+        """Start to describe a sink that writes record by record."""
+        return StreamingFileSinkBuilder(FileSink.for_row_format(base_path, encoder)._builder)
+
+    @staticmethod
+    def for_bulk_format(base_path: Any, writer_factory: Any) -> Any:
+        """Start to describe a sink of files that are more than one record after the other."""
+        return StreamingFileSinkBuilder(FileSink.for_bulk_format(base_path, writer_factory)._builder)
 
 
 class OutputFileConfigBuilder(InPlace, of=part_files.OutputFileConfig):

@@ -19,7 +19,7 @@ class CsvSchemaBuilder(CsvSettings):
     def __init__(self) -> None:
         super().__init__()
         self._columns: list[tuple[str, Any]] = []
-        self._header = False
+        self._header = self._skip_first = False
 
     def add_string_column(self, name: str) -> CsvSchemaBuilder:
         """Add a column of text."""
@@ -106,22 +106,29 @@ class CsvSchemaBuilder(CsvSettings):
         self._header = use
         return self
 
+    def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
+        """Leave out the first row of every file, after its header."""
+        self._skip_first = skip
+        return self
+
     def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
         """Accept: a header without a declared column always fails."""
         return self
 
-    def build(self) -> csv_files.CsvReaderFormat:
+    def build(self) -> CsvSchema:
         """Return the schema."""
         self._type_info = Types.ROW_NAMED([name for name, _ in self._columns], [kind for _, kind in self._columns])
-        return csv_files.CsvReaderFormat(self.csv_schema(), self._header)
+        return CsvSchema(self.csv_schema(), self._header, skip_first_row=self._skip_first)
 
 
-class CsvSchema:
+class CsvSchema(csv_files.CsvReaderFormat):
     """The columns of files of delimited text.
 
     >>> schema = CsvSchema.builder().add_string_column("item").add_number_column("n").set_column_separator("|").build()
     >>> CsvReaderFormat.for_schema(schema).schema.deserialize(b"tea|3")
     Row(item='tea', n=3)
+    >>> schema.size()
+    2
     >>> CsvSchema.builder().add_columns_from(schema).add_boolean_column("paid").size()
     3
     """
@@ -130,6 +137,10 @@ class CsvSchema:
     def builder() -> CsvSchemaBuilder:
         """Start to describe them."""
         return CsvSchemaBuilder()
+
+    def size(self) -> int:
+        """Return how many columns there are."""
+        return len(self.schema.names)
 
 
 class CsvReaderFormat:

@@ -16,6 +16,7 @@ from funken.compat.pyflink.times import Duration
 from funken.config import Configuration as NativeConfiguration
 from funken.config import Option, duration_ms
 from funken.config.flink import is_option, namespaces, nearest
+from funken.config.parsing import items_of
 
 T = TypeVar("T")
 
@@ -133,14 +134,7 @@ class Configuration(NativeConfiguration):
         >>> Configuration.parse_list_value("- a\n- b")
         ['a', 'b']
         """
-        text = (value or "").strip()
-        separator = ";"
-        lines = text.splitlines()
-        if lines and all(line.lstrip().startswith("- ") for line in lines):
-            text = ";".join(line.lstrip()[2:] for line in lines)
-        if text.startswith("[") and text.endswith("]"):
-            text, separator = text[1:-1], ","
-        return [item.strip().strip("'\"") for item in text.split(separator)] if text else []
+        return items_of(value, ";")
 
     def add_all(self, other: Any, prefix: str | None = None) -> Configuration:
         """Take over all values of another configuration."""

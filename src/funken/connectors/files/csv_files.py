@@ -49,13 +49,18 @@ class CsvReaderFormat(FileFormat):
     schema: CsvSchema
     header: bool = False
     malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL
+    skip_first_row: bool = False
+    """Whether the first row of every file, after its header, is no record."""
 
     @staticmethod
     def for_schema(
-        schema: CsvSchema, header: bool = False, malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL
+        schema: CsvSchema,
+        header: bool = False,
+        malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL,
+        skip_first_row: bool = False,
     ) -> CsvReaderFormat:
         """Read files of this schema."""
-        return CsvReaderFormat(schema, header, malformed)
+        return CsvReaderFormat(schema, header, malformed, skip_first_row)
 
     def encoder(self) -> LineEncoder:
         r"""Return what writes such files, for ``FileSink.for_row_format``.
@@ -103,6 +108,8 @@ class CsvRecords:
             if first is not None:
                 first[0] = first[0].removeprefix("\ufeff")
                 record = schema.of_columns(first)
+        if format.skip_first_row:
+            next((row for row in self._next_rows(_CHUNK) if row), None)
         delimiter = schema.delimiter
         self._decoder = MessageDecoder(
             CsvRow(record), format.malformed, context.metrics.counter("malformedRecords"),

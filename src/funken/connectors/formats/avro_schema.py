@@ -11,6 +11,7 @@ import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from funken.connectors.formats.record_types import as_document, from_documents, shape_of
@@ -73,6 +74,20 @@ class AvroSchema(SerializationSchema, DeserializationSchema):
     def parse_string(json_schema: str) -> AvroSchema:
         """Take a schema in JSON (PyFlink's name for it)."""
         return AvroSchema(json_schema)
+
+    @staticmethod
+    def parse_file(file_path: str) -> AvroSchema:
+        """Read a schema in JSON from a file (``.avsc``); raises ``InvalidConfiguration`` if it cannot be read.
+
+        >>> AvroSchema.parse_file("/nowhere/sale.avsc")
+        Traceback (most recent call last):
+        ...
+        funken.errors.InvalidConfiguration: AvroSchema cannot read '/nowhere/sale.avsc': No such file or directory.
+        """
+        try:
+            return AvroSchema(Path(file_path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InvalidConfiguration(f"AvroSchema cannot read {file_path!r}: {error.strerror}.") from error
 
     def deserialize(self, message: bytes) -> Any:
         """Read a record; raises ``ValueError`` or ``EOFError`` if the bytes are not one."""

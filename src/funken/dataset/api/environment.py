@@ -11,6 +11,7 @@ from typing import Any
 
 from funken import Configuration, DataStream, JobExecutionResult, config
 from funken.api.jobs.batch import BatchProgress, batch_watchers
+from funken.api.jobs.notebook import batch_shown_in_notebook
 from funken.dataset.api.dataset import DataSet
 from funken.dataset.api.sink import DataSink
 from funken.dataset.formats.csv_input import CsvInput
@@ -315,6 +316,7 @@ class ExecutionEnvironment:
         program.begin()
         with ExitStack() as watching:
             watching.callback(program.end)
+            watching.enter_context(batch_shown_in_notebook(program, self._configuration))
             for watch in batch_watchers():
                 watching.enter_context(watch(program))
             if self._on_spark:
