@@ -31,6 +31,17 @@ def test_without_kazoo_the_job_fails_and_says_what_to_install(tmp_path, monkeypa
         started(tmp_path, **options).get_job_execution_result().result(timeout=WAIT)
 
 
+def test_without_zookeeper_the_job_fails_and_says_where_it_looked(tmp_path):
+    pytest.importorskip("kazoo", reason="install it with: pip install 'funken[zookeeper]'")
+    options = {
+        "high-availability.type": "zookeeper",
+        "high-availability.zookeeper.quorum": "127.0.0.1:1",
+        "high-availability.zookeeper.client.connection-timeout": "500 ms",
+    }
+    with pytest.raises(EnvironmentNotReady, match=r"no ZooKeeper at 127\.0\.0\.1:1 has answered within 0\.5 s"):
+        started(tmp_path, **options).get_job_execution_result().result(timeout=WAIT)
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
