@@ -8,8 +8,8 @@ import threading
 class CuttableProxy:
     """Passes connections on to ``target`` (HOST:PORT), until it is cut.
 
-    Then bytes are held back in both directions, as by a network that drops packets. Connections stay open while it is cut, and new ones are accepted and not answered:
-    both ends see silence only.
+    Then bytes are held back in both directions, as by a network that drops packets. Connections stay open, and new ones are
+    accepted and not answered: both ends see silence only.
     """
 
     def __init__(self, target):

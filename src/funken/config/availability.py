@@ -47,8 +47,8 @@ HA_ZOOKEEPER_CONNECTION = _option(
     "high-availability.zookeeper.client.connection-timeout",
     at_least(500, duration_ms),
     15_000,
-    "How long (ms) a driver tries to reach ZooKeeper when it starts; after that its job fails. A driver that has reached it once goes "
-    "on trying.",
+    "How long (ms) a driver tries to reach ZooKeeper when it starts; after that its job fails. A driver that has reached it "
+    "once goes on trying.",
 )
 
 __all__ = [
