@@ -3,9 +3,11 @@
 import pytest
 
 from funken import Configuration, DataGeneratorSource, StreamExecutionEnvironment
-from funken.errors import EnvironmentNotReady, InvalidConfiguration
+from funken.errors import EnvironmentNotReady, InvalidConfiguration, StorageFailed
 from funken.io.storage import LocalStorage
+from funken.leaderelection.addresses import published
 from funken.leaderelection.lease import LeaseElection
+from funken.timing.clock import SystemClock
 
 WAIT = 60
 
@@ -68,3 +70,26 @@ def test_a_standby_can_be_cancelled_and_a_job_that_has_finished_is_not_run_again
     again = started(tmp_path, count=10)
     assert again.get_job_execution_result().result(timeout=WAIT).get_job_id() == "orders"
     assert again.snapshot().attempt == 0 and again.get_job_status().result().name == "SUSPENDED"
+
+
+def test_a_leader_notes_where_it_answers_until_its_job_is_over(tmp_path):
+    pytest.importorskip("uvicorn")
+    client = started(tmp_path, **{"rest.enabled": "true"})
+    until = SystemClock().monotonic() + WAIT
+    while not (found := published(str(tmp_path))) and SystemClock().monotonic() < until:
+        client.get_job_status()
+    assert [each.url for each in found] == [client.get_web_interface_url()]
+
+    client.cancel().result(timeout=WAIT)
+    assert published(str(tmp_path)) == []
+
+
+def test_a_note_that_cannot_be_written_does_not_keep_the_job_from_running(tmp_path, monkeypatch, caplog):
+    def refuse(storage, url):
+        raise StorageFailed("no space is left")
+
+    monkeypatch.setattr("funken.api.jobs.leadership.publish", refuse)
+    pytest.importorskip("uvicorn")
+    started(tmp_path, count=10, **{"rest.enabled": "true"}).get_job_execution_result().result(timeout=WAIT)
+
+    assert "who looks for all jobs does not find it, because no space is left" in caplog.text

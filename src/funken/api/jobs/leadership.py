@@ -12,6 +12,8 @@ from collections.abc import Callable
 from funken.checkpoint.events import Outcome
 from funken.checkpoint.store.epochs import Term
 from funken.errors import CheckpointError, InvalidConfiguration, JobCancelled, JobExecutionError, LeadershipLost
+from funken.io.storage import Storage
+from funken.leaderelection.addresses import publish, withdraw
 from funken.leaderelection.election import LeaderElection, election_of, storage_of
 from funken.leaderelection.results import JobResultEntry, keep_result, result_of_job
 from funken.runtime.driver.job import Job, Runner
@@ -35,8 +37,8 @@ class Leadership:
         self._reason = ""
         self._ended: JobResultEntry | None = None
 
-    def wait(self, begun: Callable[[], None]) -> None:
-        """Return when this driver leads, or its job is cancelled; ``begun`` is called before.
+    def wait(self, begun: Callable[[], None], url: str | None = None) -> None:
+        """Return when this driver leads, or its job is cancelled; ``begun`` is called before. ``url``: where it answers requests.
 
         Raises ``EnvironmentNotReady`` if kazoo is needed and missing, ``InvalidConfiguration`` for a job without checkpoints.
         """
@@ -62,6 +64,8 @@ class Leadership:
             return
         logger.warning("job %r: this driver leads in term %d", job.plan.name, election.term)
         job.checkpoints.term = Term(election.name, election.term)
+        if url is not None:
+            self._note("who looks for all jobs does not find it", lambda storage: publish(storage, url))
 
     def _lose(self, reason: str) -> None:
         self._reason = reason
@@ -94,9 +98,13 @@ class Leadership:
         outcome = self._job.machine.outcome
         if outcome in _ENDS and self._election.granted.is_set() and not self._reason and self._ended is None:
             entry = JobResultEntry(self._job.machine.status.name, "" if error is None else str(error))
-            try:
-                keep_result(storage_of(self._job.configuration), entry)
-            except CheckpointError as failure:
-                logger.warning("it is not noted how job %r has ended, a standby runs it again: %s",
-                               self._job.plan.name, failure)  # fmt: skip
+            self._note("a standby runs it again", lambda storage: keep_result(storage, entry))
+            self._note("its address is left", withdraw)
         self._election.close()
+
+    def _note(self, otherwise: str, write: Callable[[Storage], None]) -> None:
+        """Write in the folder of the drivers; a storage that refuses costs a warning, which says what follows."""
+        try:
+            write(storage_of(self._job.configuration))
+        except CheckpointError as error:
+            logger.warning("job %r: %s, because %s", self._job.plan.name, otherwise, error)
