@@ -11,12 +11,14 @@ made to forget the dead one, as with it no other can be made in the process.
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import re
 import shutil
 import site
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,6 +46,9 @@ from funken.spark.java import class_data, ensure_java, home_of, without_vector_m
 from funken.spark.warm.client import join
 from funken.spark.warm.home import Home
 from funken.spark.warm.protocol import name_of
+from funken.timing.clock import SystemClock
+
+logger = logging.getLogger(__name__)
 
 STATIC = {
     # Python worker <-> JVM: one block a message, written and flushed at once, both directions overlapped
@@ -78,6 +83,7 @@ ENCRYPTED = {
 """Settings of a session that Funken starts where all is to be encrypted."""
 
 _OWN_SLOTS = 64
+_SLOTS_SECONDS = 0.2
 _LONGEST_SOCKET_FOLDER = 60
 """A socket's path has at most 107 bytes, and Spark's names of sockets have 42."""
 
@@ -101,17 +107,33 @@ def session_for(
     with losing(spark):
         if slots:
             check(spark)
-        available = slots_of(spark)
+        available = _slots_in_time(spark, slots, configuration, wanted)
         if slots > available:
-            raise TooFewTaskSlots(
+            raise TooFewTaskSlots.of(
                 f"the job needs {slots} task slots at the same time, one per task of every stage, but the session has "
                 f"{available}. Lower the parallelism, or give the session more: .master('local[{slots + 2}]') on one "
-                "machine, more executors or cores on a cluster."
+                "machine, more executors or cores on a cluster.",
+                available,
             )
         own = spark.newSession()
         for key, value in RUNTIME.items():
             own.conf.set(key, value)
     return own
+
+
+def _slots_in_time(spark: SparkSession, slots: int, configuration: Configuration, wanted: Callable[[], bool]) -> int:
+    """Return how many slots there are; on a cluster, whose executors register one after the other, wait for enough of them."""
+    available = slots_of(spark)
+    master = str(spark.sparkContext.master)
+    if available >= slots or re.fullmatch(r"local(\[.*)?", master):
+        return available
+    logger.info("waiting for %d task slots at %s, %d are there", slots, master, available)
+    now = SystemClock().monotonic
+    end = now() + configuration.get(config.SLOT_REQUEST_TIMEOUT) / 1000
+    while available < slots and now() < end and wanted():
+        time.sleep(_SLOTS_SECONDS)
+        available = slots_of(spark)
+    return available
 
 
 @contextmanager

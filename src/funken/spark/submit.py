@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -132,6 +133,7 @@ class SparkRunner:
             job.master, *control_host(spark), job.settings.heartbeat, job.configuration.get(config.SSL_INTERNAL_ENABLED)
         )
         job.master.send = server.send
+        job.slots = partial(slots_of, spark)
         if self.continuous:  # else a stage is deployed when the one before it has ended
             job.handle(ExecutionsDeployed())
         try:
@@ -165,6 +167,7 @@ class SparkRunner:
         while not master.ended.wait(_BEAT_SECONDS):
             master.tick()
             master.advance(clock.now())
+            job.look()
             if not self._lives(alive):
                 master.ended.wait(_ROOT_CAUSE_SECONDS)  # the task's own report may still be on its way
                 if not master.ended.is_set():

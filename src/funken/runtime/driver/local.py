@@ -199,6 +199,7 @@ class LocalLoop:
             if now != advanced:
                 advanced = now
                 self._job.master.advance(now)
+                self._job.look()
             if wait:
                 self._sleep(min(wait, 50) / 1000)
         self._talk()
