@@ -66,7 +66,7 @@ def test_what_was_refused_is_tried_again_after_ever_longer_pauses():
     [
         (4, 1.0, 0.25, 8),  # 4 / 0.75 / 0.7
         (4, 1.0, 0.9, 8),  # it doubles at most
-        (4, 0.8, 0.1, 6),
+        (4, 0.8, 0.125, 6),
         (4, 0.6, 0.5, None),  # something else is slow
         (4, 0.9, 0.0, None),  # it keeps up
         (4, 0.5, 0.0, None),
