@@ -60,6 +60,14 @@ def is_free() -> bool:
     return SparkContext._gateway is None
 
 
+def submitted() -> dict[str, str]:
+    """Return the settings with which ``spark-submit`` has started this program; none if it has not."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    SparkContext._ensure_initialized()
+    return dict(SparkConf(loadDefaults=True, _jvm=SparkContext._jvm).getAll())
+
+
 def adopt(session: SparkSession) -> SparkSession:
     """Let a session count as Funken's own that another process has started."""
     _own[session.sparkContext] = []

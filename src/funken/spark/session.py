@@ -212,7 +212,8 @@ class SessionLaunch:
         for foreign in ("SPARK_HOME", "SPARK_CONF_DIR"):
             os.environ.pop(foreign, None)
         quiet = Path(__file__).with_name("log4j2.properties").as_uri()
-        wanted = configuration.get(config.MASTER)
+        submitted = jvm.submitted()
+        wanted = configuration.get(config.MASTER) or submitted.get("spark.master", "")
         master = wanted or f"local[{max(_OWN_SLOTS, slots + 2)}]"
         memory = str(configuration.get(config.SHUFFLE_MEMORY))
         settings = {
@@ -233,6 +234,7 @@ class SessionLaunch:
                 settings["spark.executorEnv.PYTHONPATH"] = place
         if master.startswith("local"):
             settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+        settings = {key: value for key, value in settings.items() if key in STATIC or key not in submitted}
         options = f"-Dlog4j2.configurationFile={quiet} {_JVM_OPTIONS}"
         return SessionLaunch(java_home, master, settings, options, configuration.get(config.CLASS_DATA_SHARING))
 
