@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext, java_gateway
+from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.sql import SparkSession, SQLContext
 
 from funken.timing.clock import SystemClock

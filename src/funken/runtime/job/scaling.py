@@ -177,7 +177,7 @@ class ScalingMachine:
             possible = self._possible(now)
             if possible < wanted:
                 wanted, reason = possible, ""
-            if wanted - running < settings.least_increase:
+            if wanted < settings.lowest or wanted - running < settings.least_increase:
                 return None
             return Rescale(wanted, reason or f"there are slots for {wanted}")
         if wanted < running and settings.by_load:
