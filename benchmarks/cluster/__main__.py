@@ -1,6 +1,6 @@
 """Spark standalone over several hosts: the keyed job's throughput and latency beside one host, and the loss of a whole host.
 
-``python benchmarks/cluster``; needs root on Linux, as the hosts are network namespaces (``hosts.py``). A master and the driver are
+``python benchmarks/cluster``; needs root on Linux: the hosts are network namespaces (``hosts.py``). A master and the driver are
 on one host, workers on others. A host is killed (``--loss killed``), or cut off so that nobody is told (``cut``); printed is how
 long it takes until new output is committed, and what was written is compared with what should be. Exit code 1 if records are
 lost or doubled.

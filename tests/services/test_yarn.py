@@ -1,4 +1,4 @@
-"""Programs that spark-submit starts on YARN, in both deploy modes: the driver is where YARN puts it, modules come by --py-files."""
+"""Programs that spark-submit starts on YARN, in both deploy modes, with modules that come by --py-files."""
 
 import sys
 import zipfile
@@ -12,8 +12,7 @@ from tests.support.hadoop import YarnCluster, hadoop_jars
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 
 COUNT = 4_000
-PROGRAM = (
-    """
+PROGRAM = """
 import sys
 from shipped_words import keyed  # by --py-files: it is installed nowhere
 from funken import *
@@ -23,7 +22,7 @@ conf = {"execution.target": target, "parallelism.default": 2, "rest.enabled": "f
 if target == "continuous":
     conf |= {"execution.checkpointing.interval": "500 ms", "execution.checkpointing.dir": folder + "/checkpoints"}
 env = StreamExecutionEnvironment.get_execution_environment(Configuration(conf))
-source = DataGeneratorSource(lambda n: n, %d, 2_000)
+source = DataGeneratorSource(lambda n: n, COUNT, 2_000)
 counts = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers").map(keyed).uid("pairs")
 sink = FileSink.for_row_format(folder + "/out", Encoder.simple_string_encoder())
 sink = sink.with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy()).build()
@@ -32,8 +31,6 @@ sums.map(lambda pair: f"{pair[0]} {pair[1]}").uid("lines").sink_to(sink).uid("fi
 env.execute("on yarn")
 print("the job has run")
 """
-    % COUNT
-)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +49,7 @@ def yarn(tmp_path_factory):
     ("deploy", "target"), [("cluster", "continuous"), ("client", "continuous"), ("cluster", "batch")]
 )
 def test_a_program_runs_where_spark_submit_says(yarn, tmp_path, deploy, target):
-    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "program.py").write_text(PROGRAM.replace("COUNT", str(COUNT)))
     with zipfile.ZipFile(tmp_path / "shipped.zip", "w") as shipped:
         shipped.writestr("shipped_words.py", "def keyed(n):\n    return n % 10, 1\n")
 
