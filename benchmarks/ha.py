@@ -67,8 +67,8 @@ class Driver:
 
     @property
     def waits(self):
-        """Whether it is a candidate, with a session of its own."""
-        return "this driver is a candidate" in self.log.read_text()
+        """Whether it is a standby, with a session of its own in which a job has run."""
+        return "this standby is" in self.log.read_text()
 
     def signal(self, number):
         """Send the driver's process a signal; its JVM notices by itself."""

@@ -1,9 +1,10 @@
 """What the REST API costs a job: its p99 under requests at a rate, and its throughput while dashboards are open; in turns.
 
-``python benchmarks/rest.py --requests 2000 --seconds 15 --rounds 4``. A round has one turn of each kind, in an order that changes:
+``python benchmarks/rest.py --requests 2000 --seconds 15 --rounds 4``. A round has one turn of each kind, in an order that
+changes:
 
 * ``quiet``: nobody asks;
-* ``elsewhere``: the same requests to another process, which answers as many bytes: what the requests themselves cost this machine;
+* ``elsewhere``: the same requests to another process, which answers as many bytes: what the requests themselves cost;
 * ``loaded`` or ``dashboard``: requests to the driver of the job.
 
 Ratios are the medians of the rounds' own, with the lowest and the highest. Requests come from a process of their own, over kept

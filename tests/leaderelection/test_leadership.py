@@ -1,5 +1,7 @@
 """What a job does with its election, in one process."""
 
+import logging
+
 import pytest
 
 from funken import Configuration, DataGeneratorSource, StreamExecutionEnvironment
@@ -7,6 +9,7 @@ from funken.errors import EnvironmentNotReady, InvalidConfiguration, StorageFail
 from funken.io.storage import LocalStorage
 from funken.leaderelection.addresses import published
 from funken.leaderelection.lease import LeaseElection
+from funken.runtime.driver.local import LocalRunner
 from funken.timing.clock import SystemClock
 
 WAIT = 60
@@ -70,6 +73,43 @@ def test_a_standby_can_be_cancelled_and_a_job_that_has_finished_is_not_run_again
     again = started(tmp_path, count=10)
     assert again.get_job_execution_result().result(timeout=WAIT).get_job_id() == "orders"
     assert again.snapshot().attempt == 0 and again.get_job_status().result().name == "SUSPENDED"
+
+
+class Preparing(LocalRunner):
+    """Notes for which jobs it was to prepare something; fails if that is wished."""
+
+    def __init__(self, error=None):
+        super().__init__()
+        self.prepared, self.error = [], error
+
+    def prepare(self, job):
+        self.prepared.append(job)
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.mark.parametrize("error", [None, EnvironmentNotReady("no slot is free")])
+def test_a_standby_prepares_what_an_attempt_needs_and_a_leader_does_not(tmp_path, monkeypatch, caplog, error):
+    caplog.set_level(logging.INFO, "funken.api.jobs.leadership")
+    monkeypatch.setattr("funken.api.jobs.leadership._FIRST_SECONDS", 0.5)
+    runner = Preparing(error)
+    monkeypatch.setattr("funken.api.environment.runner_for", lambda target: runner)
+    first = started(tmp_path, count=10)
+    first.get_job_execution_result().result(timeout=WAIT)
+    assert runner.prepared == []
+
+    other = LeaseElection(LocalStorage(f"{tmp_path}/_high-availability/bills/orders/leader"), duration=300.0)
+    other.start(lambda reason: None)
+    assert other.granted.wait(WAIT)
+    options = {"high-availability.cluster-id": "bills", "execution.job-id": "orders"}
+    standby = started(tmp_path, count=10, **options)
+    until = SystemClock().monotonic() + WAIT
+    while "this standby is" not in caplog.text and SystemClock().monotonic() < until:
+        standby.get_job_status()
+    assert len(runner.prepared) == 1
+    assert ("cold: EnvironmentNotReady: no slot is free" in caplog.text) is (error is not None)
+    other.close()
+    standby.get_job_execution_result().result(timeout=WAIT)
 
 
 def test_a_leader_notes_where_it_answers_until_its_job_is_over(tmp_path):

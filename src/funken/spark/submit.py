@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import os
 import sys
 import tempfile
@@ -87,6 +88,17 @@ class SparkRunner:
         """One subtask per core of this machine, or of the given session."""
         given = living(session)
         return int(given.sparkContext.defaultParallelism) if given is not None else os.cpu_count() or 1
+
+    def prepare(self, job: Job) -> None:
+        """Start the session, and run a job of two stages in it, so that what a job needs is loaded."""
+        slots = job.plan.slots if self.continuous else 0
+        given = living(job.session) or existing()
+        session_for(job.configuration, given, slots, lambda: not job.cancelled.is_set())
+        if self.continuous and not job.cancelled.is_set():
+            warm: Any = importlib.import_module("funken.spark.warm.resident")  # which imports runners
+            keys = (config.MASTER.key, config.SSL_INTERNAL_ENABLED.key)
+            kept = {key: value for key, value in job.configuration.to_dict().items() if key in keys}
+            self.run(warm.warm_up_job(Configuration(kept)))
 
     def run(self, job: Job) -> None:
         """Run the job to its end, in a thread of its own: Ctrl-C must not cut a call to the JVM in two."""

@@ -1,7 +1,7 @@
 """A job that several drivers may run: this one waits until it leads, and stops the job when it does not any more.
 
-While it waits it is a standby: its Spark session is there, its job is CREATED. The first thing that a leader does is to claim
-the job's checkpoints in its term, so that its predecessor, whatever state that is in, completes none any more.
+While it waits it is a standby: its Spark session is there and warm, its job is CREATED. The first thing that a leader does is
+to claim the job's checkpoints in its term, so that its predecessor, whatever state that is in, completes none any more.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from funken.timing.waiting import came
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.5
+_FIRST_SECONDS = 2.0
+"""How long a driver waits for leadership before it takes itself for a standby."""
 _ENDS = {Outcome.FINISHED, Outcome.CANCELLED, Outcome.FAILED}
 
 
@@ -51,10 +53,11 @@ class Leadership:
                 f"job {job.plan.name!r} runs without checkpoints, so that no standby can take it over. Set "
                 "high-availability.type to none for a batch job."
             )
-        self._runner.default_parallelism(job.configuration, job.session)  # a standby has its Spark session
         begun()
         election.start(self._lose)
         logger.info("job %r: this driver is a candidate (%s)", job.plan.name, election.name)
+        if not came(election.granted, _FIRST_SECONDS) and not job.cancelled.is_set():
+            self._warm_up()
         while not came(election.granted, _LOOK_SECONDS):
             if job.cancelled.is_set():
                 return
@@ -66,6 +69,16 @@ class Leadership:
         job.checkpoints.term = Term(election.name, election.term)
         if url is not None:
             self._note("who looks for all jobs does not find it", lambda storage: publish(storage, url))
+
+    def _warm_up(self) -> None:
+        """Let this standby have its Spark session, in which a job has run; without it a takeover takes longer."""
+        name = self._job.plan.name
+        try:
+            self._runner.prepare(self._job)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the job may run all the same when this driver leads
+            logger.warning("job %r: this standby is cold: %s: %s", name, type(error).__name__, error)
+        else:
+            logger.info("job %r: this standby is warm", name)
 
     def _lose(self, reason: str) -> None:
         self._reason = reason

@@ -296,6 +296,9 @@ class Runner(Protocol):
     def default_parallelism(self, configuration: Configuration, session: Any) -> int:
         """How many subtasks an operator gets by default."""
 
+    def prepare(self, job: Job) -> None:
+        """Do beforehand what an attempt of a job that waits will need; raise what keeps it from that."""
+
     def run(self, job: Job) -> None:
         """Run the job to its end; raise ``JobExecutionError`` if it fails; return early if it is cancelled."""
 
