@@ -1,6 +1,7 @@
 """A job that is rescaled while it runs: every record counts once, and what cannot be done leaves it as it was."""
 
 import time
+from collections import Counter
 
 import pytest
 
@@ -152,3 +153,22 @@ def test_without_checkpoints_an_adaptive_job_keeps_its_parallelism_and_says_so(m
     env.from_collection([1, 2]).key_by(lambda n: n).sum().for_each(repr)
     env.execute("plain")
     assert "keeps its parallelism: without checkpoints" in caplog.text
+
+
+@pytest.mark.ways("continuous")
+def test_on_spark_an_adaptive_job_takes_the_slots_there_are_and_then_more(mode, environment, folder, monkeypatch):
+    there = {"slots": 5}
+    for module in ("session", "submit"):
+        monkeypatch.setattr(f"funken.spark.{module}.slots_of", lambda spark: there["slots"])
+    client = started(environment, folder, count=20_000, **ADAPTIVE)
+    widths, end = [], SystemClock().monotonic() + WAIT
+    while not client.get_job_execution_result().done() and SystemClock().monotonic() < end:
+        width = max(vertex.parallelism for vertex in client.plan.vertices)
+        if all(each.state.name == "RUNNING" for each in client.snapshot().vertices) and widths[-1:] != [width]:
+            widths.append(width)
+            there["slots"] = 8
+        time.sleep(0.02)
+    client.get_job_execution_result().result(timeout=WAIT)
+    assert widths == [2, 4]
+    assert written(folder) == Counter(f"{key} {n}" for key in range(10) for n in range(1, 2_001))
+    assert client.restarts == 0 and not client.snapshot().failures
