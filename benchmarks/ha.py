@@ -21,6 +21,8 @@ from collections import Counter
 from pathlib import Path
 
 KEYS = 10
+LOCAL_SECONDS, SPARK_SECONDS = 8, 40
+"""How long a kill, and the start of another standby, takes at most."""
 BOUND = 300
 ROOT = Path(__file__).parents[1]
 
@@ -163,7 +165,8 @@ def main():
     if args.job:
         job(args.job[0], args.count, args.rate, json.loads(args.job[1]))
         return
-    args.count = args.count or int(args.rate * 8 * (args.kills + 1))
+    seconds = LOCAL_SECONDS if args.target == "local" else SPARK_SECONDS
+    args.count = args.count or int(args.rate * seconds * (args.kills + 1)) // KEYS * KEYS
     with tempfile.TemporaryDirectory(prefix="funken-ha-") as made, contextlib.ExitStack() as servers:
         folder = Path(made)
         if args.zookeeper == "own":

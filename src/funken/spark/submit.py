@@ -90,7 +90,23 @@ class SparkRunner:
         return int(given.sparkContext.defaultParallelism) if given is not None else os.cpu_count() or 1
 
     def prepare(self, job: Job) -> None:
-        """Start the session, and run a job of two stages in it, so that what a job needs is loaded."""
+        """Start the session, and run a job of two stages in it, so that what a job needs is loaded.
+
+        In a thread of its own, for the same reason as ``run``.
+        """
+        over: Future[None] = Future()
+
+        def prepare() -> None:
+            try:
+                self._prepare(job)
+                over.set_result(None)
+            except BaseException as error:  # noqa: BLE001 - raised where the job waits
+                over.set_exception(error)
+
+        threading.Thread(target=prepare, name="funken-standby", daemon=True).start()
+        result_of(over)
+
+    def _prepare(self, job: Job) -> None:
         slots = job.plan.slots if self.continuous else 0
         given = living(job.session) or existing()
         session_for(job.configuration, given, slots, lambda: not job.cancelled.is_set())
