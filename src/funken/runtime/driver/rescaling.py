@@ -163,7 +163,7 @@ class Elasticity:
         self._tell(Begun(self._parallelism(plan)), now)
 
     def _parallelism(self, plan: PhysicalPlan) -> int:
-        return max((node.parallelism for node in plan.nodes if node.id in self._scalable), default=1)
+        return max((node.parallelism or 1 for node in plan.nodes if node.id in self._scalable), default=1)
 
     def look(
         self, plan: PhysicalPlan, metrics: Mapping[tuple[int, int], SubtaskMetrics], slots: int | None, now: Millis

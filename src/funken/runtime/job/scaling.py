@@ -159,7 +159,7 @@ class ScalingMachine:
         return None
 
     def _pause(self) -> int:
-        return self.settings.pause * min(_STEP**self._refusals, _LONGEST)
+        return self.settings.pause * min(1 << self._refusals, _LONGEST)
 
     def _note(self, event: Observed, now: Millis) -> None:
         settings = self.settings
