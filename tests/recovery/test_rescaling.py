@@ -155,6 +155,15 @@ def test_without_checkpoints_an_adaptive_job_keeps_its_parallelism_and_says_so(m
     assert "keeps its parallelism: without checkpoints" in caplog.text
 
 
+@pytest.mark.ways("local")
+def test_an_adaptive_job_does_not_choose_what_its_key_groups_forbid(mode, environment, folder, monkeypatch):
+    cluster = Slots(monkeypatch, 4)
+    options = ADAPTIVE | {"pipeline.max-parallelism": 2, "parallelism.default": 2, "job.autoscaler.enabled": True}
+    client = started(environment, folder, **options)
+    client.get_job_execution_result().result(timeout=WAIT)
+    assert cluster.widths == [2] and client._job._elasticity.possible(None) == 2
+
+
 @pytest.mark.ways("continuous")
 def test_on_spark_an_adaptive_job_takes_the_slots_there_are_and_then_more(mode, environment, folder, monkeypatch):
     there = {"slots": 5}

@@ -7,6 +7,7 @@ from math import ceil
 import pytest
 
 from funken import Configuration
+from funken.errors import InvalidConfiguration
 from funken.runtime.job.scaling import Begun, Observed, Refused, Rescale, ScalingMachine, ScalingSettings
 
 SLOTS = ScalingSettings(by_load=False, lowest=1, highest=8, pause=1_000, slots_for=2_000)
@@ -147,6 +148,18 @@ def test_whatever_happens_a_change_is_within_bounds_alone_and_not_too_soon(seed)
                 else:
                     assert settings.by_load
                 under_way = found.parallelism
+
+
+def test_bounds_that_exclude_each_other_are_refused():
+    options = {
+        "job.autoscaler.enabled": "true",
+        "job.autoscaler.vertex.min-parallelism": 5,
+        "job.autoscaler.vertex.max-parallelism": 4,
+    }
+    with pytest.raises(
+        InvalidConfiguration, match="min-parallelism is 5, which is more than job.autoscaler.vertex.max-parallelism, 4"
+    ):
+        ScalingSettings.of(Configuration(options), 4)
 
 
 def test_it_is_off_by_default_and_ignores_what_flink_calls_default():

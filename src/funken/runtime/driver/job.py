@@ -20,6 +20,7 @@ from funken import config
 from funken.checkpoint.restart import restart_strategy
 from funken.checkpoint.restore import Restoration
 from funken.config import Configuration
+from funken.errors import InvalidProgram
 from funken.ids import Millis
 from funken.plan.physical import PhysicalPlan
 from funken.plan.rules.backend_choice import saved_in_keyed_state
@@ -114,18 +115,22 @@ class Job:
                 "job %r keeps its parallelism: without checkpoints it cannot go on with another", self.plan.name
             )
             return None
-        return Elasticity(self.plan.name, self.configuration, self.stage, self.recompile, self.rescale)
+        try:
+            return Elasticity(self.plan.name, self.configuration, self.stage, self.recompile, self.rescale, self._now)
+        except InvalidProgram as error:  # with two subtasks it could not run
+            logger.warning("job %r keeps its parallelism: %s", self.plan.name, error)
+            return None
 
     def look(self) -> None:
         """Look whether another parallelism is better, about once per second; called by the thread of the runner."""
-        elasticity, now = self._elasticity, self._now()
-        if elasticity is None or not elasticity.due(now):
+        elasticity = self._elasticity
+        if elasticity is None or not elasticity.due():
             return
         with self._lock:
             runs = self.machine.status is JobStatus.RUNNING and self.machine.all_opened
         if runs:
             slots = None if self.slots is None else self.slots()
-            elasticity.look(self.plan, self._metrics.current(), slots, now)
+            elasticity.look(self.plan, self._metrics.current(), slots)
 
     def _now(self) -> Millis:
         return Millis(int(self._clock.monotonic() * 1000))
@@ -273,7 +278,7 @@ class Job:
                 if attempt == self.machine.attempt and self.machine.all_opened:
                     self.rescaling.started()
                     if self._elasticity is not None:
-                        self._elasticity.begun(self.plan, self._now())
+                        self._elasticity.begun(self.plan)
             case TaskEnded(task=task):
                 self.handle(ExecutionMoved(attempt, task, ExecutionState.FINISHED))
             case TaskFailed(task=task, error=error):

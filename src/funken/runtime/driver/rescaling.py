@@ -34,6 +34,8 @@ from funken.runtime.job.vertex_metrics import SubtaskMetrics
 logger = logging.getLogger(__name__)
 
 _LOOK_MS = 1_000
+_UNBOUNDED = 1 << 30
+_NEVER = 1 << 31
 
 Recompile = Callable[[int], RewriteStage]
 
@@ -141,10 +143,12 @@ class Elasticity:
 
     def __init__(
         self, name: str, configuration: Configuration, stage: RewriteStage, recompile: Recompile,
-        rescale: Callable[[int], Future[int]],
+        rescale: Callable[[int], Future[int]], now: Callable[[], Millis],
     ) -> None:  # fmt: skip
         self._name = name
         self._recompile = recompile
+        self._now = now
+        self._limits = {node.id: node.max_parallelism for node in stage.compiled.nodes}
         one, other = (recompile(each).compiled.nodes for each in (1, 2))
         #: the ids of the nodes whose parallelism is not the program's choice
         self._scalable = frozenset(a.id for a, b in zip(one, other, strict=True) if a.parallelism != b.parallelism)
@@ -155,51 +159,49 @@ class Elasticity:
         self._machine = ScalingMachine(settings)
         self._lock = threading.Lock()
         self._next = 0
-        self._stages: dict[int, RewriteStage] = {}
         self._slots: dict[int, int] = {}
 
-    def begun(self, plan: PhysicalPlan, now: Millis) -> None:
+    def begun(self, plan: PhysicalPlan) -> None:
         """All tasks of an attempt run."""
-        self._tell(Begun(self._parallelism(plan)), now)
+        self._tell(Begun(self._parallelism(plan)))
 
     def _parallelism(self, plan: PhysicalPlan) -> int:
         return max((node.parallelism or 1 for node in plan.nodes if node.id in self._scalable), default=1)
 
-    def look(
-        self, plan: PhysicalPlan, metrics: Mapping[tuple[int, int], SubtaskMetrics], slots: int | None, now: Millis
-    ) -> None:
+    def look(self, plan: PhysicalPlan, metrics: Mapping[tuple[int, int], SubtaskMetrics], slots: int | None) -> None:
         """Look at the job, which runs, and begin a change if that is due.
 
         ``slots``: how many its session has; ``None``: as many as are wanted.
         """
         busy, pressed = load_of(plan, metrics, self._scalable)
         possible = self.possible(slots)
-        command = self._tell(Observed(possible, busy, pressed), now)
+        command = self._tell(Observed(possible, busy, pressed))
         if command is None:
             return
         logger.warning("job %r: goes on with parallelism %d: %s", self._name, command.parallelism, command.reason)
         try:
             begun = self._rescale(command.parallelism)
         except InvalidProgram as error:  # another change is under way, or there are too few key groups
-            self._refused(error, now)
+            self._refused(error)
         else:
-            begun.add_done_callback(lambda future: self._done(future, now))
+            begun.add_done_callback(self._done)
 
-    def _done(self, future: Future[int], now: Millis) -> None:
+    def _done(self, future: Future[int]) -> None:
         error = future.exception()
         if error is not None:
-            self._refused(error, now)
+            self._refused(error)
 
-    def _refused(self, error: BaseException, now: Millis) -> None:
+    def _refused(self, error: BaseException) -> None:
         logger.warning("job %r keeps its parallelism: %s", self._name, error)
-        self._tell(Refused(), now)
+        self._tell(Refused())
 
-    def _tell(self, event: Observed | Begun | Refused, now: Millis) -> Rescale | None:
+    def _tell(self, event: Observed | Begun | Refused) -> Rescale | None:
         with self._lock:
-            return self._machine.handle(event, now)
+            return self._machine.handle(event, self._now())
 
-    def due(self, now: Millis) -> bool:
+    def due(self) -> bool:
         """Return whether it is time to look again."""
+        now = self._now()
         if now < self._next:
             return False
         self._next = now + _LOOK_MS
@@ -208,11 +210,9 @@ class Elasticity:
     def possible(self, slots: int | None) -> int:
         """Return the highest parallelism within the bounds for which so many slots suffice; 0 if not even the lowest does."""
         low, high = self._settings.lowest - 1, self._settings.highest
-        if slots is None:
-            return high
         while low < high:  # the number of slots rises with the parallelism
             middle = (low + high + 1) // 2
-            if self._needed(middle) <= slots:
+            if self._needed(middle) <= (_UNBOUNDED if slots is None else slots):
                 low = middle
             else:
                 high = middle - 1
@@ -225,24 +225,23 @@ class Elasticity:
         parallelism = self.possible(error.available)
         if not parallelism or self._needed(parallelism) >= former.plan().slots:
             return None
-        stage = self._stage(parallelism)
-        limits = {node.id: node.max_parallelism for node in former.compiled.nodes}
-        if any(limits[node.id] != node.max_parallelism for node in stage.compiled.nodes):
-            return None  # its checkpoints could not be distributed to it
+        stage = self._recompile(parallelism)
         logger.warning(
             "job %r: begins with parallelism %d, there are %d slots", self._name, parallelism, error.available
         )
         return stage
 
     def _needed(self, parallelism: int) -> int:
+        """Return how many slots a parallelism takes; ``_NEVER`` for one that the job's key groups do not allow."""
         if parallelism not in self._slots:
-            self._slots[parallelism] = self._stage(parallelism).plan().slots
+            try:
+                stage = self._recompile(parallelism)
+            except InvalidProgram:
+                self._slots[parallelism] = _NEVER
+            else:
+                kept = all(self._limits[node.id] == node.max_parallelism for node in stage.compiled.nodes)
+                self._slots[parallelism] = stage.plan().slots if kept else _NEVER
         return self._slots[parallelism]
-
-    def _stage(self, parallelism: int) -> RewriteStage:
-        if parallelism not in self._stages:
-            self._stages[parallelism] = self._recompile(parallelism)
-        return self._stages[parallelism]
 
 
 def load_of(

@@ -32,6 +32,7 @@ from math import ceil
 
 from funken import config
 from funken.config import Configuration
+from funken.errors import InvalidConfiguration
 from funken.ids import Millis
 
 _PRESSED = 0.1
@@ -62,6 +63,8 @@ class ScalingSettings:
     def of(configuration: Configuration, parallelism: int) -> ScalingSettings | None:
         """Read them; ``None`` if the job keeps its parallelism, ``parallelism``.
 
+        Raises ``InvalidConfiguration`` if the least parallelism is above the greatest.
+
         >>> ScalingSettings.of(Configuration(), 4)
         >>> found = ScalingSettings.of(Configuration({"jobmanager.scheduler": "adaptive"}), 4)
         >>> found.by_load, found.lowest, found.highest
@@ -71,10 +74,16 @@ class ScalingSettings:
         by_load = get(config.AUTOSCALER)
         if not by_load and get(config.SCHEDULER) != "adaptive":
             return None
+        lowest, highest = get(config.AUTOSCALER_LOWEST), get(config.AUTOSCALER_HIGHEST)
+        if lowest > highest:
+            raise InvalidConfiguration(
+                f"{config.AUTOSCALER_LOWEST.key} is {lowest}, which is more than {config.AUTOSCALER_HIGHEST.key}, {highest}. "
+                "Lower the one or raise the other."
+            )
         return ScalingSettings(
             by_load,
-            get(config.AUTOSCALER_LOWEST),
-            get(config.AUTOSCALER_HIGHEST) if by_load else parallelism,
+            lowest,
+            highest if by_load else parallelism,
             get(config.ADAPTIVE_MIN_INCREASE),
             get(config.ADAPTIVE_COOLDOWN),
             get(config.ADAPTIVE_STABILIZATION),
