@@ -34,7 +34,7 @@ QUICK_LOSSES = {
     "heartbeat.timeout": "6 s",
 }
 SPARK_LOSSES = "-Dspark.worker.timeout=6"
-EXECUTORS = "spark.executor.heartbeatInterval=1s spark.network.timeout=8s spark.executor.memory=600m spark.cores.max=64"
+EXECUTORS = "spark.executor.heartbeatInterval=1s spark.network.timeout=8s spark.network.timeoutInterval=2s spark.executor.memory=600m spark.cores.max=64"
 
 
 class Standalone:
@@ -130,6 +130,8 @@ def lost(workers: int, cores: int, rate: float, how: str) -> dict[str, object]:
 
         until(lambda: len(files()) >= 6 or driver.poll() is not None, "output")
         time.sleep(2)
+        if driver.poll() is not None:
+            raise SystemExit(f"the job has ended before a host was lost:\n{log.read_text(errors='replace')[-4000:]}")
         host = next(host for host in made.workers if any(busy(pid) for pid in host.pids()))
         before = files()
         begin = time.monotonic()

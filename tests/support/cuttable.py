@@ -46,6 +46,9 @@ class CuttableProxy:
 
     def _connect(self, client):
         self._through.wait()
+        if self._closed.is_set():
+            client.close()
+            return
         try:
             server = socket.create_connection(self._target, 10)
         except OSError:
