@@ -83,6 +83,7 @@ ENCRYPTED = {
 """Settings of a session that Funken starts where all is to be encrypted."""
 
 _OWN_SLOTS = 64
+_SOCKETS, _SOCKETS_DIR = (f"spark.python.unix.domain.socket.{name}" for name in ("enabled", "dir"))
 _SLOTS_SECONDS = 0.2
 _LONGEST_SOCKET_FOLDER = 60
 """A socket's path has at most 107 bytes, and Spark's names of sockets have 42."""
@@ -235,6 +236,8 @@ class SessionLaunch:
         if master.startswith("local"):
             settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
         settings = {key: value for key, value in settings.items() if key in STATIC or key not in submitted}
+        if master.startswith("yarn") and _SOCKETS_DIR not in submitted:
+            settings[_SOCKETS] = "false"  # the temporary folder of a container has a name that is too long for a socket
         options = f"-Dlog4j2.configurationFile={quiet} {_JVM_OPTIONS}"
         return SessionLaunch(java_home, master, settings, options, configuration.get(config.CLASS_DATA_SHARING))
 
@@ -249,7 +252,7 @@ class SessionLaunch:
         if self.shares_classes:
             options += f" {class_data.options(self.java_home, Path(pyspark.__file__).parent / 'jars')}"
         if self.master.startswith("local"):
-            settings["spark.python.unix.domain.socket.dir"] = _socket_folder()
+            settings[_SOCKETS_DIR] = _socket_folder()
         builder = SparkSession.builder.master(self.master).appName("funken")
         try:
             with without_vector_module():

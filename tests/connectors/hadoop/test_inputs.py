@@ -7,6 +7,7 @@ from funken.connectors.hadoop import HadoopInputs
 from funken.dataset import ExecutionEnvironment
 from funken.errors import InvalidProgram, SourceNotReadable
 
+pytestmark = pytest.mark.timeout(300)
 MAPREDUCE = "org.apache.hadoop.mapreduce.lib.input."
 
 
