@@ -34,7 +34,10 @@ QUICK_LOSSES = {
     "heartbeat.timeout": "6 s",
 }
 SPARK_LOSSES = "-Dspark.worker.timeout=6"
-EXECUTORS = "spark.executor.heartbeatInterval=1s spark.network.timeout=8s spark.network.timeoutInterval=2s spark.executor.memory=600m spark.cores.max=64"
+EXECUTORS = (
+    "spark.executor.heartbeatInterval=1s spark.network.timeout=8s spark.network.timeoutInterval=2s "
+    "spark.executor.memory=600m spark.cores.max=64"
+)
 
 
 class Standalone:
