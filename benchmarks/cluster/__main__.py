@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,9 @@ from funken.spark.java.runtime import ensure_java
 
 JOB = Path(__file__).with_name("job.py")
 BOUND = 300.0
+RESTARTED = "is restarted in"
+KEPT: list[Path] = []
+"""Where logs are kept, if that is wanted."""
 PORT = 7077
 QUICK_LOSSES = {
     # what tells a host that is gone from one that is slow: Funken's heartbeats, and Spark's
@@ -151,6 +155,7 @@ def lost(workers: int, cores: int, rate: float, how: str) -> dict[str, object]:
         result = {
             "hosts": workers, "loss": how, "noticed_s": round(noticed, 1), "new_output_s": round(took, 1), "records": count,
             "lost": missing, "doubled": more, "exit": driver.returncode,
+            "restarts": log.read_text(errors="replace").count(RESTARTED),
         }  # fmt: skip
         if missing or more or driver.returncode:
             print(log.read_text(errors="replace")[-6000:], file=sys.stderr)
@@ -159,7 +164,7 @@ def lost(workers: int, cores: int, rate: float, how: str) -> dict[str, object]:
 
 def restarted(log: Path) -> bool:
     """Whether the job has said that it is restarted."""
-    return "is restarted in" in log.read_text(errors="replace")
+    return RESTARTED in log.read_text(errors="replace")
 
 
 def busy(pid: int) -> bool:
@@ -182,6 +187,10 @@ def cluster(workers: int, cores: int):
             raise
         finally:
             network.close()
+            if KEPT:
+                shutil.copytree(
+                    network.shared, KEPT[0], ignore=shutil.ignore_patterns("out", "checkpoints"), dirs_exist_ok=True
+                )
 
 
 def main() -> None:
@@ -192,7 +201,9 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=2_000.0, help="records per second")
     parser.add_argument("--loss", default="killed,cut", help="how hosts are lost, with commas between")
     parser.add_argument("--json", default="")
+    parser.add_argument("--logs", type=Path, help="a folder in which the logs of the last cluster are kept")
     args = parser.parse_args()
+    KEPT.extend(filter(None, [args.logs]))
     if why := unavailable():
         raise SystemExit(f"no network namespaces can be made here: {why}. This needs root on Linux.")
     os.environ.pop("PYTHONPATH", None)
