@@ -24,7 +24,7 @@ WORKERS = $$(($$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') + 1))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-micro bench-cep bench-batch bench-files bench-graph bench-ml cep-compare nexmark chaos soak simulate mutate fuzz fuzz-vectorized run clean
+.PHONY: help setup fmt lint types test test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha cluster cep-compare nexmark chaos soak simulate mutate fuzz fuzz-vectorized run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -141,6 +141,18 @@ SOAK_LOAD ?=
 soak: setup ## a job for an hour, and whether memory, threads and files stay as they are: SOAK_SECONDS=600 SOAK_RATE=20000 or SOAK_LOAD=0.5
 	@$(BIN)/python -W ignore benchmarks/soak.py --seconds $(SOAK_SECONDS) $(if $(SOAK_RATE),--rate $(SOAK_RATE)) \
 	  $(if $(SOAK_LOAD),--load $(SOAK_LOAD)) $(if $(RESULTS),--results '$(RESULTS)')
+
+REQUESTS ?= 2000
+bench-rest: setup ## what the REST API costs a job: p99 under REQUESTS per second, throughput with the dashboard open: ROUNDS=4 SECONDS=15
+	@$(BIN)/python -W ignore benchmarks/rest.py --requests $(REQUESTS) $(if $(ROUNDS),--rounds $(ROUNDS)) \
+	  $(if $(SECONDS),--seconds $(SECONDS)) $(BENCH)
+
+KILLS ?= 20
+bench-ha: setup ## kill the leader of a job on Spark KILLS times, and compare its output: BENCH='--zookeeper own --lease 3s'
+	@$(BIN)/python -W ignore benchmarks/ha.py --target continuous --kills $(KILLS) $(BENCH)
+
+cluster: setup ## three hosts (network namespaces; needs root), of which one is killed and one cut off: BENCH='--hosts 4 --loss cut'
+	@$(BIN)/python -W ignore benchmarks/cluster $(BENCH)
 
 cep-compare: setup ## random patterns of events on Flink's own automaton (Java) and on ours: SEEDS=2000 FIRST_SEED=0
 	@$(BIN)/python -W ignore scripts/cep_compare.py $(if $(filter command,$(origin SEEDS)),--seeds $(SEEDS)) --first-seed $(FIRST_SEED)

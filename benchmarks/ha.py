@@ -21,6 +21,8 @@ from collections import Counter
 from pathlib import Path
 
 KEYS = 10
+LOCAL_SECONDS, SPARK_SECONDS = 8, 40
+"""How long a kill, and the start of another standby, takes at most."""
 BOUND = 300
 ROOT = Path(__file__).parents[1]
 
@@ -67,8 +69,8 @@ class Driver:
 
     @property
     def waits(self):
-        """Whether it is a candidate, with a session of its own."""
-        return "this driver is a candidate" in self.log.read_text()
+        """Whether it is a standby, with a session of its own in which a job has run."""
+        return "this standby is" in self.log.read_text()
 
     def signal(self, number):
         """Send the driver's process a signal; its JVM notices by itself."""
@@ -163,7 +165,8 @@ def main():
     if args.job:
         job(args.job[0], args.count, args.rate, json.loads(args.job[1]))
         return
-    args.count = args.count or int(args.rate * 8 * (args.kills + 1))
+    seconds = LOCAL_SECONDS if args.target == "local" else SPARK_SECONDS
+    args.count = args.count or int(args.rate * seconds * (args.kills + 1)) // KEYS * KEYS
     with tempfile.TemporaryDirectory(prefix="funken-ha-") as made, contextlib.ExitStack() as servers:
         folder = Path(made)
         if args.zookeeper == "own":

@@ -103,6 +103,16 @@ class JavaNotFound(EnvironmentNotReady):
 class TooFewTaskSlots(EnvironmentNotReady):
     """The job needs more concurrent tasks than the cluster has."""
 
+    available = 0
+    """How many there are, if that is known."""
+
+    @classmethod
+    def of(cls, text: str, available: int) -> TooFewTaskSlots:
+        """Return one that knows how many slots there are."""
+        made = cls(text)
+        made.available = available
+        return made
+
 
 class SessionNotSuitable(EnvironmentNotReady):
     """The given Spark session lacks settings that cannot be changed any more."""

@@ -1,5 +1,7 @@
 """A job that several processes run: counts numbers by key, and writes every count to files, exactly once.
 
+Who commits what is in a journal.
+
 python -m tests.leaderelection.program FOLDER COUNT RATE [KEY=VALUE]...
 """
 
@@ -9,6 +11,7 @@ from pathlib import Path
 
 from funken import Configuration, DataGeneratorSource, StreamExecutionEnvironment, WatermarkStrategy
 from tests.recovery.test_recovery import Count
+from tests.support.commit_journal import JournalSink
 from tests.support.files import file_sink
 
 
@@ -31,7 +34,9 @@ def main(folder, count, rate, *options):
         DataGeneratorSource(int, int(count), float(rate)), WatermarkStrategy.no_watermarks(), "numbers"
     ).uid("numbers")
     counts = numbers.key_by(lambda n: n % 10).process(Count()).uid("count")
-    counts.map(lambda pair: f"{pair[0]} {pair[1]}").sink_to(file_sink(Path(folder))).uid("files")
+    lines = counts.map(lambda pair: f"{pair[0]} {pair[1]}")
+    lines.sink_to(file_sink(Path(folder))).uid("files")
+    lines.sink_to(JournalSink(f"{folder}/journal")).uid("journal")
     env.execute("counts")
 
 

@@ -28,11 +28,11 @@ class Drivers:
         self.started = 0
         self.all = []
 
-    def start(self):
+    def start(self, *options):
         self.started += 1
         log = (self.folder / f"driver-{self.started}.log").open("w")
         command = [sys.executable, "-m", "tests.leaderelection.program", str(self.folder), str(COUNT), "1500"]
-        made = subprocess.Popen([*command, *self.options], stdout=log, stderr=subprocess.STDOUT,
+        made = subprocess.Popen([*command, *self.options, *options], stdout=log, stderr=subprocess.STDOUT,
                                 cwd=Path(__file__).parents[2])  # fmt: skip
         log.close()
         made.log = self.folder / f"driver-{self.started}.log"

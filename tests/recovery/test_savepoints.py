@@ -320,3 +320,58 @@ def test_a_place_that_cannot_be_written_leaves_the_job_running(mode, environment
     client.get_job_execution_result().result(60)
 
     assert results(folder) == EXPECTED
+
+
+class FailOnce(FlatMapFunction):
+    """Fails where no file says that it has done so, or always."""
+
+    def __init__(self, marker, always=False):
+        self.marker, self.always = marker, always
+
+    def flat_map(self, value):
+        if value == 300 and (self.always or not Path(self.marker).exists()):
+            Path(self.marker).touch()
+            raise RuntimeError("as planned")
+        yield value
+
+
+def restarting(environment, folder, delay, always=False):
+    """Start a job that fails, and return its client when it waits for its restart."""
+    conf = options("") | {
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": 2,
+        "restart-strategy.fixed-delay.delay": delay,
+        "execution.checkpointing.dir": str(folder / "checkpoints"),
+    }
+    env = environment(conf)
+    numbers = env.from_source(DataGeneratorSource(int, None, 5_000), WatermarkStrategy.no_watermarks(), "numbers")
+    failing = numbers.uid("numbers").flat_map(FailOnce(str(folder / "failed"), always)).uid("failing")
+    failing.key_by(lambda n: n % KEYS).process(Count()).uid("count").for_each(len)
+    client = env.execute_async()
+    end = time.monotonic() + 60
+    while client.get_job_status().result() is not JobStatus.RESTARTING and time.monotonic() < end:
+        time.sleep(0.01)
+    assert client.get_job_status().result() is JobStatus.RESTARTING
+    return client
+
+
+@pytest.mark.ways("local")
+def test_a_savepoint_of_a_job_that_restarts_is_made_when_it_runs_again(mode, environment, folder):
+    client = restarting(environment, folder, "1 s")
+    asked = client.trigger_savepoint(str(folder / "savepoints"))
+    assert not asked.done()
+
+    assert asked.result(60).startswith(str(folder / "savepoints"))
+    assert client.restarts == 1
+    client.cancel().result(60)
+
+
+@pytest.mark.ways("local")
+def test_a_savepoint_of_a_job_that_ends_instead_of_restarting_fails_and_says_so(mode, environment, folder):
+    client = restarting(environment, folder, "1 h")
+    asked = [client.trigger_savepoint(str(folder / "savepoints")), client.rescale(2)]
+    client.cancel().result(60)
+
+    for each in asked:
+        error = each.exception(60)
+        assert "has ended" in str(error) or "is over" in str(error), error

@@ -3,11 +3,15 @@
 import pytest
 
 from funken import Configuration
+from funken.errors import InvalidConfiguration
+from funken.io.storage import LocalStorage
+from funken.leaderelection.addresses import publish
 from funken.rest import server
 from funken.rest.addresses import ServerAddress
 from funken.rest.archive import Archive, write_archive
 from funken.rest.jobs import Jobs
 from funken.rest.service.drivers import Drivers
+from funken.rest.service.leaders import Leaders
 from funken.rest.settings import RestSettings
 from funken.runtime.job.states import JobStatus
 from funken.timing.clock import ManualClock
@@ -135,3 +139,45 @@ def test_of_a_leader_and_its_standby_the_leader_is_shown(drivers, service):
     api = service(drivers(standby), drivers(FakeJob()))
 
     assert api.get(f"/jobs/{JOB}").json["name"] == "totals"
+
+
+def test_leaders_of_other_machines_are_found_where_the_drivers_keep_their_lease(drivers, tmp_path_factory):
+    from funken.rest.service.app import service_application
+
+    shared = tmp_path_factory.mktemp("shared")
+    secret = tmp_path_factory.mktemp("secret") / "token"
+    secret.write_text(TOKEN)
+    secret.chmod(0o600)
+    leader = drivers(FakeJob(), token=TOKEN, token_file=str(secret))
+    publish(LocalStorage(f"{shared}/_high-availability/shop/{JOB}"), leader.url)
+    conf = {"high-availability.storageDir": str(shared), "rest.authentication.token-file": str(secret)}
+    clock = ManualClock(0)
+    leaders = Leaders.of(Configuration(conf))
+    known = Drivers(lambda: [drivers(FakeJob(id="orders"))], clock, leaders.addresses)
+    api = Api(service_application(known, Archive(shared / "archive"), RestSettings()))
+
+    assert {each["jid"] for each in api.get("/jobs/overview").json["jobs"]} == {JOB, "orders"}
+    assert api.get(f"/jobs/{JOB}").json["name"] == "totals"
+
+
+def test_loopback_of_another_machine_is_left_out_and_a_broken_storage_costs_a_warning(tmp_path, caplog):
+    clock = ManualClock(0)
+    here, elsewhere = (Leaders(str(tmp_path), clock=clock, host=host) for host in ("", "elsewhere"))
+    storage = LocalStorage(f"{tmp_path}/_high-availability/shop/orders")
+    publish(storage, "http://127.0.0.1:8081")
+    publish(storage.at("../bills"), "http://10.0.0.7:8081")
+    (tmp_path / "_high-availability/shop/bills/rest").with_name("leader").mkdir()
+    storage.at("../torn").write("rest", b"{")
+
+    assert {each.url for each in here.addresses()} == {"http://127.0.0.1:8081", "http://10.0.0.7:8081"}
+    assert {each.url for each in elsewhere.addresses()} == {"http://10.0.0.7:8081"}
+
+    broken = Leaders("nowhere://x", clock=clock)
+    assert broken.addresses() == [] and broken.addresses() == []
+    assert caplog.text.count("leaders of jobs cannot be looked for") == 1
+
+
+def test_an_election_without_a_place_to_look_is_refused():
+    assert Leaders.of(Configuration()) is None
+    with pytest.raises(InvalidConfiguration, match="where leaders can be found"):
+        Leaders.of(Configuration({"high-availability.type": "zookeeper"}))

@@ -229,3 +229,38 @@ def test_a_folder_of_installed_packages_does_not_come_before_the_standard_librar
 
     monkeypatch.setattr(sessions.site, "getsitepackages", lambda: ["/nowhere", str(source)])
     assert sessions._import_path() is None
+
+
+def test_on_yarn_whose_folders_have_long_names_workers_are_reached_by_tcp(monkeypatch):
+    def launch(**submitted):
+        monkeypatch.setattr(jvm, "submitted", lambda: submitted)
+        return sessions.SessionLaunch.of(Configuration({"spark.master": "yarn"}), 0).settings
+
+    sockets = "spark.python.unix.domain.socket"
+    assert launch()[f"{sockets}.enabled"] == "false"
+    assert launch(**{f"{sockets}.dir": "/run/x"})[f"{sockets}.enabled"] == "true"
+
+
+def test_what_spark_submit_says_counts_but_for_what_operators_need(monkeypatch):
+    submitted = {
+        "spark.master": "spark://host:7077",
+        "spark.pyspark.python": "/opt/python",
+        "spark.buffer.size": "65536",
+    }
+    monkeypatch.setattr(jvm, "submitted", lambda: submitted)
+    launch = sessions.SessionLaunch.of(Configuration(), 0)
+    assert launch.master == "spark://host:7077"
+    assert "spark.pyspark.python" not in launch.settings, "what was submitted stays as it is"
+    assert launch.settings["spark.buffer.size"] == "64"
+    assert sessions.SessionLaunch.of(Configuration({"spark.master": "local[3]"}), 0).master == "local[3]"
+
+
+def test_a_cluster_s_slots_are_waited_for_and_those_of_this_machine_are_not(monkeypatch):
+    found = iter([2, 3, 6])
+    monkeypatch.setattr(sessions, "slots_of", lambda spark: next(found))
+    monkeypatch.setattr(sessions, "_SLOTS_SECONDS", 0.001)
+    assert sessions._slots_in_time(session("spark://host:7077"), 5, Configuration(), lambda: True) == 6
+    monkeypatch.setattr(sessions, "slots_of", lambda spark: 2)
+    for master, options in (("local[2]", {}), ("spark://host:7077", {"slot.request.timeout": 0})):
+        assert sessions._slots_in_time(session(master), 5, Configuration(options), lambda: True) == 2
+    assert sessions._slots_in_time(session("yarn"), 5, Configuration(), lambda: False) == 2

@@ -43,12 +43,20 @@ HA_ZOOKEEPER_SESSION = _option(
     6_000,
     "After how long (ms) without a sign of life ZooKeeper lets a standby take over; its server bounds this.",
 )
+HA_ZOOKEEPER_CONNECTION = _option(
+    "high-availability.zookeeper.client.connection-timeout",
+    at_least(500, duration_ms),
+    15_000,
+    "How long (ms) a driver tries to reach ZooKeeper when it starts; after that its job fails. A driver that has reached it "
+    "once goes on trying.",
+)
 
 __all__ = [
     "HA_CLUSTER_ID",
     "HA_LEASE",
     "HA_STORAGE",
     "HA_TYPE",
+    "HA_ZOOKEEPER_CONNECTION",
     "HA_ZOOKEEPER_QUORUM",
     "HA_ZOOKEEPER_ROOT",
     "HA_ZOOKEEPER_SESSION",

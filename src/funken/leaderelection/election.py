@@ -31,7 +31,10 @@ class LeaderElection(Protocol):
     """In which term, from then on."""
 
     def start(self, lost: Callable[[str], None]) -> None:
-        """Become a candidate; ``lost`` is called, from another thread, when this driver has led and does not any more."""
+        """Become a candidate; raises ``EnvironmentNotReady`` if that is not possible.
+
+        ``lost`` is called, from another thread, when this driver has led and does not any more.
+        """
 
     def close(self) -> None:
         """Be no candidate any more; if this driver leads, the next one need not wait."""
@@ -85,5 +88,6 @@ def election_of(configuration: Configuration) -> LeaderElection | None:
         return LeaseElection(storage_of(configuration).at("leader"), get(config.HA_LEASE) / 1000)
     if kind == "zookeeper":
         path = f"{get(config.HA_ZOOKEEPER_ROOT).rstrip('/')}/{get(config.HA_CLUSTER_ID)}/{get(config.JOB_ID)}"
-        return ZooKeeperElection(get(config.HA_ZOOKEEPER_QUORUM), path, get(config.HA_ZOOKEEPER_SESSION) / 1000)
+        session, connect = get(config.HA_ZOOKEEPER_SESSION) / 1000, get(config.HA_ZOOKEEPER_CONNECTION) / 1000
+        return ZooKeeperElection(get(config.HA_ZOOKEEPER_QUORUM), path, session, connect)
     return None

@@ -1,7 +1,9 @@
 """Leader election over ZooKeeper: of the ephemeral nodes of all candidates, the oldest is the leader's.
 
-The term is the number of the transaction that made the node, so a later leader has a higher one. A leader that has lost the
-connection takes its leadership for lost when two thirds of its session's time are over, before ZooKeeper removes its node.
+The term is the number of the transaction that made the node, so a later leader has a higher one. ZooKeeper removes the node of
+a driver from which it has heard nothing for the session's time. So a leader asks about its node all the time, and counts from
+before the last question that was answered: when two thirds of the session's time are over, it takes its leadership for lost.
+When the connection is found to be broken does not matter for that; a network that drops packets is noticed late.
 """
 
 from __future__ import annotations
@@ -19,12 +21,18 @@ logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.5
 _SHARE = 2 / 3
+_TURNS = 12
+"""How often a leader asks in a session's time, and how long it waits for the last answer (a part of that time)."""
 
 
 class ZooKeeperElection:
-    """One driver's part in an election over ZooKeeper; ``session`` is how long (s) it waits for a driver that is silent."""
+    """One driver's part in an election over ZooKeeper.
 
-    def __init__(self, quorum: str, path: str, session: float) -> None:
+    ``session``: how long (s) ZooKeeper waits for a driver that is silent; ``connect``: how long (s) this driver tries to reach it
+    at the start.
+    """
+
+    def __init__(self, quorum: str, path: str, session: float, connect: float = 15.0) -> None:
         try:
             client = importlib.import_module("kazoo.client")
         except ImportError as error:
@@ -37,6 +45,7 @@ class ZooKeeperElection:
         self._path = path
         self._quorum = quorum
         self._session = session
+        self._connect = connect
         self._client: Any = client.KazooClient(
             hosts=quorum,
             timeout=session,
@@ -47,15 +56,29 @@ class ZooKeeperElection:
         self._closing = threading.Event()
         self._clock = SystemClock()
         self._lock = threading.Lock()
-        self._silent_since: float | None = None
+        self._answered = 0.0
+        """When (monotonic, s) the last question about the node was asked that has been answered."""
+        self._asked: tuple[float, Any] | None = None
         self._expired = False
         self._lost: Callable[[str], None] = lambda reason: None
         self._thread = threading.Thread(target=self._run, name="funken-zookeeper", daemon=True)
 
     def start(self, lost: Callable[[str], None]) -> None:
-        """Become a candidate; one that cannot reach ZooKeeper yet goes on trying."""
+        """Become a candidate; raises ``EnvironmentNotReady`` if ZooKeeper cannot be reached in time.
+
+        A candidate that has reached it once goes on trying when the connection is lost.
+        """
         self._lost = lost
         self._client.add_listener(self._heard)
+        try:
+            self._client.start(timeout=self._connect)
+        except self._client.handler.timeout_exception as error:
+            self._client.close()
+            raise EnvironmentNotReady(
+                f"leader election: no ZooKeeper at {self._quorum} has answered within {self._connect:g} s, so nobody can say "
+                "whether another driver runs the job. Start it, or correct high-availability.zookeeper.quorum; "
+                "high-availability.zookeeper.client.connection-timeout is how long is waited."
+            ) from error
         self._thread.start()
 
     def close(self) -> None:
@@ -67,43 +90,60 @@ class ZooKeeperElection:
     def _heard(self, state: str) -> None:
         """The connection came or went; called by the client's own thread."""
         with self._lock:
-            if state == "CONNECTED":
-                self._silent_since = None
-            elif self._silent_since is None:
-                self._silent_since = self._clock.monotonic()
             self._expired |= state == "LOST"
         if state != "CONNECTED":
             logger.warning("leader election: the connection to ZooKeeper at %s is %s", self._quorum, state)
 
     def _run(self) -> None:
-        self._client.start_async()
-        last = self._clock.monotonic()
+        turn = min(_LOOK_SECONDS, self._session / _TURNS)
         try:
             while not self._closing.is_set():
-                now = self._clock.monotonic()
-                slept, last = now - last > self._session * _SHARE, now  # the process itself was stopped
-                reason = self._reason(now) if self.granted.is_set() else ""
-                if reason:
-                    self._lost(reason)
-                    return
-                if (not self.granted.is_set() or slept) and self._client.connected:
+                if self.granted.is_set():
+                    reason = self._reason()
+                    if reason:
+                        self._lost(reason)
+                        return
+                elif self._client.connected:
                     self._look()
-                self._closing.wait(_LOOK_SECONDS)
+                self._closing.wait(turn)
         finally:
             self._client.stop()
             self._client.close()
 
-    def _reason(self, now: float) -> str:
+    def _reason(self) -> str:
+        """Return why this driver, which leads, does not any more."""
+        self._ask(0.0)
+        silent = self._session * _SHARE
+        if self._clock.monotonic() - self._answered >= silent and not self._expired:
+            self._ask(self._session / _TURNS)  # this process may have been stopped, and the answer may be there
         with self._lock:
             if self._expired:
                 return "its session with ZooKeeper has expired"
-            if self._silent_since is not None and now - self._silent_since >= self._session * _SHARE:
-                return f"ZooKeeper at {self._quorum} did not answer for {self._session * _SHARE:.1f} s"
+        if self._clock.monotonic() - self._answered >= silent:
+            return f"ZooKeeper at {self._quorum} did not answer for {silent:.1f} s"
         return ""
 
+    def _ask(self, wait: float) -> None:
+        """Note the answer to the question under way, for which is waited so long (s), and ask the next one."""
+        if self._asked is not None:
+            begun, answer = self._asked
+            answer.wait(wait)
+            if not answer.ready():
+                return
+            self._asked = None
+            if answer.successful():
+                self._answered = begun
+                if answer.get() is None:
+                    with self._lock:
+                        self._expired = True
+        if self._client.connected:
+            begun = self._clock.monotonic()
+            self._asked = begun, self._client.exists_async(self._node)
+
     def _look(self) -> None:
-        """Find out whether this driver's node is the oldest; make one if there is none."""
+        """Find out whether the node of this driver, which does not lead yet, is the oldest; make one if there is none."""
         exceptions = importlib.import_module("kazoo.exceptions")
+        begun = self._clock.monotonic()
         try:
             with self._lock:
                 renewed, self._expired = self._expired, False
@@ -113,13 +153,10 @@ class ZooKeeperElection:
             nodes = sorted(self._client.get_children(self._path), key=lambda name: name.rpartition("-")[2])
             if own not in nodes:
                 self._node = ""
-                if self.granted.is_set():
-                    with self._lock:
-                        self._expired = True
-            elif nodes[0] == own and not self.granted.is_set():
+            elif nodes[0] == own:
                 about = self._client.exists(self._node)
                 if about is not None:
-                    self.term = about.czxid
+                    self.term, self._answered = about.czxid, begun
                     self.granted.set()
         except (exceptions.KazooException, self._client.handler.timeout_exception) as error:
             logger.warning("leader election: ZooKeeper at %s: %s: %s", self._quorum, type(error).__name__, error)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext, java_gateway
+from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.sql import SparkSession, SQLContext
 
 from funken.timing.clock import SystemClock
@@ -58,6 +58,14 @@ def is_free() -> bool:
     """Whether this process has no JVM, also none that has ended."""
     _forget_leftovers()
     return SparkContext._gateway is None
+
+
+def submitted() -> dict[str, str]:
+    """Return the settings with which ``spark-submit`` has started this program; none if it has not."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    SparkContext._ensure_initialized()
+    return dict(SparkConf(loadDefaults=True, _jvm=SparkContext._jvm).getAll())
 
 
 def adopt(session: SparkSession) -> SparkSession:

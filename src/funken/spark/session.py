@@ -11,12 +11,14 @@ made to forget the dead one, as with it no other can be made in the process.
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import re
 import shutil
 import site
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,6 +46,9 @@ from funken.spark.java import class_data, ensure_java, home_of, without_vector_m
 from funken.spark.warm.client import join
 from funken.spark.warm.home import Home
 from funken.spark.warm.protocol import name_of
+from funken.timing.clock import SystemClock
+
+logger = logging.getLogger(__name__)
 
 STATIC = {
     # Python worker <-> JVM: one block a message, written and flushed at once, both directions overlapped
@@ -78,6 +83,8 @@ ENCRYPTED = {
 """Settings of a session that Funken starts where all is to be encrypted."""
 
 _OWN_SLOTS = 64
+_SOCKETS, _SOCKETS_DIR = (f"spark.python.unix.domain.socket.{name}" for name in ("enabled", "dir"))
+_SLOTS_SECONDS = 0.2
 _LONGEST_SOCKET_FOLDER = 60
 """A socket's path has at most 107 bytes, and Spark's names of sockets have 42."""
 
@@ -101,17 +108,33 @@ def session_for(
     with losing(spark):
         if slots:
             check(spark)
-        available = slots_of(spark)
+        available = _slots_in_time(spark, slots, configuration, wanted)
         if slots > available:
-            raise TooFewTaskSlots(
+            raise TooFewTaskSlots.of(
                 f"the job needs {slots} task slots at the same time, one per task of every stage, but the session has "
                 f"{available}. Lower the parallelism, or give the session more: .master('local[{slots + 2}]') on one "
-                "machine, more executors or cores on a cluster."
+                "machine, more executors or cores on a cluster.",
+                available,
             )
         own = spark.newSession()
         for key, value in RUNTIME.items():
             own.conf.set(key, value)
     return own
+
+
+def _slots_in_time(spark: SparkSession, slots: int, configuration: Configuration, wanted: Callable[[], bool]) -> int:
+    """Return how many slots there are; on a cluster, whose executors register one after the other, wait for enough of them."""
+    available = slots_of(spark)
+    master = str(spark.sparkContext.master)
+    if available >= slots or re.fullmatch(r"local(\[.*)?", master):
+        return available
+    logger.info("waiting for %d task slots at %s, %d are there", slots, master, available)
+    now = SystemClock().monotonic
+    end = now() + configuration.get(config.SLOT_REQUEST_TIMEOUT) / 1000
+    while available < slots and now() < end and wanted():
+        time.sleep(_SLOTS_SECONDS)
+        available = slots_of(spark)
+    return available
 
 
 @contextmanager
@@ -190,7 +213,8 @@ class SessionLaunch:
         for foreign in ("SPARK_HOME", "SPARK_CONF_DIR"):
             os.environ.pop(foreign, None)
         quiet = Path(__file__).with_name("log4j2.properties").as_uri()
-        wanted = configuration.get(config.MASTER)
+        submitted = jvm.submitted()
+        wanted = configuration.get(config.MASTER) or submitted.get("spark.master", "")
         master = wanted or f"local[{max(_OWN_SLOTS, slots + 2)}]"
         memory = str(configuration.get(config.SHUFFLE_MEMORY))
         settings = {
@@ -211,6 +235,9 @@ class SessionLaunch:
                 settings["spark.executorEnv.PYTHONPATH"] = place
         if master.startswith("local"):
             settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+        settings = {key: value for key, value in settings.items() if key in STATIC or key not in submitted}
+        if master.startswith("yarn") and _SOCKETS_DIR not in submitted:
+            settings[_SOCKETS] = "false"  # the temporary folder of a container has a name that is too long for a socket
         options = f"-Dlog4j2.configurationFile={quiet} {_JVM_OPTIONS}"
         return SessionLaunch(java_home, master, settings, options, configuration.get(config.CLASS_DATA_SHARING))
 
@@ -225,7 +252,7 @@ class SessionLaunch:
         if self.shares_classes:
             options += f" {class_data.options(self.java_home, Path(pyspark.__file__).parent / 'jars')}"
         if self.master.startswith("local"):
-            settings["spark.python.unix.domain.socket.dir"] = _socket_folder()
+            settings[_SOCKETS_DIR] = _socket_folder()
         builder = SparkSession.builder.master(self.master).appName("funken")
         try:
             with without_vector_module():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import os
 import sys
 import tempfile
@@ -16,6 +17,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -87,6 +89,33 @@ class SparkRunner:
         given = living(session)
         return int(given.sparkContext.defaultParallelism) if given is not None else os.cpu_count() or 1
 
+    def prepare(self, job: Job) -> None:
+        """Start the session, and run a job of two stages in it, so that what a job needs is loaded.
+
+        In a thread of its own, for the same reason as ``run``.
+        """
+        over: Future[None] = Future()
+
+        def prepare() -> None:
+            try:
+                self._prepare(job)
+                over.set_result(None)
+            except BaseException as error:  # noqa: BLE001 - raised where the job waits
+                over.set_exception(error)
+
+        threading.Thread(target=prepare, name="funken-standby", daemon=True).start()
+        result_of(over)
+
+    def _prepare(self, job: Job) -> None:
+        slots = job.plan.slots if self.continuous else 0
+        given = living(job.session) or existing()
+        session_for(job.configuration, given, slots, lambda: not job.cancelled.is_set())
+        if self.continuous and not job.cancelled.is_set():
+            warm: Any = importlib.import_module("funken.spark.warm.resident")  # which imports runners
+            keys = (config.MASTER.key, config.SSL_INTERNAL_ENABLED.key)
+            kept = {key: value for key, value in job.configuration.to_dict().items() if key in keys}
+            self.run(warm.warm_up_job(Configuration(kept)))
+
     def run(self, job: Job) -> None:
         """Run the job to its end, in a thread of its own: Ctrl-C must not cut a call to the JVM in two."""
         given = living(job.session) or existing()
@@ -132,6 +161,7 @@ class SparkRunner:
             job.master, *control_host(spark), job.settings.heartbeat, job.configuration.get(config.SSL_INTERNAL_ENABLED)
         )
         job.master.send = server.send
+        job.slots = partial(slots_of, spark)
         if self.continuous:  # else a stage is deployed when the one before it has ended
             job.handle(ExecutionsDeployed())
         try:
@@ -165,6 +195,7 @@ class SparkRunner:
         while not master.ended.wait(_BEAT_SECONDS):
             master.tick()
             master.advance(clock.now())
+            job.look()
             if not self._lives(alive):
                 master.ended.wait(_ROOT_CAUSE_SECONDS)  # the task's own report may still be on its way
                 if not master.ended.is_set():

@@ -132,7 +132,7 @@ class JobClient(JobDisplay):
                 watching.enter_context(shown_in_notebook(self, self._job.configuration, self._context))
                 for watch in watchers():
                     watching.enter_context(watch(self))
-                leadership.wait(self._begun.set)
+                leadership.wait(self._begun.set, self.get_web_interface_url())
                 execution.run(self._begun.set)
             execution.end()
         except BaseException as error:  # noqa: BLE001 - kept in the future, and raised from there

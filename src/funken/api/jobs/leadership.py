@@ -1,7 +1,7 @@
 """A job that several drivers may run: this one waits until it leads, and stops the job when it does not any more.
 
-While it waits it is a standby: its Spark session is there, its job is CREATED. The first thing that a leader does is to claim
-the job's checkpoints in its term, so that its predecessor, whatever state that is in, completes none any more.
+While it waits it is a standby: its Spark session is there and warm, its job is CREATED. The first thing that a leader does is
+to claim the job's checkpoints in its term, so that its predecessor, whatever state that is in, completes none any more.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Callable
 from funken.checkpoint.events import Outcome
 from funken.checkpoint.store.epochs import Term
 from funken.errors import CheckpointError, InvalidConfiguration, JobCancelled, JobExecutionError, LeadershipLost
+from funken.io.storage import Storage
+from funken.leaderelection.addresses import publish, withdraw
 from funken.leaderelection.election import LeaderElection, election_of, storage_of
 from funken.leaderelection.results import JobResultEntry, keep_result, result_of_job
 from funken.runtime.driver.job import Job, Runner
@@ -21,6 +23,8 @@ from funken.timing.waiting import came
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.5
+_FIRST_SECONDS = 2.0
+"""How long a driver waits for leadership before it takes itself for a standby."""
 _ENDS = {Outcome.FINISHED, Outcome.CANCELLED, Outcome.FAILED}
 
 
@@ -35,8 +39,8 @@ class Leadership:
         self._reason = ""
         self._ended: JobResultEntry | None = None
 
-    def wait(self, begun: Callable[[], None]) -> None:
-        """Return when this driver leads, or its job is cancelled; ``begun`` is called before.
+    def wait(self, begun: Callable[[], None], url: str | None = None) -> None:
+        """Return when this driver leads, or its job is cancelled; ``begun`` is called before. ``url``: where it answers requests.
 
         Raises ``EnvironmentNotReady`` if kazoo is needed and missing, ``InvalidConfiguration`` for a job without checkpoints.
         """
@@ -49,10 +53,11 @@ class Leadership:
                 f"job {job.plan.name!r} runs without checkpoints, so that no standby can take it over. Set "
                 "high-availability.type to none for a batch job."
             )
-        self._runner.default_parallelism(job.configuration, job.session)  # a standby has its Spark session
         begun()
         election.start(self._lose)
         logger.info("job %r: this driver is a candidate (%s)", job.plan.name, election.name)
+        if not came(election.granted, _FIRST_SECONDS) and not job.cancelled.is_set():
+            self._warm_up()
         while not came(election.granted, _LOOK_SECONDS):
             if job.cancelled.is_set():
                 return
@@ -62,6 +67,18 @@ class Leadership:
             return
         logger.warning("job %r: this driver leads in term %d", job.plan.name, election.term)
         job.checkpoints.term = Term(election.name, election.term)
+        if url is not None:
+            self._note("who looks for all jobs does not find it", lambda storage: publish(storage, url))
+
+    def _warm_up(self) -> None:
+        """Let this standby have its Spark session, in which a job has run; without it a takeover takes longer."""
+        name = self._job.plan.name
+        try:
+            self._runner.prepare(self._job)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the job may run all the same when this driver leads
+            logger.warning("job %r: this standby is cold: %s: %s", name, type(error).__name__, error)
+        else:
+            logger.info("job %r: this standby is warm", name)
 
     def _lose(self, reason: str) -> None:
         self._reason = reason
@@ -94,9 +111,13 @@ class Leadership:
         outcome = self._job.machine.outcome
         if outcome in _ENDS and self._election.granted.is_set() and not self._reason and self._ended is None:
             entry = JobResultEntry(self._job.machine.status.name, "" if error is None else str(error))
-            try:
-                keep_result(storage_of(self._job.configuration), entry)
-            except CheckpointError as failure:
-                logger.warning("it is not noted how job %r has ended, a standby runs it again: %s",
-                               self._job.plan.name, failure)  # fmt: skip
+            self._note("a standby runs it again", lambda storage: keep_result(storage, entry))
+            self._note("its address is left", withdraw)
         self._election.close()
+
+    def _note(self, otherwise: str, write: Callable[[Storage], None]) -> None:
+        """Write in the folder of the drivers; a storage that refuses costs a warning, which says what follows."""
+        try:
+            write(storage_of(self._job.configuration))
+        except CheckpointError as error:
+            logger.warning("job %r: %s, because %s", self._job.plan.name, otherwise, error)

@@ -15,6 +15,7 @@ from funken.errors import RestServerFailed
 from funken.rest.archive import Archive, archive_folder
 from funken.rest.server import RestServer, available
 from funken.rest.service.drivers import Drivers
+from funken.rest.service.leaders import Leaders
 from funken.rest.settings import rest_settings
 
 _FLINKS_PORT = 8081
@@ -29,7 +30,8 @@ def service(port: int | None, configuration: Configuration) -> None:
     """Show all jobs of this user at one address: those that run in any process, and those that are over.
 
     It serves the REST API and the dashboard until Ctrl-C. Jobs do not depend on it: it may be stopped and started at any time.
-    -D takes the options rest.* and jobmanager.archive.fs.dir.
+    -D takes the options rest.* and jobmanager.archive.fs.dir; with high-availability.storageDir it also shows the jobs whose
+    leaders are noted there, on any machine.
     """
     if port is not None:
         configuration.set(config.REST_PORT, port)
@@ -55,7 +57,9 @@ def service_server(configuration: Configuration) -> RestServer:
         raise RestServerFailed("The service needs packages that are not installed: pip install 'funken[rest]'.")
     from funken.rest.service.app import service_application  # noqa: PLC0415 - its packages are an extra
 
-    drivers, archive = Drivers(), Archive(archive_folder(configuration))
+    leaders = Leaders.of(configuration)
+    drivers = Drivers() if leaders is None else Drivers(also=leaders.addresses)
+    archive = Archive(archive_folder(configuration))
     return RestServer(
         rest_settings(configuration), lambda _, settings: service_application(drivers, archive, settings), "service"
     )

@@ -137,6 +137,10 @@ class ComesBack:
         """Ask the runner."""
         return self.runner.default_parallelism(configuration, session)
 
+    def prepare(self, job: Job) -> None:
+        """Let the runner do it."""
+        self.runner.prepare(job)
+
     def run(self, job: Job) -> None:
         """Run the job and come back."""
         here = Path.cwd()

@@ -1,4 +1,6 @@
-"""The drivers of this user and their jobs, found in the registry folder and asked by their REST API.
+"""The drivers of this user and their jobs, found in the registry folder, and others where jobs' leaders are noted.
+
+They are asked by their REST API.
 
 What they answer is kept for a second. All are asked at the same time and for a bounded time: one that is frozen delays the
 others by no more than that.
@@ -24,8 +26,12 @@ _AT_A_TIME = 8
 class Drivers:
     """Who has which job, from any thread."""
 
-    def __init__(self, found: Callable[[], list[ServerAddress]] = registered, clock: Clock | None = None) -> None:
+    def __init__(
+        self, found: Callable[[], list[ServerAddress]] = registered, clock: Clock | None = None,
+        also: Callable[[], list[ServerAddress]] = list,
+    ) -> None:  # fmt: skip
         self._registered = found
+        self._also = also
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._asked: float | None = None
@@ -41,7 +47,9 @@ class Drivers:
             return self._jobs
 
     def _ask(self) -> dict[str, tuple[RestClient, dict[str, Any]]]:
-        addresses = [address for address in self._registered() if address.kind == "driver"]
+        own = [address for address in self._registered() if address.kind == "driver"]
+        urls = {address.url for address in own}  # of these it is known which token they want
+        addresses = own + [address for address in self._also() if address.url not in urls]
         if not addresses:
             return {}
         found: dict[str, tuple[RestClient, dict[str, Any]]] = {}

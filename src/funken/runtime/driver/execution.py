@@ -122,7 +122,7 @@ class JobExecution:
         except BaseException as error:  # noqa: BLE001 - the machine decides what becomes of it
             safe = job.checkpoints is not None and job.checkpoints.done
             if job.revert(error):
-                error = RescaleDue(f"the job goes back to the parallelism it had: {error}")
+                error = RescaleDue(f"the job goes on with fewer tasks: {error}")
             return AttemptRaised(error, random.random(), safe, job.restartable)
         return AttemptReturned()
 

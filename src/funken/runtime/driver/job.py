@@ -10,6 +10,7 @@ import importlib
 import logging
 import threading
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,6 +20,7 @@ from funken import config
 from funken.checkpoint.restart import restart_strategy
 from funken.checkpoint.restore import Restoration
 from funken.config import Configuration
+from funken.errors import InvalidProgram
 from funken.ids import Millis
 from funken.plan.physical import PhysicalPlan
 from funken.plan.rules.backend_choice import saved_in_keyed_state
@@ -27,7 +29,7 @@ from funken.runtime.driver.checkpoints import JobCheckpoints
 from funken.runtime.driver.diagnosis import JobDiagnosis, JobWarning
 from funken.runtime.driver.job_logs import JobLogs
 from funken.runtime.driver.master import JobMaster
-from funken.runtime.driver.rescaling import Recompile, Rescaling
+from funken.runtime.driver.rescaling import Elasticity, Recompile, Rescaling
 from funken.runtime.interruption import Interruption
 from funken.runtime.job.checkpoint_history import CheckpointsSnapshot
 from funken.runtime.job.events import (
@@ -42,8 +44,9 @@ from funken.runtime.job.events import (
 from funken.runtime.job.graph import job_graph
 from funken.runtime.job.machine import JobMachine
 from funken.runtime.job.masking import masked
+from funken.runtime.job.scaling import ScalingSettings
 from funken.runtime.job.snapshot import JobSnapshot, vertices_of
-from funken.runtime.job.states import ExecutionState
+from funken.runtime.job.states import ExecutionState, JobStatus
 from funken.runtime.job.vertex_metrics import MetricsHistory
 from funken.runtime.messages import (
     MetricsReport,
@@ -84,12 +87,15 @@ class Job:
     """What makes the plan of an attempt."""
     recompile: Recompile | None = field(default=None, kw_only=True)
     """What makes a stage for another parallelism, if the job can change it."""
+    slots: Callable[[], int] | None = field(default=None, kw_only=True)
+    """How many tasks can run at the same time where the job runs, if that is bounded; the runner's."""
 
     def __post_init__(self) -> None:
         """Make its machine."""
         failures = self.configuration.get(config.EXCEPTION_HISTORY_SIZE)
         self.machine = JobMachine(restart_strategy(self.configuration), failures)
         self.rescaling = Rescaling(self.plan.name, None if self.checkpoints is None else self.recompile)
+        self._elasticity = self._elastic()
         self._clock = SystemClock()
         self._lock = threading.RLock()
         self._events: deque[JobEvent] = deque()
@@ -100,6 +106,34 @@ class Job:
         self._masked = masked(self.configuration.to_dict())
         self.logs = JobLogs(self.settings.job_id, self.configuration, self._clock.now)
         self._in_keyed_state: frozenset[str] = frozenset()
+
+    def _elastic(self) -> Elasticity | None:
+        if ScalingSettings.of(self.configuration, 1) is None or self.recompile is None:
+            return None
+        if self.checkpoints is None:
+            logger.warning(
+                "job %r keeps its parallelism: without checkpoints it cannot go on with another", self.plan.name
+            )
+            return None
+        try:
+            return Elasticity(self.plan.name, self.configuration, self.stage, self.recompile, self.rescale, self._now)
+        except InvalidProgram as error:  # with two subtasks it could not run
+            logger.warning("job %r keeps its parallelism: %s", self.plan.name, error)
+            return None
+
+    def look(self) -> None:
+        """Look whether another parallelism is better, about once per second; called by the thread of the runner."""
+        elasticity = self._elasticity
+        if elasticity is None or not elasticity.due():
+            return
+        with self._lock:
+            runs = self.machine.status is JobStatus.RUNNING and self.machine.all_opened
+        if runs:
+            slots = None if self.slots is None else self.slots()
+            elasticity.look(self.plan, self._metrics.current(), slots)
+
+    def _now(self) -> Millis:
+        return Millis(int(self._clock.monotonic() * 1000))
 
     def _log(self, warning: JobWarning) -> None:
         logger.warning("job %r: %s", self.plan.name, warning.text)
@@ -115,7 +149,7 @@ class Job:
             self._busy, before, failed = True, self.machine.status, self.machine.failure_count
             try:
                 while self._events:
-                    now, wall = Millis(int(self._clock.monotonic() * 1000)), Millis(self._clock.now())
+                    now, wall = self._now(), Millis(self._clock.now())
                     commands += self.machine.handle(self._events.popleft(), now, wall)
             finally:
                 self._busy = False
@@ -210,8 +244,13 @@ class Job:
         self.checkpoints.replan(self.plan)
 
     def revert(self, error: BaseException) -> bool:
-        """Go back to the parallelism before if an attempt with another could not begin; return whether that is so."""
+        """Plan the next attempt for the slots that there are, if this one could not begin for lack of them.
+
+        That is the parallelism before, if it was to change. Returns whether there is another plan.
+        """
         stage = self.rescaling.revert(error)
+        if stage is None and self._elasticity is not None:
+            stage = self._elasticity.fitting(self.stage, error)
         self._restage(stage)
         return stage is not None
 
@@ -238,6 +277,8 @@ class Job:
                 self.handle(ExecutionMoved(attempt, task, ExecutionState.RUNNING, pid, host))
                 if attempt == self.machine.attempt and self.machine.all_opened:
                     self.rescaling.started()
+                    if self._elasticity is not None:
+                        self._elasticity.begun(self.plan)
             case TaskEnded(task=task):
                 self.handle(ExecutionMoved(attempt, task, ExecutionState.FINISHED))
             case TaskFailed(task=task, error=error):
@@ -259,6 +300,9 @@ class Runner(Protocol):
 
     def default_parallelism(self, configuration: Configuration, session: Any) -> int:
         """How many subtasks an operator gets by default."""
+
+    def prepare(self, job: Job) -> None:
+        """Do beforehand what an attempt of a job that waits will need; raise what keeps it from that."""
 
     def run(self, job: Job) -> None:
         """Run the job to its end; raise ``JobExecutionError`` if it fails; return early if it is cancelled."""

@@ -50,6 +50,9 @@ class LocalRunner:
         """One subtask per core."""
         return os.cpu_count() or 1
 
+    def prepare(self, job: Job) -> None:
+        """Nothing: this process is there."""
+
     def run(self, job: Job) -> None:
         """Run to the end; operators are closed in any case."""
         job.interruption.enter_thread()
@@ -199,6 +202,7 @@ class LocalLoop:
             if now != advanced:
                 advanced = now
                 self._job.master.advance(now)
+                self._job.look()
             if wait:
                 self._sleep(min(wait, 50) / 1000)
         self._talk()

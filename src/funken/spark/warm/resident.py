@@ -22,24 +22,26 @@ from funken import config
 from funken.api.environment import StreamExecutionEnvironment
 from funken.config import Configuration
 from funken.connectors.datagen import DataGeneratorSource
+from funken.runtime.driver.job import Job
 from funken.spark import jvm, session
+from funken.spark.submit import ContinuousRunner
 from funken.spark.warm.protocol import accepted, folder, listen, remove, send_line
 from funken.timing.clock import SystemClock
 from funken.timing.watermarks import WatermarkStrategy
 
 _LOOK_SECONDS = 1.0
 _END_SECONDS = 20.0
-_WARM_UP = {"execution.target": "continuous", "parallelism.default": 2, "rest.enabled": "false"}
+_WARM_UP = {"execution.target": "continuous", "parallelism.default": 2, "execution.start-timeout": "60 s"}
 
 
-def warm_up(configuration: Configuration) -> None:
-    """Run a job as short as possible."""
+def warm_up_job(configuration: Configuration) -> Job:
+    """Return a job as short as possible, for ``ContinuousRunner``: no client of it is shown to anybody."""
     environment = StreamExecutionEnvironment.get_execution_environment(
         configuration.copy().add_all(Configuration(_WARM_UP))
     )
     numbers = environment.from_source(DataGeneratorSource(int, count=10), WatermarkStrategy.no_watermarks(), "numbers")
     numbers.key_by(lambda number: number).sum().for_each(repr)
-    environment.execute("warm up")
+    return environment.job("warm up")
 
 
 class Resident:
@@ -119,7 +121,7 @@ def main() -> None:
     launch = session.SessionLaunch.of(configuration, 0)
     # A worker that is used again has the modules of the program before: here each task gets a new one.
     launch.start(lambda: True, **{"spark.python.worker.reuse": "false"})
-    warm_up(configuration)
+    ContinuousRunner().run(warm_up_job(configuration))
     listener, token = listen(place, launch.name)
     try:
         Resident(listener, token, float(sys.argv[2])).serve()
