@@ -18,7 +18,7 @@ from funken.connectors.files.compression import NAMES, compressed, decompressed
 from funken.connectors.files.file_format import BulkFormat, BulkWriter, FileFormat, FileSplit, RecordReader
 from funken.connectors.files.lines import CHUNK, Charset, RangeLines, StreamLines
 from funken.connectors.files.part_files import Encoder
-from funken.connectors.formats.decoding import MalformedRecordPolicy, MessageDecoder
+from funken.connectors.formats.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.errors import InvalidConfiguration
 from funken.types.info import TypeInformation
@@ -161,31 +161,6 @@ class ColumnLines(DecodedLines):
             if records:
                 return records
         return ()
-
-
-class Attempts:
-    """Calls a function that may return ``None``; the more often it has in a row, the more seldom it is called: once in 16 times.
-
-    >>> attempts = Attempts(lambda data: print("tried") if data < 4 else data)
-    >>> [attempts(number) for number in range(8)]
-    tried
-    tried
-    tried
-    [None, None, None, None, None, None, None, 7]
-    """
-
-    def __init__(self, attempt: Callable[[Any], Any]) -> None:
-        self._attempt = attempt
-        self._missed = self._pause = 0
-
-    def __call__(self, data: Any) -> Any:
-        if self._pause:
-            self._pause -= 1
-            return None
-        found = self._attempt(data)
-        self._missed = 0 if found is not None else min(self._missed + 1, 5)
-        self._pause = (1 << self._missed >> 1) - 1 if self._missed else 0
-        return found
 
 
 @dataclass(frozen=True)
