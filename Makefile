@@ -84,7 +84,7 @@ test-spark: setup ## the tests that start Spark
 	@echo "tests on Spark"
 	@$(BIN)/python -m pytest -q -m "spark and not services"
 
-test-services: setup ## the tests that talk to real servers, which they start: Kafka, PostgreSQL
+test-services: setup ## the tests that talk to real servers, which they start: Kafka, PostgreSQL, HDFS and others
 	@echo "tests with real servers"
 	@$(BIN)/python -m pytest -q -m services tests/services
 
