@@ -204,6 +204,7 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=4, help=f"how many of the {len(FAULTS)} faults each round has")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # so that nothing is left running
     each = PER_MS * WINDOW_MS
     count = max(each, given.records // each * each)
     libraries, missing = jars()
