@@ -119,7 +119,7 @@ class CsvRecords:
         self._of: Sequence[int] = ()
         self._begin(file, split.position or 0)
 
-    def _begin(self, file: IO[bytes], done: int) -> None:
+    def _begin(self, file: IO[bytes] | _Joined, done: int) -> None:
         """Start with the header, and go on after the rows that are done."""
         self._rows = self._rows_of(file)
         names = None
@@ -128,7 +128,7 @@ class CsvRecords:
         self._decode_as(names)
         self._skip(done)
 
-    def _rows_of(self, file: IO[bytes]) -> Iterator[list[str]]:
+    def _rows_of(self, file: IO[bytes] | _Joined) -> Iterator[list[str]]:
         schema = self._format.schema
         text = io.TextIOWrapper(io.BufferedReader(_Raw(file)), encoding=schema.charset, newline="")
         return iter(schema.rows(text))
@@ -192,8 +192,9 @@ class CsvColumnRecords(CsvRecords):
         self._columns = schema, wanted
         super().__init__(format, file, split, context)
 
-    def _begin(self, file: IO[bytes], done: int) -> None:
-        self._file, self._rest, self._left = file, b"", done  # ``_left``: rows that are done, and still in the file
+    def _begin(self, file: IO[bytes] | _Joined, done: int) -> None:
+        self._file: IO[bytes] | _Joined = file
+        self._rest, self._left = b"", done  # ``_left``: rows that are done, and still in the file
         self._delimiters = Delimiters(self._format.schema.delimiter, self._format.schema.quote)
         self._by_rows = False
         names: list[str] | None = None
@@ -201,8 +202,8 @@ class CsvColumnRecords(CsvRecords):
             data, ends = self._piece()
             first = None if ends is None or not len(ends) else data[: ends[0] + 1]
             if first is None or not first.strip() or self._format.schema.comment:
-                self._file, self._by_rows = _Joined(data + self._rest, file), True
-                super()._begin(self._file, done)
+                self._by_rows = True
+                super()._begin(_Joined(data + self._rest, file), done)
                 return
             names = next(iter(self._format.schema.rows(io.StringIO(first.decode(), newline=""))))
             self._rest = data[len(first) :] + self._rest
@@ -263,7 +264,7 @@ class CsvColumnRecords(CsvRecords):
         return self._decode(rows[done:])
 
     def _go_on_by_rows(self, data: bytes) -> None:
-        self._rows = self._rows_of(_Joined(data + self._rest, self._file))  # type: ignore[arg-type]
+        self._rows = self._rows_of(_Joined(data + self._rest, self._file))
         self._by_rows = True
         self._skip(self._left)
 
@@ -271,7 +272,7 @@ class CsvColumnRecords(CsvRecords):
 class _Joined:
     """Bytes that were read already, and then the rest of a file."""
 
-    def __init__(self, begin: bytes, file: IO[bytes]) -> None:
+    def __init__(self, begin: bytes, file: IO[bytes] | _Joined) -> None:
         self._begin = begin
         self._file = file
 
@@ -285,7 +286,7 @@ class _Joined:
 class _Raw(io.RawIOBase):
     """Any file, as Python's buffers want it: those of Arrow and of decompressors know less."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes] | _Joined) -> None:
         self._file = file
 
     def readable(self) -> bool:

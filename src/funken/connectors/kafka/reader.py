@@ -194,7 +194,7 @@ class KafkaReader(SourceReader):
                     self._ending.append(key)
         return kept
 
-    def _decoded(self, key: KafkaTopicPartition, taken: list[Any]) -> tuple[list[Any] | Block, list[int] | None]:
+    def _decoded(self, key: KafkaTopicPartition, taken: list[Any]) -> tuple[Any, list[int] | None]:
         messages: list[Any]
         if self._of_records:
             messages = [_record(key, message) for message in taken]
