@@ -160,8 +160,6 @@ def attacked(one: Round, faults: int) -> list[str]:
     done = []
     try:
         for fault in one.chance.sample(FAULTS, faults):
-            seen = one.beats()
-            one.wait(lambda seen=seen: bool(one.beats() - seen) or not done, "output")  # type: ignore[misc]
             pause = time.monotonic() + one.chance.uniform(0.2, 2.5)
             one.wait(lambda pause=pause: bool(one.beats()) and time.monotonic() > pause, "output")  # type: ignore[misc]
             before = one.beats()
