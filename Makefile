@@ -24,7 +24,7 @@ WORKERS = $$(($$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') + 1))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha cluster cep-compare nexmark chaos soak simulate mutate fuzz fuzz-vectorized run clean
+.PHONY: help setup fmt lint types test test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha cluster cep-compare nexmark chaos exactly-once soak simulate mutate fuzz fuzz-vectorized run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,7 +84,7 @@ test-spark: setup ## the tests that start Spark
 	@echo "tests on Spark"
 	@$(BIN)/python -m pytest -q -m "spark and not services"
 
-test-services: setup ## the tests that talk to real servers, which they start: Kafka, PostgreSQL
+test-services: setup ## the tests that talk to real servers, which they start: Kafka, PostgreSQL, HDFS and others
 	@echo "tests with real servers"
 	@$(BIN)/python -m pytest -q -m services tests/services
 
@@ -134,6 +134,10 @@ nexmark: setup ## the Nexmark queries, checked with DuckDB, then measured: QUERY
 CHAOS ?=
 chaos: setup ## attack a job on Spark in every way, and compare what it wrote with what it should have: CHAOS='--rounds 2 --only worker'
 	@$(BIN)/python -W ignore benchmarks/chaos $(CHAOS)
+
+EXACTLY_ONCE ?=
+exactly-once: setup ## Kafka to Kafka on Spark, workers, driver and broker killed at random: EXACTLY_ONCE='--rounds 3 --seed 7'
+	@$(BIN)/python -W ignore benchmarks/exactly_once $(EXACTLY_ONCE)
 
 SOAK_SECONDS ?= 3600
 SOAK_RATE ?=

@@ -7,19 +7,25 @@ The input is one folder of Parquet files of five columns, of which the tasks use
 system reads it, aggregates and writes Parquet. What is measured is the wall time of the job in a session that is warm: Spark and
 Funken share its JVM, DuckDB measures its statement, and each task runs once before it is measured. The systems take turns.
 ``records`` is Funken with ``pipeline.vectorized`` off, over a tenth of the input. All results have to be equal, row by row.
+What goes on is told on standard error; a step that takes longer than ``--limit`` seconds ends the benchmark with the stacks of
+all threads.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import faulthandler
 import json
+import os
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +64,7 @@ def generate(folder: Path, rows: int) -> None:
     folder.mkdir(parents=True)
     dice = np.random.default_rng(7)
     each = rows // FILES
+    notes = pa.array([f"order {number}" for number in range(5000)])
     for number in range(FILES):
         index = np.arange(number * each, (number + 1) * each)
         table = pa.table(
@@ -66,7 +73,7 @@ def generate(folder: Path, rows: int) -> None:
                 "item": pa.array(dice.integers(0, ITEMS, each)),
                 "cents": pa.array(dice.integers(1, 10_000, each)),
                 "customer": pa.array(dice.integers(0, 10**9, each)),
-                "note": pa.array(np.char.add("order ", (index % 5000).astype(str))),
+                "note": notes.take(pa.array(index % 5000)),
             }
         )
         parquet.write_table(table, folder / f"{number}.parquet", row_group_size=250_000)
@@ -159,6 +166,26 @@ RUN: dict[str, Callable[[str, Path, Path], float | None]] = {
 }
 
 
+@contextlib.contextmanager
+def bounded(what: str, limit: float, folder: Path) -> Iterator[None]:
+    """Say what is done and how long it took; if that is longer than the limit (s), show where it is, and end."""
+
+    def give_up() -> None:
+        print(f"{what}: not done after {limit:g} s", file=sys.stderr, flush=True)
+        faulthandler.dump_traceback()
+        shutil.rmtree(folder, ignore_errors=True)
+        os._exit(1)
+
+    timer, began = threading.Timer(limit, give_up), time.monotonic()
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+    print(f"{what}: {time.monotonic() - began:.1f} s", file=sys.stderr, flush=True)
+
+
 def rows_of(out: Path) -> list[Any]:
     """Return the result, sorted."""
     table = pa.concat_tables(parquet.ParquetFile(file).read() for file in out.glob("*.parquet"))
@@ -192,6 +219,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--systems", default="funken,records,spark,duckdb")
     parser.add_argument("--tasks", default="read,windows,sums")
+    parser.add_argument("--limit", type=float, default=180)
     given = parser.parse_args()
     systems = given.systems.split(",")
     if "duckdb" in systems:
@@ -200,18 +228,26 @@ def main() -> None:
     try:
         whole, part = (folder / "whole", given.rows), (folder / "part", given.rows // 10)
         for into, rows in (whole, part):
-            generate(into, rows)
+            with bounded(f"{rows:,} rows of input", given.limit, folder):
+                generate(into, rows)
         for task in given.tasks.split(","):
             if task == "read":
-                reading(part[0])
+                with bounded("read", given.limit, folder):
+                    reading(part[0])
                 continue
-            measure(folder, task, systems, whole, part, given.rounds)
+            measure(folder, task, systems, whole, part, given.rounds, given.limit)
     finally:
         shutil.rmtree(folder)
 
 
 def measure(
-    folder: Path, task: str, systems: list[str], whole: tuple[Path, int], part: tuple[Path, int], rounds: int
+    folder: Path,
+    task: str,
+    systems: list[str],
+    whole: tuple[Path, int],
+    part: tuple[Path, int],
+    rounds: int,
+    limit: float,
 ) -> None:
     """Run a task on each system in turn, compare the results, and print the rates."""
     took: dict[str, list[float]] = {system: [] for system in systems}
@@ -220,10 +256,12 @@ def measure(
         for system in systems:
             into, rows = part if system == "records" else whole
             out = folder / f"{task}-{system}-{number}"
-            began = time.perf_counter()
-            own = RUN[system](task, into, out)
+            with bounded(f"{task}, {system}, round {number}", limit, folder):
+                began = time.perf_counter()
+                own = RUN[system](task, into, out)
+                seconds = own or time.perf_counter() - began
             if number:
-                took[system].append(rows / (own or time.perf_counter() - began))
+                took[system].append(rows / seconds)
             results.setdefault(rows, {})[system] = rows_of(out)
             shutil.rmtree(out)
     if "records" in systems and "duckdb" in systems:

@@ -150,6 +150,34 @@ def test_the_interval_that_is_measured_begins_after_the_warm_up():
     assert figures["p99"] == 0.05
 
 
+@pytest.mark.parametrize(("warmup", "rate"), [(1, 500.0), (30, 375.0)])
+def test_input_that_ends_is_measured_to_its_end(warmup, rate):
+    from protocol import Spec, watch
+
+    readings = iter([(0.0, 500, {}), (2.0, 1000, {}), (4.0, 2000, {}), (9.0, 2000, {})])
+    assert watch(lambda: next(readings), Spec(warmup=warmup, seconds=60), total=2000)["records_per_s"] == rate
+
+
+def test_messages_of_the_kafka_experiment_are_checked():
+    import json
+
+    import kafka_common
+    import oracle
+
+    key, value = kafka_common.message(1234, keys=1000)
+    assert (key, len(value), json.loads(value)["user"]) == (b"user-234", 150, "user-234")
+    right = [(f"user-{key}", count) for key, count in oracle.expected("keyed", 1000)]
+    assert kafka_common.check(right, 1000) == 25_000
+    newest = {f"user-{key}": 25 for key in range(1000)}
+    assert kafka_common.check_last(newest, 1000) == 1000
+    for wrong in (
+        lambda: kafka_common.check(right[1:], 1000),
+        lambda: kafka_common.check_last(newest | {"user-7": 24}, 1000),
+    ):
+        with pytest.raises(oracle.WrongResult):
+            wrong()
+
+
 def test_percentiles_agree_with_the_engine():
     from protocol import bucket_of, percentiles
 

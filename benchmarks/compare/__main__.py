@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+import broker
 import environments
 import report
 from experiments import AIMED, EXPERIMENTS, MAIN, Case, elsewhere
@@ -91,6 +92,8 @@ def run(args: argparse.Namespace, console: Console, folder: Path) -> None:
         broken: dict[str, str] = {}
         for rounds, todo in planned(args, folder, console):
             name = rounds.experiment.name
+            if name == "kafka" and todo and not broker.start(console.print):
+                continue
             task = progress.add_task(name, total=len(todo))
             for number, case in todo:
                 environment = SYSTEMS[case.system].environment
@@ -101,11 +104,16 @@ def run(args: argparse.Namespace, console: Console, folder: Path) -> None:
                     except environments.CannotBuild as error:
                         broken[environment] = str(error)
                         console.print(f"[red]{error}[/red]")
-                if environment not in broken:
+                if environment in broken:
+                    pass
+                elif name == "kafka" and not broker.connector(case.system, console.print):
+                    broken[environment] = "no connector"
+                else:
                     done = rounds.run(number, case)
                     console.print(f"  {name:<14} {number + 1}  {case.label:<40} {done['took']:>4.0f} s  {shown(done)}")
                 progress.advance(task)
             progress.update(task, description=name)
+            broker.stop()
 
 
 def main() -> None:

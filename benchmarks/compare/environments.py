@@ -19,7 +19,8 @@ ENVS = HERE.parent / ".envs"
 PACKAGES = {
     # PyFlink's packages still ask setuptools for pkg_resources.
     "pyflink": ["apache-flink==2.3.0", "setuptools<81"],
-    "bytewax": ["bytewax==0.21.1"],
+    "bytewax": ["bytewax==0.21.1", "confluent-kafka==2.16.1"],
+    "quix": ["quixstreams==3.28.1"],
     "plots": ["matplotlib>=3.9,<4"],
     "duckdb": ["duckdb==2.0.0"],
     "tpch": ["duckdb==1.5.5", "duckdb-extensions", "duckdb-extension-tpch==1.5.5"],  # dbgen, as a wheel
@@ -28,6 +29,15 @@ PACKAGES = {
 }
 BESIDE = {"spark": ["protobuf>=5.29,<7"]}
 """Packages that join those of Funken's own environment: Spark's ``transformWithState`` speaks protobuf with its workers."""
+
+KAFKA_JARS = (
+    "org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2",
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.1.0-preview1",
+    "org.apache.kafka:kafka-clients:3.9.2",
+    "org.apache.commons:commons-pool2:2.13.1",
+)
+"""Flink's and Spark's connectors for Kafka; neither is made for the newest version of its system yet, and both work with it."""
 
 INSTALL_SECONDS = 1800
 
@@ -69,6 +79,20 @@ def _run(name: str, command: list[str]) -> None:
 def libraries() -> Path:
     """Return the folder of PyFlink's jars."""
     return next((ENVS / "pyflink").glob("lib/python*/site-packages/pyflink/lib"))
+
+
+def kafka_jars(system: str) -> list[Path]:
+    """Return the jars of Flink's (``flink``) or Spark's (``spark``) connector, as Maven Central has them; fetched once."""
+    folder = ENVS / "kafka-jars"
+    wanted = [name.split(":") for name in KAFKA_JARS if ("flink" in name) == (system == "flink")]
+    found = [folder / f"{artifact}-{version}.jar" for _, artifact, version in wanted]
+    if not all(path.exists() for path in found):
+        if shutil.which("mvn") is None:
+            raise CannotBuild(f"{system}: there is no Maven to fetch its Kafka connector (apt-get install maven).")
+        for name in wanted:
+            copy = ["-Dmdep.stripVersion=false", "-Dtransitive=false", f"-DoutputDirectory={folder}"]
+            _run(system, ["mvn", "-q", "-B", "-C", "dependency:copy", f"-Dartifact={':'.join(name)}", *copy])
+    return found
 
 
 def _compile(say: Callable[[str], None]) -> None:

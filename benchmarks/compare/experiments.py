@@ -122,6 +122,28 @@ def _patterns() -> Iterable[Case]:
                 yield Case(f"{pattern}, window of {window} events of a key, {label}", system, spec)
 
 
+KAFKA_SYSTEMS = (
+    "funken",
+    "funken-vectorised",
+    "pyflink-process",
+    "pyflink-thread",
+    "bytewax",
+    "quix",
+    "flink-sql",
+    "spark",
+)
+KAFKA_RATE = 20_000
+
+
+def _kafka() -> Iterable[Case]:
+    for name in KAFKA_SYSTEMS:
+        yield Case(f"keyed count, {name}", f"kafka-{name}", {"program": "kafka"})
+    for guarantee in ("at-least-once", "exactly-once"):
+        for interval in (1000, 100):
+            spec = {"program": "kafka", "rate": KAFKA_RATE, "checkpoint": interval, "options": {"guarantee": guarantee}}
+            yield Case(f"funken at {KAFKA_RATE:,}/s, {guarantee}, {interval} ms", "kafka-latency", spec)
+
+
 EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
@@ -140,6 +162,7 @@ EXPERIMENTS = {
         Experiment("buffer-timeout", "Buffer timeout: throughput and latency", tuple(_timeouts()), seconds=5, warmup=3),
         Experiment("windowing", "The window job, one setting changed at a time", tuple(_steps()), seconds=5, warmup=3),
         Experiment("cep", "Patterns of events, on one core", tuple(_patterns())),
+        Experiment("kafka", "Kafka: JSON of 150 bytes, a count per key", tuple(_kafka())),
         Experiment(
             "async",
             "Enrichment, one answer at a time or many at once",
@@ -175,4 +198,6 @@ def elsewhere(experiment: str, case: Case) -> float:
     """Return how long a run takes beside what it measures, on two idle cores (s): starting, checking, starting again."""
     if experiment in ("async", "recovery"):
         return 90 if experiment == "async" else 40
+    if experiment == "kafka":
+        return 25
     return 18 if case.system.startswith(("pyflink", "spark")) else 6 if case.system == "bytewax" else 13

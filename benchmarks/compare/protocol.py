@@ -103,12 +103,13 @@ class Stalled(Exception):
     """The program made no progress for too long."""
 
 
-def watch(read: Callable[[], Reading | None], wanted: Spec) -> dict[str, Any]:
-    """Poll ``read`` and return the figures of ``seconds`` after the warm-up.
+def watch(read: Callable[[], Reading | None], wanted: Spec, total: int = 0) -> dict[str, Any]:
+    """Poll ``read`` and return the figures of ``seconds`` after the warm-up, or up to ``total`` records if there are no more.
 
     Both ends of the interval are moments at which the count had just risen: some systems work in bursts.
     """
     first: Reading | None = None
+    earliest: Reading | None = None
     begun: float | None = None
     last_count, deadline = 0, time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
@@ -118,12 +119,15 @@ def watch(read: Callable[[], Reading | None], wanted: Spec) -> dict[str, Any]:
             continue
         last_count = reading[1]
         if begun is None:
-            begun = reading[0]
+            begun, earliest = reading[0], reading
             deadline = time.monotonic() + wanted.warmup + 4 * wanted.seconds + 60
+        drained = 0 < total <= reading[1]
+        if drained and (first is None or reading[0] - first[0] < 1):  # it was faster than the warm-up
+            first = earliest
         if first is None:
             if reading[0] - begun >= wanted.warmup:
                 first = reading
-        elif reading[0] - first[0] >= wanted.seconds:
+        elif reading[0] - first[0] >= wanted.seconds or (drained and reading[0] > first[0]):
             latency = {int(b): n - first[2].get(b, 0) for b, n in reading[2].items() if n > first[2].get(b, 0)}
             figures = {"records_per_s": (reading[1] - first[1]) / (reading[0] - first[0])}
             return {**figures, **percentiles(latency), "seconds": reading[0] - first[0], "latency": latency}

@@ -166,7 +166,7 @@ def throughput(documents: Documents) -> str:
 
 
 QUANTILES = ("p50", "p90", "p99", "p99.9")
-BASES = {"cep": "flink", "checkpoints": "none", "incremental": "aggregate", "windowing": "as it is"}
+BASES = {"cep": "flink", "kafka": "funken", "checkpoints": "none", "incremental": "aggregate", "windowing": "as it is"}
 """What the other cases of an experiment are compared with; the last part of a case's name, or, by load, the first."""
 
 KEPT = 0.95

@@ -1,4 +1,4 @@
-"""Files, checkpoints and savepoints on an S3 server (moto's), which the tests start in a process of its own."""
+"""Files, checkpoints and savepoints on an S3 server (moto's) and on HDFS, which the tests start in processes of their own."""
 
 import socket
 import subprocess
@@ -25,6 +25,7 @@ from funken.errors import CheckpointNotFound, StorageFailed
 from funken.io.filesystem import locate
 from funken.io.storage import open_storage
 from funken.testing import check_sink, check_source
+from tests.support.hdfs import HdfsCluster, jar
 
 pytestmark = pytest.mark.services
 
@@ -58,9 +59,26 @@ def s3():
         assert server.wait(30) is not None
 
 
-@pytest.fixture
-def bucket(s3, monkeypatch, request):
-    """The URI of a folder in a bucket of its own, without and with something appended."""
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory):
+    pytest.importorskip("hdfs_native", reason="install it with: pip install 'funken[hdfs]'")
+    servers, missing = jar()
+    if servers is None:
+        pytest.skip(missing)
+    cluster = HdfsCluster(tmp_path_factory.mktemp("hdfs"), servers)
+    try:
+        yield cluster.start().uri
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture(params=["s3", "hdfs"])
+def bucket(monkeypatch, request):
+    """The URI of a folder of its own, without and with something appended: in a bucket, or in HDFS."""
+    if request.param == "hdfs":
+        root = request.getfixturevalue("hdfs")
+        return lambda path="": f"{root}/{request.node.originalname}{path}"
+    s3 = request.getfixturevalue("s3")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     name = f"b{abs(hash(request.node.name)) % 10**12}"

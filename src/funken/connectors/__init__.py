@@ -25,7 +25,12 @@ from funken.connectors.formats.debezium import ChangeRecord, DebeziumJsonSchema
 from funken.connectors.formats.decoding import MalformedRecord, MalformedRecordPolicy
 from funken.connectors.formats.json_schema import JsonSchema
 from funken.connectors.formats.protobuf_schema import ProtobufSchema
-from funken.connectors.formats.registry import ConfluentAvroSchema, SchemaRegistryClient
+from funken.connectors.formats.registry import (
+    ConfluentAvroSchema,
+    ConfluentJsonSchema,
+    ConfluentProtobufSchema,
+    SchemaRegistryClient,
+)
 from funken.connectors.formats.text import ByteArraySchema, SimpleStringSchema
 from funken.connectors.queued_reader import QueuedReader
 from funken.connectors.rate_limit import RateLimitedSource
@@ -44,6 +49,8 @@ __all__ = [
     "Committer",
     "CommitterContext",
     "ConfluentAvroSchema",
+    "ConfluentJsonSchema",
+    "ConfluentProtobufSchema",
     "ConnectorContext",
     "CsvSchema",
     "DebeziumJsonSchema",

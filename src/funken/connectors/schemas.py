@@ -6,8 +6,11 @@ A schema is a frozen, picklable description; it is used in tasks, a block at a t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from funken.columnar.block import Block
+from funken.columnar.expressions import NotVectorizable, RecordSchema
 
 
 class DeserializationSchema:
@@ -47,6 +50,31 @@ class DeserializationSchema:
     def deserialize_block(self, messages: Sequence[bytes]) -> list[Any]:
         """Return the records of messages; override it where a block costs less than its messages one by one."""
         return [record for message in messages for record in self.deserialize_all(message)]
+
+    def record_schema(self) -> RecordSchema:
+        """Return the schema of the records, if ``lines_to_columns`` makes columns of them; raise ``NotVectorizable`` if not.
+
+        >>> from funken import Types
+        >>> from funken.connectors import JsonSchema
+        >>> JsonSchema(Types.ROW_NAMED(["word", "n"], [Types.STRING(), Types.LONG()])).record_schema()
+        Row(word: str, n: int)
+        """
+        raise NotVectorizable(f"{type(self).__name__} makes no columns")
+
+    def lines_to_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> Callable[[bytes], Block | None]:
+        r"""Return what makes columns of whole lines, a message in each; it returns ``None`` for lines that are to be read singly.
+
+        ``wanted`` are the numbers of the fields that are read (``None``: all); in the place of others there is ``NOT_READ``.
+        It has to give the records that ``deserialize`` gives, and leaves malformed and empty lines to that.
+
+        >>> from funken import Types
+        >>> from funken.connectors.formats.csv_schema import CsvSchema
+        >>> csv = CsvSchema(Types.ROW_NAMED(["word", "n"], [Types.STRING(), Types.LONG()]))
+        >>> columns = csv.lines_to_columns(csv.record_schema(), wanted=None)
+        >>> columns(b"to,1\nbe,2\n").to_list(), columns(b"to,1\nbe,two\n")
+        ([Row(word='to', n=1), Row(word='be', n=2)], None)
+        """
+        raise NotImplementedError
 
 
 class SerializationSchema:

@@ -9,7 +9,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from funken import Row, Types
-from funken.connectors import AvroSchema, ConfluentAvroSchema, MalformedRecordPolicy, SchemaRegistryClient
+from funken.connectors import (
+    AvroSchema,
+    ConfluentAvroSchema,
+    ConfluentJsonSchema,
+    ConfluentProtobufSchema,
+    MalformedRecordPolicy,
+    SchemaRegistryClient,
+)
 from funken.connectors.formats.decoding import MessageDecoder
 from funken.connectors.formats.registry import framed
 from funken.errors import InvalidConfiguration, SchemaRegistryFailed
@@ -167,3 +174,45 @@ def test_nobody_is_sent_elsewhere_with_a_password(registry):
 
     with pytest.raises(SchemaRegistryFailed, match="302"):
         SchemaRegistryClient(registry.url, "ada", "secret").schema(1)
+
+
+def test_json_names_the_schema_that_it_was_registered_with(registry):
+    text = '{"type": "object", "properties": {"item": {"type": "string"}}}'
+    schema = ConfluentJsonSchema(SchemaRegistryClient(registry.url), "sales-value", text, NAMED)
+    schema = pickle.loads(pickle.dumps(schema))
+
+    messages = schema.serialize_block([Row(item="tea", n=3), {"item": "jam", "n": None}])
+    assert messages == [framed(1, b'{"item": "tea", "n": 3}'), framed(1, b'{"item": "jam", "n": null}')]
+    assert [schema.deserialize(message) for message in messages] == [Row(item="tea", n=3), Row(item="jam", n=None)]
+    assert registry.asked == ["POST /subjects/sales-value/versions"]
+    newest = ConfluentJsonSchema(SchemaRegistryClient(registry.url), "sales-value", auto_register=False)
+    assert newest.serialize([1]) == framed(1, b"[1]")
+    with pytest.raises(InvalidConfiguration, match="the schema is no JSON"):
+        ConfluentJsonSchema(SchemaRegistryClient(registry.url), "sales-value", "{")
+    with pytest.raises(
+        InvalidConfiguration, match="ConfluentJsonSchema writes under a subject with a schema; pass both"
+    ):
+        ConfluentJsonSchema(SchemaRegistryClient(registry.url)).serialize(1)
+    with pytest.raises(ValueError, match="does not begin with a zero byte"):
+        newest.deserialize(b"[1]")
+
+
+def test_protocol_buffers_say_which_message_of_their_file_they_are(registry):
+    from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
+
+    client = SchemaRegistryClient(registry.url)
+    record = Types.ROW_NAMED(["start", "end"], [Types.INT(), Types.INT()])
+    text = "message DescriptorProto { message ReservedRange { optional int32 start = 1; optional int32 end = 2; } }"
+    nested = ConfluentProtobufSchema(client, DescriptorProto.ReservedRange, "ranges", text, record)
+    nested = pickle.loads(pickle.dumps(nested))
+
+    message = nested.serialize(Row(start=1, end=300))
+    # Two numbers in zigzag: the third message of the file, and the second in that; then the payload.
+    assert message == framed(1, bytes([4, 4, 2]) + b"\x08\x01\x10\xac\x02")
+    assert nested.deserialize(message) == Row(start=1, end=300)
+    first = ConfluentProtobufSchema(client, FileDescriptorSet, "files", "syntax = 'proto2';")
+    assert first.serialize(FileDescriptorSet()) == framed(2, b"\0")
+    assert first.deserialize(framed(2, b"\x02\0")) == FileDescriptorSet()
+    for cut in (b"", b"\x84", b"\x04\x04"):
+        with pytest.raises(ValueError, match="cut off"):
+            nested.deserialize(framed(1, cut))

@@ -1,5 +1,7 @@
 """Iceberg tables in a catalog on SQLite: the contracts, and what is refused."""
 
+import datetime
+
 import pytest
 
 pa = pytest.importorskip("pyarrow")
@@ -85,19 +87,73 @@ def test_files_of_an_attempt_that_does_not_count_are_deleted(lake, tmp_path):
     assert list(tmp_path.rglob("*.parquet")) == []
 
 
+@pytest.mark.parametrize("name", ["identity", "year", "month", "day", "hour", "truncate", "both"])
+def test_a_file_holds_records_of_one_partition(lake, name):
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.transforms import (
+        DayTransform,
+        HourTransform,
+        IdentityTransform,
+        MonthTransform,
+        TruncateTransform,
+        YearTransform,
+    )
+
+    schema = pa.schema([("n", pa.int64()), ("word", pa.string()), ("at", pa.timestamp("us"))])
+    of = {"year": YearTransform(), "month": MonthTransform(), "day": DayTransform(), "hour": HourTransform()}
+    parts = (
+        [(3, of[name])] if name in of else [(2, TruncateTransform(2) if name == "truncate" else IdentityTransform())]
+    )
+    if name == "both":
+        parts.append((3, DayTransform()))
+    fields = [
+        PartitionField(source_id=at, field_id=1000 + n, transform=t, name=f"p{n}") for n, (at, t) in enumerate(parts)
+    ]
+    plain = table_in(lake, "plain", schema)
+    table_in(lake, "t", plain.schema(), partition_spec=PartitionSpec(*fields))
+    words = ["tea", "teapot", None, "né", "jam", ""]
+    times = [datetime.datetime(2024 + n % 2, 1 + n % 3, 1 + n % 5, n % 7, n) for n in range(40)]  # noqa: DTZ001
+    records = [(n, words[n % 6], None if n == 7 else times[n]) for n in range(40)]
+    committer(lake).commit([prepared(lake, records[:25], 1, 0), prepared(lake, records[25:], 1, 1)])
+
+    def part_of(record):
+        def value(column, transform):
+            found = record[column - 1]
+            if found is None:
+                return None
+            if column == 2:
+                return found[:2] if name == "truncate" else found
+            return found.isoformat()[: {"year": 4, "month": 7, "day": 10, "hour": 13}.get(str(transform), 10)]
+
+        return tuple(value(column, transform) for column, transform in parts)
+
+    expected = {
+        (subtask, part_of(record)) for subtask, some in enumerate((records[:25], records[25:])) for record in some
+    }
+    table = lake.load().load_table("n.t")
+    assert sorted((row["n"], row["word"], row["at"]) for row in table.scan().to_arrow().to_pylist()) == records
+    files = table.inspect.files().to_pylist()
+    assert len(files) == len(expected) > 2
+    partitions = [tuple(each["partition"].values()) for each in table.inspect.partitions().to_pylist()]
+    assert len(partitions) == len(set(partitions)) == len({part for _, part in expected})
+    assert name != "identity" or len(list(table.scan("word == 'tea'").plan_files())) == 2
+
+
 def test_what_is_wrong_is_said_before_anything_runs(lake, tmp_path):
     from pyiceberg.partitioning import PartitionField, PartitionSpec
-    from pyiceberg.transforms import IdentityTransform
+    from pyiceberg.transforms import BucketTransform, TruncateTransform
 
     table = table_in(lake, "t")
-    by_word = PartitionSpec(PartitionField(source_id=2, field_id=1000, transform=IdentityTransform(), name="word"))
-    table_in(lake, "p", table.schema(), partition_spec=by_word)
+    for name, column, transform in (("p", 2, BucketTransform(4)), ("q", 1, TruncateTransform(10))):
+        spec = PartitionSpec(PartitionField(source_id=column, field_id=1000, transform=transform, name="part"))
+        table_in(lake, name, table.schema(), partition_spec=spec)
     nowhere = IcebergCatalog(
         "lake", {"type": "sql", "uri": f"sqlite:///{tmp_path}/none/secret.db", "warehouse": "file:///"}
     )
     for sink, message in (
         (IcebergSink(lake, "n.none"), "no Iceberg table 'n.none'; create it"),
-        (IcebergSink(lake, "n.p"), "partitioned"),
+        (IcebergSink(lake, "n.p"), r"partitioned by bucket\[4\] of 'word' \(string\).*partition by identity, year"),
+        (IcebergSink(lake, "n.q"), r"partitioned by truncate\[10\] of 'n' \(long\)"),
         (IcebergSink(nowhere, "n.t"), "cannot be used .*correct its properties"),
     ):
         with pytest.raises(SinkNotWritable, match=message) as failure:

@@ -5,8 +5,9 @@ from collections import Counter
 
 import pytest
 
-from funken import StreamExecutionEnvironment, WatermarkStrategy
-from funken.connectors import ConnectorContext, JsonSchema, MalformedRecordPolicy, SimpleStringSchema, Wait
+from funken import Configuration, DiscardingSink, StreamExecutionEnvironment, Types, WatermarkStrategy
+from funken.columnar.kernels.columns import Columns
+from funken.connectors import Batch, ConnectorContext, JsonSchema, MalformedRecordPolicy, SimpleStringSchema, Wait
 from funken.connectors.kafka import KafkaOffsetsInitializer, KafkaSource, KafkaTopicPartition
 from funken.connectors.kafka.enumerator import KafkaPartitionSplit
 from funken.errors import InvalidConfiguration, SourceNotReadable
@@ -60,6 +61,55 @@ def test_malformed_messages_keep_their_place(mock):
     builder = written(mock, "bad", ["1", "{", "3"]).set_value_only_deserializer(JsonSchema())
 
     assert sorted(run(builder.set_malformed_record_policy(MalformedRecordPolicy.SKIP).build())) == [1, 3]
+
+
+def test_messages_become_columns_and_those_that_do_not_fit_become_records(mock):
+    declared = Types.ROW_NAMED(["n", "s"], [Types.LONG(), Types.STRING()])
+    messages = [f'{{"n": {number}, "s": "k{number % 3}"}}' for number in range(400)]
+    messages[17] = '{"n": 17,\n"s": "k2"}'
+    messages[33] = '{"n": null, "s": "k0"}'
+    messages[34] = "{"
+    messages[35] = '{"n": 35, "s": "k2"}{"n": 1, "s": "a"}'
+    builder = written(mock, "columns", messages).set_value_only_deserializer(JsonSchema(declared))
+    source = builder.set_malformed_record_policy(MalformedRecordPolicy.SKIP).build()
+    found = []
+    for vectorized in (False, True):
+        options = Configuration({"pipeline.vectorized": vectorized, "execution.block.records": 7})
+        env = StreamExecutionEnvironment.create_local_environment(1, options)
+        stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "orders")
+        pairs = stream.filter(lambda row: row["s"] != "k1").map(lambda row: (row["s"], row["n"]))
+        pairs.sink_to(DiscardingSink())
+        assert ("columns: orders: vectorized" in env.explain()) is vectorized
+        found.append(Counter(pairs.execute_and_collect(limit=999)))
+    assert found[0] == found[1]
+    assert found[0].total() == 400 - 133 - 2 + (34 % 3 == 1)
+
+
+def test_a_reader_of_columns_has_the_positions_of_records(mock):
+    declared = Types.ROW_NAMED(["n"], [Types.LONG()])
+    messages = [f'{{"n": {number}}}' for number in range(60)]
+    source = written(mock, "column-positions", messages).set_value_only_deserializer(JsonSchema(declared)).build()
+    wake = threading.Event()
+    found, blocks = [], 0
+    splits = source.enumerator(1)
+    splits.start()
+    given = splits.next_splits(0)
+    while given:
+        reader = source.reader(ConnectorContext("orders", wake=wake.set))
+        reader.read_record_columns(source.record_schema(), None)
+        reader.open()
+        reader.add_splits(given)
+        for _ in range(2):
+            while isinstance(got := reader.poll(4, 0), Wait):
+                wake.wait(1)
+                wake.clear()
+            if isinstance(got, Batch):
+                blocks += isinstance(got.values, Columns)
+                found += [row["n"] for row in got.values.to_list()]
+        given = reader.snapshot_state(1) if isinstance(got, Batch) else []
+        reader.close()
+    assert sorted(found) == list(range(60))
+    assert blocks >= 15
 
 
 def test_a_topic_that_is_not_there_is_named(mock):

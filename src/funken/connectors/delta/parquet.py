@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -25,11 +25,17 @@ class DataFile(NamedTuple):
 
 
 class ParquetFiles:
-    """Collects records as Arrow batches, and writes them to new files below a folder."""
+    """Collects records as Arrow batches, and writes them to new files below a folder.
+
+    A file holds records of one partition: of equal values of ``partition_by``, whose columns it does not have; or, with ``keys``,
+    of equal rows of the table which that function returns for a table of records. Then it has all columns.
+    """
 
     def __init__(
-        self, files: Any, folder: str, schema: Any, partition_by: Sequence[str], who: str, below: str = ""
+        self, files: Any, folder: str, schema: Any, partition_by: Sequence[str], who: str, below: str = "",
+        keys: Callable[[Any], Any] | None = None,
     ) -> None:  # fmt: skip
+        self._keys = keys
         self._files, self._folder, self._below = files, folder, below
         self._schema, self._partition_by, self._who = schema, list(partition_by), who
         self._maker = RowMaker(schema.names, who)
@@ -73,17 +79,21 @@ class ParquetFiles:
             return
         table = pa.Table.from_batches(self._batches)
         self._batches, self._rows = [], 0
-        if not self._partition_by:
+        keys = table.select(self._partition_by) if self._keys is None else self._keys(table)
+        if not keys.num_columns:
             self._write_file(table, {})
             return
-        keys = table.select(self._partition_by)
-        for combination in keys.group_by(self._partition_by).aggregate([]).to_pylist():
+        for combination in keys.group_by(keys.column_names).aggregate([]).to_pylist():
             mask = None
             for name, value in combination.items():
-                column = table[name]
+                column = keys[name]
                 same = column.is_null() if value is None else compute.fill_null(compute.equal(column, value), False)
                 mask = same if mask is None else compute.and_(mask, same)
-            self._write_file(table.filter(mask).drop_columns(self._partition_by), combination)
+            part = table.filter(mask)
+            if self._keys is None:
+                self._write_file(part.drop_columns(self._partition_by), combination)
+            else:
+                self._write_file(part, {})
 
     def _write_file(self, table: Any, partition: dict[str, Any]) -> None:
         name = f"{self._below}part-{uuid.uuid4().hex}.parquet"

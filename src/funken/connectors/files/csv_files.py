@@ -16,12 +16,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import IO, Any
 
+from funken.columnar.block import Block
+from funken.columnar.expressions import RecordSchema
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.compression import compression_of, decompressed
 from funken.connectors.files.file_format import FileFormat, FileSplit, RecordReader
-from funken.connectors.files.line_files import LineEncoder
+from funken.connectors.files.line_files import COLUMN_CHUNK, LineEncoder
 from funken.connectors.formats.csv_schema import CsvSchema
-from funken.connectors.formats.decoding import MalformedRecordPolicy, MessageDecoder
+from funken.connectors.formats.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
+from funken.connectors.formats.text_columns import Delimiters
 from funken.connectors.schemas import DeserializationSchema
 from funken.errors import SourceNotReadable
 from funken.io.filesystem import absolute, locate
@@ -77,6 +80,21 @@ class CsvReaderFormat(FileFormat):
         """Read a file."""
         return CsvRecords(self, file, split, context)
 
+    def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
+        """Return the schema of the records; no file is looked into."""
+        return self.schema.record_schema()
+
+    def column_reader(
+        self,
+        file: IO[bytes],
+        split: FileSplit,
+        context: ConnectorContext,
+        schema: RecordSchema,
+        wanted: Sequence[int] | None,
+    ) -> RecordReader:
+        """Read the same as columns."""
+        return CsvColumnRecords(self, file, split, context, schema, wanted)
+
 
 class CsvRow(DeserializationSchema):
     """What makes records of rows, as the decoder wants it; its name is in the errors."""
@@ -98,32 +116,46 @@ class CsvRecords:
 
     def __init__(self, format: CsvReaderFormat, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> None:
         assert not isinstance(split.position, tuple)
-        schema = format.schema
-        text = io.TextIOWrapper(io.BufferedReader(_Raw(file)), encoding=schema.charset, newline="")
+        self._format = format
         self._path = split.file.path
-        self._rows: Iterator[list[str]] = iter(schema.rows(text))
-        record: Callable[[Sequence[str]], Any] = schema.record
-        if format.header:
-            first = next((row for row in self._next_rows(_CHUNK) if row), None)
-            if first is not None:
-                first[0] = first[0].removeprefix("\ufeff")
-                record = schema.of_columns(first)
-        if format.skip_first_row:
-            next((row for row in self._next_rows(_CHUNK) if row), None)
-        delimiter = schema.delimiter
-        self._decoder = MessageDecoder(
-            CsvRow(record), format.malformed, context.metrics.counter("malformedRecords"),
-            lambda row: delimiter.join(row).encode(),
-        )  # fmt: skip
+        self._malformed = context.metrics.counter("malformedRecords")
         self._row = 0  # number of the chunk's first row
         self._size = 0
-        self._of: list[int] | None = None
-        self._skip(split.position or 0)
+        self._of: Sequence[int] = ()
+        self._begin(file, split.position or 0)
+
+    def _begin(self, file: IO[bytes] | _Joined, done: int) -> None:
+        """Start with the header, and go on after the rows that are done."""
+        self._rows = self._rows_of(file)
+        names = None
+        if self._format.header:
+            names = next((row for row in self._next_rows(_CHUNK) if row), None)
+        self._decode_as(names)
+        if self._format.skip_first_row:
+            next((row for row in self._next_rows(_CHUNK) if row), None)
+        self._skip(done)
+
+    def _rows_of(self, file: IO[bytes] | _Joined) -> Iterator[list[str]]:
+        schema = self._format.schema
+        text = io.TextIOWrapper(io.BufferedReader(_Raw(file)), encoding=schema.charset, newline="")
+        return iter(schema.rows(text))
+
+    def _decode_as(self, names: list[str] | None) -> None:
+        """Make records of rows with columns of these names (``None``: those that were declared)."""
+        schema = self._format.schema
+        record: Callable[[Sequence[str]], Any] = schema.record
+        if names is not None:
+            names[0] = names[0].removeprefix("\ufeff")
+            record = schema.of_columns(names)
+        delimiter = schema.delimiter
+        self._decoder = MessageDecoder(
+            CsvRow(record), self._format.malformed, self._malformed, lambda row: delimiter.join(row).encode()
+        )
 
     def _skip(self, rows: int) -> None:
         for _ in itertools.islice(self._rows, rows):
             pass
-        self._row = rows
+        self._row += rows
 
     def _next_rows(self, count: int) -> Iterator[list[str]]:
         try:
@@ -139,25 +171,132 @@ class CsvRecords:
             self._size = len(rows)
             if not rows:
                 return ()
-            there = [index for index, row in enumerate(rows) if row]
-            records, taken = self._decoder.decode(
-                rows if len(there) == len(rows) else [rows[index] for index in there],
-                lambda index, there=there: f"{self._path} row {self._row + there[index] + 1}",  # type: ignore[misc]
-            )
-            self._of = there if taken is None else [there[index] for index in taken]
+            records = self._decode(rows)
             if records:
                 return records
 
+    def _decode(self, rows: list[list[str]]) -> list[Any]:
+        there = [index for index, row in enumerate(rows) if row]
+        records, taken = self._decoder.decode(
+            rows if len(there) == len(rows) else [rows[index] for index in there],
+            lambda index: f"{self._path} row {self._row + there[index] + 1}",
+        )
+        self._of = there if taken is None else [there[index] for index in taken]
+        return records
+
     def position(self, taken: int) -> int:
         """Return how many rows are done."""
-        of = self._of or ()
-        return self._row + (of[taken] if taken < len(of) else self._size)
+        return self._row + (self._of[taken] if taken < len(self._of) else self._size)
+
+
+class CsvColumnRecords(CsvRecords):
+    """The same as blocks of columns, of pieces that end where a record does; from a doubtful quote on, rows."""
+
+    def __init__(
+        self, format: CsvReaderFormat, file: IO[bytes], split: FileSplit, context: ConnectorContext, schema: RecordSchema,
+        wanted: Sequence[int] | None,
+    ) -> None:  # fmt: skip
+        self._columns = schema, wanted
+        super().__init__(format, file, split, context)
+
+    def _begin(self, file: IO[bytes] | _Joined, done: int) -> None:
+        self._file: IO[bytes] | _Joined = file
+        self._rest, self._left = b"", done  # ``_left``: rows that are done, and still in the file
+        self._delimiters = Delimiters(self._format.schema.delimiter, self._format.schema.quote)
+        self._by_rows = self._format.skip_first_row
+        if self._by_rows:
+            super()._begin(file, done)
+            return
+        names: list[str] | None = None
+        if self._format.header:
+            data, ends = self._piece()
+            first = None if ends is None or not len(ends) else data[: ends[0] + 1]
+            if first is None or not first.strip() or self._format.schema.comment:
+                self._by_rows = True
+                super()._begin(_Joined(data + self._rest, file), done)
+                return
+            names = next(iter(self._format.schema.rows(io.StringIO(first.decode(), newline=""))))
+            self._rest = data[len(first) :] + self._rest
+        self._decode_as(names)
+        self._to_columns = self._format.schema.columns(*self._columns, names)
+        self._attempts = Attempts(lambda piece: self._to_columns.of_records(*piece))
+
+    def _piece(self) -> tuple[bytes, Any]:
+        """Return the next records, and where they end; ``None`` instead where that is doubtful: then all that was read."""
+        data, self._rest, size = self._rest, b"", COLUMN_CHUNK
+        while more := self._file.read(size):
+            data += more
+            ends = self._delimiters.ends(data, complete=False)
+            if ends is None or data.count(b"\r") != data.count(b"\r\n") + data.endswith(b"\r"):
+                return data, None
+            if len(ends):
+                cut = int(ends[-1]) + 1
+                self._rest = data[cut:]
+                return data[:cut], ends
+            size *= 2
+        if data.count(b"\r") != data.count(b"\r\n"):
+            return data, None
+        return data, self._delimiters.ends(data) if data else ()
+
+    def next(self) -> Any:
+        """Return the records of the next piece that has any."""
+        while not self._by_rows:
+            self._row += self._size
+            self._size = 0
+            data, ends = self._piece()
+            if ends is None or (self._format.schema.comment and self._format.schema.comment.encode() in data):
+                self._go_on_by_rows(data)
+                break
+            if not data:
+                return ()
+            block = self._attempts((data, ends))
+            found = self._of_rows(data) if block is None else self._of_block(block)
+            if len(found):
+                return found
+        return super().next()
+
+    def _of_block(self, block: Block) -> Any:
+        if self._left:
+            done = min(self._left, len(block))
+            self._left -= done
+            self._row += done
+            block = block[done:]
+        self._size = len(block)
+        self._of = range(len(block))
+        return block
+
+    def _of_rows(self, data: bytes) -> list[Any]:
+        rows: list[list[str]] = list(self._format.schema.rows(io.StringIO(data.decode(), newline="")))
+        done = min(self._left, len(rows))
+        self._left -= done
+        self._row += done
+        self._size = len(rows) - done
+        return self._decode(rows[done:])
+
+    def _go_on_by_rows(self, data: bytes) -> None:
+        self._rows = self._rows_of(_Joined(data + self._rest, self._file))
+        self._by_rows = True
+        self._skip(self._left)
+
+
+class _Joined:
+    """Bytes that were read already, and then the rest of a file."""
+
+    def __init__(self, begin: bytes, file: IO[bytes] | _Joined) -> None:
+        self._begin = begin
+        self._file = file
+
+    def read(self, size: int) -> bytes:
+        if not self._begin:
+            return self._file.read(size)
+        data, self._begin = self._begin[:size], self._begin[size:]
+        return data
 
 
 class _Raw(io.RawIOBase):
     """Any file, as Python's buffers want it: those of Arrow and of decompressors know less."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes] | _Joined) -> None:
         self._file = file
 
     def readable(self) -> bool:

@@ -7,21 +7,25 @@ among the subtasks. On the way out, ``LineEncoder`` writes a line per message, a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import IO, Any
 
+from funken.columnar.block import Block
+from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.compression import NAMES, compressed, decompressed
 from funken.connectors.files.file_format import BulkFormat, BulkWriter, FileFormat, FileSplit, RecordReader
-from funken.connectors.files.lines import Charset, RangeLines, StreamLines
+from funken.connectors.files.lines import CHUNK, Charset, RangeLines, StreamLines
 from funken.connectors.files.part_files import Encoder
-from funken.connectors.formats.decoding import MalformedRecordPolicy, MessageDecoder
+from funken.connectors.formats.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.errors import InvalidConfiguration
 from funken.types.info import TypeInformation
 
 _BYTES = Charset("ISO-8859-1")  # each byte is a character, and back
+COLUMN_CHUNK = 1 << 20
+"""Bytes per read of what becomes columns: calling Arrow costs as much as 500 lines of CSV (benchmarks/text_columns.py)."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,34 @@ class LineFormat(FileFormat):
     def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
         """Read the lines of a range, or of a stream."""
         position, skip = split.position if isinstance(split.position, tuple) else (split.position, 0)
-        if split.whole:
-            return DecodedLines(self, StreamLines(file, position or 0, _BYTES), split, context, skip)
-        return DecodedLines(self, RangeLines(file, split.start, split.end, position, _BYTES), split, context, skip)
+        return DecodedLines(self, _lines(file, split, position, CHUNK), split, context, skip)
+
+    def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
+        """Return the schema of the records of the schema; no file is looked into."""
+        of_schema = getattr(self.schema, "record_schema", None)  # a schema of PyFlink has none
+        if of_schema is None:
+            raise NotVectorizable(f"{type(self.schema).__name__} makes no columns")
+        schema: RecordSchema = of_schema()
+        return schema
+
+    def column_reader(
+        self,
+        file: IO[bytes],
+        split: FileSplit,
+        context: ConnectorContext,
+        schema: RecordSchema,
+        wanted: Sequence[int] | None,
+    ) -> RecordReader:
+        """Read the same as columns."""
+        assert not isinstance(split.position, tuple)  # a schema whose messages hold several records makes no columns
+        lines = _lines(file, split, split.position, COLUMN_CHUNK)
+        return ColumnLines(self, lines, split, context, self.schema.lines_to_columns(schema, wanted))
+
+
+def _lines(file: IO[bytes], split: FileSplit, position: int | None, size: int) -> RangeLines | StreamLines:
+    if split.whole:
+        return StreamLines(file, position or 0, _BYTES, size)
+    return RangeLines(file, split.start, split.end, position, _BYTES, size)
 
 
 class DecodedLines:
@@ -70,24 +99,28 @@ class DecodedLines:
     def next(self) -> Sequence[Any]:
         """Return the records of the next chunk that has any."""
         while lines := self._lines.next():
-            there = [index for index, line in enumerate(lines) if line]
-            messages = [line.encode("latin-1") for line in lines if line]
-            records, taken = self._decoder.decode(messages, lambda index, there=there: self._where(there[index]))  # type: ignore[misc]
-            self._total = len(lines)
-            if len(there) == len(lines):
-                self._of = taken
-            else:
-                self._of = there if taken is None else [there[index] for index in taken]
-            if self._skip:
-                skip, self._skip = self._skip, 0
-                records = records[skip:]
-                self._of = (self._of or list(range(self._total)))[skip:]
-                self._dropped = skip
-            else:
-                self._dropped = 0
+            records = self._decode([line.encode("latin-1") for line in lines])
             if records:
                 return records
         return ()
+
+    def _decode(self, lines: list[bytes]) -> list[Any]:
+        there = [index for index, line in enumerate(lines) if line]
+        messages = lines if len(there) == len(lines) else [line for line in lines if line]
+        records, taken = self._decoder.decode(messages, lambda index: self._where(there[index]))
+        self._total = len(lines)
+        if len(there) == len(lines):
+            self._of = taken
+        else:
+            self._of = there if taken is None else [there[index] for index in taken]
+        if self._skip:
+            skip, self._skip = self._skip, 0
+            records = records[skip:]
+            self._of = (self._of or list(range(self._total)))[skip:]
+            self._dropped = skip
+        else:
+            self._dropped = 0
+        return records
 
     def _where(self, line: int) -> str:
         at = self._lines.position(line)
@@ -102,6 +135,32 @@ class DecodedLines:
         line = self._of[taken]
         done = taken - self._of.index(line) + (self._dropped if line == self._of[0] else 0)
         return (self._lines.position(line), done) if done else self._lines.position(line)
+
+
+class ColumnLines(DecodedLines):
+    """The same as blocks of columns; records of the chunks that have no such form."""
+
+    def __init__(
+        self, format: LineFormat, lines: RangeLines | StreamLines, split: FileSplit, context: ConnectorContext,
+        to_columns: Callable[[bytes], Block | None],
+    ) -> None:  # fmt: skip
+        super().__init__(format, lines, split, context)
+        self._to_columns = Attempts(to_columns)
+
+    def next(self) -> Any:
+        """Return the records of the next chunk that has any."""
+        while data := self._lines.next_bytes():
+            block = self._to_columns(data)
+            if block is not None:
+                self._of = None  # each line is a record
+                return block
+            lines = data.replace(b"\r\n", b"\n").split(b"\n")
+            if not lines[-1]:
+                lines.pop()
+            records = self._decode(lines)
+            if records:
+                return records
+        return ()
 
 
 @dataclass(frozen=True)

@@ -61,10 +61,13 @@ def newline_is_a_byte(charset: str) -> bool:
 class RangeLines:
     """The lines that start in ``[start, end)`` of a seekable file; from ``position`` on, if it was read before."""
 
-    def __init__(self, file: IO[bytes], start: int, end: int, position: int | None, charset: Charset) -> None:
+    def __init__(
+        self, file: IO[bytes], start: int, end: int, position: int | None, charset: Charset, size: int = CHUNK
+    ) -> None:
         self._file = file
         self._end = end
         self._charset = charset
+        self._read_size = size
         self._chunk = b""
         self._count = 0  # lines of the chunk
         self._rest = b""
@@ -78,7 +81,7 @@ class RangeLines:
         """Leave the line that began before ``start`` to the range before; a line may begin at ``start`` itself."""
         self._at -= 1
         self._file.seek(self._at)
-        while self._at < self._end and (more := self._file.read(CHUNK)):
+        while self._at < self._end and (more := self._file.read(self._read_size)):
             line_end = more.find(b"\n") + 1
             if line_end:
                 self._at += line_end
@@ -89,20 +92,22 @@ class RangeLines:
 
     def next(self) -> list[str]:
         """Return the lines of the next chunk; none at the end."""
-        self._at += len(self._chunk)
-        self._chunk = b"" if self._at >= self._end else self._whole_lines()
-        if not self._chunk:
-            return []
+        chunk = self.next_bytes()
         try:
-            lines = _split(self._chunk.decode(self._charset.name, self._charset.errors))
+            return _split(chunk.decode(self._charset.name, self._charset.errors)) if chunk else []
         except UnicodeDecodeError as error:
             raise BadBytes(self._at + error.start, error) from error
-        self._count = len(lines)
-        return lines
+
+    def next_bytes(self) -> bytes:
+        """Return the next chunk as it is in the file: whole lines; no byte at the end."""
+        self._at += len(self._chunk)
+        self._chunk = b"" if self._at >= self._end else self._whole_lines()
+        self._count = count_lines(self._chunk)
+        return self._chunk
 
     def _whole_lines(self) -> bytes:
         chunk, self._rest = self._rest, b""
-        size = CHUNK
+        size = min(self._read_size, max(CHUNK, self._end - self._at))  # little of what is beyond the end
         while more := self._file.read(size):
             cut = more.rfind(b"\n") + 1
             if cut:
@@ -125,8 +130,10 @@ class RangeLines:
 class StreamLines:
     """The lines of a stream, but for the first ``position`` of them."""
 
-    def __init__(self, file: IO[bytes], position: int, charset: Charset) -> None:
+    def __init__(self, file: IO[bytes], position: int, charset: Charset, size: int = CHUNK) -> None:
         self._file = file
+        self._read_size = size
+        self._charset = charset
         self._decoder = codecs.getincrementaldecoder(charset.name)(charset.errors)
         self._bytes = 0  # decoded, or held back by the decoder
         self._rest = ""
@@ -136,30 +143,36 @@ class StreamLines:
 
     def next(self) -> list[str]:
         """Return the lines of the next chunk; none at the end."""
+        return _split(self._next_text())
+
+    def next_bytes(self) -> bytes:
+        """Return the next chunk as bytes of the charset: whole lines; no byte at the end."""
+        return self._next_text().encode(self._charset.name)
+
+    def _next_text(self) -> str:
         while True:
             self._at += self._size
-            lines = self._whole_lines()
-            self._size = len(lines)
-            if not lines or self._at + self._size > self._skip:
+            text = self._whole_lines()
+            self._size = count_lines(text)
+            if not text or self._at + self._size > self._skip:
                 break
         dropped = max(0, min(self._skip - self._at, self._size))
         self._at += dropped
         self._size -= dropped
-        return lines[dropped:]
+        return text.split("\n", dropped)[-1] if dropped else text
 
-    def _whole_lines(self) -> list[str]:
+    def _whole_lines(self) -> str:
         text, self._rest = self._rest, ""
-        size = CHUNK
+        size = self._read_size
         while more := self._file.read(size):
             decoded = self._decode(more)
             cut = decoded.rfind("\n") + 1
             if cut:
                 self._rest = decoded[cut:]
-                return _split(text + decoded[:cut])
+                return text + decoded[:cut]
             text += decoded
             size *= 2
-        text += self._decode(b"")
-        return _split(text) if text else []
+        return text + self._decode(b"")
 
     def _decode(self, more: bytes) -> str:
         held = len(self._decoder.getstate()[0])
@@ -173,6 +186,17 @@ class StreamLines:
     def position(self, taken: int) -> int:
         """Return the number of lines read and taken."""
         return max(self._skip, self._at + taken)
+
+
+def count_lines(chunk: bytes | str) -> int:
+    r"""Return how many lines a chunk has; the last one needs no line feed.
+
+    >>> count_lines(b"to be\n\nor"), count_lines("to be\n"), count_lines("")
+    (3, 1, 0)
+    """
+    if isinstance(chunk, str):
+        return chunk.count("\n") + (not chunk.endswith("\n") if chunk else 0)
+    return chunk.count(b"\n") + (not chunk.endswith(b"\n") if chunk else 0)
 
 
 def _split(text: str) -> list[str]:

@@ -15,7 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from funken.columnar.block import Block
+from funken.columnar.expressions import RecordSchema
+from funken.connectors.formats.arrow_columns import schema_of_records
 from funken.connectors.formats.record_types import RecordShape, shape_of
+from funken.connectors.formats.text_columns import CsvColumns, csv_record_schema
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.errors import InvalidConfiguration, InvalidProgram
 
@@ -144,6 +148,24 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
             return self.record([row[index] for index in order])
 
         return record
+
+    def record_schema(self) -> RecordSchema:
+        """Return the schema of the records."""
+        if type(self) is not CsvSchema:
+            return super().record_schema()
+        return csv_record_schema(self, schema_of_records(self.record_type, self._shape))
+
+    def lines_to_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> Callable[[bytes], Block | None]:
+        """Return what makes columns of lines."""
+        return self.columns(schema, wanted).of_lines
+
+    def columns(
+        self, schema: RecordSchema, wanted: Sequence[int] | None, names: Sequence[str] | None = None
+    ) -> CsvColumns:
+        """Return what makes columns of text whose columns have these names, in their order (``None``: those declared)."""
+        if names is None:
+            return CsvColumns(self, self._parsers, schema, wanted)
+        return CsvColumns(self, self._parsers, schema, wanted, [names.index(name) for name in self.names], len(names))
 
     def serialize(self, value: Any) -> bytes:
         """Write a line, without a line feed."""

@@ -119,4 +119,30 @@ class MessageDecoder:
         return MalformedRecord(payload, where, reason) if self._policy is MalformedRecordPolicy.EMIT else None
 
 
-__all__ = ["MalformedRecord", "MalformedRecordPolicy", "MessageDecoder"]
+class Attempts:
+    """Calls a function that may return ``None``; the more often it has in a row, the more seldom it is called: once in 16 times.
+
+    >>> attempts = Attempts(lambda data: print("tried") if data < 4 else data)
+    >>> [attempts(number) for number in range(8)]
+    tried
+    tried
+    tried
+    [None, None, None, None, None, None, None, 7]
+    """
+
+    def __init__(self, attempt: Callable[[Any], Any]) -> None:
+        self._attempt = attempt
+        self._missed = self._pause = 0
+
+    def __call__(self, data: Any) -> Any:
+        """Call the function, or return ``None``."""
+        if self._pause:
+            self._pause -= 1
+            return None
+        found = self._attempt(data)
+        self._missed = 0 if found is not None else min(self._missed + 1, 5)
+        self._pause = (1 << self._missed >> 1) - 1 if self._missed else 0
+        return found
+
+
+__all__ = ["Attempts", "MalformedRecord", "MalformedRecordPolicy", "MessageDecoder"]

@@ -12,6 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from funken.columnar.block import Block
+from funken.columnar.expressions import NotVectorizable, RecordSchema
+from funken.connectors.formats.json_columns import JsonColumns, json_record_schema
 from funken.connectors.formats.record_types import as_document, from_documents, shape_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 
@@ -78,6 +81,18 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
                 value = make(value)
             records.append(value)
         return records
+
+    def record_schema(self) -> RecordSchema:
+        """Return the schema of documents of a declared type; others may have any fields."""
+        if type(self) is not JsonSchema:
+            return super().record_schema()
+        if self.record_type is None:
+            raise NotVectorizable("reads JSON of any form; declare the record type: JsonSchema(record_type)")
+        return json_record_schema(self.record_type, shape_of(self.record_type, "JsonSchema"))
+
+    def lines_to_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> Callable[[bytes], Block | None]:
+        """Return what makes columns of lines with a document in each."""
+        return JsonColumns(shape_of(self.record_type, "JsonSchema"), schema, wanted).of_lines
 
     def serialize(self, value: Any) -> bytes:
         """Write a document; a dataclass, a named tuple or a named row is an object."""

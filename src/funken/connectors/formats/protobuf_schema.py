@@ -151,4 +151,49 @@ def _rebuilt(name: str, files: list[bytes], record_type: Any) -> ProtobufSchema:
     return ProtobufSchema(pool.FindMessageTypeByName(name), record_type)
 
 
-__all__ = ["ProtobufSchema"]
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number that is never negative, written in zigzag, and where it ends; raises ``ValueError`` if it does not."""
+    found = shift = 0
+    while True:
+        if at >= len(data) or shift > 63:
+            raise ValueError("the place of its message within the schema is cut off")
+        found |= (data[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+        if data[at - 1] < 0x80:
+            return found >> 1, at
+
+
+def without_place(payload: bytes) -> bytes:
+    r"""Return a payload without the place of its message before it.
+
+    >>> without_place(b"\x04\x02\x00tea"), without_place(b"\x00tea")
+    (b'tea', b'tea')
+    """
+    count, at = _varint(payload, 0)
+    for _ in range(count):
+        _, at = _varint(payload, at)
+    return payload[at:]
+
+
+def place_of(descriptor: Any) -> bytes:
+    """Return where a message is in its file: how deep, and its number on each level; the first of all is a single zero."""
+    path: list[int] = []
+    while descriptor is not None:
+        outer = descriptor.containing_type
+        beside = (
+            list(descriptor.file.message_types_by_name) if outer is None else [one.name for one in outer.nested_types]
+        )
+        path.insert(0, beside.index(descriptor.name))
+        descriptor = outer
+    found = bytearray()
+    for number in [0] if path == [0] else [len(path), *path]:
+        left = number << 1
+        while left > 0x7F:
+            found.append(left & 0x7F | 0x80)
+            left >>= 7
+        found.append(left)
+    return bytes(found)
+
+
+__all__ = ["ProtobufSchema", "place_of", "without_place"]

@@ -20,6 +20,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from funken.connectors.formats.avro_schema import AvroSchema, parsed
+from funken.connectors.formats.json_schema import JsonSchema
+from funken.connectors.formats.protobuf_schema import ProtobufSchema, place_of, without_place
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.errors import InvalidConfiguration, SchemaRegistryFailed
 
@@ -256,4 +258,123 @@ class ConfluentAvroSchema(SerializationSchema, DeserializationSchema):
         return schema_id, AvroSchema(newest)
 
 
-__all__ = ["ConfluentAvroSchema", "SchemaRegistryClient", "framed", "unframed"]
+class _Named(SerializationSchema, DeserializationSchema):
+    """Messages that name the schema which they were written with, and are read without it."""
+
+    registry: SchemaRegistryClient
+    subject: str | None
+    schema: str | None
+    auto_register: bool
+    _inner: Any
+    _id: list[int]
+
+    def _id_of(self, schema_type: str) -> int:
+        """Return the id that messages are written with; the registry is asked once."""
+        if not self._id:
+            if self.subject is None or (self.schema is None and self.auto_register):
+                raise InvalidConfiguration(f"{type(self).__name__} writes under a subject with a schema; pass both.")
+            if self.auto_register:
+                assert self.schema is not None
+                self._id.append(self.registry.register(self.subject, self.schema, schema_type))
+            else:
+                self._id.append(self.registry.latest(self.subject)[0])
+        return self._id[0]
+
+    def serialize(self, value: Any) -> bytes:
+        """Write a record."""
+        return self.serialize_block((value,))[0]
+
+
+@dataclass(frozen=True)
+class ConfluentJsonSchema(_Named):
+    r"""JSON documents whose JSON Schema is in a registry; ``record_type`` is as in ``JsonSchema``.
+
+    ``schema``, ``subject`` and ``auto_register`` are as in ``ConfluentAvroSchema``, for writing. Documents are not validated: a
+    schema tells people and other systems what they may expect, and reading asks no registry.
+
+    >>> schema = ConfluentJsonSchema(SchemaRegistryClient("http://registry:8081"))
+    >>> schema.deserialize(framed(7, b'{"item": "tea"}'))
+    {'item': 'tea'}
+    """
+
+    registry: SchemaRegistryClient
+    subject: str | None = None
+    schema: str | None = None
+    record_type: Any = None
+    auto_register: bool = True
+    _inner: JsonSchema = field(init=False, repr=False, compare=False)
+    _id: list[int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse what is no JSON, before the job runs."""
+        if self.schema is not None:
+            try:
+                json.loads(self.schema)
+            except ValueError as error:
+                raise InvalidConfiguration(
+                    f"ConfluentJsonSchema: the schema is no JSON ({error}); correct it."
+                ) from None
+        object.__setattr__(self, "_inner", JsonSchema(self.record_type))
+        object.__setattr__(self, "_id", [])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.registry, self.subject, self.schema, self.record_type, self.auto_register)
+
+    def deserialize(self, message: bytes) -> Any:
+        """Read a document."""
+        return self._inner.deserialize(unframed(message)[1])
+
+    def serialize_block(self, values: Sequence[Any]) -> list[bytes]:
+        """Write documents."""
+        schema_id = self._id_of("JSON")
+        return [framed(schema_id, payload) for payload in self._inner.serialize_block(values)]
+
+
+@dataclass(frozen=True)
+class ConfluentProtobufSchema(_Named):
+    r"""Protocol buffers whose ``.proto`` text is in a registry; ``message`` and ``record_type`` are as in ``ProtobufSchema``.
+
+    ``schema`` (the text of the file that declares the message), ``subject`` and ``auto_register`` are as in
+    ``ConfluentAvroSchema``, for writing. Messages are read by the class alone, which may be older or newer than their schema.
+    Which message of the file it is stands before the payload, and is not compared.
+
+    >>> from google.protobuf.source_context_pb2 import SourceContext  # stands for a class that protoc generated
+    >>> schema = ConfluentProtobufSchema(SchemaRegistryClient("http://registry:8081"), SourceContext)
+    >>> schema.deserialize(framed(7, b"\x00\n\x03tea")).file_name
+    'tea'
+    """
+
+    registry: SchemaRegistryClient
+    message: Any
+    subject: str | None = None
+    schema: str | None = None
+    record_type: Any = None
+    auto_register: bool = True
+    _inner: ProtobufSchema = field(init=False, repr=False, compare=False)
+    _id: list[int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse what is no message, before the job runs."""
+        object.__setattr__(self, "_inner", ProtobufSchema(self.message, self.record_type))
+        object.__setattr__(self, "_id", [])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _with_protobuf, (self._inner, self.registry, self.subject, self.schema, self.auto_register)
+
+    def deserialize(self, message: bytes) -> Any:
+        """Read a message."""
+        return self._inner.deserialize(without_place(unframed(message)[1]))
+
+    def serialize_block(self, values: Sequence[Any]) -> list[bytes]:
+        """Write messages."""
+        schema_id, place = self._id_of("PROTOBUF"), place_of(getattr(self.message, "DESCRIPTOR", self.message))
+        return [framed(schema_id, place + payload) for payload in self._inner.serialize_block(values)]
+
+
+def _with_protobuf(inner: ProtobufSchema, registry: Any, subject: Any, schema: Any, auto_register: bool) -> Any:
+    return ConfluentProtobufSchema(registry, inner.message, subject, schema, inner.record_type, auto_register)
+
+
+__all__ = [
+    "ConfluentAvroSchema", "ConfluentJsonSchema", "ConfluentProtobufSchema", "SchemaRegistryClient", "framed", "unframed",
+]  # fmt: skip

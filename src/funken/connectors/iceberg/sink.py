@@ -9,12 +9,13 @@ not run twice at the same time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from pyarrow import fs
+import pyarrow as pa
+from pyarrow import compute, fs
 
 from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.delta.parquet import DataFile, ParquetFiles
@@ -27,13 +28,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class IcebergSink(Sink):
-    """Writes records to an Iceberg table without partitions, which has to exist; readers see them when a checkpoint is complete.
+    """Writes records to an Iceberg table, which has to exist; readers see them when a checkpoint is complete.
 
     ``table`` is its name with the namespace, ``shop.orders``. Records have the table's columns, by name or by position.
-    Properties of the table that begin with ``funken.`` are the sink's.
+    Properties of the table that begin with ``funken.`` are the sink's. The table may be partitioned by columns as they are, by
+    years, months, days or hours of them, or by the first characters of text: a writer writes a file per partition and checkpoint.
 
-    Raises ``SinkNotWritable`` if the table is not there or is partitioned, ``ValueDoesNotFit`` for a record that has not its
-    columns.
+    Raises ``SinkNotWritable`` if the table is not there, or is partitioned in another way (``bucket``), ``ValueDoesNotFit`` for a
+    record that has not its columns.
 
     >>> import pyarrow as pa, tempfile
     >>> from funken.testing import local
@@ -56,11 +58,28 @@ class IcebergSink(Sink):
         return self.catalog.table(self.table, SinkNotWritable)
 
     def check(self) -> None:
-        """Open the table, and look whether it is partitioned."""
-        if self.open_table().spec().fields:
+        """Open the table, and look how it is partitioned."""
+        self.partitions_of(self.open_table())
+
+    def partitions_of(self, table: Any) -> dict[str, tuple[str, str]]:
+        """Return the transform and the column of each field of the table's partitions; raise ``SinkNotWritable``."""
+        found, schema = {}, table.schema()
+        for part in table.spec().fields:
+            column, transform = schema.find_field(part.source_id), str(part.transform)
+            text = transform.startswith("truncate") and str(column.field_type) == "string"
+            if transform not in KEYS and not text:
+                raise SinkNotWritable(
+                    f"Iceberg table {self.table!r} is partitioned by {transform} of {column.name!r} ({column.field_type}), which "
+                    f"this sink does not write; partition by {', '.join(KEYS)}, or truncate of text."
+                )
+            found[part.name] = transform, schema.find_column_name(part.source_id)
+        nested = next((column for _, column in found.values() if column not in schema.as_arrow().names), None)
+        if nested is not None:
             raise SinkNotWritable(
-                f"Iceberg table {self.table!r} is partitioned, which this sink does not write; use a table without partitions."
+                f"Iceberg table {self.table!r} is partitioned by {nested!r}, which is within another column; partition by a "
+                "column of its own."
             )
+        return found
 
     def writer(self, context: ConnectorContext) -> SinkWriter:
         """Make a writer."""
@@ -69,6 +88,29 @@ class IcebergSink(Sink):
     def committer(self, context: CommitterContext) -> Committer:
         """Make the committer."""
         return IcebergCommitter(self, context)
+
+
+KEYS: dict[str, Callable[[Any], Any]] = {
+    "identity": lambda column: column,
+    "year": compute.year,
+    "month": lambda column: compute.strftime(column, "%Y-%m"),
+    "day": lambda column: compute.floor_temporal(column, unit="day"),
+    "hour": lambda column: compute.floor_temporal(column, unit="hour"),
+}
+"""What has one value per partition, by transform; the partition itself is made by the library, of each file's bounds."""
+
+
+def _keys_of(partitions: Mapping[str, tuple[str, str]]) -> Callable[[Any], Any]:
+    def keys(table: Any) -> Any:
+        columns = {}
+        for name, (transform, column) in partitions.items():
+            if transform in KEYS:
+                columns[name] = KEYS[transform](table[column])
+            else:
+                columns[name] = compute.utf8_slice_codeunits(table[column], 0, int(transform[9:-1]))
+        return pa.table(columns)
+
+    return keys
 
 
 class IcebergFiles:
@@ -105,7 +147,8 @@ class IcebergWriter(SinkWriter):
             plain = plain.set(number, column.remove_metadata())
         self._folder = f"{table.location().rstrip('/')}/data"
         who = f"operator {self._context.operator!r}"
-        self._collected = ParquetFiles(IcebergFiles(table.io), self._folder, plain, (), who)
+        keys = _keys_of(self._sink.partitions_of(table))
+        self._collected = ParquetFiles(IcebergFiles(table.io), self._folder, plain, (), who, keys=keys)
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
         """Collect a block."""

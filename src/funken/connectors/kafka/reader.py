@@ -14,9 +14,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from funken.columnar.block import Block
+from funken.columnar.expressions import RecordSchema
 from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, SourceReader, Wait
 from funken.connectors.context import ConnectorContext
-from funken.connectors.formats.decoding import MalformedRecordPolicy, MessageDecoder
+from funken.connectors.formats.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
 from funken.connectors.kafka.client import LastError, confluent, made, message_of
 from funken.connectors.kafka.enumerator import KafkaPartitionSplit
 from funken.connectors.kafka.fetcher import Fetcher
@@ -43,7 +45,10 @@ class KafkaReader(SourceReader):
         self._properties, self._commits, self._ends = properties, commits, ends
         self._context = context
         self._who = f"operator {context.operator!r}"
+        self._deserializer = deserializer
         self._of_records = isinstance(deserializer, KafkaRecordDeserializationSchema)
+        #: what makes columns of values, a line each; ``None``: records are wanted
+        self._to_columns: Callable[[bytes], Block | None] | None = None
         self._metrics = context.metrics.add_group("KafkaSourceReader")
         payload = _value if self._of_records else bytes
         self._decoder = MessageDecoder(deserializer, policy, self._metrics.counter("malformedRecords"), payload)
@@ -62,6 +67,10 @@ class KafkaReader(SourceReader):
         self._connected = True
         self._consumer: Any = None
         self._fetcher: Fetcher | None = None
+
+    def read_record_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> None:
+        """Return columns of the wanted fields, where the values have that form."""
+        self._to_columns = Attempts(self._deserializer.lines_to_columns(schema, wanted))
 
     # ---- life
 
@@ -164,7 +173,7 @@ class KafkaReader(SourceReader):
         offset = taken[-1].offset() + 1
         values, timestamps = self._decoded(key, taken)
         self._positions[key] = offset
-        return Batch(values, timestamps, split.id) if values else None
+        return Batch(values, timestamps, split.id) if len(values) else None
 
     def _cut(self, key: KafkaTopicPartition, split: KafkaPartitionSplit, taken: list[Any]) -> list[Any]:
         """Drop what is not before the stopping offset, and end the partition where it is reached.
@@ -185,7 +194,7 @@ class KafkaReader(SourceReader):
                     self._ending.append(key)
         return kept
 
-    def _decoded(self, key: KafkaTopicPartition, taken: list[Any]) -> tuple[list[Any], list[int] | None]:
+    def _decoded(self, key: KafkaTopicPartition, taken: list[Any]) -> tuple[Any, list[int] | None]:
         messages: list[Any]
         if self._of_records:
             messages = [_record(key, message) for message in taken]
@@ -194,13 +203,24 @@ class KafkaReader(SourceReader):
             if None in messages:  # it deletes a key: a record without a value
                 taken = [message for message, value in zip(taken, messages, strict=True) if value is not None]
                 messages = [value for value in messages if value is not None]
-        values, positions = self._decoder.decode(
-            messages, lambda index: f"{self._who}: {key} offset {taken[index].offset()}"
-        )
-        if positions is not None:
-            taken = [taken[position] for position in positions]
+        values: list[Any] | Block | None = None if self._to_columns is None else self._as_columns(messages)
+        if values is None:
+            values, positions = self._decoder.decode(
+                messages, lambda index: f"{self._who}: {key} offset {taken[index].offset()}"
+            )
+            if positions is not None:
+                taken = [taken[position] for position in positions]
         timestamps = [message.timestamp()[1] for message in taken]
         return values, timestamps if -1 not in timestamps else None
+
+    def _as_columns(self, messages: list[bytes]) -> Block | None:
+        """Parse the messages as the lines of a text, if none has a line feed in it."""
+        assert self._to_columns is not None
+        text = b"\n".join(messages)
+        if text.count(b"\n") != len(messages) - 1:
+            return None
+        block = self._to_columns(text)
+        return block if block is not None and len(block) == len(messages) else None
 
     def _end(self, key: KafkaTopicPartition) -> None:
         split = self._splits.pop(key)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.base import Boundedness, Source
 from funken.connectors.context import ConnectorContext
 from funken.connectors.formats.decoding import MalformedRecordPolicy
@@ -87,6 +88,22 @@ class KafkaSource(Source):
             "enable.auto.offset.store": False,
             "enable.partition.eof": self.stopping is not None,
         }
+
+    def record_schema(self) -> RecordSchema:
+        """Return the schema of the records, where the deserializer of values makes columns.
+
+        >>> from funken import Types
+        >>> from funken.connectors import JsonSchema
+        >>> builder = KafkaSource.builder().set_bootstrap_servers("localhost:9092").set_topics("orders")
+        >>> orders = JsonSchema(Types.ROW_NAMED(["item", "n"], [Types.STRING(), Types.LONG()]))
+        >>> builder.set_value_only_deserializer(orders).build().record_schema()
+        Row(item: str, n: int)
+        """
+        of_values = getattr(self.deserializer, "record_schema", None)  # a schema of PyFlink has none
+        if of_values is None:
+            raise NotVectorizable(f"{type(self.deserializer).__name__} makes no columns")
+        schema: RecordSchema = of_values()
+        return schema
 
     def enumerator(self, parallelism: int) -> KafkaEnumerator:
         """Make the enumerator."""

@@ -1,0 +1,241 @@
+"""``make exactly-once``: Kafka to Kafka on Spark under random faults; a ``read_committed`` consumer sees each result once.
+
+usage: exactly_once [--rounds N] [--records N] [--rate R] [--faults N] [--seed N]
+
+A round is a job of its own over the same million records, whose rate is limited so that faults come while it works. In each
+round some of the faults are drawn, one after another, each when the job has given output after the one before. The
+broker is one of its own, as in ``make test-services``. Nothing waits without a bound. Prints a JSON line per round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent.parent))
+
+from job import PARTITIONS, PER_MS, WINDOW_MS, results  # noqa: E402 - beside this file
+
+from tests.support.kafka import KafkaBroker, jars  # noqa: E402 - not an installed package
+
+STEP_SECONDS, ROUND_SECONDS = 120.0, 420.0
+
+
+class Over(Exception):
+    """The job has ended by itself."""
+
+
+class Round:
+    """One job, over several drivers."""
+
+    def __init__(
+        self, folder: Path, broker: KafkaBroker, source_topic: str, rate: float, chance: random.Random
+    ) -> None:
+        self.folder, self.broker, self.chance = folder, broker, chance
+        self.sink_topic = broker.topic(partitions=2)
+        self.command = [sys.executable, "-W", "ignore", str(HERE / "job.py"), str(folder), broker.servers]
+        self.command += [source_topic, self.sink_topic, str(rate)]
+        self.drivers = 0
+        self.end = time.monotonic() + ROUND_SECONDS
+        self.start_driver()
+
+    def start_driver(self) -> None:
+        """Start the next driver."""
+        self.drivers += 1
+        with self.log.open("wb") as log:
+            environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+            self.driver = subprocess.Popen(self.command, stdout=log, stderr=log, env=environment)
+
+    @property
+    def log(self) -> Path:
+        """What the driver of now prints."""
+        return self.folder / f"driver-{self.drivers}.log"
+
+    def beats(self) -> set[str]:
+        """Return which attempts have given output."""
+        return {path.name for path in self.folder.glob("beat-*")}
+
+    def wait(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for something, but not after the end of the job, nor too long."""
+        end = min(self.end, time.monotonic() + STEP_SECONDS)
+        while not condition():
+            if self.driver.poll() is not None:
+                raise Over
+            if time.monotonic() > end:
+                raise SystemExit(
+                    f"no {what} in time; see {self.folder}\n{self.log.read_text(errors='replace')[-3000:]}"
+                )
+            time.sleep(0.01)
+
+    def driver_gone(self) -> bool:
+        """Whether the driver was killed; one that has failed is reported."""
+        code = self.driver.poll()
+        if code is None:
+            return False
+        if code == 0:
+            raise Over
+        if code != -signal.SIGKILL:
+            raise SystemExit(f"the job failed ({code}):\n{self.log.read_text(errors='replace')[-3000:]}")
+        return True
+
+    def wait_for_death(self, marker: Path) -> None:
+        """Wait until the driver has killed itself, and start another one."""
+        end = min(self.end, time.monotonic() + STEP_SECONDS)
+        while not self.driver_gone():
+            if time.monotonic() > end:
+                raise SystemExit(f"{marker.name} was not heeded in time; see {self.folder}")
+            time.sleep(0.01)
+        self.start_driver()
+
+    # ---- faults
+
+    def ask(self, when: str) -> Path:
+        """Leave a file that asks a process to die."""
+        marker = self.folder / f"die-{when}-{self.chance.randrange(10**9)}"
+        marker.touch()
+        return marker
+
+    def worker_killed(self) -> None:
+        """SIGKILL to a worker."""
+        alive = [
+            int(path.name[4:]) for path in self.folder.glob("pid-*") if Path("/proc", path.name[4:], "task").exists()
+        ]
+        if alive:
+            os.kill(self.chance.choice(alive), signal.SIGKILL)
+
+    def worker_prepared(self) -> None:
+        """A worker dies when its transaction is prepared and the checkpoint is not complete."""
+        marker = self.ask("prepared")
+        self.wait(lambda: not marker.exists(), "transaction that was prepared")
+
+    def driver_killed(self) -> None:
+        """SIGKILL to the driver, at any time."""
+        self.driver.kill()
+        self.driver.wait(30)
+        self.driver_gone()
+        self.start_driver()
+
+    def driver_before_commit(self) -> None:
+        """The driver dies when the checkpoint is complete, and nothing of it committed."""
+        self.wait_for_death(self.ask("commit"))
+
+    def driver_partly(self) -> None:
+        """The driver dies when one of a checkpoint's transactions is committed, and the other is not."""
+        self.wait_for_death(self.ask("partly"))
+
+    def broker_killed(self) -> None:
+        """SIGKILL to the broker, which is started again on what it has left."""
+        self.broker.kill()
+        self.broker.start()
+
+    def broker_before_commit(self) -> None:
+        """The broker is killed between prepare and commit."""
+        self.ask("broker")
+        now = self.folder / "broker-now"
+        self.wait(now.exists, "checkpoint to be committed")
+        self.broker.kill()
+        now.unlink()
+        self.broker.start()
+
+
+FAULTS = (
+    Round.worker_killed, Round.worker_prepared, Round.driver_killed, Round.driver_before_commit, Round.driver_partly,
+    Round.broker_killed, Round.broker_before_commit,
+)  # fmt: skip
+
+
+def attacked(one: Round, faults: int) -> list[str]:
+    """Inject faults until they are through or the job has ended; return which ones were."""
+    done = []
+    try:
+        for fault in one.chance.sample(FAULTS, faults):
+            pause = time.monotonic() + one.chance.uniform(0.2, 2.5)
+            one.wait(lambda pause=pause: bool(one.beats()) and time.monotonic() > pause, "output")  # type: ignore[misc]
+            before = one.beats()
+            fault(one)
+            done.append(fault.__name__)
+            print(f"  {fault.__name__}", file=sys.stderr, flush=True)
+            if "broker" not in fault.__name__:
+                one.wait(lambda before=before: bool(one.beats() - before), "output of a new attempt")  # type: ignore[misc]
+        while one.driver.poll() is None:
+            one.wait(lambda: False, "end of the job")
+    except Over:
+        pass
+    if one.driver.wait(30):
+        one.driver_gone()
+    return done
+
+
+def fill(broker: KafkaBroker, topic: str, count: int) -> None:
+    """Write the numbers, each partition in order."""
+    from confluent_kafka import Producer  # noqa: PLC0415 - a part of the extra
+
+    producer = Producer({"bootstrap.servers": broker.servers, "linger.ms": 20, "queue.buffering.max.messages": 200_000})
+    for number in range(count):
+        while True:
+            try:
+                producer.produce(topic, b'{"n": %d}' % number, partition=number % PARTITIONS)
+                break
+            except BufferError:
+                producer.poll(0.05)
+    if producer.flush(120):
+        raise SystemExit("the broker does not take the input")
+
+
+def main() -> None:
+    """Run the rounds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--rate", type=float, default=50_000)
+    parser.add_argument("--faults", type=int, default=4, help=f"how many of the {len(FAULTS)} faults each round has")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # so that nothing is left running
+    each = PER_MS * WINDOW_MS
+    count = max(each, given.records // each * each)
+    libraries, missing = jars()
+    if libraries is None:
+        raise SystemExit(missing)
+    expected = Counter(results(count))
+    totals: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory(prefix="exactly-once-") as place:
+        (home := Path(place, "kafka")).mkdir()
+        broker = KafkaBroker(home, libraries)
+        try:
+            broker.start()
+            source_topic = broker.topic(partitions=PARTITIONS)
+            fill(broker, source_topic, count)
+            for number in range(given.rounds):
+                chance, began = random.Random(given.seed + number), time.monotonic()
+                (folder := Path(place, f"round-{number}")).mkdir()
+                one = Round(folder, broker, source_topic, given.rate, chance)
+                try:
+                    done = attacked(one, given.faults)
+                    found = Counter(broker.values(one.sink_topic))
+                finally:
+                    one.driver.kill()
+                line = {"lost": (expected - found).total(), "doubled": (found - expected).total()}
+                totals.update(line, rounds=1, faults=len(done))
+                line |= {"round": number, "records": count, "results": expected.total(), "drivers": one.drivers}
+                print(json.dumps({**line, "seconds": round(time.monotonic() - began, 1), "faults": done}), flush=True)
+        finally:
+            broker.stop()
+    print(json.dumps(totals), flush=True)
+    if totals["lost"] or totals["doubled"] or not totals["faults"]:
+        raise SystemExit("WRONG")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""What a record of CSV or of JSON lines costs a reader (CPU time): as a record, as columns, and as columns of two fields.
+
+usage: text_columns.py [--rows N]; prints a JSON line per format and form.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from funken import FileSource, Types
+from funken.connectors import Batch, ConnectorContext, JsonSchema
+from funken.connectors.files.csv_files import CsvReaderFormat
+from funken.connectors.files.line_files import LineFormat
+from funken.connectors.formats.csv_schema import CsvSchema
+
+FIELDS = {
+    "moment": Types.LONG(),
+    "item": Types.STRING(),
+    "price": Types.DOUBLE(),
+    "customer": Types.LONG(),
+    "note": Types.STRING(),
+}
+ORDER = Types.ROW_NAMED(list(FIELDS), list(FIELDS.values()))
+FORMATS = {
+    "CSV lines": LineFormat(CsvSchema(ORDER)),
+    "CSV lines, quoted": LineFormat(CsvSchema(ORDER)),
+    "CSV files": CsvReaderFormat(CsvSchema(ORDER)),
+    "JSON lines": LineFormat(JsonSchema(ORDER)),
+}
+
+
+def line(name: str, number: int, dice: random.Random) -> str:
+    """Return an order as text; in JSON one of four prices is a whole number, as a float (``3.0``)."""
+    item, price, customer = f"item-{number % 1000}", dice.randrange(400) / 4, dice.randrange(10**6)
+    if name == "JSON lines":
+        fields = {"moment": number, "item": item, "price": price, "customer": customer, "note": "x" * 40}
+        return json.dumps(fields) + "\n"
+    note = f'"note {number % 77}, ""x"""' if "quoted" in name else f"note {number % 77}"
+    return f"{number},{item},{price},{customer},{note}\n"
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=300_000)
+    rows, dice = parser.parse_args().rows, random.Random(7)
+    for name, file_format in FORMATS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "a.txt").write_text("".join(line(name, number, dice) for number in range(rows)))
+            source = FileSource.for_format(file_format, folder).build()
+            for form, wanted in (("records", None), ("columns", None), ("columns", (0, 2))):
+                splits, reader, count, blocks = source.enumerator(1), source.reader(ConnectorContext("in")), 0, 0
+                splits.start()
+                if form == "columns":
+                    reader.read_record_columns(source.record_schema(), wanted)
+                began = time.process_time()
+                while given := splits.next_splits(0):
+                    reader.add_splits(given)
+                    while isinstance(got := reader.poll(16_000, 0), Batch):
+                        count += len(got.values)
+                        blocks += form == "columns" and not isinstance(got.values, list)
+                cost = (time.process_time() - began) / count * 1e9
+                reader.close()
+                if count != rows or (form == "columns" and not blocks):
+                    sys.exit(f"{name}: {count} records in {blocks} blocks instead of {rows}")
+                fields = len(FIELDS) if wanted is None else len(wanted)
+                print(json.dumps({"format": name, "as": form, "fields": fields, "cpu_ns": round(cost)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

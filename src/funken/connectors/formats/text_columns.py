@@ -1,0 +1,218 @@
+"""Delimited text as columns: Arrow parses whole lines at once, where it is certain that Python's parser gives the same.
+
+Arrow is laxer in some places (a quote that ends within a field, ``0x10`` as a number, a carriage return as the end of a line) and
+stricter in others (``1_000``). What it refuses is not taken, so only the first matters: a piece of text that has such a thing in
+it is given back, and its lines are parsed one by one. Nothing else decides about malformed lines. Fields that no function reads
+are checked all the same, since a line that does not fit is no record.
+
+NumPy and Arrow are loaded where text is parsed.
+"""
+
+from __future__ import annotations
+
+import csv
+import decimal
+import importlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from funken.columnar.expressions import BOOL, FLOAT, INT, STR, NotVectorizable, RecordSchema, without_none
+from funken.connectors.formats.arrow_columns import columns_of_batch
+
+if TYPE_CHECKING:
+    from funken.columnar.kernels.columns import Columns
+
+_LINE_FEED = 10
+_MARK = b"\xef\xbb\xbf"
+_ARROW = {INT: "int64", FLOAT: "float64", BOOL: "bool_", STR: "string"}
+_NAN_OF = re.compile(rb"nan\(", re.IGNORECASE)
+_TRUE, _FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
+
+
+def is_text(data: bytes) -> bool:
+    r"""Whether bytes are UTF-8.
+
+    >>> is_text("né".encode()), is_text(b"\xff")
+    (True, False)
+    """
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def whole_array(column: Any) -> Any:
+    """Return a column of a table as one array."""
+    arrow = importlib.import_module("pyarrow")
+    return column.chunk(0) if column.num_chunks == 1 else arrow.concat_arrays(column.chunks)
+
+
+@dataclass(frozen=True)
+class Delimiters:
+    r"""Which bytes separate fields and quote them, and where records end.
+
+    >>> Delimiters(",", '"').ends(b'1,"a\n""b"\n2,"c"\n')
+    array([ 9, 15])
+
+    ``None``: there is a quote where Python's parser and Arrow's differ.
+
+    >>> Delimiters(",", '"').ends(b'"a"b\n')
+    """
+
+    delimiter: str
+    quote: str | None
+
+    def ends(self, data: bytes, complete: bool = True) -> Any:
+        """Return where records end (an array), if no quote before the last end is a doubtful one; else ``None``.
+
+        ``complete``: no byte comes after these, so an open quote is doubtful, too.
+        """
+        numpy = importlib.import_module("numpy")
+        text = numpy.frombuffer(data, numpy.uint8)
+        lines = numpy.flatnonzero(text == _LINE_FEED)
+        if self.quote is None or self.quote.encode() not in data:
+            return lines
+        quotes = numpy.flatnonzero(text == ord(self.quote))
+        if complete and len(quotes) % 2:
+            return None
+        ends = lines[numpy.searchsorted(quotes, lines) % 2 == 0]
+        if not complete:
+            quotes = quotes[: numpy.searchsorted(quotes, ends[-1])] if len(ends) else quotes[:0]
+        # Each second quote closes a field, or is the first of two that stand for one; the others open a field, or are the second.
+        around = numpy.zeros(256, bool)
+        around[[ord(self.delimiter), ord(self.quote), _LINE_FEED, ord("\r")]] = True
+        padded = numpy.concatenate(([_LINE_FEED], text, [_LINE_FEED])).astype(numpy.uint8)
+        opens, closes = quotes[0::2], quotes[1::2]
+        return ends if around[padded[opens]].all() and around[padded[closes + 2]].all() else None
+
+
+class CsvColumns:
+    """Makes columns of pieces of delimited text; ``order`` says which column of the text each field is."""
+
+    def __init__(
+        self, csv_schema: Any, parsers: Sequence[Callable[[str], Any]], schema: RecordSchema,
+        wanted: Sequence[int] | None, order: Sequence[int] | None = None, width: int | None = None,
+    ) -> None:  # fmt: skip
+        self.delimiters = Delimiters(csv_schema.delimiter, csv_schema.quote)
+        self._schema = schema
+        self._escape = csv_schema.escape.encode() if csv_schema.escape else None
+        self._comment = csv_schema.comment.encode() if csv_schema.comment else None
+        order = list(range(len(schema))) if order is None else list(order)
+        wanted = range(len(schema)) if wanted is None else wanted
+        kinds = [without_none(str(kind)) for kind in schema]
+        #: of the fields that Arrow converts: field and column of the text; text that nobody reads is none of them
+        self._read = [
+            (number, f"{order[number]}") for number in range(len(schema)) if number in wanted or kinds[number] != STR
+        ]
+        #: fields that Python parses, since Arrow knows other forms of dates than Python
+        self._parsed = {number: parsers[number] for number, _ in self._read if kinds[number] not in _ARROW}
+        self._wanted = frozenset(wanted)
+        self._hex = any(kinds[number] == INT for number, _ in self._read)
+        self._nan = any(kinds[number] == FLOAT for number, _ in self._read)
+        arrow, of_csv = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
+        self._names = [f"{number}" for number in range(len(schema) if width is None else width)]
+        null = csv_schema.null_literal
+        self._options = {
+            "parse_options": of_csv.ParseOptions(
+                delimiter=csv_schema.delimiter, quote_char=csv_schema.quote or False, escape_char=False,
+                newlines_in_values=True,
+            ),
+            "convert_options": of_csv.ConvertOptions(
+                column_types={name: getattr(arrow, _ARROW.get(kinds[number], "string"))() for number, name in self._read},
+                include_columns=[name for _, name in self._read] or [self._names[0]],
+                null_values=["" if null is None else null], strings_can_be_null=null is not None,
+                true_values=_TRUE, false_values=_FALSE,
+            ),
+        }  # fmt: skip
+        if not self._read:
+            self._options["convert_options"].column_types = {self._names[0]: arrow.string()}
+
+    def of_lines(self, data: bytes) -> Columns | None:
+        """Return the records of whole lines; ``None``: they have to be parsed one by one."""
+        if b"\r" in data:
+            data = data.replace(b"\r\n", b"\n")
+        ends = None if b"\r" in data else self.delimiters.ends(data)
+        rows = data.count(b"\n")
+        if ends is None or len(ends) != rows:
+            return None
+        return self.of_records(data, ends)
+
+    def of_records(self, data: bytes, ends: Any) -> Columns | None:
+        """Return the records that end at these places; ``None``: they have to be parsed one by one."""
+        if not self._alike(data, ends):
+            return None
+        arrow, of_csv = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
+        rows = len(ends) + (not data.endswith(b"\n"))
+        reading = of_csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self._names)
+        try:
+            table = of_csv.read_csv(arrow.py_buffer(data), read_options=reading, **self._options)
+        except arrow.ArrowInvalid:
+            return None
+        return self._columns(table) if table.num_rows == rows else None
+
+    def _alike(self, data: bytes, ends: Any) -> bool:
+        """Whether Arrow refuses what Python refuses."""
+        numpy = importlib.import_module("numpy")
+        longest = int(numpy.diff(ends, prepend=-1, append=len(data)).max())
+        return not (
+            data.startswith((b"\n", b"\r\n", _MARK))
+            or b"\n\n" in data
+            or b"\n\r\n" in data
+            or longest > csv.field_size_limit()
+            or (self._escape is not None and self._escape in data)
+            or (self._comment is not None and (data.startswith(self._comment) or b"\n" + self._comment in data))
+            or (self._hex and (b"0x" in data or b"0X" in data))
+            or (self._nan and b"(" in data and _NAN_OF.search(data) is not None)
+            or not is_text(data)
+        )
+
+    def _columns(self, table: Any) -> Columns | None:
+        arrays: list[Any] = [None] * len(self._schema)
+        values: dict[int, list[Any]] = {}
+        for number, name in self._read:
+            array = whole_array(table.column(name))
+            if number in self._parsed:
+                try:
+                    values[number] = self._python(number, array)
+                except (ValueError, KeyError, decimal.InvalidOperation):
+                    return None
+            elif number in self._wanted:
+                arrays[number] = array
+        made = columns_of_batch(self._schema, arrays, table.num_rows)
+        return None if made is None else self._with(made, values)
+
+    def _python(self, number: int, array: Any) -> list[Any]:
+        parse = self._parsed[number]
+        return [None if text is None else parse(text) for text in array.to_pylist()]
+
+    def _with(self, made: Columns, values: dict[int, list[Any]]) -> Columns | None:
+        """Put the values that Python has parsed into their places."""
+        from funken.columnar.kernels.columns import column_of  # noqa: PLC0415 - loads NumPy
+
+        for number, parsed in values.items():
+            kind = str(self._schema[number])
+            if number not in self._wanted:
+                continue
+            if None in parsed and not kind.endswith("?"):
+                return None
+            made.leaves[number] = column_of(parsed, kind)
+        return made
+
+
+def csv_record_schema(csv_schema: Any, schema: RecordSchema) -> RecordSchema:
+    """Return the schema, if text of this form can become columns; raise ``NotVectorizable`` if not."""
+    if csv_schema.charset.lower().replace("_", "-") not in ("utf-8", "utf8"):
+        raise NotVectorizable(f"reads text that is {csv_schema.charset}, and not UTF-8")
+    for name in ("delimiter", "quote", "escape", "comment"):
+        character = getattr(csv_schema, name)
+        if character is not None and not character.isascii():
+            raise NotVectorizable(f"has a {name} that is not ASCII: {character!r}")
+    return schema
+
+
+__all__ = ["CsvColumns", "Delimiters", "csv_record_schema", "is_text", "whole_array"]
