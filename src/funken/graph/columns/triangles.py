@@ -130,7 +130,6 @@ def _by_bits(first: Any, second: Any, closing: Any) -> tuple[int, Any]:
     paths = np.bincount(second.indices, np.asarray(first.sum(axis=0)).ravel()[_row_of_each(second)], width)
     order = np.argsort(-paths, kind="stable")
     left = paths > 0
-    left[closing.shape[1] :] = False
     edges = _row_of_each(first), first.indices
     total = 0
     for at in range(0, width, BITS):
@@ -138,7 +137,7 @@ def _by_bits(first: Any, second: Any, closing: Any) -> tuple[int, Any]:
         if paths[columns].sum() * PATH_COST < len(edges[1]) * EDGE_COST:
             break
         left[columns] = False
-        place = np.full(max(width, closing.shape[1]), -1, np.int32)
+        place = np.full(width, -1, np.int32)
         place[columns] = np.arange(len(columns))
         ends, seconds = (_bits(matrix, place) for matrix in (closing, second))
         filled = ends.any(axis=1)[edges[0]] & seconds.any(axis=1)[edges[1]]

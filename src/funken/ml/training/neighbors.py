@@ -216,7 +216,7 @@ class NeighborsBase(DistributedEstimator):
             blocks = self._blocks
             if blocks is None:
                 raise InvalidProgram(
-                    "kneighbors() of a data set needs a model that was fitted to one, and has not gathered its rows. Fit it again."
+                    "kneighbors() of a data set needs a model that was fitted to one and has not gathered its rows. Fit it again."
                 )
             return self._joined(X, blocks, n_neighbors or self.n_neighbors, _with_rows, rows=True)
         self.gather()
