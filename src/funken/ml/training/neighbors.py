@@ -93,7 +93,7 @@ class Numbered(MapPartitionFunction):
             place += len(block)
 
 
-class Search:
+class SearchBlock:
     """Finds the nearest rows of one block for the records of another."""
 
     def __init__(self, kernel: Any, k: int, rows: bool) -> None:
@@ -124,7 +124,7 @@ class KeepBest:
         return one[0], best(one[1], other[1], self._k)
 
 
-class Answer:
+class PairAnswers:
     """Pairs records with what is made of their neighbours."""
 
     def __init__(self, make: Callable[[Nearest], Iterable[Any]]) -> None:
@@ -201,9 +201,9 @@ class NeighborsBase(DistributedEstimator):
         kernel = {name: given[name] for name in ("metric", "p", "metric_params")} | {"algorithm": "brute"}
         asking = X.map_partition(Asking(self.fields_)).name("records that ask")
         known = blocks.data_set.map_partition(Numbered()).name("rows")
-        found = asking.cross(known).using(Search(kernel, k, rows)).name("nearest rows of a block")
+        found = asking.cross(known).using(SearchBlock(kernel, k, rows)).name("nearest rows of a block")
         merged = found.group_by(0).reduce(KeepBest(k)).name("nearest rows")
-        return asking.co_group(merged).where(0).equal_to(0).using(Answer(make)).name("answers")
+        return asking.co_group(merged).where(0).equal_to(0).using(PairAnswers(make)).name("answers")
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy, or R squared; the rows are gathered."""
