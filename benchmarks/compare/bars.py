@@ -26,6 +26,7 @@ LABELS = {
     "funken": ("Funken on Spark", "#c0392b"),
     "funken-local": ("Funken, one process", "#e67e22"),
     "graphx": ("GraphX", "#2c3e50"),
+    "gelly": ("Gelly", "#16a085"),
     "mllib": ("Spark MLlib", "#2c3e50"),
     "frames": ("Spark DataFrames", "#7f8c8d"),
     "igraph": ("igraph, one core", "#2980b9"),
@@ -53,7 +54,7 @@ def main() -> None:
             axis.bar_label(
                 drawn, [f"{b[2]:.2g} s" if b[2] < 100 else f"{b[2]:.0f} s" for b in bars], padding=3, fontsize=8
             )
-            axis.set_xlim(0, 1.25 * max(b[2] for b in bars))
+            axis.set_xlim(0, 1.25 * max((b[2] for b in bars), default=1.0))
             axis.tick_params(labelsize=8)
             axis.spines[["top", "right"]].set_visible(False)
             axis.set_title(f"{TITLES.get(algorithm, algorithm)}, {int(size) / 1e6:g} M {unit}", fontsize=9)

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,6 +28,8 @@ PACKAGES = {
     "igraph": ["igraph==1.0.0", "networkx>=3.2,<4", "numpy", "pyarrow"],
     "flink-dataset": ["--no-deps", "apache-flink-libraries==1.20.3"],  # the jars of the last Flink with the DataSet API
 }
+JARS = {"gelly": "org.apache.flink:flink-gelly:1.16.3"}  # the last of them; it runs on the DataSet API of Flink 1.20
+"""Jars of Maven Central, without what they depend on."""
 BESIDE = {"spark": ["protobuf>=5.29,<7"]}
 """Packages that join those of Funken's own environment: Spark's ``transformWithState`` speaks protobuf with its workers."""
 
@@ -68,6 +71,25 @@ def build(name: str, say: Callable[[str], None]) -> None:
         stamp.write_text("\n".join(wanted))
     if name == "pyflink":
         _compile(say)
+
+
+def jars(name: str, say: Callable[[str], None]) -> Path:
+    """Return the folder with a jar of Maven Central, which Maven has fetched and verified, once."""
+    artifact = JARS[name]
+    folder = ENVS / f"{name}-{artifact.rpartition(':')[2]}"
+    if not folder.exists():
+        if shutil.which("mvn") is None:
+            raise CannotBuild(
+                f"{name}: there is no Maven to fetch {artifact} with (Debian, Ubuntu: apt-get install maven)."
+            )
+        say(f"fetching {artifact} (once)")
+        ENVS.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=ENVS) as work:
+            found = [f"-Dartifact={artifact}", f"-DoutputDirectory={work}/jars"]
+            _run(name, ["mvn", "-q", "-B", "-C", "dependency:get", found[0], "-Dtransitive=false"])
+            _run(name, ["mvn", "-q", "-B", "-C", "-o", "dependency:copy", *found])
+            os.replace(Path(work, "jars"), folder)
+    return folder
 
 
 def _run(name: str, command: list[str]) -> None:

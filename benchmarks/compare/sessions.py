@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -13,6 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import processes
+
+
+class WrongAnswer(Exception):
+    """What a system has found is not right, or not good enough; its time is worth nothing."""
 
 
 class SystemFailed(Exception):
@@ -29,34 +34,52 @@ def proportional(pid: int) -> int:
 
 
 def run(command: list[str], folder: str, answers: int, seconds: float) -> Iterator[dict[str, Any]]:
-    """Give each line of JSON that the command prints, and then ``memory`` and ``others``.
+    """Give each line of JSON that the command prints, with ``memory`` and ``others``, and end it after so many ``answers``.
 
-    These are the most bytes that the session had, and the share of all cores that everything else on the machine used.
+    These are the most bytes that the session has had since the line before, and the share of all cores that everything else on
+    the machine has used since the start. The command gets a line of input before each answer: the next one only when this one
+    has been dealt with, so that nothing else runs while an answer is looked at.
 
-    Raises ``SystemFailed`` if there are fewer than ``answers``, or after ``seconds``.
+    Raises ``SystemFailed`` if it ends with fewer answers, or gives none for ``seconds``.
     """
     output, errors = Path(folder, "output"), Path(folder, "errors")
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     with output.open("w") as to, errors.open("w") as wrong:
-        started = subprocess.Popen(command, stdout=to, stderr=wrong, start_new_session=True, env=environment)
-    found, most, limit = 0, 0, time.monotonic() + seconds
+        started = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=to, stderr=wrong, start_new_session=True, env=environment
+        )
     others = processes.Others(started.pid)
     try:
-        over = False
-        while not over:
-            over = started.poll() is not None or time.monotonic() > limit  # a JVM may hold the output for longer
+        found, most = 0, 0
+        begun = _next(started)
+        while found < answers:
+            ended = started.poll() is not None
             others.sample()
             most = max(most, sum(proportional(pid) for pid, _ in processes.members(started.pid)))
             written = [line for line in output.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
-            yield from map(json.loads, written[found:])
-            found = len(written)
-            time.sleep(0 if over else 0.5)
+            for line in written[found:]:
+                yield json.loads(line) | {"memory": most, "others": round(others.share(), 2)}
+                found, most, begun = found + 1, 0, _next(started)
+            late = time.monotonic() > begun + seconds
+            if found < answers and (ended or late):
+                why = f"no answer within {seconds:g} s" if late else f"{found} of {answers} answers"
+                said = errors.read_text()[-2000:]
+                raise SystemFailed(": ".join([why, *said.splitlines()[-1:]]) + f"\n{said}")
+            time.sleep(0.2)
     finally:
         processes.end_session(started.pid)
         started.wait(60)
-    yield {"memory": most, "others": round(others.share(), 2)}
-    if found < answers:
-        raise SystemFailed(f"{command[-1]}: {found} of {answers} answers.\n{errors.read_text()[-2000:]}")
+        with contextlib.suppress(BrokenPipeError):
+            started.stdin.close()  # type: ignore[union-attr]
+
+
+def _next(started: subprocess.Popen[bytes]) -> float:
+    """Ask for the next answer; return the time."""
+    assert started.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # it has ended
+        started.stdin.write(b"\n")
+        started.stdin.flush()
+    return time.monotonic()
 
 
 def chosen(text: str, known: Any, what: str, parser: argparse.ArgumentParser) -> list[str]:

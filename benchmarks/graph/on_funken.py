@@ -12,10 +12,14 @@ from funken import Configuration
 from funken.dataset import ExecutionEnvironment
 from funken.graph import ConnectedComponents, Graph, PageRank, SingleSourceShortestPaths, TriangleCount
 
+MANAGED = "2g"
+"""Of each of the tasks; each of the other systems has 6 GB, which is all of its tasks."""
+
 
 def main(target: str, path: str, parallelism: int, folder: str, algorithms: list[str]) -> None:
     """Run the algorithms."""
-    configuration = Configuration({"execution.target": target, "parallelism.default": parallelism})
+    options = {"execution.target": target, "parallelism.default": parallelism, "execution.memory.managed": MANAGED}
+    configuration = Configuration(options)
 
     def environment() -> ExecutionEnvironment:
         return ExecutionEnvironment.get_execution_environment(configuration)

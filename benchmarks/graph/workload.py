@@ -7,12 +7,17 @@ each as eight bytes, the highest first, which Java writes as well.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "compare"))
+
+from sessions import WrongAnswer
 
 ITERATIONS = 20
 ALGORITHMS = ("pagerank", "components", "sssp", "triangles")
@@ -29,9 +34,9 @@ def rmat(edges: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         source, target = source * 2 + quarter // 2, target * 2 + quarter % 2
     sinks = np.setdiff1d(target, source)
     links = chance.choice(source, len(sinks))
-    pairs = np.stack([np.concatenate([source, sinks]), np.concatenate([target, links])], axis=1)
-    pairs = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
-    return pairs[:, 0], pairs[:, 1]
+    source, target = np.concatenate([source, sinks]), np.concatenate([target, links])
+    pairs = np.unique((source << scale | target)[source != target])
+    return pairs >> scale, pairs & (1 << scale) - 1
 
 
 def write_graph(edges: int, path: Path, seed: int = 1) -> dict[str, int]:
@@ -54,6 +59,16 @@ def read_graph(path: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return sources, targets and weights."""
     table = parquet.read_table(path)
     return tuple(table.column(name).to_numpy() for name in ("source", "target", "weight"))
+
+
+def write_edges(path: str) -> None:
+    """Write the edges beside the Parquet file as numbers, eight bytes each, the highest first: source, target, weight."""
+    file = Path(f"{path}.edges")
+    if not file.exists():
+        rows = np.empty(len((found := read_graph(path))[0]), np.dtype([("s", ">i8"), ("t", ">i8"), ("w", ">f8")]))
+        for name, column in zip("stw", found, strict=True):
+            rows[name] = column
+        rows.tofile(file)
 
 
 def write_answer(folder: str, algorithm: str, pairs: Any) -> None:
@@ -142,10 +157,6 @@ class Oracle:
             total += int((upper[begin:end] @ upper).multiply(upper[begin:end]).sum())
             begin = end
         return np.array([total], np.float64)
-
-
-class WrongAnswer(Exception):
-    """A system's answer is not the right one; its time is worth nothing."""
 
 
 def check(found: tuple[np.ndarray, np.ndarray], oracle: Oracle, algorithm: str, tolerance: float) -> None:

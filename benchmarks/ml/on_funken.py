@@ -9,13 +9,17 @@ from protocol import measure
 from pyspark.sql import DataFrame, SparkSession
 from workload import ALS_PASSES, ALS_PENALTY, CLUSTERS, NAMES, PASSES, RANK, C
 
-from funken import Configuration, ml
+from funken import Configuration, config, ml
 from funken.dataset import ExecutionEnvironment
+
+MANAGED = "2g"
+"""Of each of the tasks; the heap of Spark MLlib's driver, which is all of its tasks, has 6 GB."""
 
 
 def main(points: str, ratings: str, parallelism: int, folder: str, algorithms: list[str]) -> None:
     """Run the algorithms."""
-    configuration = Configuration({"execution.target": "batch", "parallelism.default": parallelism})
+    options = {"execution.target": "batch", "parallelism.default": parallelism, "execution.memory.managed": MANAGED}
+    config.set_default_configuration(configuration := Configuration(options))
     ExecutionEnvironment.get_execution_environment(configuration).from_elements(1).count()  # starts the session
     spark = SparkSession.active()
 
@@ -27,8 +31,9 @@ def main(points: str, ratings: str, parallelism: int, folder: str, algorithms: l
         return {"coef": model.coef_, "intercept": model.intercept_}
 
     def kmeans(path: str) -> dict[str, Any]:
-        model = ml.KMeans(CLUSTERS, n_init=1, max_iter=PASSES, random_state=3)
-        return {"centers": model.fit(read(path), features=NAMES).cluster_centers_}
+        model = ml.KMeans(CLUSTERS, n_init=1, max_iter=PASSES, tol=0.0, random_state=3)
+        model.fit(read(path), features=NAMES)
+        return {"centers": model.cluster_centers_, "passes": model.n_iter_}
 
     def als(path: str) -> dict[str, Any]:
         model = ml.ALS(RANK, regularization=ALS_PENALTY, max_iter=ALS_PASSES, random_state=1)

@@ -14,6 +14,12 @@ from pyspark.ml.recommendation import ALS
 from pyspark.sql import DataFrame, SparkSession
 from workload import ALS_PASSES, ALS_PENALTY, CLUSTERS, NAMES, PASSES, RANK, C, dense
 
+from funken.ml.training.clustering import ROUNDS
+
+
+def _rows(lists: Any) -> np.ndarray:
+    return lists.combine_chunks().flatten().to_numpy().reshape(len(lists), RANK)
+
 
 def main(points: str, ratings: str, parallelism: int, folder: str, algorithms: list[str]) -> None:
     """Run the algorithms."""
@@ -29,18 +35,18 @@ def main(points: str, ratings: str, parallelism: int, folder: str, algorithms: l
     def logistic(path: str) -> dict[str, Any]:
         data = vectors(path, "label")
         penalty = 1 / (C * data.count())
-        found = LogisticRegression(regParam=penalty, standardization=False, maxIter=100, tol=1e-8).fit(data)
+        found = LogisticRegression(regParam=penalty, standardization=False, maxIter=100, tol=1e-6).fit(data)
         return {"coef": found.coefficients.toArray(), "intercept": [found.intercept]}
 
     def kmeans(path: str) -> dict[str, Any]:
-        found = KMeans(k=CLUSTERS, maxIter=PASSES, initSteps=5, seed=3).fit(vectors(path))
-        return {"centers": np.array(found.clusterCenters())}
+        found = KMeans(k=CLUSTERS, maxIter=PASSES, tol=0.0, initSteps=ROUNDS, seed=3).fit(vectors(path))
+        return {"centers": np.array(found.clusterCenters()), "passes": found.summary.numIter}
 
     def als(path: str) -> dict[str, Any]:
         model = ALS(rank=RANK, regParam=ALS_PENALTY, maxIter=ALS_PASSES, seed=1)
         found = model.setUserCol("user").setItemCol("item").setRatingCol("rating").fit(spark.read.parquet(path))
         tables = [frame.toArrow() for frame in (found.userFactors, found.itemFactors)]
-        users, items = (dense(each.column("id"), each.column("features").to_pylist()) for each in tables)
+        users, items = (dense(each.column("id"), _rows(each.column("features"))) for each in tables)
         return {"users": users, "items": items}
 
     measure({"logistic": logistic, "kmeans": kmeans, "als": als}, algorithms, points, ratings, folder)

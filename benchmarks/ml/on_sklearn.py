@@ -21,7 +21,8 @@ def main(points: str, ratings: str, folder: str, algorithms: list[str]) -> None:
 
     def kmeans(path: str) -> dict[str, Any]:
         X, _ = read_points(path)
-        return {"centers": KMeans(CLUSTERS, n_init=1, max_iter=PASSES, random_state=3).fit(X).cluster_centers_}
+        model = KMeans(CLUSTERS, n_init=1, max_iter=PASSES, tol=0.0, random_state=3).fit(X)
+        return {"centers": model.cluster_centers_, "passes": model.n_iter_}
 
     measure({"logistic": logistic, "kmeans": kmeans}, algorithms, points, ratings, folder)
 

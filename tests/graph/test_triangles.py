@@ -3,12 +3,18 @@
 import math
 
 import networkx
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
 
 from funken.graph import (
     AdamicAdar,
     AverageClusteringCoefficient,
     ConnectedComponents,
+    EdgeMetrics,
+    EdgeMetricsResult,
     GlobalClusteringCoefficient,
     Graph,
     GraphGenerator,
@@ -19,6 +25,7 @@ from funken.graph import (
     TriangleCount,
     TriangleListing,
 )
+from funken.graph.columns import triangles as columns
 from tests.dataset.programs import environment
 from tests.graph.examples import asm, odd
 
@@ -122,3 +129,58 @@ def test_regular_graphs_are_those_of_networkx():
     ]
     for graph, peer in peers:
         assert sorted(graph.get_edge_ids().collect()) == sorted(peer.to_directed().edges()), peer
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.tuples(st.integers(1, 12), st.integers(1, 12), st.integers(1, 300)),
+    st.floats(0, 1),
+    st.sampled_from([0, 30, 10**9]),
+)
+@settings(deadline=None, max_examples=150)
+def test_bits_and_products_count_each_triangle_once(seed, sizes, density, cost):
+    random = np.random.default_rng(seed)
+    u, v, w = sizes
+    dense = [(random.random(shape) < density).astype(np.int64) for shape in ((u, v), (v, w), (u, w))]
+    dense[1] *= random.random(w) < random.random()  # some end many paths, others none
+    first, second, closing = map(sparse.csr_array, dense)
+    before = columns.BITS, columns.EDGE_COST
+    columns.BITS, columns.EDGE_COST = 64, cost
+    try:
+        found, left = columns._by_bits(first, second, closing)
+    finally:
+        columns.BITS, columns.EDGE_COST = before
+
+    by_column = ((dense[0] @ dense[1]) * dense[2]).sum(axis=0)
+    assert found + by_column[left].sum() == by_column.sum()
+    if cost == 0 and first.nnz:
+        assert not left.any()
+    if cost == 10**9 and first.nnz:
+        assert found == 0
+    kept = columns._of_columns(second, left)
+    assert (kept.toarray() == dense[1] * left).all()
+
+
+def test_triangles_of_a_graph_whose_hubs_are_bits(monkeypatch):
+    monkeypatch.setattr(columns, "BITS", 64)
+    monkeypatch.setattr(columns, "EDGE_COST", 20)
+    graph = RMatGraph(environment(2), scale=8, edge_factor=8, seed=42).generate()
+
+    assert graph.run(TriangleCount()).execute() == 3591
+
+
+@pytest.mark.parametrize("parallelism", PARALLELISMS)
+def test_edge_metrics(parallelism):
+    assert asm(parallelism).run(EdgeMetrics()).execute() == EdgeMetricsResult(2, 6, 1, 3)
+    assert GraphGenerator(environment(parallelism)).empty(3).run(EdgeMetrics()).execute() == EdgeMetricsResult(
+        0, 0, 0, 0
+    )
+    graph = RMatGraph(environment(parallelism), scale=6, edge_factor=4, seed=3).generate()
+    peer = networkx.Graph((source, target) for source, target, _ in graph.get_edges().collect() if source != target)
+
+    low = {v: sum((peer.degree(w), w) > (peer.degree(v), v) for w in peer[v]) for v in peer}
+    triangles = [math.comb(low[v], 2) for v in peer]
+    rectangles = [math.comb(low[v], 2) + low[v] * (peer.degree(v) - low[v]) for v in peer]
+    right = EdgeMetricsResult(sum(triangles), sum(rectangles), max(triangles), max(rectangles))
+    assert graph.run(EdgeMetrics()).execute() == right
+    assert graph.get_undirected().run(EdgeMetrics()).execute() == right

@@ -18,6 +18,7 @@ from sklearn.base import clone
 
 from funken import ml
 from funken.dataset import ExecutionEnvironment
+from funken.ml.training.clustering import Drawn, nearest
 
 parallel = pytest.mark.parametrize("parallelism", [1, 2, 4])
 
@@ -187,3 +188,42 @@ def test_als_falls_and_does_not_depend_on_the_parallelism(parallelism):
     assert losses[2] < 1e-3
     local = ml.ALS(max_iter=12, **settings).fit(ratings)
     np.testing.assert_allclose(model.user_factors_, local.user_factors_, rtol=1e-6, atol=1e-8)
+
+
+def test_ratings_of_one_pair_count_each():
+    random = np.random.default_rng(2)
+    ratings = [
+        (int(u), int(i), float(r)) for u, i, r in zip(*random.integers(0, 4, (2, 60)), random.random(60), strict=True)
+    ]
+
+    model = ml.ALS(2, regularization=0.1, max_iter=6, random_state=3).fit(ratings)
+
+    for user in range(4):  # the factors of users belong to the items before the last half step: compare those of items
+        own = [(u, r) for u, i, r in ratings if i == user]
+        U, r = model.user_factors_[[u for u, _ in own]], np.array([rating for _, rating in own])
+        right = np.linalg.solve(U.T @ U + 0.1 * len(own) * np.eye(2), U.T @ r)
+        np.testing.assert_allclose(model.item_factors_[user], right, rtol=1e-9)
+
+
+@parallel
+def test_rows_are_drawn_by_their_weights(parallelism):
+    weights = np.array([0.0, 1.0, 2.0, 5.0])
+    counts = np.zeros(4)
+    for seed in range(3000):
+        random = np.random.default_rng(seed)
+        parts = [
+            Drawn.of(1, rows[:, None], weights[rows], random) for rows in np.array_split(np.arange(4), parallelism)
+        ]
+        counts[int(sum(parts[1:], parts[0]).rows[0, 0])] += 1
+
+    np.testing.assert_allclose(counts / 3000, weights / 8, atol=0.03)
+
+
+def test_the_nearest_center_is_that_of_all_distances():
+    random = np.random.default_rng(4)
+    for rows, count in ((1, 1), (9000, 3), (9000, 16), (300, 17), (20, 60)):
+        points, centers = random.normal(size=(rows, 5)), random.normal(size=(count, 5))
+        squares = ((points[:, None] - centers) ** 2).sum(axis=2)
+        places, found = nearest(points, np.concatenate([centers, centers]))
+        assert (places == squares.argmin(axis=1)).all()
+        np.testing.assert_allclose(found, squares.min(axis=1), atol=1e-12)

@@ -11,6 +11,8 @@ from sklearn import cluster, datasets, linear_model, preprocessing
 
 from funken import Configuration, StreamExecutionEnvironment, ml
 from funken.dataset import ExecutionEnvironment
+from funken.ml.data.blocks import FieldLayout
+from funken.ml.data.frames import ParquetBlocks, files_of
 from funken.testing import SimulatedJob, local
 
 pytestmark = pytest.mark.spark
@@ -83,6 +85,38 @@ def test_a_frame_gets_a_column(frame):
     assert np.mean([row.prediction == row.kind for row in rows]) > 0.9
     scaled = ml.StandardScaler().fit(frame, features=NAMES).transform(frame).collect()
     assert np.abs(np.mean([row.features_out for row in scaled], axis=0)).max() < 1e-9
+
+
+def test_a_frame_that_only_reads_files_is_not_written_again(spark, read, frame, tmp_path):
+    from pyspark.sql import functions as F
+
+    plain = files_of(frame)
+    assert len(plain) == 1 and plain == files_of(frame.select("f1", "kind"))
+    assert ParquetBlocks.of(frame, FieldLayout(label="kind")).paths == plain
+    spaced = read({"a b": [1.0], "c": ["x"]}).select(F.col("a b"))
+    assert [os.path.exists(path) for path in files_of(spaced)] == [True]
+
+    frame.write.partitionBy("kind").parquet(str(tmp_path / "by kind"))
+    spark.read.parquet(str(tmp_path / "by kind")).createOrReplaceTempView("cells")
+    others = {
+        "a filter": frame.filter("f1 > 0"),
+        "a computed column": frame.select((F.col("f1") * 2).alias("f1")),
+        "another name": frame.select(F.col("f1").alias("g")),
+        "a conversion": frame.select(F.col("kind").cast("double").alias("kind")),
+        "a limit": frame.limit(10),
+        "a union": frame.union(frame),
+        "a column that is in no file": spark.table("cells").select("f1", "kind"),
+        "another type than that of the file": spark.read.schema("kind int").parquet(plain[0]),
+        "rows of Python": spark.range(3),
+    }
+    for name, other in others.items():
+        assert files_of(other) == [], name
+    cached = frame.select("f1").cache()
+    assert cached.count() == len(X) and files_of(cached) == []
+    cached.unpersist()
+    for name in ("a filter", "a computed column", "a column that is in no file"):
+        expected = np.mean([row.f1 for row in others[name].collect()])
+        assert ml.StandardScaler().fit(others[name], features=["f1"]).mean_ == pytest.approx(expected)
 
 
 def test_missing_numbers_of_a_frame_are_nan(read):

@@ -24,7 +24,13 @@ from funken.graph.library.communities import CommunityDetection, LabelPropagatio
 from funken.graph.library.ranking import HITS, PageRank
 from funken.graph.library.reaching import BreadthFirstSearch, ConnectedComponents, SingleSourceShortestPaths
 from funken.graph.library.similarity import AdamicAdar, JaccardIndex
-from funken.graph.library.triads import DirectedMetrics, DirectedMetricsResult, TriadicCensus
+from funken.graph.library.triads import (
+    DirectedMetrics,
+    DirectedMetricsResult,
+    EdgeMetrics,
+    EdgeMetricsResult,
+    TriadicCensus,
+)
 from funken.graph.records import EdgeDirection, GraphEdge, GraphVertex, Triplet
 from funken.graph.streaming.edge_stream import EdgeStream
 from funken.graph.streaming.neighborhoods import Neighborhood
@@ -62,6 +68,8 @@ __all__ = [
     "DirectedMetricsResult",
     "DisjointSet",
     "EdgeDirection",
+    "EdgeMetrics",
+    "EdgeMetricsResult",
     "EdgeSlice",
     "EdgeStream",
     "EstimatedTriangles",

@@ -29,10 +29,11 @@ from funken.ml.preprocessing.scalers import (
 from funken.ml.preprocessing.selection import SelectKBest, VarianceThreshold
 from funken.ml.preprocessing.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
 from funken.ml.training.als import ALS
-from funken.ml.training.bayes import GaussianNB, KNeighborsClassifier, KNeighborsRegressor, MultinomialNB
+from funken.ml.training.bayes import GaussianNB, MultinomialNB
 from funken.ml.training.classifiers import LinearSVC, LogisticRegression
 from funken.ml.training.clustering import KMeans
 from funken.ml.training.ensembles import PartitionClassifier, PartitionRegressor
+from funken.ml.training.neighbors import KNeighborsClassifier, KNeighborsRegressor, NearestNeighbors
 from funken.ml.training.regression import ElasticNet, Lasso, LinearRegression, Ridge
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "MinMaxScaler",
     "ModelVersion",
     "MultinomialNB",
+    "NearestNeighbors",
     "Normalizer",
     "OneHotEncoder",
     "OnlineKMeans",

@@ -15,7 +15,7 @@ from funken.dataset.columns.block import columns_in
 from funken.dataset.columns.folding import ColumnReduce
 from funken.dataset.columns.functions import ColumnFunction
 from funken.dataset.memory.aggregation import HashAggregation, ReduceFailed, combined
-from funken.dataset.memory.blocks import Block, Blocks, blocks_of, records_of
+from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, Blocks, blocks_of, records_of
 from funken.dataset.optimizer.strategies import DriverStrategy
 from funken.dataset.plan import nodes
 from funken.dataset.runtime import joins, lookups
@@ -89,7 +89,8 @@ def _map_partition(task: DriverTask, blocks: Blocks) -> Blocks:
         own: Any = function
         yield from blocks_of(own.__self__.map_blocks(blocks))
         return
-    yield from blocks_of(task.results(function, "a partition", records_of(blocks)))
+    size = getattr(task.node.call.target, "block_records", BLOCK_RECORDS)  # less of records that are blocks themselves
+    yield from blocks_of(task.results(function, "a partition", records_of(blocks)), size)
 
 
 def _no_op(task: DriverTask, blocks: Blocks) -> Blocks:

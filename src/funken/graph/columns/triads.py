@@ -6,6 +6,7 @@ less those that are closed. Those with one connected pair follow from the number
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import combinations, permutations
 from math import comb
 from typing import Any
@@ -14,8 +15,8 @@ import numpy as np
 
 from funken.dataset import DataSet
 from funken.graph.columns.chunks import joined
-from funken.graph.columns.parts import BACK, FORTH, GraphPart, parts
-from funken.graph.columns.triangles import WITH_WAYS, triangle_masks
+from funken.graph.columns.parts import BACK, FORTH, GraphPart, keys_of, parts
+from funken.graph.columns.triangles import UNDIRECTED, WITH_WAYS, triangle_masks
 from funken.graph.core import GraphBase
 
 _BOTH = FORTH | BACK
@@ -128,6 +129,38 @@ def _metrics(found: Any) -> tuple[int, ...]:
     pairs = int((ways == FORTH).sum()), int((ways == _BOTH).sum())
     paths = int((degrees * (degrees - 1) // 2).sum())
     return (len(part), *pairs, paths, int(degrees.max()), int(out.max(initial=0)), int(into.max(initial=0)))
+
+
+def edge_metrics_records(graph: GraphBase) -> DataSet:
+    """Return per part: triplets for triangles and for rectangles, and the most of a vertex of each."""
+    made = parts(graph, UNDIRECTED)
+    return made.co_group(made.flat_map(_ends_for_all)).where(0).equal_to(0).using(_edge_metrics).name("edge metrics")
+
+
+def _ends_for_all(found: Any) -> Iterator[Any]:
+    part: GraphPart = found[1]
+    for key in keys_of(part.parts):
+        yield key, part.part, part.out_degree, part.ids
+
+
+def _edge_metrics(found: Iterable[Any], came: Iterable[Any]) -> Iterator[tuple[int, int, int, int]]:
+    """Count the neighbours with a higher degree, or a greater id if it is the same: paths begin at edges to those."""
+    part: GraphPart | None = next((each for _, each in found), None)
+    if part is None:
+        return
+    others = {other: (degrees, ids) for _, other, degrees, ids in came}
+    low = np.zeros(len(part), np.int64)
+    for route in part.routes:
+        degrees, ids = others[route.part]
+        target = route.target_of_each()
+        own, other = part.out_degree[route.source], degrees[target]
+        same = own == other
+        away = own < other
+        away[same] = (part.ids[route.source[same]] < ids[target[same]]).astype(bool)
+        low += np.bincount(route.source[away], minlength=len(part))
+    triangles = low * (low - 1) // 2
+    rectangles = triangles + low * (part.out_degree - low)
+    yield int(triangles.sum()), int(rectangles.sum()), int(triangles.max(initial=0)), int(rectangles.max(initial=0))
 
 
 def triangles_in_order(record: Any) -> Any:

@@ -24,6 +24,11 @@ WITH_WAYS = PartLayout(both=True, simple=True, ways=True)
 """The same, where each edge knows in which directions it was there."""
 WEDGES = 1 << 22
 """How many paths of two edges are looked at together."""
+BITS = 1024
+"""How many last vertices of paths are looked at together."""
+PATH_COST, EDGE_COST = 9, 92
+"""Nanoseconds of a path in a sparse product, and of an edge for ``BITS`` columns."""
+_EDGES_AT_ONCE = 4096
 
 
 def undirected_parts(graph: GraphBase) -> DataSet:
@@ -75,29 +80,96 @@ def _matrices(records: list[Any]) -> dict[tuple[int, int], Any]:
     }
 
 
-def _closable(records: list[Any]) -> Iterator[tuple[tuple[int, ...], Any, Any, Any]]:
-    """Yield the matrices of first, second and closing edges, rows of the first in pieces."""
+def _orders(records: list[Any]) -> Iterator[tuple[tuple[int, ...], Any, Any, Any]]:
+    """Yield the parts in each of their orders, with the matrices of first, second and closing edges."""
     matrices = _matrices(records)
     for order in sorted(set(permutations(records[0][0]))):
         x, y, z = order
         first, second, closing = matrices.get((x, y)), matrices.get((y, z)), matrices.get((x, z))
-        if first is None or second is None or closing is None:
-            continue
-        wedges = np.concatenate([[0], np.cumsum(first @ np.diff(second.indptr))])
-        cuts = np.searchsorted(wedges, np.arange(0, wedges[-1] + WEDGES, WEDGES))
-        for begin, end in pairwise(np.unique(np.concatenate([cuts, [0, first.shape[0]]])).tolist()):
-            if begin < first.shape[0]:
-                yield (*order, begin), first[begin:end], second, closing[begin:end]
+        if first is not None and second is not None and closing is not None:
+            yield order, first, second, closing
+
+
+def _pieces(first: Any, second: Any, closing: Any) -> Iterator[tuple[int, Any, Any]]:
+    """Yield where a piece of the rows begins, and first and closing edges of so many rows as have ``WEDGES`` paths."""
+    wedges = np.concatenate([[0], np.cumsum(first @ np.diff(second.indptr))])
+    cuts = np.searchsorted(wedges, np.arange(0, wedges[-1] + WEDGES, WEDGES))
+    for begin, end in pairwise(np.unique(np.concatenate([cuts, [0, first.shape[0]]])).tolist()):
+        if begin < first.shape[0]:
+            yield begin, first[begin:end], closing[begin:end]
 
 
 def _count(group: Iterable[Any]) -> Iterator[int]:
-    yield sum(int((first @ second).multiply(closing).sum()) for _, first, second, closing in _closable(list(group)))
+    total = 0
+    for _, first, second, closing in _orders(list(group)):
+        found, left = _by_bits(first, second, closing)
+        total += found
+        if left.any():
+            second, closing = (_of_columns(matrix, left) for matrix in (second, closing))  # noqa: PLW2901
+            for _, some, closed in _pieces(first, second, closing):
+                total += int((some @ second).multiply(closed).sum())
+    yield total
+
+
+def _of_columns(matrix: Any, kept: Any) -> Any:
+    """Return a matrix without the entries of the other columns."""
+    chosen = kept[matrix.indices]
+    bounds = np.concatenate([[0], np.cumsum(chosen)])[matrix.indptr]
+    return sparse.csr_array((matrix.data[chosen], matrix.indices[chosen], bounds), shape=matrix.shape)
+
+
+def _by_bits(first: Any, second: Any, closing: Any) -> tuple[int, Any]:
+    """Count the triangles whose last vertex ends many paths; return how many, and which last vertices are left.
+
+    The last vertices of ``BITS`` columns are a row of bits for each first vertex and each second one. The triangles over an edge
+    are the bits that the rows of its ends share.
+    """
+    # Hot: a path costs 9 ns in the sparse product, an edge 92 ns for 1,024 columns of bits, however many paths these end (one
+    # core). In an R-MAT graph of a million edges the first 1,024 columns end 95 % of 89 million paths.
+    width = second.shape[1]
+    paths = np.bincount(second.indices, np.asarray(first.sum(axis=0)).ravel()[_row_of_each(second)], width)
+    order = np.argsort(-paths, kind="stable")
+    left = paths > 0
+    edges = _row_of_each(first), first.indices
+    total = 0
+    for at in range(0, width, BITS):
+        columns = order[at : at + BITS]
+        if paths[columns].sum() * PATH_COST < len(edges[1]) * EDGE_COST:
+            break
+        left[columns] = False
+        place = np.full(width, -1, np.int32)
+        place[columns] = np.arange(len(columns))
+        ends, seconds = (_bits(matrix, place) for matrix in (closing, second))
+        filled = ends.any(axis=1)[edges[0]] & seconds.any(axis=1)[edges[1]]
+        u, v = edges[0][filled], edges[1][filled]
+        for begin in range(0, len(u), _EDGES_AT_ONCE):
+            some = slice(begin, begin + _EDGES_AT_ONCE)
+            total += int(np.bitwise_count(ends[u[some]] & seconds[v[some]]).sum(dtype=np.int64))
+    return total, left
+
+
+def _row_of_each(matrix: Any) -> Any:
+    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+
+
+def _bits(matrix: Any, place: Any) -> Any:
+    """Return a row of bits for each row of a matrix, of the columns that have a place."""
+    at = place[matrix.indices]
+    chosen = at >= 0
+    row, at = _row_of_each(matrix)[chosen], at[chosen].astype(np.int64)
+    words = np.zeros((matrix.shape[0], BITS // 64), np.uint64)
+    np.bitwise_or.at(words, (row, at >> 6), np.uint64(1) << (at & 63).astype(np.uint64))
+    return words
 
 
 def _found(group: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
     """Yield the parts and the places of the vertices of triangles, and the ways of the three edges: uv, uw, vw."""
-    records = list(group)
-    for (x, y, z, begin), first, second, closing in _closable(records):
+    pieces = (
+        (*order, begin, some, second, closed)
+        for order, whole, second, closing in _orders(list(group))
+        for begin, some, closed in _pieces(whole, second, closing)
+    )
+    for x, y, z, begin, first, second, closing in pieces:
         edges = first.tocoo()
         lengths = np.diff(second.indptr)[edges.col]
         u, v = np.repeat(edges.row, lengths), np.repeat(edges.col, lengths)

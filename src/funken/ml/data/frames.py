@@ -1,7 +1,8 @@
 """Spark ``DataFrame`` objects: columns change sides as Parquet files, and never become rows of Python.
 
-``pyspark`` is not imported here: a frame is known by its methods. What a model gives is added by ``mapInArrow``, so the result
-is a lazy frame of Spark, also of a streaming one.
+A frame that only reads Parquet files of this file system is read from those; any other is written once. ``pyspark`` is not
+imported here: a frame is known by its methods. What a model gives is added by ``mapInArrow``, so the result is a lazy frame of
+Spark, also of a streaming one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow
@@ -82,12 +84,12 @@ def block_of_columns(table: Any, layout: FieldLayout) -> FeatureBlock:
 class ParquetBlocks(InputFormat):
     """Feature blocks of the columns of Parquet files, a split per row group."""
 
-    def __init__(self, path: str, layout: FieldLayout) -> None:
-        self.path, self.layout = path, layout
+    def __init__(self, paths: Sequence[str], layout: FieldLayout) -> None:
+        self.paths, self.layout = paths, layout
 
     @staticmethod
     def of(frame: Any, asked: FieldLayout) -> ParquetBlocks:
-        """Write a frame once, now; the files are removed when the input is not used any more."""
+        """Find the files that a frame reads, or write it once, now; such files are removed when they are not used any more."""
         if frame.isStreaming:
             raise InvalidProgram(
                 "fit() got a streaming DataFrame, which never ends. Fit on a static one, or learn on a stream."
@@ -95,17 +97,20 @@ class ParquetBlocks(InputFormat):
         names: Sequence[FieldName] = frame.columns
         layout = asked.resolve(dict.fromkeys(names))
         used = [str(name) for name in (*(layout.features or ()), layout.label, layout.weight) if name is not None]
+        chosen = frame.select(*used)
+        if found := files_of(chosen):
+            return ParquetBlocks(found, layout)
         folder = tempfile.mkdtemp(prefix="funken-blocks-")
-        made = ParquetBlocks(os.path.join(folder, "rows"), layout)
+        path = os.path.join(folder, "rows")
+        chosen.write.parquet(path)
+        written = [os.path.join(path, name) for name in sorted(os.listdir(path)) if name.endswith(".parquet")]
+        made = ParquetBlocks(written, layout)
         weakref.finalize(made, shutil.rmtree, folder, ignore_errors=True)
-        frame.select(*used).write.parquet(made.path)
         return made
 
     def create_splits(self, parallelism: int) -> Sequence[Any]:
         """Make a split of every row group."""
-        files = sorted(name for name in os.listdir(self.path) if name.endswith(".parquet"))
-        paths = [os.path.join(self.path, name) for name in files]
-        return [(path, at) for path in paths for at in range(parquet.ParquetFile(path).metadata.num_row_groups)]
+        return [(path, at) for path in self.paths for at in range(parquet.ParquetFile(path).metadata.num_row_groups)]
 
     def read(self, split: Any) -> Iterator[FeatureBlock]:
         """Read a row group."""
@@ -114,6 +119,61 @@ class ParquetBlocks(InputFormat):
             for batch in file.iter_batches(_ROWS, row_groups=[group]):
                 if batch.num_rows:
                     yield block_of_columns(batch, self.layout)
+
+
+_SAME = {
+    "double": pyarrow.float64(),
+    "float": pyarrow.float32(),
+    "bigint": pyarrow.int64(),
+    "int": pyarrow.int32(),
+    "smallint": pyarrow.int16(),
+    "tinyint": pyarrow.int8(),
+    "boolean": pyarrow.bool_(),
+    "string": pyarrow.string(),
+}
+"""Types of Spark, and those of the files whose columns need no conversion."""
+
+
+def files_of(frame: Any) -> list[str]:
+    """Return the Parquet files of this machine that a frame reads, and does nothing else; none, if it is another frame.
+
+    Whether that is so, is asked of Spark's optimized plan: columns by their names, from a relation of Parquet files. Partition
+    columns, which are in no file, views of a cache, filters and conversions make it another frame.
+    """
+    try:
+        plan = frame._jdf.queryExecution().optimizedPlan()
+        if _class(plan) == "Project":
+            columns = plan.projectList()
+            if any(_class(columns.apply(at)) != "AttributeReference" for at in range(columns.length())):
+                return []
+            plan = plan.child()
+        if _class(plan) != "LogicalRelation" or _class(plan.relation()) != "HadoopFsRelation":
+            return []
+        if _class(plan.relation().fileFormat()) != "ParquetFileFormat":
+            return []
+        places = [urlsplit(file) for file in frame.inputFiles()]
+    except Exception:  # noqa: BLE001 - a frame of Spark Connect has no plan here, another release other classes: then it is written
+        return []
+    if any(place.scheme != "file" for place in places):
+        return []
+    paths = [unquote(place.path) for place in places]
+    types = {field.name: _SAME.get(field.dataType.simpleString()) for field in frame.schema.fields}
+    return paths if all(_has(path, types) for path in paths) else []
+
+
+def _class(found: Any) -> str:
+    name: str = found.getClass().getSimpleName()
+    return name
+
+
+def _has(path: str, types: dict[str, Any]) -> bool:
+    if not os.path.isfile(path):
+        return False
+    with parquet.ParquetFile(path) as file:
+        schema = file.schema_arrow
+    return all(
+        kind is not None and name in schema.names and schema.field(name).type == kind for name, kind in types.items()
+    )
 
 
 class Added:

@@ -117,6 +117,8 @@ class BlockSet:
 class Cut(MapPartitionFunction):
     """Makes blocks of the records of a partition."""
 
+    block_records = 4  # each has thousands of rows
+
     def __init__(self, layout: FieldLayout) -> None:
         self._layout = layout
 

@@ -52,18 +52,43 @@ def solve_rows(rows: Any, fixed: Any, regularization: float, weighted: bool) -> 
     """
     rank = fixed.shape[1]
     one, other = np.triu_indices(rank)
+    whole_of = np.empty((rank, rank), dtype=np.int64)  # where a product of two factors is among those of the triangle
+    whole_of[one, other] = whole_of[other, one] = np.arange(len(one))
     products = np.ascontiguousarray(fixed[:, one] * fixed[:, other])
     found = np.empty((rows.shape[0], rank))
+    ones = np.ones(len(rows.data))
     for at in range(0, rows.shape[0], _CHUNK):
-        some = rows[at : at + _CHUNK]
-        seen = sparse.csr_array((np.ones_like(some.data), some.indices, some.indptr), shape=some.shape)
-        whole = np.empty((some.shape[0], rank, rank))
-        whole[:, one, other] = whole[:, other, one] = seen @ products
-        counts = np.diff(some.indptr) if weighted else np.ones(some.shape[0])
+        bounds = rows.indptr[at : at + _CHUNK + 1]
+        part, shape = slice(bounds[0], bounds[-1]), (len(bounds) - 1, rows.shape[1])
+        some, seen = (
+            sparse.csr_array((data[part], rows.indices[part], bounds - bounds[0]), shape=shape)
+            for data in (rows.data, ones)
+        )
+        whole = np.take(seen @ products, whole_of, axis=1)
+        counts = np.diff(bounds) if weighted else np.ones(shape[0])
         diagonal = np.arange(rank)
         whole[:, diagonal, diagonal] += regularization * np.maximum(counts, 1)[:, None]
         found[at : at + _CHUNK] = np.linalg.solve(whole, (some @ fixed)[:, :, None])[:, :, 0]
     return found
+
+
+def grouped(owners: Any, columns: Any, ratings: Any, width: int) -> Ratings:
+    """Return ratings as sparse rows, one per owner; several of one owner and column stay several.
+
+    >>> found = grouped(np.array([7, 2, 7]), np.array([1, 0, 1]), np.array([3.0, 4.0, 5.0]), 2)
+    >>> found.ids.tolist(), found.rows.indptr.tolist(), found.rows.indices.tolist(), found.rows.data.tolist()
+    ([2, 7], [0, 1, 3], [0, 1, 1], [4.0, 3.0, 5.0])
+    """
+    # Hot: two passes that count; to sort the ids takes three times as long (43 ns to 145 per rating, one core).
+    seen = np.zeros(int(owners.max()) + 1, dtype=bool)
+    seen[owners] = True
+    places = np.cumsum(seen, dtype=np.int64)[owners] - 1
+    ids = np.flatnonzero(seen)
+    count = len(owners)
+    by_rating = sparse.csr_array((ratings, places, np.arange(count + 1)), shape=(count, len(ids)))
+    by_owner = by_rating.tocsc()
+    rows = sparse.csr_array((by_owner.data, columns[by_owner.indices], by_owner.indptr), shape=(len(ids), width))
+    return Ratings(ids, rows)
 
 
 class Split(MapPartitionFunction):
@@ -91,11 +116,8 @@ class Group(MapPartitionFunction):
         parts = [part for _, part in values]
         if parts:
             triples = np.concatenate(parts)
-            ids, places = np.unique(triples[:, self._side].astype(np.int64), return_inverse=True)
-            columns = triples[:, 1 - self._side].astype(np.int64)
-            shape = (len(ids), self._width)
-            rows = sparse.coo_array((triples[:, 2], (places, columns)), shape=shape).tocsr()
-            yield Ratings(ids, rows)
+            owners, columns = (triples[:, side].astype(np.int64) for side in (self._side, 1 - self._side))
+            yield grouped(owners, columns, triples[:, 2], self._width)
 
 
 class Half(MapPartitionFunction):

@@ -1,15 +1,14 @@
-"""Naive Bayes and nearest neighbours: one pass over the tasks."""
+"""Naive Bayes: one pass over the tasks."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from sklearn import naive_bayes, neighbors
+from sklearn import naive_bayes
 
 from funken.errors import InvalidProgram
-from funken.ml.base import DistributedClassifier, DistributedRegressor, Probabilities
+from funken.ml.base import DistributedClassifier, Probabilities
 from funken.ml.data.sources import BlockSet
 from funken.ml.preprocessing.statistics import Extremes, Moments
 
@@ -82,52 +81,3 @@ class MultinomialNB(Probabilities, DistributedClassifier, naive_bayes.Multinomia
         self.feature_count_, self.class_count_ = counts[:, :-1], counts[:, -1]
         self._update_feature_log_prob(self._check_alpha())
         self._update_class_log_prior(class_prior=self.class_prior)
-
-
-class _Gathered:
-    """Fits to all rows in this process; the model, and so the rows, travel to every task that predicts."""
-
-    fields_: Any
-    classes_: Any
-    get_params: Any
-    _y: Any
-    _fit_X: Any
-
-    def _fit_blocks(self, blocks: BlockSet) -> None:
-        whole = blocks.gather()
-        y = whole.y.astype(str) if whole.y.dtype == object else whole.y
-        X = sparse.csr_matrix(whole.X) if sparse.issparse(whole.X) else whole.X
-        self._fit_rows(X, y)
-
-    def _fit_rows(self, X: Any, y: Any) -> None:
-        kernel = next(
-            each for each in type(self).__mro__ if each.__module__.startswith("sklearn.") and "fit" in vars(each)
-        )
-        kernel.fit(self, X, y)  # type: ignore[attr-defined]
-
-    def _saved(self) -> dict[str, Any]:
-        """Return what a saved model consists of: the rows, as trees of them are made anew."""
-        y = self._y if not hasattr(self, "classes_") else self.classes_[self._y]
-        return {"params": self.get_params(), "fields": self.fields_, "X": self._fit_X, "y": y}
-
-    def _loaded(self, values: dict[str, Any]) -> None:
-        """Fit to the rows of a saved model."""
-        type(self).__init__(self, **values["params"])
-        self._fit_rows(values["X"], values["y"])
-        self.fields_ = values["fields"]
-
-
-class KNeighborsClassifier(_Gathered, Probabilities, DistributedClassifier, neighbors.KNeighborsClassifier):
-    """Classifies by the nearest rows, which are all in the model: they have to fit into the memory of a task.
-
-    >>> KNeighborsClassifier(1).fit([[0.0], [9.0]], [0, 1]).predict([[2.0], [8.0]]).tolist()
-    [0, 1]
-    """
-
-
-class KNeighborsRegressor(_Gathered, DistributedRegressor, neighbors.KNeighborsRegressor):
-    """Predicts the mean of the nearest rows, which are all in the model: they have to fit into the memory of a task.
-
-    >>> KNeighborsRegressor(1).fit([[0.0], [9.0]], [0.5, 1.5]).predict([[2.0], [8.0]]).tolist()
-    [0.5, 1.5]
-    """

@@ -1,5 +1,6 @@
 """k-means over the tasks: Lloyd's algorithm, begun by k-means|| (Bahmani et al. 2012), all in one iteration.
 
+A round of k-means|| is one pass: it draws exactly ``2 k`` rows by their distances, which needs no sum of distances before.
 Random choices are seeded by the task, the block and the pass, so a run with the same blocks gives the same clusters.
 """
 
@@ -22,7 +23,8 @@ from funken.ml.preprocessing.statistics import Moments
 from funken.ml.training.allreduce import Place, Sums, solve
 
 ROUNDS = 5
-_CHUNK = 4096
+_CHUNK = 8192
+_FEW = 16
 
 
 def nearest(X: Any, centers: Any) -> tuple[Any, Any]:
@@ -34,15 +36,67 @@ def nearest(X: Any, centers: Any) -> tuple[Any, Any]:
     places = np.empty(X.shape[0], dtype=np.int64)
     found = np.empty(X.shape[0])
     lengths = (centers * centers).sum(axis=1)
+    doubled = -2.0 * centers
+    least = _least_by_center if len(centers) <= _FEW and not sparse.issparse(X) else _least_by_row
     for at in range(0, X.shape[0], _CHUNK):
         some = X[at : at + _CHUNK]
-        off = some @ centers.T
-        off *= -2.0
-        off += lengths
-        places[at : at + _CHUNK] = chosen = off.argmin(axis=1)
+        places[at : at + _CHUNK], off = least(some, doubled, lengths)
         own = some.multiply(some).sum(axis=1) if sparse.issparse(some) else np.einsum("ij,ij->i", some, some)
-        found[at : at + _CHUNK] = off[np.arange(len(chosen)), chosen] + np.asarray(own).ravel()
+        found[at : at + _CHUNK] = off + np.asarray(own).ravel()
     return places, np.maximum(found, 0.0)
+
+
+def _least_by_center(some: Any, doubled: Any, lengths: Any) -> tuple[Any, Any]:
+    # Hot: with 8 centres of 10 features a row costs 49 ns, by row 72; with 60 centres it is 270 to 180 (one core, NumPy 2).
+    off = doubled @ some.T
+    off += lengths[:, None]
+    least = off[0]
+    places = np.zeros(len(some), dtype=np.int32)
+    for place in range(1, len(off)):
+        np.copyto(places, place, where=off[place] < least)
+        np.minimum(least, off[place], out=least)
+    return places, least
+
+
+def _least_by_row(some: Any, doubled: Any, lengths: Any) -> tuple[Any, Any]:
+    off = some @ doubled.T
+    off += lengths
+    places = off.argmin(axis=1)
+    return places, off[np.arange(len(places)), places]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Rows that were drawn with chances by weight, without replacement: of all rows of the tasks, those with the highest keys.
+
+    Keys are ``log(u) / weight`` (Efraimidis and Spirakis 2006), so what two tasks have drawn can be merged.
+
+    >>> random = np.random.default_rng(1)
+    >>> one, other = (Drawn.of(2, np.array([[at]]), np.array([weight]), random) for at, weight in ((1.0, 1e-9), (2.0, 5.0)))
+    >>> ((one + other) + other).rows.tolist()
+    [[2.0], [2.0]]
+    """
+
+    most: int
+    keys: Any
+    rows: Any
+
+    @staticmethod
+    def of(most: int, X: Any, weights: Any, random: np.random.Generator) -> Drawn:
+        """Draw from the rows of a block; those of weight 0 never."""
+        chances = random.random(
+            len(weights)
+        )  # one for every row: what is drawn does not depend on the weights of others
+        some = np.flatnonzero(weights > 0)
+        keys = np.log1p(-chances[some]) / weights[some]
+        best = np.argsort(-keys, kind="stable")[:most] if len(keys) <= 2 * most else np.argpartition(-keys, most)[:most]
+        rows = X[some[best]]
+        return Drawn(most, keys[best], rows.toarray() if sparse.issparse(rows) else rows)
+
+    def __add__(self, other: Drawn) -> Drawn:
+        keys = np.concatenate([self.keys, other.keys])
+        best = np.argsort(-keys, kind="stable")[: self.most]
+        return Drawn(self.most, keys[best], np.concatenate([self.rows, other.rows])[best])
 
 
 @dataclass(frozen=True)
@@ -91,19 +145,15 @@ class Lloyd:
                 rows = some.choice(len(block), count, replace=False)
                 drawn = [(float(some.random()), row) for row in _rows(X, rows)]
                 return {"moments": Moments.of(X, block.w), "drawn": drawn}
-            case "cost":
-                return {"cost": float(w @ nearest(X, state.centers)[1])}
             case "candidates":
                 off = w * nearest(X, state.centers)[1]
-                chance = 2.0 * self.k * off / max(state.cost, 1e-300)
-                rows = np.flatnonzero(self._random(state, place).random(len(block)) < chance)
-                return {"candidates": _rows(X, rows)}
+                return {"drawn": Drawn.of(2 * self.k, X, off, self._random(state, place))}
             case "weights":
                 return {"weights": np.bincount(nearest(X, state.centers)[0], w, len(state.centers))}
         places, off = nearest(X, state.centers)
-        rows = np.arange(len(block))
-        members = sparse.csr_array((w, (places, rows)), shape=(len(state.centers), len(block)))
-        sums = members @ X
+        # Hot: 6 ns per row of 10 features, a third of the product with a matrix by clusters.
+        members = sparse.csr_array((w, places, np.arange(len(block) + 1)), shape=(len(block), len(state.centers)))
+        sums = members.T @ X
         totals = np.bincount(places, w, len(state.centers))
         far = int(off.argmax()) if len(block) else 0
         return {
@@ -118,12 +168,12 @@ class Lloyd:
         match state.phase:
             case "moments":
                 return self._begun(state, sums)
-            case "cost":
-                return replace(state, phase="candidates", cost=sums["cost"], rounds=state.rounds + 1)
             case "candidates":
-                centers = np.vstack([state.centers, *sums["candidates"]])
-                phase = "weights" if state.rounds >= ROUNDS else "cost"
-                return replace(state, phase=phase, centers=centers)
+                centers = np.vstack([state.centers, sums["drawn"].rows])
+                rounds = state.rounds + 1
+                return replace(
+                    state, phase="weights" if rounds >= ROUNDS else "candidates", centers=centers, rounds=rounds
+                )
             case "weights":
                 return replace(state, phase="lloyd", centers=self._reduced(state.centers, sums["weights"]))
         return self._moved(state, sums)
@@ -138,7 +188,7 @@ class Lloyd:
         drawn = [row for _, row in sorted(sums["drawn"], key=lambda each: each[0])]
         if self.init == "random":
             return replace(state, phase="lloyd", centers=np.vstack(drawn[: self.k]), tol=tol)
-        return replace(state, phase="cost", centers=np.vstack(drawn[:1]), tol=tol)
+        return replace(state, phase="candidates", centers=np.vstack(drawn[:1]), tol=tol)
 
     def _reduced(self, candidates: Any, weights: Any) -> Any:
         """Return k centres of the weighted candidates, by scikit-learn."""
