@@ -86,8 +86,13 @@ def targets_of(keys: Sequence[Column], length: int, consumers: int) -> Array:
     >>> targets_of(block.leaves[:1], 3, 5).tolist() == [stable_hash(record[0]) % 5 for record in block.to_list()]
     True
     """
+    return hashes_of(keys, length) % np.uint64(consumers)
+
+
+def hashes_of(keys: Sequence[Column], length: int) -> Array:
+    """Return ``stable_hash`` of each record's key, as 64-bit unsigned numbers."""
     if len(keys) == 1:
-        return _hashed(keys[0], length) % np.uint64(consumers)
+        return _hashed(keys[0], length)
     mask = np.uint64(0xFFFFFFFF)
     h = np.full(length, 0x345678 + len(keys), np.uint64)
     for key in keys:
@@ -97,7 +102,20 @@ def targets_of(keys: Sequence[Column], length: int, consumers: int) -> Array:
         h ^= h >> np.uint64(13)
         h = (h * np.uint64(0xC2B2AE35)) & mask
         h ^= h >> np.uint64(16)
-    return h % np.uint64(consumers)
+    return h
+
+
+def partitions_of(keys: Sequence[Column], length: int, level: int) -> Array:
+    """Return one of 16 partitions for each record, by other bits of the hash at each level, and than its consumer.
+
+    >>> from funken.columnar.kernels.columns import columns_of
+    >>> numbers = columns_of(list(range(1000)), "int").leaves
+    >>> one, other = (partitions_of(numbers, 1000, level) for level in (0, 1))
+    >>> len(set(one.tolist())), len(set(zip(one.tolist(), other.tolist())))
+    (16, 245)
+    """
+    mixed = (hashes_of(keys, length) ^ np.uint64(0x9E3779B9)) * np.uint64(0x9E3779B97F4A7C15)
+    return (mixed >> np.uint64(36 + 4 * level)) & np.uint64(15)
 
 
 def dealt(block: Columns, keys: Sequence[Column], consumers: int) -> list[Columns | None]:
@@ -365,7 +383,9 @@ __all__ = [
     "columns_from_arrow",
     "cut_up",
     "dealt",
+    "hashes_of",
     "ordered",
+    "partitions_of",
     "ranges_of",
     "reduced_in_pairs",
     "size_of",
