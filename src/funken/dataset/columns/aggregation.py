@@ -1,6 +1,6 @@
 """Reductions by key over blocks of columns, in front of the hash table of records.
 
-Each block is aggregated by itself, and what is left of several is put together when it has doubled. What does not fit goes to
+Blocks are gathered and aggregated together, again when what is left of them has doubled. What does not fit goes to
 disk in partitions, which are aggregated one after the other. As long as ``add`` is true nothing is in the table; from then
 on whatever was aggregated so far is ``poured`` into it, as records.
 """
@@ -15,7 +15,7 @@ from funken.dataset.columns.block import block_of, columns_in
 from funken.dataset.columns.folding import ColumnReduce
 from funken.dataset.columns.keys import key_leaves
 from funken.dataset.columns.partitions import SpilledColumns, cut_by_hash
-from funken.dataset.memory.blocks import Block, weighed
+from funken.dataset.memory.blocks import Block, weighed, weight
 from funken.dataset.memory.manager import Share
 from funken.dataset.memory.partitions import FAN_OUT, MAX_LEVEL
 from funken.dataset.plan.functions import DataSetFunction
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Columns
 
 _MERGED_AT = 1 << 16
-"""Aggregates of at least so many keys are put together."""
+"""So many records, at least, are gathered before they are aggregated."""
 
 _EMITTED = 1 << 14
 """Records of an emitted block."""
@@ -67,6 +67,7 @@ class ColumnAggregation:
         self._partials: list[Columns] = []
         self._rows = 0
         self._merge_at = _MERGED_AT
+        self._is_merged = True
         self._exact = True
 
     def add(self, block: Block) -> bool:
@@ -74,13 +75,14 @@ class ColumnAggregation:
         columns = columns_in(block)
         if columns is None or not self._exact or self._schema not in (None, columns.schema):
             return False
-        parts = [self._aggregated(columns_in(part)) for part, _ in weighed(block, self._share.limit // 4)]
-        if any(part is None for part in parts):
+        if not key_leaves(columns, self._key):
             return False
         self._schema = columns.schema
-        for part in parts:
-            assert part is not None
-            self._keep(part)
+        for part, size in weighed(block, self._share.limit // 4):
+            own = columns_in(part)
+            assert own is not None
+            self._keep(own, size)
+            self._is_merged = False
             if self._rows >= self._merge_at or self.is_full:
                 self._merge()
                 self._make_space()
@@ -120,33 +122,31 @@ class ColumnAggregation:
             following = ColumnAggregation(self._share, self._key, self._reduce, True, self._level + 1)
             yield following, map(block_of, spilled.parts())
 
-    def _keep(self, part: Columns) -> None:
+    def _keep(self, part: Columns, size: int) -> None:
         self._partials.append(part)
         self._rows += part.length
-        size = _size(part)
         self._size += size
         self._share.reserve(size)
 
-    def _aggregated(self, columns: Columns | None) -> Columns | None:
-        assert columns is not None
-        keys = key_leaves(columns, self._key)
-        return self._reduce.by_key(columns, keys) if keys else None
-
     def _merge(self) -> None:
+        """Make one record per key of what is in memory; if that cannot be done exactly, it stays as it is."""
         from funken.columnar.kernels.columns import joined  # noqa: PLC0415 - loads NumPy
 
-        if len(self._partials) < 2:
+        if self._is_merged:
             return
-        whole = self._aggregated(joined(self._partials))
-        if whole is None:
+        whole = joined(self._partials)
+        keys = key_leaves(whole, self._key)
+        merged = self._reduce.by_key(whole, keys) if keys else None
+        if merged is None:
             self._exact = False
             return
         self._clear()
-        self._keep(whole)
-        self._merge_at = max(_MERGED_AT, 2 * whole.length)
+        self._keep(merged, weight(block_of(merged)))
+        self._merge_at = max(_MERGED_AT, 2 * merged.length)
 
     def _clear(self) -> None:
         self._partials = []
+        self._is_merged = True
         self._rows = 0
         self._share.release(self._size)
         self._size = 0
@@ -167,10 +167,4 @@ class ColumnAggregation:
         """Whether every key comes once; puts together what is not yet."""
         if self._exact:
             self._merge()
-        return len(self._partials) < 2
-
-
-def _size(columns: Columns) -> int:
-    from funken.columnar.kernels.relational import size_of  # noqa: PLC0415 - loads NumPy
-
-    return size_of(columns)
+        return self._is_merged

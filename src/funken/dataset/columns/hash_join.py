@@ -233,14 +233,15 @@ class ColumnHashJoin:
 
     def _keys_of(self, build: SpilledColumns) -> Any:
         """Return the keys of a partition, each once: few, or the hash would have cut it."""
-        import numpy as np  # noqa: PLC0415 - takes 0.1 s
+        from funken.columnar.kernels.groups import distinct  # noqa: PLC0415 - loads NumPy
 
-        found = np.empty(0, np.int64)
-        for columns in build.parts():
-            leaf = int_leaf(columns, self._keys[0])
-            assert leaf is not None
-            found = np.union1d(found, columns.leaves[leaf].array(columns.length))
-        return found
+        def keys() -> Iterator[Any]:
+            for columns in build.parts():
+                leaf = int_leaf(columns, self._keys[0])
+                assert leaf is not None
+                yield columns.leaves[leaf].array(columns.length)
+
+        return distinct(keys())
 
     # ---- the way to records
 
@@ -280,9 +281,8 @@ class ColumnHashJoin:
 
 
 def _outside(keys: Any, known: Any, block: Block) -> Columns | None:
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+    from funken.columnar.kernels.groups import not_among  # noqa: PLC0415 - loads NumPy
 
-    columns = columns_in(block)
+    columns, alone = columns_in(block), not_among(keys, known)
     assert columns is not None
-    alone = np.flatnonzero(~np.isin(keys, known))
     return columns.take(alone) if len(alone) else None
