@@ -12,6 +12,8 @@ the case had, ``others`` the share of the cores that other programs used. ``lost
 superstep begins again, with the second that the restart strategy waits. Names that end in ``-rdd``, ``-frame`` and ``-udf``
 are the same programs in PySpark; those that begin with ``flink-`` are Flink's own DataSet programs in Java (``flink.py``),
 which need ``javac``.
+
+GraphFrames is no peer here: Maven could not get its jar for Spark 4. Its PageRank is GraphX's: see ``make bench-graph``.
 """
 
 from __future__ import annotations
