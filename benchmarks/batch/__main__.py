@@ -1,11 +1,19 @@
 """Batch programs on Spark: PageRank, connected components, an empty superstep, a killed worker, WordCount, TPC-H Q3 and Q10.
 
-usage: benchmarks/batch [--edges 1000000] [--words 2000000] [--scale 1] [--parallelism 2] [--only NAMES] [--target batch]; prints
-one JSON line per measurement. The graph is an R-MAT graph, the same in every run. Every answer is checked: against NumPy or
-union-find, a plain count, or DuckDB. The session is started before anything is measured; ``seconds`` is a whole job, with reading
-its files and collecting the result. ``lost_seconds``: from the kill until the same superstep begins again, with the second that
-the restart strategy waits. Names that end in ``-rdd``, ``-frame`` and ``-udf`` are the same programs in PySpark; those that begin
-with ``flink-`` are Flink's own DataSet programs in Java (``flink.py``), which need ``javac``.
+usage: benchmarks/batch [--edges 1000000] [--words 2000000] [--scale 1] [--parallelism 2] [--only NAMES] [--target batch]
+[--seconds 300]; prints one JSON line per measurement, and keeps it in ``benchmarks/results/batch.json``, where a case that is
+measured again replaces its figures (``--results ''`` keeps nothing). ``table.py`` makes a table of them, ``plot.py`` a picture.
+
+Each case runs in a process and a Spark session of its own, for at most ``--seconds``: one that does not end costs its own
+figure only. The graph is an R-MAT graph, the same in every run. Every answer is checked: against NumPy or union-find, a plain
+count, or DuckDB. The session is started, and the program run on a small graph or text, before anything is measured;
+``seconds`` is a whole job, with reading its files and collecting the result; ``memory`` the most bytes that the processes of
+the case had, ``others`` the share of the cores that other programs used. ``lost_seconds``: from the kill until the same
+superstep begins again, with the second that the restart strategy waits. Names that end in ``-rdd``, ``-frame`` and ``-udf``
+are the same programs in PySpark; those that begin with ``flink-`` are Flink's own DataSet programs in Java (``flink.py``),
+which need ``javac``.
+
+GraphFrames is no peer here: Maven could not get its jar for Spark 4. Its PageRank is GraphX's: see ``make bench-graph``.
 """
 
 from __future__ import annotations
@@ -13,10 +21,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import flink
@@ -30,6 +42,13 @@ from graphs import SUPERSTEPS, Graph, bulk_components, delta_components, page_ra
 from funken import Configuration
 from funken.dataset import DataSet, ExecutionEnvironment
 
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "compare"))
+
+import sessions  # noqa: E402 - a folder of scripts beside this one
+
+RESULTS = HERE.parent / "results" / "batch.json"
+SMALL = 2000
 GRAPHS: dict[str, Callable[..., Any]] = {
     "delta": delta_components,
     "bulk": bulk_components,
@@ -109,6 +128,70 @@ def on_graph(name: str, arguments: argparse.Namespace, graph: Graph, folder: str
     )  # fmt: skip
 
 
+def warm(name: str, arguments: argparse.Namespace, folder: str) -> None:
+    """Start the session and the workers, and let them load what the case needs."""
+    if not name.startswith("flink-"):
+        environment(arguments).from_elements(1).count()
+    if name in GRAPHS or name.endswith("-frame"):
+        small = graphs.Graph(SMALL, folder)
+        if name in GRAPHS:
+            measured(environment(arguments), GRAPHS[name](environment(arguments), small))
+        else:
+            pyspark_programs.run_graph(name, small, 2, arguments.parallelism, folder)
+    if name.startswith("words"):
+        few = argparse.Namespace(**vars(arguments) | {"words": SMALL})
+        words.run(name, few, environment, lambda *_, **figures: None, folder)
+
+
+def case(name: str, arguments: argparse.Namespace, folder: str) -> None:
+    """Run one case in this process."""
+    with tempfile.TemporaryDirectory() as own:
+        warm(name, arguments, own)
+    if name == "empty":
+        empty(arguments)
+    elif name.startswith("words"):
+        words.run(name, arguments, environment, show, folder)
+    elif name in tpch.PROGRAMS:
+        tpch.run(name, arguments, environment, show, folder)
+    else:
+        on_graph(name, arguments, graphs.Graph(arguments.edges, folder), folder)
+
+
+def keep(figures: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Print the figures of a case, and put them into the file of results."""
+    show(figures.pop("benchmark"), **figures)
+    if not arguments.results:
+        return
+    file = Path(arguments.results)
+    document = json.loads(file.read_text()) if file.exists() else {"cases": {}}
+    document["machine"] = f"{platform.machine()}, {os.cpu_count()} cores"
+    describe = ["git", "describe", "--always", "--dirty"]
+    commit = subprocess.run(describe, capture_output=True, text=True, check=False, timeout=20).stdout.strip()
+    named = f"{arguments.case}, local" if arguments.target == "local" else arguments.case
+    document["cases"][named] = figures | {"commit": commit, "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
+    file.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def measure(name: str, arguments: argparse.Namespace, folder: str) -> bool:
+    """Run a case in a process of its own; return whether it gave its figures."""
+    given = ["edges", "words", "scale", "parallelism", "target"]
+    options = [part for option in given for part in (f"--{option}", str(getattr(arguments, option)))]
+    command = [sys.executable, "-W", "ignore", str(HERE), *options, "--folder", folder, "--case", name]
+    arguments.case = name
+    lines: list[dict[str, Any]] = []
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as own:
+        try:
+            lines += sessions.run(command, own, 1, arguments.seconds)
+        except sessions.SystemFailed as error:
+            took = time.monotonic() - began
+            why = f"not ended after {arguments.seconds:g} s" if took >= arguments.seconds else str(error)[-1500:]
+            keep({"benchmark": name, "failed": why}, arguments)
+            return False
+    keep({key: value for line in lines for key, value in line.items()}, arguments)
+    return True
+
+
 def main() -> None:
     """Run what was asked for."""
     parser = argparse.ArgumentParser()
@@ -118,23 +201,22 @@ def main() -> None:
     parser.add_argument("--parallelism", type=int, default=2)
     parser.add_argument("--only", default=",".join(ONLY + MORE))
     parser.add_argument("--target", default="batch", choices=["batch", "local"])
+    parser.add_argument("--seconds", type=float, default=300, help="the most that a case may take, with its start")
+    parser.add_argument("--results", default=str(RESULTS))
+    parser.add_argument(
+        "--folder", default="", help="where files are that several cases read; a new one, if none is given"
+    )
+    parser.add_argument("--case", default="", help="run this case in this process")
     arguments = parser.parse_args()
+    if arguments.case:
+        case(arguments.case, arguments, arguments.folder)
+        return
     chosen = arguments.only.split(",")
     if unknown := set(chosen) - {*ONLY, *MORE}:
         parser.error(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(ONLY + MORE)}")
-    environment(arguments).from_elements(1).count()  # starts the session
     with tempfile.TemporaryDirectory() as folder:
-        graph: Graph | None = None
-        for name in chosen:
-            if name == "empty":
-                empty(arguments)
-            elif name.startswith("words"):
-                words.run(name, arguments, environment, show, folder)
-            elif name in tpch.PROGRAMS:
-                tpch.run(name, arguments, environment, show, folder)
-            else:
-                graph = graph or graphs.Graph(arguments.edges, folder)
-                on_graph(name, arguments, graph, folder)
+        ended = [measure(name, arguments, arguments.folder or folder) for name in chosen]
+    sys.exit(not all(ended))
 
 
 if __name__ == "__main__":

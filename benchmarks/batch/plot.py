@@ -1,6 +1,6 @@
 """Draws the time per superstep of bulk and delta iterations, and the worksets of the latter, as SVG.
 
-usage: plot.py LINES.jsonl PICTURE.svg; the lines are those that ``benchmarks/batch --only bulk,delta`` prints.
+usage: plot.py RESULTS.json PICTURE.svg; the results are those that ``benchmarks/batch --only bulk,delta`` keeps.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def picture(measured: dict[str, dict[str, Any]]) -> str:
 
 def main() -> None:
     """Draw what was measured last of each kind."""
-    lines = map(json.loads, Path(sys.argv[1]).read_text().splitlines())
-    measured = {line["benchmark"]: line for line in lines if line["benchmark"] in COLOURS}
+    cases = json.loads(Path(sys.argv[1]).read_text())["cases"]
+    measured = {name: cases[name] for name in COLOURS if "superstep_ms" in cases.get(name, {})}
     Path(sys.argv[2]).write_text(picture(measured))
 
 

@@ -1,16 +1,23 @@
 """Records of a block grouped by key, and what a running fold gives for each of them.
 
 The records are sorted by slot, stably, so that those of a key stand together in their order; a fold then is a scan with a
-new beginning at every key; and its results go back to where their records stood.
+new beginning at every key; and its results go back to where their records stood. Of folds of which only the end counts, and
+keys in a narrow range, ``NumberedGroups`` needs no sort: a key's place in a table is the key. ``JoinIndex`` finds the records
+of a key.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
+from funken.columnar.folds import MIN, SUM
 from funken.columnar.kernels.columns import Array
+
+DENSE = 4
+"""Ints are looked up in a table if their range is at most so many times their number."""
 
 _NARROW = 1 << 16
 _SIDE_BY_SIDE = 128
@@ -48,6 +55,47 @@ class Groups:
         result = np.empty_like(by_group)
         result[self.order] = by_group
         return result
+
+
+class NumberedGroups:
+    """Records by a key of ints from ``low`` on, less than ``span`` above it; groups are in the order of their first records.
+
+    >>> groups = NumberedGroups(np.array([7, 5, 7]), 5, 3)
+    >>> groups.firsts.tolist(), groups.lasts().tolist()
+    ([0, 1], [2, 1])
+    >>> groups.folded(np.array([1, 2, 3]), "sum").tolist(), groups.folded(np.array([0.5, 2.0, 0.25]), "min").tolist()
+    ([4, 2], [0.25, 2.0])
+    """
+
+    def __init__(self, keys: Array, low: int, span: int) -> None:
+        # Hot: see ``benchmarks/columns.py --only groups``.
+        self._codes, self._span = keys - low, span
+        positions = np.arange(len(keys))
+        first = np.full(span, -1, np.int64)
+        first[self._codes[::-1]] = positions[::-1]  # what is written last stays: the earliest
+        is_first = np.zeros(len(keys), np.bool_)
+        is_first[first[first >= 0]] = True
+        self.firsts: Array = np.flatnonzero(is_first)
+        self._present: Array = self._codes.take(self.firsts)
+
+    def lasts(self) -> Array:
+        """Return the positions of the last records."""
+        last = np.empty(self._span, np.int64)
+        last[self._codes] = np.arange(len(self._codes))
+        return last.take(self._present)
+
+    def folded(self, values: Array, how: str) -> Array:
+        """Return the sum (of floats one addition after the other), the least or the greatest value of each group."""
+        if how == SUM and values.dtype == np.float64:
+            return np.bincount(self._codes, values, self._span).take(self._present)
+        if how == SUM:
+            table = np.zeros(self._span, np.int64)
+            np.add.at(table, self._codes, values)
+        else:
+            table = np.empty(self._span, values.dtype)
+            table[self._codes] = values  # any of the group, to begin with
+            (np.minimum if how == MIN else np.maximum).at(table, self._codes, values)
+        return table.take(self._present)
 
 
 def running_sum(values: Array, groups: Groups) -> Array:
@@ -92,4 +140,93 @@ def running_most(values: Array, groups: Groups, low: int, high: int) -> Array | 
     return most
 
 
-__all__ = ["Groups", "running_float_sum", "running_most", "running_sum"]
+class JoinIndex:
+    """The positions of each key of a column of ints.
+
+    >>> index = JoinIndex(np.array([5, 7, 5]))
+    >>> found = index.find(np.array([7, 6, 5]))
+    >>> [(probed.tolist(), built.tolist()) for probed, built in found.pairs(2)], found.alone().tolist()
+    ([([0, 2], [1, 0]), ([2], [2])], [1])
+    """
+
+    def __init__(self, keys: Array) -> None:
+        self._order = np.argsort(keys, kind="stable")
+        self._keys = keys[self._order]
+        self._low = int(self._keys[0]) if len(keys) else 0
+        span = int(self._keys[-1]) - self._low + 1 if len(keys) else 0
+        self._starts: Array | None = None
+        if span <= max(1024, DENSE * len(keys)):
+            counts = np.bincount(keys - self._low, minlength=span)
+            self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+
+    def marks(self) -> Array:
+        """Return a mark per position, none of them set."""
+        return np.zeros(len(self._keys), np.bool_)
+
+    def find(self, keys: Array) -> Partners:
+        """Look keys up."""
+        first: Array
+        end: Array
+        if self._starts is None:
+            first, end = np.searchsorted(self._keys, keys, "left"), np.searchsorted(self._keys, keys, "right")
+        else:
+            span = len(self._starts) - 1
+            inside = (keys >= self._low) & (keys < self._low + span)
+            places = np.where(inside, keys, self._low) - self._low
+            first = self._starts[places] if span else np.zeros(len(keys), np.int64)
+            end = np.where(inside, self._starts[places + 1], first) if span else first
+        return Partners(self._order, first, end)
+
+
+class Partners:
+    """Where the partners of probed keys are: from ``first`` to ``end`` in ``order``."""
+
+    def __init__(self, order: Array, first: Array, end: Array) -> None:
+        self._order, self._counts, self._end = order, end - first, end
+
+    def pairs(self, most: int) -> Iterator[tuple[Array, Array]]:
+        """Return the positions of all pairs, among the probed keys and in the column; at most ``most`` at a time."""
+        ends = np.cumsum(self._counts)
+        for at in range(0, int(ends[-1]) if len(ends) else 0, most):
+            pairs = np.arange(at, min(at + most, int(ends[-1])))
+            probed = np.searchsorted(ends, pairs, "right")
+            yield probed, self._order[self._end[probed] - ends[probed] + pairs]
+
+    def alone(self) -> Array:
+        """Return the positions of the probed keys that have no partner."""
+        return np.flatnonzero(self._counts == 0)
+
+
+def distinct(parts: Iterable[Array]) -> Array:
+    """Return each int of several arrays once, in order.
+
+    >>> distinct([np.array([3, 1, 3]), np.array([2, 1])]).tolist()
+    [1, 2, 3]
+    """
+    found = np.empty(0, np.int64)
+    for part in parts:
+        found = np.union1d(found, part)
+    return found
+
+
+def not_among(keys: Array, known: Array) -> Array:
+    """Return the positions of the keys that others do not have.
+
+    >>> not_among(np.array([5, 1, 7]), np.array([1, 2])).tolist()
+    [0, 2]
+    """
+    return np.flatnonzero(~np.isin(keys, known))
+
+
+__all__ = [
+    "DENSE",
+    "Groups",
+    "JoinIndex",
+    "NumberedGroups",
+    "Partners",
+    "distinct",
+    "not_among",
+    "running_float_sum",
+    "running_most",
+    "running_sum",
+]

@@ -1,13 +1,13 @@
 """Grouping, joining and sorting of columns, and which consumer a key belongs to.
 
-Keys are columns of int or str: of those, equal keys are equal objects; orders are by any column. Grouping and sorting are
-Arrow's, whose sort is stable and whose groups come in the order of their first records; a join looks positions up in a sorted
-column of ints. What would not be exactly Python's result (a sum that may overflow, an order of NaN) raises ``FallBackToRows``.
+Keys are columns of int or str: of those, equal keys are equal objects; orders are by any column. Sorting is Arrow's, whose
+sort is stable, and so is grouping where a table of the keys (``groups.py``) would be too wide. What would not be exactly
+Python's result (a sum that may overflow, an order of NaN) raises ``FallBackToRows``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, HIGHEST, INT, KEY_K
 from funken.columnar.folds import FIRST, LAST, MIN, SUM
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array, Column, Columns, joined, values_of_leaves
+from funken.columnar.kernels.groups import DENSE, NumberedGroups
 from funken.columnar.kernels.keys import hashes, key_codes
 from funken.state.keygroups import stable_hash
 
@@ -28,8 +29,6 @@ _KINDS = {
     pa.float64(): (FLOAT, np.float64),
     pa.bool_(): (BOOL, np.bool_),
 }
-_DENSE = 4
-"""A join looks ints up in a table if their range is at most so many times their number."""
 
 
 def columns_from_arrow(arrays: Sequence[Any], length: int) -> Columns | None:
@@ -86,8 +85,13 @@ def targets_of(keys: Sequence[Column], length: int, consumers: int) -> Array:
     >>> targets_of(block.leaves[:1], 3, 5).tolist() == [stable_hash(record[0]) % 5 for record in block.to_list()]
     True
     """
+    return hashes_of(keys, length) % np.uint64(consumers)
+
+
+def hashes_of(keys: Sequence[Column], length: int) -> Array:
+    """Return ``stable_hash`` of each record's key, as 64-bit unsigned numbers."""
     if len(keys) == 1:
-        return _hashed(keys[0], length) % np.uint64(consumers)
+        return _hashed(keys[0], length)
     mask = np.uint64(0xFFFFFFFF)
     h = np.full(length, 0x345678 + len(keys), np.uint64)
     for key in keys:
@@ -97,7 +101,20 @@ def targets_of(keys: Sequence[Column], length: int, consumers: int) -> Array:
         h ^= h >> np.uint64(13)
         h = (h * np.uint64(0xC2B2AE35)) & mask
         h ^= h >> np.uint64(16)
-    return h % np.uint64(consumers)
+    return h
+
+
+def partitions_of(keys: Sequence[Column], length: int, level: int) -> Array:
+    """Return one of 16 partitions for each record, by other bits of the hash at each level, and than its consumer.
+
+    >>> from funken.columnar.kernels.columns import columns_of
+    >>> numbers = columns_of(list(range(1000)), "int").leaves
+    >>> one, other = (partitions_of(numbers, 1000, level) for level in (0, 1))
+    >>> len(set(one.tolist())), len(set(zip(one.tolist(), other.tolist())))
+    (16, 245)
+    """
+    mixed = (hashes_of(keys, length) ^ np.uint64(0x9E3779B9)) * np.uint64(0x9E3779B97F4A7C15)
+    return (mixed >> np.uint64(36 + 4 * level)) & np.uint64(15)
 
 
 def dealt(block: Columns, keys: Sequence[Column], consumers: int) -> list[Columns | None]:
@@ -142,6 +159,9 @@ def aggregated(block: Columns, keys: Sequence[int], hows: Sequence[str]) -> Colu
     >>> aggregated(block, [0], ["last", "sum", "first"]).to_list()
     [('a', 3, 1), ('b', 5, 2)]
     """
+    numbered = _numbered(block, keys)
+    if numbered is not None:
+        return _folded(block, numbered, hows)
     length = block.length
     arrays = {f"k{leaf}": _arrow(block.leaves[leaf], length) for leaf in keys}
     arrays["at"] = pa.array(np.arange(length))
@@ -157,11 +177,35 @@ def aggregated(block: Columns, keys: Sequence[int], hows: Sequence[str]) -> Colu
     for leaf, (old, how) in enumerate(zip(block.leaves, hows, strict=True)):
         if how in (FIRST, LAST):
             leaves.append(old.take(places[how]))
-            continue
-        values = found.column(f"v{leaf}_{how}").to_numpy()
-        low, high = (None, None) if how == SUM else (old.low, old.high)
-        leaves.append(Column(old.kind, values.astype(np.int64 if old.kind == INT else np.float64), False, low, high))
+        else:
+            leaves.append(_fold_of(old, how, found.column(f"v{leaf}_{how}").to_numpy()))
     return Columns(block.schema, leaves, len(places[FIRST]))
+
+
+def _fold_of(old: Column, how: str, values: Array) -> Column:
+    low, high = (None, None) if how == SUM else (old.low, old.high)
+    return Column(old.kind, values.astype(np.int64 if old.kind == INT else np.float64, copy=False), False, low, high)
+
+
+def _numbered(block: Columns, keys: Sequence[int]) -> NumberedGroups | None:
+    """Return the groups of a key that is one column of ints in a narrow range."""
+    key = block.leaves[keys[0]]
+    if len(keys) > 1 or key.kind != INT or key.constant or not block.length:
+        return None
+    low, high = int(key.data.min()), int(key.data.max())
+    span = high - low + 1
+    return NumberedGroups(key.data, low, span) if span <= max(1024, DENSE * block.length) else None
+
+
+def _folded(block: Columns, groups: NumberedGroups, hows: Sequence[str]) -> Columns:
+    leaves = []
+    for old, how in zip(block.leaves, hows, strict=True):
+        if how in (FIRST, LAST):
+            leaves.append(old.take(groups.firsts if how == FIRST else groups.lasts()))
+        else:
+            _check_exact(old, how, block.length)
+            leaves.append(_fold_of(old, how, groups.folded(old.array(block.length), how)))
+    return Columns(block.schema, leaves, len(groups.firsts))
 
 
 def total(block: Columns, hows: Sequence[str], so_far: Any = None) -> Any:
@@ -300,72 +344,16 @@ def ranges_of(block: Columns, keys: Sequence[tuple[int, bool]], bounds: Sequence
     return found
 
 
-class JoinIndex:
-    """The positions of each key of a column of ints.
-
-    >>> index = JoinIndex(np.array([5, 7, 5]))
-    >>> found = index.find(np.array([7, 6, 5]))
-    >>> [(probed.tolist(), built.tolist()) for probed, built in found.pairs(2)], found.alone().tolist()
-    ([([0, 2], [1, 0]), ([2], [2])], [1])
-    """
-
-    def __init__(self, keys: Array) -> None:
-        self._order = np.argsort(keys, kind="stable")
-        self._keys = keys[self._order]
-        self._low = int(self._keys[0]) if len(keys) else 0
-        span = int(self._keys[-1]) - self._low + 1 if len(keys) else 0
-        self._starts: Array | None = None
-        if span <= max(1024, _DENSE * len(keys)):
-            counts = np.bincount(keys - self._low, minlength=span)
-            self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-
-    def marks(self) -> Array:
-        """Return a mark per position, none of them set."""
-        return np.zeros(len(self._keys), np.bool_)
-
-    def find(self, keys: Array) -> Partners:
-        """Look keys up."""
-        first: Array
-        end: Array
-        if self._starts is None:
-            first, end = np.searchsorted(self._keys, keys, "left"), np.searchsorted(self._keys, keys, "right")
-        else:
-            span = len(self._starts) - 1
-            inside = (keys >= self._low) & (keys < self._low + span)
-            places = np.where(inside, keys, self._low) - self._low
-            first = self._starts[places] if span else np.zeros(len(keys), np.int64)
-            end = np.where(inside, self._starts[places + 1], first) if span else first
-        return Partners(self._order, first, end)
-
-
-class Partners:
-    """Where the partners of probed keys are: from ``first`` to ``end`` in ``order``."""
-
-    def __init__(self, order: Array, first: Array, end: Array) -> None:
-        self._order, self._counts, self._end = order, end - first, end
-
-    def pairs(self, most: int) -> Iterator[tuple[Array, Array]]:
-        """Return the positions of all pairs, among the probed keys and in the column; at most ``most`` at a time."""
-        ends = np.cumsum(self._counts)
-        for at in range(0, int(ends[-1]) if len(ends) else 0, most):
-            pairs = np.arange(at, min(at + most, int(ends[-1])))
-            probed = np.searchsorted(ends, pairs, "right")
-            yield probed, self._order[self._end[probed] - ends[probed] + pairs]
-
-    def alone(self) -> Array:
-        """Return the positions of the probed keys that have no partner."""
-        return np.flatnonzero(self._counts == 0)
-
-
 __all__ = [
-    "JoinIndex",
     "aggregated",
     "can_aggregate",
     "check_order",
     "columns_from_arrow",
     "cut_up",
     "dealt",
+    "hashes_of",
     "ordered",
+    "partitions_of",
     "ranges_of",
     "reduced_in_pairs",
     "size_of",

@@ -1,19 +1,23 @@
 """Reductions by key over blocks of columns, in front of the hash table of records.
 
-Each block is aggregated by itself, and what is left of several is put together when it has doubled. As long as ``add``
-is true nothing is in the table; from then on whatever was aggregated so far is ``poured`` into it, as records.
+Blocks are gathered and aggregated together, again when what is left of them has doubled. What does not fit goes to
+disk in partitions, which are aggregated one after the other. As long as ``add`` is true nothing is in the table; from then
+on whatever was aggregated so far is ``poured`` into it, as records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 from funken.dataset.columns.block import block_of, columns_in
 from funken.dataset.columns.folding import ColumnReduce
 from funken.dataset.columns.keys import key_leaves
-from funken.dataset.memory.blocks import Block
+from funken.dataset.columns.partitions import SpilledColumns, cut_by_hash
+from funken.dataset.memory.blocks import Block, weighed, weight
 from funken.dataset.memory.manager import Share
+from funken.dataset.memory.partitions import FAN_OUT, MAX_LEVEL
 from funken.dataset.plan.functions import DataSetFunction
 from funken.dataset.plan.keys import Key
 
@@ -21,20 +25,22 @@ if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Columns
 
 _MERGED_AT = 1 << 16
-"""Aggregates of at least so many keys are put together."""
+"""So many records, at least, are gathered before they are aggregated."""
 
 _EMITTED = 1 << 14
 """Records of an emitted block."""
 
 
-def column_aggregation(share: Share, key: Key, function: DataSetFunction) -> ColumnAggregation | None:
+def column_aggregation(
+    share: Share, key: Key, function: DataSetFunction, spills: bool = False
+) -> ColumnAggregation | None:
     """Return what aggregates columns by a key; None if the function cannot be read, or the key is a function."""
     reduce = ColumnReduce(function)
-    return ColumnAggregation(share, key, reduce) if key.transparent and reduce.can_be_read else None
+    return ColumnAggregation(share, key, reduce, spills) if key.transparent and reduce.can_be_read else None
 
 
 class ColumnAggregation:
-    """One record per key, as columns.
+    """One record per key, as columns; ``spills`` says whether what is too much goes to disk, or ``is_full`` is told.
 
     >>> from funken.columnar.kernels.columns import columns_of
     >>> from funken.dataset.api.aggregations import Aggregations, FieldAggregator
@@ -49,67 +55,110 @@ class ColumnAggregation:
     [[('a', 4), ('b', 2)]]
     """
 
-    def __init__(self, share: Share, key: Key, reduce: ColumnReduce) -> None:
+    def __init__(self, share: Share, key: Key, reduce: ColumnReduce, spills: bool = False, level: int = 0) -> None:
         self._share = share
+        self._spills = spills
+        self._level = level
+        self._size = 0
+        self._schema: Any = None
+        self._spilled: list[SpilledColumns] = []
         self._key = key
         self._reduce = reduce
         self._partials: list[Columns] = []
         self._rows = 0
         self._merge_at = _MERGED_AT
+        self._is_merged = True
         self._exact = True
 
     def add(self, block: Block) -> bool:
         """Take a block; return False if it has to be aggregated record by record."""
         columns = columns_in(block)
-        if columns is None or not self._exact or (self._partials and self._partials[0].schema != columns.schema):
+        if columns is None or not self._exact or self._schema not in (None, columns.schema):
             return False
-        part = self._aggregated(columns)
-        if part is None:
+        if not key_leaves(columns, self._key):
             return False
-        self._keep(part)
-        if self._rows >= self._merge_at or self.is_full:
-            self._merge()
+        self._schema = columns.schema
+        for part, size in weighed(block, self._share.limit // 4):
+            own = columns_in(part)
+            assert own is not None
+            self._keep(own, size)
+            self._is_merged = False
+            if self._rows >= self._merge_at or self.is_full:
+                self._merge()
+                self._make_space()
         return True
 
     @property
     def is_full(self) -> bool:
         """Whether the share of memory is used up."""
-        return self._share.used > self._share.limit
+        # At the last level keys that differ have equal hashes: there is no smaller part, so they stay together.
+        kept = self._spills and self._exact and self._level >= MAX_LEVEL
+        return self._share.used > self._share.limit and not kept
 
-    def _keep(self, part: Columns) -> None:
+    # ---- beyond memory
+
+    def _make_space(self) -> None:
+        share = self._share
+        if self._spills and self._exact and self._level < MAX_LEVEL and share.used > share.limit // 2:
+            self._write()
+
+    def _write(self) -> None:
+        if not self._spilled:
+            self._spilled = [SpilledColumns(self._share) for _ in range(FAN_OUT)]
+        partials = self._partials
+        self._clear()
+        for part in partials:
+            for spilled, own in zip(self._spilled, cut_by_hash(part, self._key, self._level), strict=True):
+                if own is not None:
+                    spilled.add(own)
+        for spilled in self._spilled:
+            spilled.flush()
+
+    def partitions(self) -> Iterator[tuple[ColumnAggregation, Iterator[Block]]]:
+        """Return what is on disk, if anything is: partitions, each with what aggregates it; nothing is in memory then."""
+        if self._spilled:
+            self._write()
+        for spilled in self._spilled:
+            following = ColumnAggregation(self._share, self._key, self._reduce, True, self._level + 1)
+            yield following, map(block_of, spilled.parts())
+
+    def _keep(self, part: Columns, size: int) -> None:
         self._partials.append(part)
         self._rows += part.length
-        self._share.reserve(_size(part))
-
-    def _aggregated(self, columns: Columns) -> Columns | None:
-        keys = key_leaves(columns, self._key)
-        return self._reduce.by_key(columns, keys) if keys else None
+        self._size += size
+        self._share.reserve(size)
 
     def _merge(self) -> None:
+        """Make one record per key of what is in memory; if that cannot be done exactly, it stays as it is."""
         from funken.columnar.kernels.columns import joined  # noqa: PLC0415 - loads NumPy
 
-        if len(self._partials) < 2:
+        if self._is_merged:
             return
-        whole = self._aggregated(joined(self._partials))
-        if whole is None:
+        whole = joined(self._partials)
+        keys = key_leaves(whole, self._key)
+        merged = self._reduce.by_key(whole, keys) if keys else None
+        if merged is None:
             self._exact = False
             return
         self._clear()
-        self._keep(whole)
-        self._merge_at = max(_MERGED_AT, 2 * whole.length)
+        self._keep(merged, weight(block_of(merged)))
+        self._merge_at = max(_MERGED_AT, 2 * merged.length)
 
     def _clear(self) -> None:
         self._partials = []
+        self._is_merged = True
         self._rows = 0
-        self._share.release()
+        self._share.release(self._size)
+        self._size = 0
 
     def poured(self) -> Iterator[Block]:
         """Return what was aggregated so far as blocks, with the memory given back; a key may come more than once."""
         if self._exact:
             self._merge()
+        spilled, self._spilled = self._spilled, []
         partials = self._partials
         self._clear()
-        for part in partials:
+        for part in chain(*(each.parts() for each in spilled), partials):
             for at in range(0, part.length, _EMITTED):
                 yield block_of(part[at : at + _EMITTED])
 
@@ -118,10 +167,4 @@ class ColumnAggregation:
         """Whether every key comes once; puts together what is not yet."""
         if self._exact:
             self._merge()
-        return len(self._partials) < 2
-
-
-def _size(columns: Columns) -> int:
-    from funken.columnar.kernels.relational import size_of  # noqa: PLC0415 - loads NumPy
-
-    return size_of(columns)
+        return self._is_merged

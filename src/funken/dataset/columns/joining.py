@@ -1,17 +1,17 @@
 """The build side of a join as columns: positions are looked up, and records made of whole columns.
 
-The key is one column of ints. A build side of other keys, or of more than the share of memory holds, is ``poured`` into the
-hybrid hash join, which works record by record and spills; ``matched`` is what that has to know of what was joined before.
+The key is one column of ints. ``ColumnTable`` is in memory; ``hash_join.py`` has what to do with more than fits, ``merging.py``
+what sorted sides make of it. Both fall back to records for other keys only, never for want of memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from funken.dataset.columns.block import columns_in
+from funken.dataset.columns.block import block_of, columns_in
 from funken.dataset.columns.keys import key_leaves
-from funken.dataset.memory.blocks import Block
+from funken.dataset.memory.blocks import Block, Blocks, PushBack, weighed, weight
 from funken.dataset.memory.manager import Share
 from funken.dataset.plan.keys import Key
 
@@ -25,10 +25,9 @@ _POURED = 1 << 13
 
 
 class ColumnTable:
-    """The records of a build side by key.
+    """The records of a build side by key; ``size`` is what it has reserved of its share, which others may use, too.
 
     >>> from funken.columnar.kernels.columns import columns_of
-    >>> from funken.dataset.columns.block import block_of
     >>> from funken.dataset.memory.manager import MemoryManager
     >>> from funken.dataset.memory.spill import SpillSpace
     >>> key = Key(((0,),))
@@ -48,41 +47,82 @@ class ColumnTable:
         self._parts: list[Columns] = []
         self._whole: Columns | None = None
         self._index: Any = None
+        self.records = 0
+        self.size = 0
 
-    def add(self, block: Block) -> bool:
-        """Take a block of the build side; return False if it has to be joined record by record."""
+    # ---- build
+
+    def takes(self, block: Block) -> bool:
+        """Whether a block has the columns of those before, and a key of ints."""
         columns = columns_in(block)
         if columns is None or (self._parts and self._parts[0].schema != columns.schema):
             return False
-        if _int_leaf(columns, self._keys[0]) is None:
+        return int_leaf(columns, self._keys[0]) is not None
+
+    def fits(self, block: Block) -> bool:
+        """Whether there is memory for a block of columns."""
+        return self._share.used + _cost(block) <= self._share.limit
+
+    def add(self, block: Block) -> bool:
+        """Take a block of the build side; return False if it has other columns, or there is no memory for it."""
+        if not self.takes(block) or not self.fits(block):
             return False
-        # The index has three ints per record, and the columns are there twice while it is made.
-        size = 2 * block.size + 24 * columns.length  # type: ignore[attr-defined]
-        if self._share.used + size > self._share.limit:
-            return False
-        self._share.reserve(size)
-        self._parts.append(columns)
+        self.append(block)
         return True
 
-    def poured(self) -> Iterator[Block]:
-        """Return the records so far, with the memory given back."""
+    def append(self, block: Block) -> None:
+        """Take a block of columns, whether there is memory or not."""
+        columns, cost = columns_in(block), _cost(block)
+        assert columns is not None
+        self._share.reserve(cost)
+        self.size += cost
+        self.records += columns.length
+        self._parts.append(columns)
+
+    def fill(self, blocks: PushBack) -> None:
+        """Take blocks as long as they are columns and there is memory, but one part of a block in any case."""
+        for block in blocks:
+            if not self.takes(block):
+                blocks.back([block])
+                return
+            parts = list(weighed(block, self._share.grain))
+            for at, (part, _) in enumerate(parts):
+                if self.records and not self.fits(part):
+                    blocks.back(left for left, _ in parts[at:])
+                    return
+                self.append(part)
+
+    def taken(self) -> list[Columns]:
+        """Remove and return the records so far, with the memory given back."""
         parts = self._parts if self._whole is None else [self._whole]
-        self._parts, self._whole, self._index = [], None, None
-        self._share.release()
-        for part in parts:
-            for at in range(0, part.length, _POURED):
-                yield part[at : at + _POURED].to_list()
+        self.clear()
+        return parts
+
+    def blocks(self) -> Iterator[Block]:
+        """Return the records as Python objects; they stay."""
+        yield from poured(self._parts if self._whole is None else [self._whole])
+
+    def highest(self) -> int:
+        """Return the key of the last record."""
+        whole = self._made()
+        leaf = int_leaf(whole, self._keys[0])
+        assert leaf is not None
+        return int(whole.leaves[leaf].array(whole.length)[-1])
+
+    # ---- probe
 
     def can_probe(self, block: Block) -> bool:
         """Whether the records of a block are joined as columns."""
         columns = columns_in(block)
-        if columns is None or _int_leaf(columns, self._keys[1]) is None:
-            return False
-        return self._whole is not None or bool(self._parts)
+        return columns is not None and int_leaf(columns, self._keys[1]) is not None and self.records > 0
 
     def begin(self) -> None:
         """Begin with a probe side: no record of the build side has a partner yet."""
         self._matched = None
+
+    def keys_of(self, block: Block) -> Any:
+        """Return the keys of a block of the probe side, as an array."""
+        return self._probed(block)[1]
 
     def pairs(self, block: Block) -> Iterator[tuple[Columns, Columns]]:
         """Return the build records and the probe records of all pairs, some at a time."""
@@ -101,7 +141,7 @@ class ColumnTable:
 
     def unmatched(self) -> Columns | None:
         """Return the build records that no probe record has matched."""
-        if not self._parts and self._whole is None:
+        if not self.records:
             return None
         whole = self._made()
         rest = whole if self._matched is None else whole.keep(~self._matched)
@@ -112,7 +152,7 @@ class ColumnTable:
         if self._matched is None or self._whole is None:
             return set()
         whole = self._whole.keep(self._matched)
-        leaf = _int_leaf(whole, self._keys[0])
+        leaf = int_leaf(whole, self._keys[0])
         assert leaf is not None
         return set(whole.leaves[leaf].to_list(whole.length))
 
@@ -124,10 +164,10 @@ class ColumnTable:
     def _made(self) -> Columns:
         if self._whole is None:
             from funken.columnar.kernels.columns import joined  # noqa: PLC0415 - loads NumPy
-            from funken.columnar.kernels.relational import JoinIndex  # noqa: PLC0415 - loads NumPy
+            from funken.columnar.kernels.groups import JoinIndex  # noqa: PLC0415 - loads NumPy
 
             self._whole, self._parts = joined(self._parts), []
-            leaf = _int_leaf(self._whole, self._keys[0])
+            leaf = int_leaf(self._whole, self._keys[0])
             assert leaf is not None
             self._index = JoinIndex(self._whole.leaves[leaf].array(self._whole.length))
         return self._whole
@@ -135,16 +175,35 @@ class ColumnTable:
     def _probed(self, block: Block) -> tuple[Columns, Any]:
         probe = columns_in(block)
         assert probe is not None
-        leaf = _int_leaf(probe, self._keys[1])
+        leaf = int_leaf(probe, self._keys[1])
         assert leaf is not None
         return probe, probe.leaves[leaf].array(probe.length)
 
-    def close(self) -> None:
-        """Drop everything."""
-        self._parts, self._whole, self._index = [], None, None
-        self._share.close()
+    def clear(self) -> None:
+        """Drop the records."""
+        self._parts, self._whole, self._index, self._matched = [], None, None, None
+        self._share.release(self.size)
+        self.records = self.size = 0
 
 
-def _int_leaf(columns: Columns, key: Key) -> int | None:
+def int_leaf(columns: Columns, key: Key) -> int | None:
+    """Return the number of the column of ints that a key is; None if it is anything else."""
     leaves = key_leaves(columns, key)
     return leaves[0] if leaves and len(leaves) == 1 and columns.leaves[leaves[0]].kind == "int" else None
+
+
+def _cost(block: Block) -> int:
+    # The index has three ints per record, and the columns are there twice while it is made.
+    return 2 * weight(block) + 24 * len(block)
+
+
+def poured(parts: Iterable[Columns]) -> Iterator[Block]:
+    """Return columns as small blocks of records."""
+    for part in parts:
+        for at in range(0, part.length, _POURED):
+            yield part[at : at + _POURED].to_list()
+
+
+def as_blocks(parts: Iterable[Columns]) -> Blocks:
+    """Return columns as blocks."""
+    return map(block_of, parts)

@@ -37,6 +37,9 @@ class ColumnFold(Protocol):
     def is_whole(self) -> bool:
         """Whether every key comes once."""
 
+    def partitions(self) -> Iterator[tuple[ColumnFold, Iterator[Block]]]:
+        """Return the partitions on disk, each with what aggregates it; no key is in two of them, and none in memory."""
+
 
 class ReduceFailed(Exception):
     """The function raised; ``record`` is the one that was to be added. The function's exception is the cause."""
@@ -180,6 +183,12 @@ class HashAggregation:
     def blocks(self) -> Iterator[Block]:
         """Return one record per key; takes no more records afterwards."""
         if self._columns is not None:
+            spilled = False
+            for columns, blocks in self._columns.partitions():
+                spilled = True
+                yield from self._aggregated(blocks, columns)
+            if spilled:
+                return
             if self._columns.is_whole:
                 yield from self._columns.poured()
                 return
@@ -189,11 +198,14 @@ class HashAggregation:
             return
         self._spill()
         for partition in self._spilled:
-            part = HashAggregation(self._share, self._keys, self._reduce, self._level + 1)
-            for block in partition.blocks():
-                part.add(block)
-            yield from part.blocks()
-            part.drop()
+            yield from self._aggregated(partition.blocks())
+
+    def _aggregated(self, blocks: Iterator[Block], columns: ColumnFold | None = None) -> Iterator[Block]:
+        part = HashAggregation(self._share, self._keys, self._reduce, self._level + 1, columns)
+        for block in blocks:
+            part.add(block)
+        yield from part.blocks()
+        part.drop()
 
     def drop(self) -> None:
         """Drop the table."""

@@ -81,6 +81,31 @@ def blocks_of(records: Iterable[Any], size: int = BLOCK_RECORDS) -> Iterator[Blo
         yield block
 
 
+class PushBack:
+    """Blocks of which some are put back, to be the next ones again.
+
+    >>> blocks = PushBack(iter([[1], [2], [3]]))
+    >>> first, second = next(blocks), next(blocks)
+    >>> blocks.back([first, second])
+    >>> list(blocks)
+    [[1], [2], [3]]
+    """
+
+    def __init__(self, blocks: Blocks) -> None:
+        self._blocks = blocks
+        self._back: list[Block] = []
+
+    def __iter__(self) -> PushBack:
+        return self
+
+    def __next__(self) -> Block:
+        return self._back.pop() if self._back else next(self._blocks)
+
+    def back(self, blocks: Iterable[Block]) -> None:
+        """Put blocks back, the next one first."""
+        self._back += reversed(list(blocks))
+
+
 def records_of(blocks: Iterable[Block]) -> Iterator[Any]:
     """Return the records of blocks, one by one."""
     for block in blocks:

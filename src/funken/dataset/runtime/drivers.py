@@ -132,7 +132,7 @@ def _all_group(task: DriverTask, blocks: Blocks) -> Blocks:
 
 def _hashed_reduce(task: DriverTask, blocks: Blocks) -> Blocks:
     share, function = task.share(), task.function()
-    columns = column_aggregation(share, task.node.key, task.node.call)
+    columns = column_aggregation(share, task.node.key, task.node.call, spills=True)
     table = HashAggregation(share, task.column(task.node.key), function, columns=columns)
     try:
         for block in blocks:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 from funken.dataset.columns.functions import ColumnFunction, paired
+from funken.dataset.columns.hash_join import ColumnHashJoin
 from funken.dataset.columns.joining import ColumnTable
+from funken.dataset.columns.merging import ColumnMerge
 from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, Blocks, blocks_of
 from funken.dataset.memory.buffers import BlockCache
 from funken.dataset.memory.hash_join import HybridHashJoin
@@ -100,13 +102,11 @@ def _by_columns(
     pairs = _ColumnPairs(task, side, make)
     for block in probe:
         if not columns.can_probe(block):
-            return chain([block], probe)
-        for built, probed in columns.pairs(block):
+            return chain(columns.waiting(), [block], probe)
+        for built, probed in columns.probe(block):
             yield from pairs.made(built, probed)
-        if table.keeps_probe and (probed_alone := columns.alone(block)) is not None:
-            yield from pairs.made(None, probed_alone)
-    if table.keeps_build and (built_alone := columns.unmatched()) is not None:
-        yield from pairs.made(built_alone, None)
+    for built, probed in columns.finish():
+        yield from pairs.made(built, probed)
     return None
 
 
@@ -156,7 +156,8 @@ class _Built:
         self.keeps_probe, self.keeps_build = node.kind in keep_probe, node.kind in keep_build
         self._matched: set[Any] = set()
         known = all(key.transparent for key in keys)
-        self.columns = ColumnTable(task.share(), *keys, self.keeps_build) if known else None
+        keeps = self.keeps_probe, self.keeps_build
+        self.columns = ColumnHashJoin(task.share(), *keys, *keeps, reusable) if known else None
 
     def build(self, block: Block) -> None:
         """Take a block of the build side."""
@@ -180,6 +181,7 @@ class _Built:
                 self._matched = columns.matched()
                 for block in columns.poured():
                     self._join.build(block)
+                columns.close()
         return self._join
 
     def matched(self) -> set[Any]:
@@ -197,7 +199,7 @@ class _Built:
 
 
 def merge(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
-    """Join two sorted sides: as columns if they are and one of them fits into its share, else record by record."""
+    """Join two sorted sides: as long as they are columns piece by piece, else record by record."""
     node: nodes.Join = task.node
     if node.kind is JoinKind.INNER and all(key.transparent for key in node.keys):
         return _merged_columns(task, first, second)
@@ -205,43 +207,25 @@ def merge(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
 
 
 def _merged_columns(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
-    """Look the records of one side up in a table of the other: as they are sorted, so are the pairs.
-
-    A side that is the same in all supersteps is the table, and that stays; it is read again only if it is joined by record.
-    """
+    """Merge columns; a side that is the same in all supersteps is the one in pieces, and stays a table if that is one piece."""
     constant = next((at for at, channel in enumerate(task.plan.inputs) if channel.temp is Temp.CACHED), None)
     side = 1 if constant is None else constant
     build, probe = (second, first) if side else (first, second)
-    rest: Blocks | None = probe
-    kept: ColumnTable | None = task.kept.get("table")
-    table = kept or ColumnTable(task.share(), task.node.keys[side], task.node.keys[1 - side])
-    is_whole = kept is not None
-    if kept is None and not task.kept.get("by record"):
-        is_whole = True
-        for block in build:
-            if not table.add(block):
-                build, is_whole = chain([block], build), False
-                break
+    whole: ColumnTable | None = task.kept.get("table")
+    keys = task.node.keys[side], task.node.keys[1 - side]
+    merge = ColumnMerge(build, probe, keys, task.share(), task.share(), whole)
+    pairs = _ColumnPairs(task, side, joined(task))
     try:
-        if is_whole:
-            rest, pairs = None, _ColumnPairs(task, side, joined(task))
-            if constant is not None:
-                task.kept["table"] = table
-            for block in probe:
-                if not table.can_probe(block):
-                    rest = chain([block], probe)
-                    break
-                for built, probed in table.pairs(block):
-                    yield from pairs.made(built, probed)
-        if rest is not None:
-            task.kept.pop("table", None)
-            task.kept["by record"] = True
-            if kept is None:
-                build = chain(table.poured(), build)
-            yield from _merged_records(task, *((rest, build) if side else (build, rest)))
+        for built, probed in merge.pairs():
+            yield from pairs.made(built, probed)
+        for built_rest, probe_rest in merge.by_record(task.column(keys[1])):
+            yield from _merged_records(task, *((probe_rest, built_rest) if side else (built_rest, probe_rest)))
     finally:
-        if "table" not in task.kept:
-            table.close()
+        if constant is None:
+            merge.drop()
+        elif merge.whole is not None:
+            task.kept["table"] = merge.whole
+        merge.close()
 
 
 def _merged_records(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
@@ -262,7 +246,13 @@ def _merged_records(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
                 if keep_second:
                     yield from ((None, record) for record in chain([other], others))
             else:
-                kept = BlockCache(share, blocks_of(chain([other], others)))
+                few = [other, *islice(others, _FEW - 1)]
+                if len(few) < _FEW:
+                    for record in chain([one], ones):
+                        for partner in few:
+                            yield record, partner
+                    continue
+                kept = BlockCache(share, blocks_of(chain(few, others)))
                 for record in chain([one], ones):
                     for block in kept:
                         yield from ((record, partner) for partner in block)
@@ -277,6 +267,8 @@ def _merged_records(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
 
 
 _NONE = object()
+_FEW = 64
+"""Fewer partners than this are not counted as managed memory: to weigh them would take longer than to join them."""
 
 
 def co_group(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:

@@ -1,0 +1,275 @@
+"""Joins and aggregations of more columns than their share of memory holds: they stay columns, and are right."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from funken.columnar.kernels.columns import columns_of
+from funken.dataset import JoinHint
+from funken.dataset.api.aggregations import Aggregations, FieldAggregator
+from funken.dataset.columns.aggregation import ColumnAggregation
+from funken.dataset.columns.block import block_of
+from funken.dataset.columns.folding import ColumnReduce
+from funken.dataset.columns.hash_join import ColumnHashJoin
+from funken.dataset.columns.merging import ColumnMerge
+from funken.dataset.memory.aggregation import HashAggregation, HashTable
+from funken.dataset.memory.hash_join import HybridHashJoin
+from funken.dataset.memory.manager import MemoryManager, Share
+from funken.dataset.memory.spill import SpillSpace
+from funken.dataset.plan.functions import DataSetFunction
+from funken.dataset.plan.keys import Key, KeyColumn
+from tests.dataset.programs import TINY, rows_made
+from tests.dataset.test_columns import environment
+
+KEY = Key(((0,),))
+BOTH = KEY, KEY
+SCHEMA = ("int", "int")
+KINDS = {"inner": (False, False), "left": (False, True), "right": (True, False), "full": (True, True)}
+
+few = st.integers(-3, 3)
+many = st.integers(-200, 200)
+sides = st.lists(st.one_of(few, many), max_size=250)
+
+
+def block(records):
+    return block_of(columns_of(records, SCHEMA))
+
+
+def blocks(records, size):
+    return [block(records[at : at + size]) for at in range(0, len(records), size)]
+
+
+def numbered(keys):
+    return [(key, at) for at, key in enumerate(keys)]
+
+
+def nested_loops(build, probe, keep_probe, keep_build):
+    found = [(one, other) for one, other in itertools.product(build, probe) if one[0] == other[0]]
+    if keep_probe:
+        own = {one[0] for one in build}
+        found += [(None, other) for other in probe if other[0] not in own]
+    if keep_build:
+        own = {other[0] for other in probe}
+        found += [(one, None) for one in build if one[0] not in own]
+    return sorted(found, key=repr)
+
+
+def records(pairs):
+    found = []
+    for built, probed in pairs:
+        length = (built if built is not None else probed).length
+        ones, others = ([None] * length if side is None else side.to_list() for side in (built, probed))
+        found += zip(ones, others, strict=True)
+    return found
+
+
+def probed(join, given_blocks):
+    join.begin()
+    pairs = []
+    for each in given_blocks:
+        assert join.can_probe(each)
+        pairs += join.probe(each)
+    return sorted(records([*pairs, *join.finish()]), key=repr)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    sides.filter(bool), sides, sides, st.sampled_from(sorted(KINDS)), st.integers(1, 60), st.sampled_from([1, 1500, 6000])
+)  # fmt: skip
+def test_a_hash_join_of_columns_is_that_of_nested_loops(build, probe, again, kind, size, limit):
+    memory = MemoryManager(2**20, 1, SpillSpace())
+    keeps = KINDS[kind]
+    built = numbered(build)
+    join = ColumnHashJoin(Share(memory, "join", limit), *BOTH, *keeps, reusable=True)
+    assert all([join.add(each) for each in blocks(built, size)])
+
+    for side in (numbered(probe), numbered(again)):
+        assert probed(join, blocks(side, size)) == nested_loops(built, side, *keeps)
+
+    join.close()
+    assert memory.used == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_key_that_no_hash_can_cut_is_joined_in_pieces(kind):
+    memory = MemoryManager(2**20, 1, SpillSpace())
+    build, probe = [(7, n) for n in range(400)] + [(8, 0)], [(7, n) for n in range(30)] + [(9, 1)]
+    join = ColumnHashJoin(Share(memory, "join", 2000), *BOTH, *KINDS[kind])
+    assert join.add(block(build))
+
+    assert probed(join, [block(probe)]) == nested_loops(build, probe, *KINDS[kind])
+    assert memory.space.files > 0
+    assert memory.peak < 2 * 2000  # of which a block of 32 pairs is the least
+
+
+def test_probe_records_that_wait_are_given_back_with_the_build_side():
+    memory = MemoryManager(2**20, 1, SpillSpace())
+    build, probe = numbered(range(1000)), numbered(range(500, 1500))
+    join = ColumnHashJoin(memory.share("join").part(40), *BOTH, keep_build=True)
+    assert join.add(block(build))
+    join.begin()
+    at_once = records(join.probe(block(probe)))
+
+    matched = join.matched()
+    waiting = [record for each in join.waiting() for record in each]
+    back = [record for each in join.poured() for record in each]
+    join.close()
+
+    assert 0 < len(at_once) < 500
+    assert matched == {one[0] for one, _ in at_once}
+    assert sorted(record for record in waiting if record[0] < 1000) == sorted(
+        {record for record in probe if record[0] < 1000} - {other for _, other in at_once}
+    )
+    assert sorted(back) == build
+    assert memory.used == 0
+
+
+class Sorted:
+    """Records in order, as blocks that are columns or not."""
+
+    def __init__(self, keys, cuts, kinds):
+        self.records = numbered(sorted(keys))
+        self.cuts, self.kinds = cuts, kinds
+
+    def blocks(self):
+        at = 0
+        for length, columns in zip(itertools.cycle(self.cuts), itertools.cycle(self.kinds)):
+            if at >= len(self.records):
+                return
+            part = self.records[at : at + length]
+            yield block(part) if columns else part
+            at += length
+
+
+sorted_sides = st.builds(
+    Sorted,
+    sides,
+    st.lists(st.integers(1, 50), min_size=1, max_size=4),
+    st.one_of(st.just([True]), st.lists(st.booleans(), min_size=1, max_size=9)),
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(sorted_sides, sorted_sides, st.sampled_from([1, 1500, 6000]))
+def test_a_merge_of_columns_is_that_of_nested_loops(build, probe, limit):
+    memory = MemoryManager(2**20, 1, SpillSpace())
+    merge = ColumnMerge(
+        build.blocks(), probe.blocks(), BOTH, Share(memory, "m", limit), Share(memory, "m", limit // 4 + 1)
+    )
+    found = records(merge.pairs())
+    for built_rest, probe_rest in merge.by_record(KeyColumn(KEY, "merge")):
+        kept = [record for each in built_rest for record in each]
+        found += [(one, record) for each in probe_rest for record in each for one in kept if one[0] == record[0]]
+
+    assert [one[0] for one, _ in found] == sorted(one[0] for one, _ in found)
+    assert sorted(found, key=repr) == nested_loops(build.records, probe.records, False, False)
+
+    merge.drop()
+    merge.close()
+    assert memory.used == 0
+
+
+def sums(share, level=0):
+    function = DataSetFunction(FieldAggregator(((Aggregations.SUM, (1,)),), "sum"))
+    columns = ColumnAggregation(share, KEY, ColumnReduce(function), True, level)
+    return HashAggregation(share, KeyColumn(KEY, "sum"), lambda a, b: (b[0], a[1] + b[1]), level, columns)
+
+
+@settings(deadline=None, max_examples=100)
+@given(sides, st.integers(1, 60), st.sampled_from([256, 1500]), st.sampled_from([0, 5, 6]), st.integers(0, 300))
+def test_an_aggregation_of_columns_is_that_of_a_table(keys, size, limit, level, columns):
+    given_records = numbered(keys)
+    memory = MemoryManager(2**20, 1, SpillSpace())
+    table = sums(Share(memory, "sum", limit), level)
+    for each in blocks(given_records[:columns], size):
+        table.add(each)
+    if given_records[columns:]:
+        table.add(given_records[columns:])
+
+    expected = {}
+    for key, number in given_records:
+        expected[key] = expected.get(key, 0) + number
+    assert sorted(record for each in table.blocks() for record in each) == sorted(expected.items())
+    table.close()
+    assert memory.used == 0
+
+
+def test_an_aggregation_beyond_memory_makes_no_records(monkeypatch):
+    monkeypatch.setattr(HashTable, "add", None)
+    memory = MemoryManager(64 * 1024, 1, SpillSpace())
+    table = sums(memory.share("sum"))
+    for at in range(10):
+        table.add(block([(key * 7919 % 20_011, at) for key in range(20_011)]))
+        assert memory.used < 1.2 * 64 * 1024
+
+    found = [(len(each), each.columns) for each in table.blocks()]
+
+    assert sum(length for length, _ in found) == 20_011
+    assert all((columns.leaves[1].array(length) == 45).all() for length, columns in found)
+    assert memory.space.files > 0
+    assert memory.peak < 1.2 * 64 * 1024
+
+
+def sides_of(env):
+    left = env.generate_sequence(1, 30_000).map(lambda n: (n * 7919 % 9973, n, n))
+    return left, env.generate_sequence(-5000, 25_000).map(lambda n: (n, -n, n))
+
+
+HINTS = [JoinHint.REPARTITION_HASH_FIRST, JoinHint.REPARTITION_HASH_SECOND, JoinHint.REPARTITION_SORT_MERGE]
+
+
+@pytest.mark.parametrize("hint", HINTS)
+@pytest.mark.parametrize("kind", ["inner", "left", "right", "full"])
+def test_a_join_beyond_memory_makes_no_records(kind, hint, monkeypatch):
+    if hint is JoinHint.REPARTITION_SORT_MERGE and kind != "inner":
+        pytest.skip("outer joins that merge work by record")
+    monkeypatch.setattr(HybridHashJoin, "build", None)
+    env = environment(True, 2, 8 * TINY)
+    left, right = sides_of(env)
+    method = left.join if kind == "inner" else getattr(left, f"{kind}_outer_join")
+    both = method(right, hint).where(0).equal_to(0)
+    found = both.using(lambda a, b: (a[0] if a is not None else -1, b[0] if b is not None else -1))
+    made = rows_made(monkeypatch)
+
+    # 9973 keys on the left, all of which are on the right.
+    assert found.count() == {"inner": 30_000, "left": 30_000, "right": 50_028, "full": 50_028}[kind]
+    assert not made
+    result = env.get_last_job_execution_result()
+    assert result.spilled_bytes > 0
+    assert result.peak_managed_memory < 1.2 * 8 * TINY
+
+
+@pytest.mark.parametrize("hint", HINTS)
+def test_the_constant_side_of_an_iteration_that_is_beyond_memory_stays_columns(hint, monkeypatch):
+    def program(env):
+        constant = env.generate_sequence(0, 20_000).map(lambda n: (n % 5000, n, 1.0))
+        start = env.generate_sequence(0, 4999).map(lambda n: (n, 0)).iterate(4)
+        step = start.join(constant, hint).where(0).equal_to(0).using(lambda a, b: (b[1] % 5000, a[1] + 1))
+        return start.close_with(step.group_by(0).max(1))
+
+    monkeypatch.setattr(HybridHashJoin, "build", None)
+    env = environment(True, 2, 5 * TINY)
+    made = rows_made(monkeypatch)
+
+    total = program(env).map(lambda pair: (0, pair[0], pair[1], 1)).group_by(0)
+    found = total.reduce(lambda a, b: (0, a[1] + b[1], a[2] + b[2], a[3] + b[3])).collect()
+
+    assert found == [(0, sum(range(5000)), 4 * 5000, 5000)]
+    assert sum(made) <= 2
+    result = env.get_last_job_execution_result()
+    assert result.spilled_bytes > 0
+    assert result.peak_managed_memory < 1.2 * 5 * TINY
+
+
+def test_a_merge_by_record_with_many_equal_keys_spills_them():
+    env = environment(False, 1, TINY)
+    left = env.from_collection([(n % 3, n) for n in range(30)])
+    right = env.from_collection([(n % 3, "x" * 50) for n in range(3000)])
+    pairs = left.join(right, JoinHint.REPARTITION_SORT_MERGE).where(0).equal_to(0)
+
+    found = pairs.using(lambda a, b: (a[1], 1)).group_by(0).sum(1).collect()
+
+    assert sorted(found) == [(n, 1000) for n in range(30)]
+    assert env.get_last_job_execution_result().spill_files > 0
