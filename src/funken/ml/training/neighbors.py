@@ -21,7 +21,7 @@ from funken.ml.data.blocks import FeatureBlock, FieldLayout, block_of
 from funken.ml.data.sources import BlockSet
 
 _ROWS = 1024
-"""Records that ask for neighbours together; with a block of rows they make a piece of work of about 0.1 s."""
+"""Records that ask for neighbours together: so many times k neighbours are what a pair of blocks hands on."""
 
 Nearest = tuple[Any, Any, Any, Any]
 """Of records that ask: the distances, where the rows are, their labels (or None) and the rows themselves (or None)."""
