@@ -307,11 +307,11 @@ class KNeighborsClassifier(NeighborsBase, Probabilities, DistributedClassifier, 
     def _maker(self, method: str) -> Callable[[Nearest], Iterable[Any]]:
         return Votes(self.classes_, self.weights, method == "predict_proba")
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, **given: Any) -> Any:
         """Return the class that the most, or the heaviest, neighbours have."""
         if not isinstance(X, DataSet):
             self.gather()
-        return super().predict(X)
+        return super().predict(X, **given)
 
     def predict_proba(self, X: Any) -> Any:
         """Return the share of each class among the neighbours."""
@@ -330,11 +330,11 @@ class KNeighborsRegressor(NeighborsBase, DistributedRegressor, neighbors.KNeighb
     def _maker(self, method: str) -> Callable[[Nearest], Iterable[Any]]:
         return Means(self.weights)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, **given: Any) -> Any:
         """Return the mean of the neighbours."""
         if not isinstance(X, DataSet):
             self.gather()
-        return super().predict(X)
+        return super().predict(X, **given)
 
 
 class NearestNeighbors(NeighborsBase, neighbors.NearestNeighbors):
