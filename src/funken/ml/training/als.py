@@ -79,7 +79,7 @@ def grouped(owners: Any, columns: Any, ratings: Any, width: int) -> Ratings:
     >>> found.ids.tolist(), found.rows.indptr.tolist(), found.rows.indices.tolist(), found.rows.data.tolist()
     ([2, 7], [0, 1, 3], [0, 1, 1], [4.0, 3.0, 5.0])
     """
-    # Hot: two passes that count; to sort the ids takes three times as long (43 ns to 145 per rating, one core).
+    # places by a table of what was seen, rows by counting (CSR to CSC): no sort; np.unique of the ids sorts them
     seen = np.zeros(int(owners.max()) + 1, dtype=bool)
     seen[owners] = True
     places = np.cumsum(seen, dtype=np.int64)[owners] - 1

@@ -21,7 +21,7 @@ from funken.ml.data.blocks import FeatureBlock, FieldLayout, block_of
 from funken.ml.data.sources import BlockSet
 
 _ROWS = 1024
-"""Records that ask for neighbours together; with a block of rows they make a piece of work of about 0.1 s."""
+"""Records that ask for neighbours together: so many times k neighbours are what a pair of blocks hands on."""
 
 Nearest = tuple[Any, Any, Any, Any]
 """Of records that ask: the distances, where the rows are, their labels (or None) and the rows themselves (or None)."""
@@ -307,11 +307,11 @@ class KNeighborsClassifier(NeighborsBase, Probabilities, DistributedClassifier, 
     def _maker(self, method: str) -> Callable[[Nearest], Iterable[Any]]:
         return Votes(self.classes_, self.weights, method == "predict_proba")
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, **given: Any) -> Any:
         """Return the class that the most, or the heaviest, neighbours have."""
         if not isinstance(X, DataSet):
             self.gather()
-        return super().predict(X)
+        return super().predict(X, **given)
 
     def predict_proba(self, X: Any) -> Any:
         """Return the share of each class among the neighbours."""
@@ -330,11 +330,11 @@ class KNeighborsRegressor(NeighborsBase, DistributedRegressor, neighbors.KNeighb
     def _maker(self, method: str) -> Callable[[Nearest], Iterable[Any]]:
         return Means(self.weights)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, **given: Any) -> Any:
         """Return the mean of the neighbours."""
         if not isinstance(X, DataSet):
             self.gather()
-        return super().predict(X)
+        return super().predict(X, **given)
 
 
 class NearestNeighbors(NeighborsBase, neighbors.NearestNeighbors):
