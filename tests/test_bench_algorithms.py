@@ -151,6 +151,7 @@ def test_an_algorithm_that_fails_leaves_the_others_and_their_figures(monkeypatch
     bench = cases.Bench({"a": "A"}, start, judge)
     names = ["first", "late", "second", "broken", "wrong", "third"]
     document = cases.Document(file, 100, {"parallelism": 2})
+    document.figures("a")["rounds"] = 1  # as older benches wrote it
     document.put("a", "late", seconds=1.0)
 
     assert not bench.measure("a", names, arguments, document)

@@ -75,7 +75,9 @@ class Document:
         """Take the figures of an algorithm, each in a table of its own, and write the file."""
         known = self.figures(system)
         for table in ("seconds", "failed", *found):
-            known.setdefault(table, {}).pop(algorithm, None)
+            if not isinstance(known.get(table), dict):  # a figure of all algorithms together, of an older bench
+                known[table] = {}
+            known[table].pop(algorithm, None)
         for table, value in found.items():
             known[table][algorithm] = value
         known |= {"commit": commit(), "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
