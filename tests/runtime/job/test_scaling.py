@@ -8,7 +8,7 @@ import pytest
 
 from funken import Configuration
 from funken.errors import InvalidConfiguration
-from funken.runtime.job.scaling import Begun, Observed, Refused, Rescale, ScalingMachine, ScalingSettings
+from funken.runtime.job.scaling import Begun, ChangeScale, LoadObserved, Refused, ScalingMachine, ScalingSettings
 
 SLOTS = ScalingSettings(by_load=False, lowest=1, highest=8, pause=1_000, slots_for=2_000)
 LOAD = ScalingSettings(by_load=True, lowest=1, highest=16, pause=1_000, slots_for=0, window=3_000, settle=1_000)
@@ -22,13 +22,13 @@ def begun(settings, parallelism):
 
 def observe(machine, times, **seen):
     """What the first of these observations that leads to anything leads to."""
-    return next((found for at in times if (found := machine.handle(Observed(**seen), at)) is not None), None)
+    return next((found for at in times if (found := machine.handle(LoadObserved(**seen), at)) is not None), None)
 
 
 def test_it_grows_when_slots_have_been_there_for_long_enough():
     machine = begun(SLOTS, 2)
     assert observe(machine, range(0, 2_000, 500), possible=5) is None
-    assert machine.handle(Observed(possible=5), 2_000) == Rescale(5, "there are slots for 5")
+    assert machine.handle(LoadObserved(possible=5), 2_000) == ChangeScale(5, "there are slots for 5")
     assert observe(machine, range(2_500, 60_000, 500), possible=8) is None, "one change at a time"
     machine.handle(Begun(5), 60_000)
     assert observe(machine, range(60_500, 70_000, 500), possible=8).parallelism == 8
@@ -37,7 +37,7 @@ def test_it_grows_when_slots_have_been_there_for_long_enough():
 def test_slots_that_come_and_go_do_not_count():
     machine = begun(SLOTS, 2)
     for at in range(0, 60_000, 500):
-        assert machine.handle(Observed(possible=5 if at // 500 % 3 else 2), at) is None
+        assert machine.handle(LoadObserved(possible=5 if at // 500 % 3 else 2), at) is None
 
 
 def test_it_takes_no_more_than_the_program_wants_and_does_not_shrink_by_itself():
@@ -56,7 +56,7 @@ def test_a_small_gain_is_not_worth_a_restart():
 def test_what_was_refused_is_tried_again_after_ever_longer_pauses():
     machine, tries = begun(SLOTS, 2), []
     for at in range(0, 60_000, 500):
-        if machine.handle(Observed(possible=4), at) is not None:
+        if machine.handle(LoadObserved(possible=4), at) is not None:
             tries.append(at)
             machine.handle(Refused(), at)
     pauses = [after - before for before, after in itertools.pairwise(tries)]
@@ -88,7 +88,7 @@ def test_the_load_decides_within_the_bounds(running, busy, pressed, expected):
 
 def test_load_does_not_take_slots_that_are_not_there():
     machine = begun(LOAD, 4)
-    assert observe(machine, range(0, 20_000, 500), possible=5, busy=1.0, pressed=0.5) == Rescale(
+    assert observe(machine, range(0, 20_000, 500), possible=5, busy=1.0, pressed=0.5) == ChangeScale(
         5, "there are slots for 5"
     )
     machine.handle(Begun(5), 20_000)
@@ -105,7 +105,7 @@ def test_it_comes_to_rest_where_the_load_is_carried(seed):
     for at in range(0, 600_000, 500):
         carried = min(demand, running * each)
         busy, pressed = carried / (running * each), 1 - carried / demand
-        found = machine.handle(Observed(16, busy, pressed), at)
+        found = machine.handle(LoadObserved(16, busy, pressed), at)
         if found is not None:
             changes.append((at, found.parallelism))
             running = found.parallelism
@@ -136,7 +136,9 @@ def test_whatever_happens_a_change_is_within_bounds_alone_and_not_too_soon(seed)
             case _:
                 possible = chance.randint(0, 10)
                 seen.append((at, possible))
-                found = machine.handle(Observed(possible, chance.random(), chance.choice([0.0, chance.random()])), at)
+                found = machine.handle(
+                    LoadObserved(possible, chance.random(), chance.choice([0.0, chance.random()])), at
+                )
                 if found is None:
                     continue
                 assert running and under_way is None and at - last >= settings.pause

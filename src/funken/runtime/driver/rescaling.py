@@ -28,7 +28,7 @@ from funken.errors import (
 from funken.ids import Millis
 from funken.plan.physical import PhysicalPlan
 from funken.plan.rules.stage import RewriteStage
-from funken.runtime.job.scaling import Begun, Observed, Refused, Rescale, ScalingMachine, ScalingSettings
+from funken.runtime.job.scaling import Begun, ChangeScale, LoadObserved, Refused, ScalingMachine, ScalingSettings
 from funken.runtime.job.vertex_metrics import SubtaskMetrics
 
 logger = logging.getLogger(__name__)
@@ -175,7 +175,7 @@ class Elasticity:
         """
         busy, pressed = load_of(plan, metrics, self._scalable)
         possible = self.possible(slots)
-        command = self._tell(Observed(possible, busy, pressed))
+        command = self._tell(LoadObserved(possible, busy, pressed))
         if command is None:
             return
         logger.warning("job %r: goes on with parallelism %d: %s", self._name, command.parallelism, command.reason)
@@ -195,7 +195,7 @@ class Elasticity:
         logger.warning("job %r keeps its parallelism: %s", self._name, error)
         self._tell(Refused())
 
-    def _tell(self, event: Observed | Begun | Refused) -> Rescale | None:
+    def _tell(self, event: LoadObserved | Begun | Refused) -> ChangeScale | None:
         with self._lock:
             return self._machine.handle(event, self._now())
 

@@ -96,7 +96,7 @@ class ScalingSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class LoadObserved:
     """The job as it runs: for which parallelism there are slots, how busy its busiest vertex is, how far sources are held back.
 
     ``busy`` is of the vertices that would change with the parallelism; both are means of their subtasks.
@@ -120,7 +120,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Rescale:
+class ChangeScale:
     """Let the job go on with another parallelism; ``reason`` is for people."""
 
     parallelism: int
@@ -132,22 +132,22 @@ class ScalingMachine:
 
     >>> machine = ScalingMachine(ScalingSettings(by_load=False, lowest=1, highest=4, pause=1000, slots_for=2000))
     >>> machine.handle(Begun(2), Millis(0))
-    >>> [machine.handle(Observed(possible=3), Millis(at)) for at in (1000, 2000, 3000)][-1]
-    Rescale(parallelism=3, reason='there are slots for 3')
+    >>> [machine.handle(LoadObserved(possible=3), Millis(at)) for at in (1000, 2000, 3000)][-1]
+    ChangeScale(parallelism=3, reason='there are slots for 3')
     """
 
     def __init__(self, settings: ScalingSettings) -> None:
         self.settings = settings
         self.parallelism = 0
         """The one that runs; 0 before the first attempt does."""
-        self.under_way: Rescale | None = None
+        self.under_way: ChangeScale | None = None
         self._since = Millis(0)
         self._changed = Millis(0)
         self._refusals = 0
         self._slots: deque[tuple[Millis, int]] = deque()
         self._loads: deque[tuple[Millis, float, float]] = deque()
 
-    def handle(self, event: Observed | Begun | Refused, now: Millis) -> Rescale | None:
+    def handle(self, event: LoadObserved | Begun | Refused, now: Millis) -> ChangeScale | None:
         """Handle an event; return what is to be done, if anything."""
         match event:
             case Begun(parallelism=parallelism):
@@ -160,7 +160,7 @@ class ScalingMachine:
             case Refused() if self.under_way is not None:
                 self.under_way, self._since = None, now
                 self._refusals += 1
-            case Observed() if self.parallelism:
+            case LoadObserved() if self.parallelism:
                 self._note(event, now)
                 if self.under_way is None and now - self._since >= self._pause():
                     self.under_way = self._decide(now)
@@ -170,7 +170,7 @@ class ScalingMachine:
     def _pause(self) -> int:
         return self.settings.pause * min(1 << self._refusals, _LONGEST)
 
-    def _note(self, event: Observed, now: Millis) -> None:
+    def _note(self, event: LoadObserved, now: Millis) -> None:
         settings = self.settings
         self._slots.append((now, event.possible))
         _forget(self._slots, now - settings.slots_for)
@@ -178,7 +178,7 @@ class ScalingMachine:
             self._loads.append((now, event.busy, event.pressed))
             _forget(self._loads, now - settings.window)
 
-    def _decide(self, now: Millis) -> Rescale | None:
+    def _decide(self, now: Millis) -> ChangeScale | None:
         settings, running = self.settings, self.parallelism
         wanted, reason = self._wanted(now) if settings.by_load else (settings.highest, "")
         wanted = min(max(wanted, settings.lowest), settings.highest)
@@ -188,9 +188,9 @@ class ScalingMachine:
                 wanted, reason = possible, ""
             if wanted < settings.lowest or wanted - running < settings.least_increase:
                 return None
-            return Rescale(wanted, reason or f"there are slots for {wanted}")
+            return ChangeScale(wanted, reason or f"there are slots for {wanted}")
         if wanted < running and settings.by_load:
-            return Rescale(wanted, reason or f"it is to be {settings.highest} at most")
+            return ChangeScale(wanted, reason or f"it is to be {settings.highest} at most")
         return None
 
     def _possible(self, now: Millis) -> int:
