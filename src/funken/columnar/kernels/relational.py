@@ -111,7 +111,7 @@ def partitions_of(keys: Sequence[Column], length: int, level: int) -> Array:
     >>> numbers = columns_of(list(range(1000)), "int").leaves
     >>> one, other = (partitions_of(numbers, 1000, level) for level in (0, 1))
     >>> len(set(one.tolist())), len(set(zip(one.tolist(), other.tolist())))
-    (16, 245)
+    (16, 254)
     """
     mixed = (hashes_of(keys, length) ^ np.uint64(0x9E3779B9)) * np.uint64(0x9E3779B97F4A7C15)
     return (mixed >> np.uint64(36 + 4 * level)) & np.uint64(15)
