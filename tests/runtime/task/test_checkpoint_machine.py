@@ -198,7 +198,7 @@ class Cuts(RuleBasedStateMachine):
     @rule(saved=st.sampled_from([False, False, True]), stop=st.sampled_from([None, Stop.SUSPEND]))
     def trigger(self, saved, stop):
         open_ones = self.triggered.keys() - self.given_up - set(self.shell.delivered)
-        if len(open_ones) < (2 if self.align and self.after is None else 1):
+        if len(open_ones) < (2 if self.after is None else 1):
             self.triggered[len(self.triggered) + 1] = Savepoint("target", stop) if saved else None
 
     @precondition(lambda self: any(self.due(key) for key in self.live()))
@@ -276,6 +276,8 @@ class Cuts(RuleBasedStateMachine):
                 assert found == expected or not self.align, f"{found} is in {checkpoint}, and not {expected}"
             # What is in flight at the head is passed on after a restore; the rest has come to the tail before its snapshot.
             assert set(passed_on) <= set(head) or not self.align
+            # At least once, what the head has counted is never sent again: the tail has it.
+            assert set(head) <= set(tail) or self.after is not None
 
     @invariant()
     def consistent(self):
@@ -399,6 +401,32 @@ def test_a_later_barrier_ends_an_alignment_also_if_its_own_checkpoint_was_aborte
 
     assert commands(machine, BarrierProcessed(1, (0, 1), later)) == [ReleaseChannels(1)]
     assert machine.subtasks[1].blocked == ({(0, 1)} if later == 3 else set())
+
+
+def test_at_least_once_a_later_barrier_leaves_an_earlier_checkpoint_as_it_is():
+    machine = TaskCheckpointMachine({1: [(0, 0), (0, 1)], 2: [(1, 0)]}, align=False)
+    assert [command.checkpoint for command in commands(machine, BarrierProcessed(2, (1, 0), 1))] == [1]
+    commands(machine, SnapshotTaken(2, 1))
+    for checkpoint in (1, 2):  # nothing holds back the barrier of the second
+        assert commands(machine, BarrierProcessed(1, (0, 0), checkpoint), now=10 * checkpoint) == []
+    assert machine.aligning
+
+    assert commands(machine, BarrierProcessed(1, (0, 1), 1), now=30) == [TakeSnapshot(1, 1, None, None, 10)]
+    assert commands(machine, SnapshotTaken(1, 1)) == [SealSnapshot(1, None, ())]
+    assert commands(machine, BarrierProcessed(1, (0, 1), 2), now=40) == [TakeSnapshot(1, 2, None, None, 20)]
+    commands(machine, SnapshotTaken(1, 2))
+    assert not machine.aligning and machine.snapshotted == {2: {1}}
+
+
+def test_at_least_once_the_end_of_a_channel_stands_for_all_its_barriers():
+    machine = TaskCheckpointMachine({1: [(0, 0), (0, 1)]}, align=False)
+    for checkpoint in (1, 2, 3):
+        commands(machine, BarrierProcessed(1, (0, 0), checkpoint))
+    commands(machine, CheckpointAborted(2))
+
+    taken = machine.handle(ChannelEnded(1, (0, 1)), Millis(0))
+    assert [command.checkpoint for command in taken] == [1, 3]
+    assert commands(machine, BarrierProcessed(1, (0, 0), 3)) == []
 
 
 def test_the_story_has_events_and_commands():

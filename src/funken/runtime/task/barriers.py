@@ -11,6 +11,15 @@ _BEGINNING = Millis(0)
 
 
 @dataclass(slots=True)
+class Count:
+    """The channels that have delivered the barrier of one checkpoint, and when the first did (ms, monotonic s)."""
+
+    since: Millis
+    began: float
+    arrived: set[ChannelId] = field(default_factory=set)
+
+
+@dataclass(slots=True)
 class SubtaskBarriers:
     """The barriers of one subtask; without ``channels`` it is a source."""
 
@@ -20,7 +29,7 @@ class SubtaskBarriers:
     ended_channels: set[ChannelId] = field(default_factory=set)
     #: whether all its channels have ended, or the source
     ended: bool = False
-    #: the newest checkpoint whose alignment began
+    #: the newest checkpoint whose alignment began; at least once: whose snapshot was taken
     newest: int = -1
     aligning: int | None = None
     #: when the alignment began: by the clock of the task (ms), and by one that never steps back (s)
@@ -34,12 +43,29 @@ class SubtaskBarriers:
     blocked: set[ChannelId] = field(default_factory=set)
     #: the checkpoint whose ``TakeSnapshot`` is being executed
     taking: int | None = None
+    #: at least once: by checkpoint, whose barriers have come; nothing is held back, so those of several may come at a time
+    counts: dict[int, Count] = field(default_factory=dict)
 
     @property
     def waiting(self) -> list[ChannelId]:
         """The channels that have neither delivered their barrier nor ended."""
         came = self.ended_channels | self.arrived
         return [channel for channel in self.channels if channel not in came]
+
+    def count(self, channel: ChannelId, checkpoint: int, now: Millis, monotonic: float) -> None:
+        """Count a barrier."""
+        self.counts.setdefault(checkpoint, Count(now, monotonic)).arrived.add(channel)
+
+    def counted(self) -> list[int]:
+        """Return the checkpoints whose barriers every channel has delivered, or has ended instead, in order."""
+        rest = set(self.channels) - self.ended_channels
+        return sorted(checkpoint for checkpoint, count in self.counts.items() if rest <= count.arrived)
+
+    def begin_counted(self, checkpoint: int) -> None:
+        """Begin the snapshot of a checkpoint that was counted; no barrier of it, or of one before it, counts any more."""
+        count = self.counts[checkpoint]
+        self.newest, self.since, self.began = checkpoint, count.since, count.began
+        self.counts = {later: found for later, found in self.counts.items() if later > checkpoint}
 
     def end_alignment(self) -> None:
         """Forget the alignment; channels stay blocked until they are released."""
@@ -51,6 +77,9 @@ class SubtaskBarriers:
         """Assert the invariants."""
         assert self.blocked <= self.arrived or self.taking is not None, f"blocks for nothing: {self}"
         assert self.arrived <= set(self.channels), f"a barrier of an unknown channel: {self}"
+        assert not (self.counts and self.ended), f"counts barriers, and has ended: {self}"
+        assert all(checkpoint > self.newest for checkpoint in self.counts), f"counts for an older checkpoint: {self}"
+        assert not self.counted(), f"counted every barrier, and took no snapshot: {self}"
         if self.aligning is None:
             assert not (self.arrived or self.announced or self.unaligned), f"does not align: {self}"
         else:

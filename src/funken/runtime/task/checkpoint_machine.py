@@ -6,8 +6,12 @@ snapshots of a task are complete, and in which order they are delivered. ``check
 *Alignment* (Chandy and Lamport's cut, as in Flink's ``SingleCheckpointBarrierHandler``): the first barrier of checkpoint n
 begins it. From then on a channel whose barrier was processed is *blocked*: its gate holds back what follows, in order. When
 every channel that has not ended has delivered its barrier, the subtask takes its snapshot, and then what was held back is
-processed. So the operators' state at that moment holds exactly what came before the barriers. With ``align`` false (at
-least once) no channel is blocked. A barrier of a later checkpoint ends an earlier alignment; one of an earlier is ignored.
+processed. So the operators' state at that moment holds exactly what came before the barriers. A barrier of a later checkpoint
+ends an earlier alignment; one of an earlier is ignored.
+
+*At least once* (``align`` false): no channel is blocked, so one may deliver the barrier of n + 1 before another that of n. The
+barriers of each checkpoint are counted by themselves, and every subtask takes each snapshot. If one left n out, its task
+could not acknowledge n, and its final state would stand for it: with results that are in no snapshot of n behind it.
 
 *Unaligned*: the snapshot is taken when the first barrier is received, while records before it may still be queued. Only
 channels that are *aligned-only* have to deliver their barriers in order first. What the barrier overtakes is *recorded*, on
@@ -162,7 +166,7 @@ class TaskCheckpointMachine:
     @property
     def aligning(self) -> bool:
         """Whether some subtask has some barriers of a checkpoint, and not all."""
-        return any(each.aligning is not None for each in self.subtasks.values())
+        return any(each.aligning is not None or each.counts for each in self.subtasks.values())
 
     # ---- barriers
 
@@ -186,10 +190,13 @@ class TaskCheckpointMachine:
             self._take_if_all_came(subtask)
 
     def _arrive(self, subtask: SubtaskBarriers, channel: ChannelId, checkpoint: int, unaligned: bool) -> None:
-        if self._begins(subtask, checkpoint):
+        if not self.align:
+            if checkpoint > subtask.newest and checkpoint not in self.aborted:
+                subtask.count(channel, checkpoint, self._now, self._monotonic)
+                self._take_counted(subtask)
+        elif self._begins(subtask, checkpoint):
             subtask.arrived.add(channel)
-            if self.align:
-                subtask.blocked.add(channel)
+            subtask.blocked.add(channel)
             subtask.unaligned |= unaligned
             self._take_if_all_came(subtask)
 
@@ -215,6 +222,12 @@ class TaskCheckpointMachine:
             self._take(subtask, checkpoint, waiting if subtask.unaligned else None)
             subtask.end_alignment()
 
+    def _take_counted(self, subtask: SubtaskBarriers) -> None:
+        """Take the snapshots whose barriers have all come; those before them were aborted upstream."""
+        for checkpoint in subtask.counted():
+            subtask.begin_counted(checkpoint)
+            self._take(subtask, checkpoint, None)
+
     def _take(self, subtask: SubtaskBarriers, checkpoint: int, overtaken: Collection[ChannelId] | None) -> None:
         """Let a subtask take its snapshot; recordings of an earlier checkpoint stay incomplete, and so does that checkpoint."""
         if overtaken is not None:
@@ -234,6 +247,7 @@ class TaskCheckpointMachine:
 
     def _give_up(self, subtask: SubtaskBarriers) -> None:
         subtask.end_alignment()
+        subtask.counts.clear()
         self._release(subtask)
 
     def _release(self, subtask: SubtaskBarriers) -> None:
@@ -322,6 +336,8 @@ class TaskCheckpointMachine:
             self._end(subtask)
         elif subtask.aligning is not None:
             self._take_if_all_came(subtask)
+        else:
+            self._take_counted(subtask)
 
     def _end(self, subtask: SubtaskBarriers) -> None:
         subtask.ended = True
@@ -341,6 +357,7 @@ class TaskCheckpointMachine:
         for subtask in self.subtasks.values():
             if subtask.newest < checkpoint and subtask.channels and not subtask.ended:
                 self.aborted.add(checkpoint)
+            subtask.counts.pop(checkpoint, None)
             if subtask.aligning == checkpoint:
                 self._give_up(subtask)
 
@@ -366,6 +383,7 @@ class TaskCheckpointMachine:
         for each in self.subtasks.values():
             each.validate()
             assert each.aligning is None or each.aligning not in self.aborted, f"{each} aligns what was aborted"
+            assert self.aborted.isdisjoint(each.counts), f"{each} counts for what was aborted"
             assert not each.announced or self.unaligned_after is not None, f"{each} may not overtake"
         for vertex, recording in self.recording.items():
             assert recording.waiting or not recording.taken, f"vertex {vertex} has recorded all of {recording}"
