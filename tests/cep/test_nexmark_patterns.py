@@ -149,8 +149,10 @@ RIGHT = {
 def test_a_pattern_query_gives_what_a_loop_finds(name, parallelism, tmp_path):
     from checking import check
     from queries.patterns import PATTERNS
+    from run import generated
 
-    found = check(
-        PATTERNS[name], lambda: StreamExecutionEnvironment.create_local_environment(parallelism), 1, Loops(), tmp_path
-    )
+    def new():
+        return StreamExecutionEnvironment.create_local_environment(parallelism)
+
+    found = check(PATTERNS[name], new, generated, 1, Loops(), tmp_path)
     assert found == ROWS[name]

@@ -66,6 +66,12 @@ def test_a_program_may_stop_reading():
     assert list(StreamingMapper("head -n 1")(str(n) for n in range(100_000))) == [("0", "")]
 
 
+def test_a_program_may_close_its_output_and_go_on_reading():
+    program = StreamingMapper(["sh", "-c", "echo done; exec >&-; cat > /dev/null"])
+
+    assert list(program("x" * 1000 for _ in range(20_000))) == [("done", "")]
+
+
 def test_an_empty_partition_has_a_process_too():
     assert list(StreamingReducer(python("print('done')"))([])) == [("done", "")]
 

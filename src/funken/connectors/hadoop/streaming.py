@@ -74,6 +74,7 @@ class StreamingProgram:
                 while not written.empty():  # before the next lines, so that what waits here stays small
                     line = written.get()
                     if line is None:
+                        written.put(None)  # for the loop below: the program may still read
                         break
                     yield self._pair(line)
             while (line := written.get()) is not None:
