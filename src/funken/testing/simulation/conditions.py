@@ -65,8 +65,10 @@ class Conditions:
     def drawn(chance: random.Random) -> Conditions:
         """Draw them."""
         faulty = chance.random() < 0.7
-        # Who gives a checkpoint little time must bear that it fails, or no attempt comes to its end.
-        timeout, tolerable = chance.choice([(300, 100), (2000, 100), (600_000, 0), (600_000, 1)])
+        # Who gives a checkpoint little time must bear that it fails, or no attempt comes to its end. 300 ms may never do:
+        # a watermark per record lets up to 300 blocks queue before one task, and a barrier comes behind them. With 100 that
+        # may fail each attempt ended after about 11 s, with some 120 of 300 records read, and the next began anew.
+        timeout, tolerable = chance.choice([(300, 1_000_000), (2000, 100), (600_000, 0), (600_000, 1)])
         program = chance.choice(sorted(PROGRAMS))
         exactly_once = program not in COUNTING or chance.random() < 0.8
         aligned_timeout = chance.choice([None, None, 0, 0, 3, 30]) if exactly_once else None
