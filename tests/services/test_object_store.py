@@ -77,7 +77,8 @@ def bucket(monkeypatch, request):
     """The URI of a folder of its own, without and with something appended: in a bucket, or in HDFS."""
     if request.param == "hdfs":
         root = request.getfixturevalue("hdfs")
-        return lambda path="": f"{root}/{request.node.originalname}{path}"
+        folder = f"{root}/{request.node.originalname}"  # the request must not travel to workers
+        return lambda path="": folder + path
     s3 = request.getfixturevalue("s3")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
