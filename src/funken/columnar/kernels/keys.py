@@ -66,21 +66,34 @@ class CompositeKey(Column):
         for item in self.items:
             if item.constant:
                 continue
-            more, others = _item_codes(item, length)
+            more, others = numbered(item, length)
             # Hot: both counts are at most _NARROW times the records, so that the product fits.
             both = pa.array(codes * others + more).dictionary_encode()
             codes, count = both.indices.to_numpy().astype(np.int64), len(both.dictionary)
         return codes, count
 
 
-def _item_codes(column: Column, length: int) -> tuple[Array, int]:
-    """Return a number for each value, and what all are below."""
+def numbered(column: Column, length: int) -> tuple[Array, int]:
+    """Return a number for each record, alike for those of one key, and what all are below."""
+    if column.constant:
+        return np.zeros(length, np.int64), 1
+    if isinstance(column, CompositeKey):
+        return column.codes(length)
+    if isinstance(column, Rope) and column.variable is not None and not column.made:
+        return numbered(column.variable, length)
     if column.kind == INT:
         low, high = column.bounds()
         if high - low < _NARROW * length:
             return column.data - low, high - low + 1
-    codes, keys = key_codes(column, length)
-    return codes.astype(np.int64), len(keys)
+    encoded = _encoded(column)
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary)
+
+
+def _encoded(column: Column) -> Any:
+    """Return a column that is not constant as Arrow's indices and dictionary."""
+    import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and is needed for text and many keys only
+
+    return (column.data if column.kind == STR else pa.array(column.data)).dictionary_encode()
 
 
 def key_of(expression: Expression, block: Columns) -> Column:
@@ -117,12 +130,8 @@ def key_codes(column: Column, length: int) -> tuple[Array, list[Any]]:
     if isinstance(column, Rope) and column.variable is not None and not column.made:
         codes, values = key_codes(column.variable, length)
         return codes, column.over(column_of(values, column.variable.kind)).to_list(len(values))
-    import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s
-
-    data = column.data if column.kind == STR else pa.array(column.data)
-    dictionary = data.dictionary_encode()
-    codes = dictionary.indices.to_numpy(zero_copy_only=False)
-    return codes, dictionary.dictionary.to_pylist()
+    encoded = _encoded(column)
+    return encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
 
 
 def numbers_in(column: Column) -> Column | None:
@@ -291,5 +300,6 @@ __all__ = [
     "hashes",
     "key_codes",
     "key_of",
+    "numbered",
     "numbers_in",
 ]

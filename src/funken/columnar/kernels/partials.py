@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import HIGHEST, INT, LOWEST, STR, RecordSchema
+from funken.columnar.expressions import HIGHEST, INT, LOWEST, RecordSchema
 from funken.columnar.folds import FIRST, LAST, MAX, SUM
 from funken.columnar.kernels.columns import Array, Column, Columns, joined
-from funken.columnar.kernels.keys import CompositeKey
+from funken.columnar.kernels.keys import numbered
 
 WORTH = 4
 """So many records per partial are worth the work."""
@@ -161,7 +161,7 @@ class Combiner:
         earliest, latest = int(stamps.min()), int(stamps.max())
         if earliest < LOWEST // 2:
             return None
-        codes, places = _numbered(key, length)
+        codes, places = numbered(key, length)
         first = (earliest - self._offset) // self._pane
         panes = (latest - self._offset) // self._pane - first + 1
         if panes == 1:
@@ -170,23 +170,6 @@ class Combiner:
             return None
         of = (stamps - (first * self._pane + self._offset)) // self._pane
         return codes + of * places, places * panes
-
-
-def _numbered(key: Column, length: int) -> tuple[Array, int]:
-    """Return a number for each record, alike for those of one key, and what all are below."""
-    if key.constant:
-        return np.zeros(length, np.int64), 1
-    if key.kind == INT:
-        low, high = key.bounds()
-        if high - low < _ROOM * length:
-            return key.data - low, high - low + 1
-    if isinstance(key, CompositeKey):
-        return key.codes(length)
-    import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and is needed for text and many keys only
-
-    data = key.data if key.kind == STR else pa.array(key.data)
-    dictionary = data.dictionary_encode()
-    return dictionary.indices.to_numpy(zero_copy_only=False), len(dictionary.dictionary)
 
 
 def _folded(leaf: Column, role: str, codes: Array, counts: Array, present: Array, at: Array) -> Column:
