@@ -100,11 +100,11 @@ class OperatorStates:
 class SnapshotWriter:
     """Buffers rows of a snapshot, and removed slots, until they are taken.
 
-    ``spill`` is called when many rows were preserved; ``dumps`` pickles what is about to change.
+    ``spill`` is called with the writer when many rows were preserved; ``dumps`` pickles what is about to change.
     """
 
     dumps: Dumps = lambda value, state: pickle.dumps(value)
-    spill: Callable[[], None] = lambda: None
+    spill: Callable[[SnapshotWriter], None] = lambda writer: None
     groups: ByGroup = field(default_factory=dict)
     deleted: ByGroup = field(default_factory=dict)
     #: how many rows and slots there are
@@ -139,7 +139,7 @@ class SnapshotWriter:
     def _counted(self) -> None:
         self.count += 1
         if self.count >= _MANY:
-            self.spill()
+            self.spill(self)
 
     def take(self) -> tuple[ByGroup, ByGroup]:
         """Return rows and slots, and clear them."""

@@ -6,6 +6,7 @@ The result is what the Python function would give for every record, or ``FallBac
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache, reduce
 from typing import Any
@@ -97,12 +98,12 @@ def mask_of(expression: Expression, block: Columns) -> Array | bool:
 
 
 def _value(block: Columns) -> Value:
-    leaves = iter(block.leaves)
+    return _nested(block.schema, iter(block.leaves))
 
-    def build(schema: RecordSchema) -> Value:
-        return next(leaves) if isinstance(schema, str) else tuple(build(inner) for inner in schema)
 
-    return build(block.schema)
+def _nested(schema: RecordSchema, leaves: Iterator[Column]) -> Value:
+    # Not a closure that calls itself: each is a cycle, and only the cyclic collector frees it and the block it holds.
+    return next(leaves) if isinstance(schema, str) else tuple(_nested(inner, leaves) for inner in schema)
 
 
 def _flatten(value: Value, leaves: list[Column]) -> None:
