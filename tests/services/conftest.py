@@ -4,6 +4,7 @@ import pytest
 
 from tests.support.kafka import KafkaBroker, jars
 from tests.support.postgres import PostgresServer, postgres_binaries
+from tests.support.redis import PASSWORD, RedisProcess, redis_program
 
 
 @pytest.fixture(scope="session")
@@ -60,3 +61,31 @@ def own_postgres(postgres_programs):
         yield server.start()
     finally:
         server.remove()
+
+
+@pytest.fixture(scope="session")
+def redis_server_program():
+    pytest.importorskip("redis", reason="install it with: pip install 'funken[redis]'")
+    program, missing = redis_program()
+    if program is None:
+        pytest.skip(missing)
+    return program
+
+
+@pytest.fixture(scope="session")
+def redis_process(redis_server_program, tmp_path_factory):
+    server = RedisProcess(redis_server_program, tmp_path_factory.mktemp("redis"))
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def own_redis(redis_server_program, tmp_path):
+    """A server with a password that the test may kill."""
+    server = RedisProcess(redis_server_program, tmp_path, PASSWORD)
+    try:
+        yield server.start()
+    finally:
+        server.stop()

@@ -1,0 +1,133 @@
+"""Redis streams as a source: each stream is a split, and its position the id of the last entry that was read.
+
+Streams are logs: entries stay until they are trimmed. So positions in checkpoints are all that exactly-once reading takes, and
+consumer groups are not used. A bounded source reads up to the entry that was the last one when the job began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from funken.connectors.base import Boundedness, Source, SplitEnumerator, StaticSplits
+from funken.connectors.context import ConnectorContext
+from funken.connectors.redis.reader import RedisStreamReader, RedisStreamSplit, in_order
+from funken.connectors.redis.server import RedisServer
+from funken.errors import InvalidConfiguration, SourceNotReadable
+
+_BEGINNING = "0-0"
+
+
+class RedisMessage(NamedTuple):
+    """An entry of a stream; keys and values of ``fields`` are text, or bytes if the source has no ``encoding``.
+
+    >>> RedisMessage("orders", "1700000000000-0", {"item": "tea"}).fields["item"]
+    'tea'
+    """
+
+    stream: str
+    id: str
+    fields: dict[Any, Any]
+
+
+@dataclass(frozen=True)
+class RedisStreamSource(Source[RedisMessage]):
+    """The entries of streams, as ``RedisMessage``; the event time is the time in an entry's id (ms), unless one is assigned.
+
+    ``start`` is ``"earliest"``, ``"latest"`` (what is added after the job began) or an id, after which reading begins. With
+    ``bounded`` the source ends with what was there when the job began. A stream that is not there is an error, unless it
+    ``may_be_missing``. ``encoding`` decodes fields and values; ``None`` leaves them as bytes.
+
+    Raises ``SourceNotReadable``, before anything runs, if the server or a stream is not there or cannot be read.
+
+    >>> RedisStreamSource(RedisServer("redis://localhost:6379"), ["orders"], bounded=True).streams
+    ('orders',)
+    >>> RedisStreamSource(RedisServer("redis://localhost:6379"), ["orders"], start="now")
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidConfiguration: 'now' is no place to start from in a Redis stream; pass 'earliest', 'latest' or an id such
+    as '1700000000000-0'.
+    """
+
+    server: RedisServer
+    streams: Sequence[str]
+    start: str = "earliest"
+    bounded: bool = False
+    may_be_missing: bool = False
+    encoding: str | None = "utf-8"
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without the server."""
+        names = (self.streams,) if isinstance(self.streams, str) else tuple(self.streams)
+        object.__setattr__(self, "streams", names)
+        if not names or len(set(names)) < len(names):
+            raise InvalidConfiguration(f"a RedisStreamSource reads one or more different streams, not {list(names)}.")
+        if self.start not in ("earliest", "latest"):
+            try:
+                in_order(self.start)
+            except ValueError:
+                raise InvalidConfiguration(
+                    f"{self.start!r} is no place to start from in a Redis stream; pass 'earliest', 'latest' or an id such as "
+                    "'1700000000000-0'."
+                ) from None
+
+    @property
+    def boundedness(self) -> Boundedness:  # type: ignore[override]
+        """Whether it ends."""
+        return Boundedness.BOUNDED if self.bounded else Boundedness.CONTINUOUS_UNBOUNDED
+
+    def enumerator(self, parallelism: int) -> SplitEnumerator:
+        """Make the enumerator; it looks at the streams when it starts."""
+        return _StreamsFound(self, parallelism)
+
+    def reader(self, context: ConnectorContext) -> RedisStreamReader:
+        """Make a reader."""
+
+        def made(split: RedisStreamSplit, entry: tuple[bytes, dict[bytes, bytes]]) -> RedisMessage:
+            fields: dict[Any, Any] = entry[1]
+            if self.encoding is not None:
+                fields = {key.decode(self.encoding): value.decode(self.encoding) for key, value in fields.items()}
+            return RedisMessage(split.id, entry[0].decode(), fields)
+
+        return RedisStreamReader(self.server, context, made)
+
+
+class _StreamsFound(StaticSplits):
+    """Splits with the ids that the streams have at the start of the job."""
+
+    def __init__(self, source: RedisStreamSource, parallelism: int) -> None:
+        super().__init__((), parallelism)
+        self._source, self._parallelism = source, parallelism
+
+    def start(self) -> None:
+        """Look at each stream."""
+        source = self._source
+        connection = source.server.connect("funken check")
+        try:
+            splits = [self._found(connection, stream) for stream in source.streams]
+        finally:
+            connection.close()
+        self._shares = StaticSplits(splits, self._parallelism)._shares
+
+    def _found(self, connection: Any, stream: str) -> RedisStreamSplit:
+        source = self._source
+        try:
+            last = _BEGINNING
+            if connection.exists(stream):
+                last = connection.xinfo_stream(stream)["last-generated-id"].decode()
+            elif not source.may_be_missing:
+                raise SourceNotReadable(
+                    f"the stream {stream!r} is not there at {source.server.shown}; correct its name, add an entry, or pass "
+                    "may_be_missing=True."
+                )
+        except source.server.errors as error:
+            raise SourceNotReadable(
+                f"the stream {stream!r} at {source.server.shown} cannot be read: {source.server.problem(error)}"
+            ) from error
+        begin = {"earliest": _BEGINNING, "latest": last}.get(source.start, source.start)
+        split = RedisStreamSplit(stream, begin)
+        return replace(split, until=last) if source.bounded else split
+
+
+__all__ = ["RedisMessage", "RedisStreamSource"]
