@@ -54,7 +54,7 @@ LAYERS = (
         "connectors.redis",
         "connectors.http",
     },
-    {"connectors", "connectors.formats"},
+    {"connectors", "connectors.formats", "connectors.reading"},
     {"columnar.vectorized"},
     {"columnar.kernels"},
     {"columnar"},

@@ -29,8 +29,8 @@ from funken import (
 )
 from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, Wait
 from funken.connectors.context import ConnectorContext
-from funken.connectors.queued_reader import QueuedReader
 from funken.connectors.rate_limit import Pace
+from funken.connectors.reading.queued_reader import QueuedReader
 from funken.timing.clock import SystemClock
 
 SIZE = timedelta(seconds=5)

@@ -32,8 +32,8 @@ from funken.connectors.formats.registry import (
     SchemaRegistryClient,
 )
 from funken.connectors.formats.text import ByteArraySchema, SimpleStringSchema
-from funken.connectors.queued_reader import QueuedReader
 from funken.connectors.rate_limit import RateLimitedSource
+from funken.connectors.reading.queued_reader import QueuedReader
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.connectors.sink import CommitOutcome, CommitRequest, Committer, DeliveryGuarantee, Sink, SinkWriter
 

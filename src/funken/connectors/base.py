@@ -78,7 +78,7 @@ class SourceReader:
     """Reads splits inside a task. One instance per subtask; never blocks longer than a few ms.
 
     A split is plain data; one with an ``id`` has a watermark of its own until ``split_finished`` names it. (A reader that
-    works through its splits one by one needs only ``poll``: ``QueuedReader`` in ``queued_reader.py`` has the rest.)
+    works through its splits one by one needs only ``poll``: ``QueuedReader`` in ``reading`` has the rest.)
 
     >>> SHELVES = {"poems": ["Ode", "Sonnet", "Haiku"], "plays": ["Hamlet"]}  # stands for a service
     >>> class ShelfReader(SourceReader):  # a split is (shelf, position)

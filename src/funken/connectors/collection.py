@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, Source, SplitEnumerator, StaticSplits, Wait
 from funken.connectors.context import ConnectorContext
-from funken.connectors.queued_reader import QueuedReader
+from funken.connectors.reading.queued_reader import QueuedReader
 from funken.errors import RecordNotPicklable
 from funken.io.pickling import dumps_by_value, first_unpicklable
 from funken.types.copying import distinct

@@ -23,8 +23,8 @@ from funken.connectors.base import (
     Wait,
 )
 from funken.connectors.context import ConnectorContext
-from funken.connectors.queued_reader import QueuedReader
 from funken.connectors.rate_limit import Pace
+from funken.connectors.reading.queued_reader import QueuedReader
 from funken.errors import InvalidProgram
 from funken.types.generics import T_co
 

@@ -22,7 +22,7 @@ from funken.connectors.base import (
     Wait,
 )
 from funken.connectors.context import ConnectorContext
-from funken.connectors.queued_reader import QueuedReader
+from funken.connectors.reading.queued_reader import QueuedReader
 from funken.errors import InvalidProgram, SourceNotReadable
 
 CONNECT_TIMEOUT_S = 5.0

@@ -26,7 +26,7 @@ from funken.connectors.base import (
 from funken.connectors.context import ConnectorContext
 from funken.connectors.delta.parquet import ParquetRows
 from funken.connectors.delta.table import DeltaPlace, converter_of, file_of
-from funken.connectors.queued_reader import QueuedReader
+from funken.connectors.reading.queued_reader import QueuedReader
 from funken.errors import InvalidConfiguration, SourceNotReadable
 from funken.io.durations import DurationLike, duration_ms
 

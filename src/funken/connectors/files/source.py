@@ -28,7 +28,7 @@ from funken.connectors.files.compression import compression_of, decompressed
 from funken.connectors.files.file_format import FileFormat, FileSplit, RecordReader
 from funken.connectors.files.lines import BadBytes, StreamFormat
 from funken.connectors.files.paths import PartitionFields, matches, partition_parser, split_pattern
-from funken.connectors.queued_reader import QueuedReader
+from funken.connectors.reading.queued_reader import QueuedReader
 from funken.errors import InvalidConfiguration, InvalidProgram, SourceNotReadable
 from funken.ids import Millis
 from funken.io.durations import DurationLike, duration_ms

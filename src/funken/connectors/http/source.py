@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from funken.connectors.background_fetcher import BackgroundFetcher
 from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
@@ -25,7 +24,8 @@ from funken.connectors.base import (
 )
 from funken.connectors.context import ConnectorContext
 from funken.connectors.http.service import HttpService, RequestFailed, checked
-from funken.connectors.queued_reader import QueuedReader
+from funken.connectors.reading.background_fetcher import BackgroundFetcher
+from funken.connectors.reading.queued_reader import QueuedReader
 from funken.errors import InvalidConfiguration, SourceNotReadable
 from funken.io.durations import DurationLike, duration_ms
 from funken.timing.clock import SystemClock

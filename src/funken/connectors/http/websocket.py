@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from funken.connectors.background_fetcher import BackgroundFetcher
 from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
@@ -26,7 +25,8 @@ from funken.connectors.base import (
 )
 from funken.connectors.context import ConnectorContext
 from funken.connectors.http.service import checked, shown
-from funken.connectors.queued_reader import QueuedReader
+from funken.connectors.reading.background_fetcher import BackgroundFetcher
+from funken.connectors.reading.queued_reader import QueuedReader
 from funken.errors import EnvironmentNotReady, SourceNotReadable
 
 _CONNECT_S, _RECEIVE_S = 10.0, 0.2

@@ -23,7 +23,7 @@ from funken.connectors.base import (
 )
 from funken.connectors.context import ConnectorContext
 from funken.connectors.iceberg.catalog import IcebergCatalog, pyiceberg
-from funken.connectors.queued_reader import QueuedReader
+from funken.connectors.reading.queued_reader import QueuedReader
 from funken.errors import SourceNotReadable
 
 

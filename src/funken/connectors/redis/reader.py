@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from funken.connectors.background_fetcher import BackgroundFetcher
 from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, SourceReader, Wait
 from funken.connectors.context import ConnectorContext
+from funken.connectors.reading.background_fetcher import BackgroundFetcher
 from funken.connectors.redis.server import RedisServer
 from funken.errors import SourceNotReadable
 

@@ -27,7 +27,7 @@ from funken.connectors.base import (
     Wait,
 )
 from funken.connectors.context import ConnectorContext
-from funken.connectors.queued_reader import QueuedReader
+from funken.connectors.reading.queued_reader import QueuedReader
 from funken.connectors.sql.background import Background
 from funken.connectors.sql.database import SqlDatabase, SqlProblem, SqlSession, patiently
 from funken.errors import InvalidConfiguration, SourceNotReadable

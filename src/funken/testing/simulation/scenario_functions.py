@@ -30,7 +30,7 @@ from funken import (
 from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, Source, SplitEnumerator, StaticSplits, Wait
 from funken.connectors.context import ConnectorContext
 from funken.connectors.datagen import IndexSplit
-from funken.connectors.queued_reader import QueuedReader
+from funken.connectors.reading.queued_reader import QueuedReader
 
 END = 10**9
 """A time after every record."""
