@@ -5,7 +5,8 @@ results first: the programs in it must not differ, the names that it imports may
 round. What is printed are medians of the ratios of neighbouring runs, this tree over the earlier one. The options in the
 environment's ``BENCH_OPTIONS`` are for this tree.
 
-usage: against.py COMMIT [--runs N] [--seconds S] [--allowed FRACTION]; ends with 1 if a throughput fell by more
+usage: against.py COMMIT [--runs N] [--seconds S] [--allowed FRACTION] [--only TEXT] [--with FOLDER]; ``--only`` runs the programs
+whose name contains the text, ``--with`` compares another tree than this one; ends with 1 if a throughput fell by more
 """
 
 from __future__ import annotations
@@ -46,15 +47,17 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--allowed", type=float, default=0.05)
+    parser.add_argument("--only", default="", help="programs whose name contains this")
+    parser.add_argument("--with", type=Path, default=HERE.parent, dest="tree", help="the tree that is compared")
     args = parser.parse_args()
-    root = HERE.parent
+    root: Path = args.tree.resolve()
     rows: list[tuple[str, float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
         command = ["git", "archive", args.commit, "src", "benchmarks/keyed.py"]
-        archive = subprocess.run(command, cwd=root, capture_output=True, check=True)
+        archive = subprocess.run(command, cwd=HERE.parent, capture_output=True, check=True)
         subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
         options = os.environ.get("BENCH_OPTIONS", "")
-        for name, arguments in PROGRAMS.items():
+        for name, arguments in ((name, each) for name, each in PROGRAMS.items() if args.only in name):
             now, then = [], []
             for number in range(args.runs):
                 turns = [("then", Path(folder), "", then), ("now", root, options, now)]
