@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from funken.api.functions.base import as_user_function
@@ -34,6 +35,8 @@ class DataStreamSink(OperatorSettings):
     >>> from funken.testing import local
     >>> numbers = local([1, 2])
     >>> sink = numbers.print().name("to the terminal").uid("printed").set_parallelism(2).disable_chaining()
+    >>> sink
+    <DataStreamSink 'to the terminal'>
     >>> [(vertex.name, vertex.parallelism) for vertex in numbers.get_execution_environment().compile().vertices]
     [('collection', 1), ('to the terminal', 2)]
     """
@@ -44,6 +47,12 @@ class DataStreamSink(OperatorSettings):
 
     def _node(self, what: str) -> Node:
         return self._sink
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._environment.graph[self._sink.id].name!r}>"
+
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(repr(self))}</code><br>{self._environment._repr_html_()}"
 
 
 class StreamEnds(Generic[T_co]):
