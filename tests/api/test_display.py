@@ -1,10 +1,11 @@
 """What a notebook shows: of streams, programs, jobs, results and errors."""
 
 import xml.etree.ElementTree as xml
+from html import escape
 
 import pytest
 
-from funken import OutputTag, StreamExecutionEnvironment
+from funken import MapStateDescriptor, OutputTag, StreamExecutionEnvironment, TumblingEventTimeWindows
 from funken.errors import OperatorFailed
 from funken.plan.drawing import plan_svg
 
@@ -88,6 +89,42 @@ def test_results_show_their_job_and_take_no_record(env):
         assert repr(records).startswith("<CloseableIterator: records of <JobClient of 'two': ")
         assert "<svg" in records._repr_html_()
         assert list(records) == [1, 2]
+
+
+def test_what_is_made_of_streams_names_them_and_draws_the_program(env):
+    numbers, words = env.from_collection([1]).name("numbers"), env.from_collection(["a"]).name("words")
+    keyed, state = numbers.key_by(str), MapStateDescriptor("rules")
+    joined = numbers.join(words).where(str).equal_to(str)
+    windows = TumblingEventTimeWindows.of("5 s")
+    shown = {
+        keyed.window(windows): "<WindowedStream of 'numbers' by TumblingEventTimeWindows(size=5000, offset=0)>",
+        numbers.window_all(
+            windows
+        ): "<AllWindowedStream of 'numbers' by TumblingEventTimeWindows(size=5000, offset=0)>",
+        numbers.connect(words): "<ConnectedStreams of 'numbers' with 'words'>",
+        words.broadcast(state): "<BroadcastStream of 'words'>",
+        keyed.connect(words.broadcast(state)): "<BroadcastConnectedStream of 'numbers' with 'words'>",
+        numbers.co_group(words): "<CoGroupedStreams of 'numbers' with 'words'>",
+        joined: "<EqualTo of 'numbers' with 'words'>",
+        joined.window(
+            windows
+        ): "<WithWindow of 'numbers' with 'words' by TumblingEventTimeWindows(size=5000, offset=0)>",
+        keyed.interval_join(words.key_by(str)).between(0, 5): "<IntervalJoined of 'numbers' with 'words'>",
+        words.print().name("out"): "<DataStreamSink 'out'>",
+    }
+    for what, text in shown.items():
+        assert repr(what) == text
+        page = what._repr_html_()
+        assert page.startswith(f"<code>{escape(text)}</code><br><svg")
+        assert "words" in drawn(page[page.index("<svg") :])[0]
+
+
+def test_a_plan_and_a_result_show_themselves(env):
+    env.from_collection([1]).name("numbers").for_each(repr)
+    assert "numbers" in drawn(env.compile()._repr_html_())[0]
+    result = env.execute()
+    assert result.get_job_id() in result._repr_html_()
+    assert result._repr_html_().startswith("<b>FINISHED</b> after ")
 
 
 def test_a_long_name_is_cut(env):

@@ -2,6 +2,7 @@ import io
 import re
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -72,8 +73,13 @@ class Client:
         self.plan = plan()
         self.reported = reported
 
+    phase = "waiting for Spark"
+
     def metrics(self):
         return self.reported
+
+    def snapshot(self):
+        return SimpleNamespace(phase=self.phase)
 
 
 def plain_of(out):
@@ -112,10 +118,14 @@ def test_a_terminal_shows_a_table(by_hand):
 
     with shown.watch(client):
         shown.show(begin + 2)
-        assert out.file.getvalue() == "letters: starting\n"
+        client.phase = "opening operators (1 of 3 subtasks)"
+        shown.show(begin + 2.2)
+        client.phase = "opening operators (2 of 3 subtasks)"
+        shown.show(begin + 2.4)
+        assert out.file.getvalue() == "letters: waiting for Spark\nletters: opening operators (1 of 3 subtasks)\n"
         client.reported = metrics(10, [(10, 1)], (5000, 5000))
         shown.show(begin + 3)
-        table = [line.split() for line in plain_of(out).splitlines()[1:]]
+        table = [line.split() for line in plain_of(out).splitlines()[2:]]
 
     assert table[0] == ["job", "time", "records/s", "records", "late", "watermark", "lag", "latency", "p50/p99"]
     assert table[1][-6:] == ["0:00:05", "-", "10.0", "/", "10.0", "ms"]

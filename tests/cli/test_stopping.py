@@ -113,3 +113,61 @@ def test_a_signal_stops_a_batch_job_in_the_midst_of_its_first_stage(mode, sent, 
     assert said.endswith("Interrupted.\n") == (sent == signal.SIGINT)
     assert is_gone(f"TMPDIR={temporary}")
     assert list(temporary.iterdir()) == []
+
+
+BLOCKED = """\
+import sys, time
+from pathlib import Path
+from funken import NumberSequenceSource, StreamExecutionEnvironment
+
+begun = sys.argv[1]
+
+def block(number):
+    Path(begun).touch()
+    while True:
+        try:
+            time.sleep(3600)
+        except BaseException:  # what would end it is swallowed
+            pass
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.from_source(NumberSequenceSource(0, 10), None, "numbers").map(block).key_by(lambda number: number).sum().print()
+env.execute()
+"""
+
+
+@pytest.mark.ways("local", "batch", "continuous")
+@pytest.mark.parametrize(("first", "second"), [(signal.SIGINT, signal.SIGINT), (signal.SIGTERM, signal.SIGTERM)])
+def test_a_second_signal_ends_it_at_once(mode, first, second, tmp_path):
+    """Also where a function does not let itself be stopped: the first signal waits for it, the second does not."""
+    script, temporary, begun = tmp_path / "job.py", tmp_path / "temporary", tmp_path / "begun"
+    script.write_text(BLOCKED)
+    temporary.mkdir()
+    given = ["--target", mode, "-p", "2", "-D", "task.cancellation.timeout=1 h", "--no-progress", script, begun]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "funken", "run", *given],
+        env=os.environ | {"TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        limit = time.monotonic() + 60
+        while not begun.exists():
+            assert child.poll() is None and time.monotonic() < limit, child.communicate(timeout=1)
+            threading.Event().wait(0.05)
+
+        child.send_signal(first)
+        threading.Event().wait(1)
+        assert child.poll() is None, "the first signal waits for the function"
+        child.send_signal(second)
+        sent = time.monotonic()
+        _, said = child.communicate(timeout=30)
+
+        assert time.monotonic() - sent < 5
+        assert child.returncode == (130 if second == signal.SIGINT else 143), said
+        assert "Interrupted again: what still ran is left as it is." in said
+        assert is_gone(f"TMPDIR={temporary}"), processes_with(f"TMPDIR={temporary}")
+    finally:
+        child.kill()
+        child.communicate()

@@ -3,10 +3,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from funken import (
+    AsyncRetryStrategy,
     ContinuousEventTimeTrigger,
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
     StateTtlConfig,
+    StreamExecutionEnvironment,
     TimeEvictor,
     TumblingEventTimeWindows,
     WatermarkStrategy,
@@ -56,6 +58,20 @@ async def ask(value):
     return [value]
 
 
+def environment():
+    return StreamExecutionEnvironment.create_local_environment()
+
+
+def checkpoints(name, change):
+    env = environment()
+    change(env.get_checkpoint_config())
+    return env.get_configuration().to_dict()[f"execution.checkpointing.{name}"]
+
+
+def buffer_timeout(stream):
+    return stream.get_execution_environment().graph[stream._node("the test").id].buffer_timeout
+
+
 @pytest.mark.parametrize(
     "take",
     [
@@ -71,6 +87,15 @@ async def ask(value):
         lambda of: cached(ask, of).cache.ttl_ms,
         lambda of: RollingPolicy.default_rolling_policy(rollover_interval=of).rollover_interval,
         lambda of: local([1]).key_by(str).window(TumblingEventTimeWindows.of(9)).allowed_lateness(of)._lateness,
+        lambda of: (
+            environment().enable_checkpointing(of).get_configuration().to_dict()["execution.checkpointing.interval"]
+        ),
+        lambda of: environment().get_checkpoint_config().set_checkpoint_timeout(of).get_checkpoint_timeout(),
+        lambda of: checkpoints("min-pause", lambda given: given.set_min_pause_between_checkpoints(of)),
+        lambda of: environment().set_buffer_timeout(of).get_buffer_timeout(),
+        lambda of: buffer_timeout(local([1]).map(str).set_buffer_timeout(of)),
+        lambda of: AsyncRetryStrategy.fixed_delay(1, of).get_backoff_time_millis(1),
+        lambda of: AsyncRetryStrategy.exponential_backoff(3, of, of, 2.0).get_backoff_time_millis(3),
     ],
 )
 def test_all_that_take_a_duration_take_the_same_spellings(take):

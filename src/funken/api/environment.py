@@ -23,6 +23,7 @@ from funken.connectors.base import Source
 from funken.connectors.collection import CollectionSource
 from funken.connectors.dataframe import RowsSource
 from funken.errors import InvalidProgram
+from funken.io.durations import DurationLike, duration_ms
 from funken.leaderelection.election import with_high_availability
 from funken.operators.source import SourceSpec
 from funken.plan.graph import StreamGraph
@@ -234,9 +235,9 @@ class StreamExecutionEnvironment(ProgramDisplay):
         self._configuration.set(config.RUNTIME_MODE, execution_mode.name)
         return self
 
-    def set_buffer_timeout(self, timeout_millis: int) -> StreamExecutionEnvironment:
-        """Set how long a record may wait for its block to fill (ms; 0: not at all; -1: until it is full)."""
-        self._configuration.set(config.BUFFER_TIMEOUT, timeout_millis)
+    def set_buffer_timeout(self, timeout_millis: DurationLike) -> StreamExecutionEnvironment:
+        """Set how long a record may wait for its block to fill (a duration, or ms; 0: not at all; -1: until it is full)."""
+        self._configuration.set(config.BUFFER_TIMEOUT, duration_ms(timeout_millis))
         return self
 
     def get_buffer_timeout(self) -> int:
@@ -252,8 +253,8 @@ class StreamExecutionEnvironment(ProgramDisplay):
         """Tell whether operators are chained."""
         return self._configuration.get(config.CHAINING)
 
-    def enable_checkpointing(self, interval: int, mode: Any = None) -> StreamExecutionEnvironment:
-        """Take a checkpoint every ``interval`` ms: the state survives failures, and sinks commit with it.
+    def enable_checkpointing(self, interval: DurationLike, mode: Any = None) -> StreamExecutionEnvironment:
+        """Take a checkpoint every ``interval`` (a duration, or ms): the state survives failures, and sinks commit with it.
 
         Name a place that all machines reach with ``execution.checkpointing.dir``; without it, checkpoints are in a
         temporary folder of this machine and last as long as the job.

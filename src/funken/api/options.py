@@ -160,9 +160,9 @@ class CheckpointConfig:
         self._configuration.set(f"execution.checkpointing.{name}", value)
         return self
 
-    def set_checkpoint_interval(self, checkpoint_interval: int) -> CheckpointConfig:
-        """Set the time between checkpoints (ms)."""
-        return self._set("interval", checkpoint_interval)
+    def set_checkpoint_interval(self, checkpoint_interval: DurationLike) -> CheckpointConfig:
+        """Set the time between checkpoints (``timedelta``, ``"5 s"`` or ms)."""
+        return self._set("interval", duration_ms(checkpoint_interval))
 
     def get_checkpoint_interval(self) -> int:
         """Return the time between checkpoints (ms), -1 if there are none."""
@@ -180,17 +180,17 @@ class CheckpointConfig:
         """Return the mode."""
         return CheckpointingMode[self._configuration.get(config.CHECKPOINT_MODE).upper()]
 
-    def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
-        """Set how long a checkpoint may take (ms)."""
-        return self._set("timeout", checkpoint_timeout)
+    def set_checkpoint_timeout(self, checkpoint_timeout: DurationLike) -> CheckpointConfig:
+        """Set how long a checkpoint may take (``timedelta``, ``"5 s"`` or ms)."""
+        return self._set("timeout", duration_ms(checkpoint_timeout))
 
     def get_checkpoint_timeout(self) -> int:
         """Return how long a checkpoint may take (ms)."""
         return self._get("timeout", 600_000)
 
-    def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
-        """Set the shortest time between two checkpoints (ms)."""
-        return self._set("min-pause", min_pause_between_checkpoints)
+    def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: DurationLike) -> CheckpointConfig:
+        """Set the shortest time between two checkpoints (``timedelta``, ``"5 s"`` or ms)."""
+        return self._set("min-pause", duration_ms(min_pause_between_checkpoints))
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
         """Let barriers overtake records, which then become part of the checkpoint."""

@@ -296,5 +296,5 @@ def _read_database(storage: Storage, restore: SubtaskRestore, origin: GroupSourc
 
 
 def origins(storage: Storage, restore: SubtaskRestore) -> list[Origin]:
-    """Return what ``IncrementalSnapshots.resume`` goes on from."""
+    """Return what ``IncrementalSnapshots.resume`` resumes from."""
     return [Origin(storage, source.parts, source.groups) for source in restore.keyed]

@@ -34,7 +34,8 @@ class _Shown:
     client: JobClient
     since: float
     reading: Reading | None = None
-    announced: bool = False
+    phase: str = ""
+    """The step of its start that was said last."""
     said: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -49,6 +50,12 @@ class _Shown:
     def read(self, now: float) -> None:
         """Read the metrics."""
         self.reading = self.reader.read(now, time.time() * 1000)
+
+    def begun(self) -> str | None:
+        """Return the step of its start that a job without figures is at, if it is another one than before."""
+        step = self.client.snapshot().phase
+        before, self.phase = self.phase, step
+        return None if step.partition(" (")[0] == before.partition(" (")[0] else step
 
 
 class Progress:
@@ -112,9 +119,8 @@ class Progress:
         """Read the metrics and show them, where it is time to."""
         for job in self._jobs:
             job.read(now)
-            if job.reading is None and not job.announced and now - job.since > _PATIENCE_SECONDS:
-                job.announced = True
-                self._say(f"{job.name}: starting")
+            if job.reading is None and now - job.since > _PATIENCE_SECONDS and (step := job.begun()) is not None:
+                self._say(f"{job.name}: {step}")
         if self._console.is_terminal:
             self._refresh(now)
             return
@@ -142,6 +148,6 @@ class Progress:
             table.add_column(column, justify="right", no_wrap=True)
         for job in self._jobs:
             time_since = f"{now - job.since:.0f} s"
-            table.add_row(job.name, time_since, *(job.reading.cells() if job.reading else ("", "starting")))
+            table.add_row(job.name, time_since, *(job.reading.cells() if job.reading else ("", job.phase)))
         below = self._below() if self._below is not None else None
         return table if below is None else Group(table, below)

@@ -43,7 +43,7 @@ class LeaderElection(Protocol):
 def with_high_availability(configuration: Configuration) -> Configuration:
     """Return the configuration of a job that several drivers may run: it has an id that they share.
 
-    Raises ``InvalidConfiguration`` if there is nothing that another driver could go on from.
+    Raises ``InvalidConfiguration`` if there is nothing that another driver could resume from.
 
     >>> conf = {"high-availability.type": "lease", "high-availability.cluster-id": "orders"}
     >>> conf |= {"execution.checkpointing.interval": "1 s", "execution.checkpointing.dir": "/checkpoints"}

@@ -55,7 +55,7 @@ class WatermarkEmitter:
         stamps = timestamps if timestamps is not None else [MIN_TIMESTAMP] * len(values)
         self.wake()
         if timestamps and split not in self.checks.seen:
-            self.checks.begin_split(split, min(timestamps), max(timestamps), self._operator.current_watermark)
+            self.begin_split(split, min(timestamps), max(timestamps))
         if not self.progress.punctuated(split):
             if timestamps is not None:
                 self.progress.on_block(split, stamps, now)
@@ -70,6 +70,10 @@ class WatermarkEmitter:
                 start = end
         if start < len(values):
             output.emit(values[start:], timestamps and timestamps[start:])
+
+    def begin_split(self, split: str, lowest: int, highest: int) -> None:
+        """Check the timestamps of the first block of a split."""
+        self.checks.begin_split(split, lowest, highest, self._operator.current_watermark, self.progress.reached)
 
     def wake(self) -> None:
         """Emit the active status, if all was idle."""

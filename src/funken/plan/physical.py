@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any
 
 from funken.errors import InvalidProgram
@@ -120,6 +121,9 @@ class PhysicalPlan:
     def nodes(self) -> Iterator[Node]:
         """The operators, vertex by vertex."""
         return (node for vertex in self.vertices for node in vertex.nodes)
+
+    def _repr_html_(self) -> str:
+        return str(import_module("funken.plan.drawing").plan_svg(self))
 
     def decided(self, rule: str, operator: OperatorId) -> str | None:
         """Return what a rule noted about an operator."""

@@ -20,6 +20,12 @@ SKEW_MILLIS = 3_600_000
 _SECONDS = range(1_000_000_000, 10_000_000_000)
 """Timestamps of this size are seconds since the epoch (2001 to 2286); as milliseconds they were in early 1970."""
 
+_IN_ORDER = (
+    "If the input ends, use execution.runtime-mode BATCH, where nothing is late, or "
+    "WatermarkStrategy.with_wait_for_all_splits(), which holds the watermark back while there are splits that nobody reads; "
+    "else allow for more disorder, or read splits in the order of their time."
+)
+
 
 class EventTimeChecks:
     """The checks of one source or timestamp assigner; ``warn(kind, text)`` takes what they find.
@@ -40,8 +46,11 @@ class EventTimeChecks:
         self.seen: set[str] = set()
         """The splits whose first records were seen."""
 
-    def begin_split(self, split: str, lowest: int, highest: int, watermark: int) -> None:
-        """The first block of a split has timestamps from ``lowest`` to ``highest``; ``watermark`` was emitted before it."""
+    def begin_split(self, split: str, lowest: int, highest: int, watermark: int, reached: int = MIN_TIMESTAMP) -> None:
+        """The first block of a split has timestamps from ``lowest`` to ``highest``; ``watermark`` was emitted before it.
+
+        The splits before it could have brought it to ``reached``: short ones end before a watermark is due.
+        """
         self.seen.add(split)
         if lowest in _SECONDS and highest in _SECONDS:
             self._warn(
@@ -54,9 +63,14 @@ class EventTimeChecks:
             self._warn(
                 "late split",
                 f"split {split!r} begins at {moment(lowest)}, but the splits read before it have brought the watermark to "
-                f"{moment(watermark)}: its records are late. If the input ends, use execution.runtime-mode BATCH, where "
-                "nothing is late, or WatermarkStrategy.with_wait_for_all_splits(), which holds the watermark back while there "
-                "are splits that nobody reads; else allow for more disorder, or read splits in the order of their time.",
+                f"{moment(watermark)}: its records are late. {_IN_ORDER}",
+            )
+        elif split and highest <= reached and not self._batch:
+            self._warn(
+                "late split",
+                f"split {split!r} begins at {moment(lowest)}, but the splits read before it end with a watermark of "
+                f"{moment(reached)}: its records are late, or not, as the clock has it, because watermarks are emitted now and "
+                f"then. None has been emitted between them this time. {_IN_ORDER}",
             )
 
     def periodic(self, splits: list[SplitProgress], now: int) -> None:

@@ -292,6 +292,8 @@ class WatermarkProgress:
         self._generators: dict[str, WatermarkGenerator] = {}
         self._active_at: dict[str, int] = {}
         self.watermark: int = MIN_TIMESTAMP
+        self.reached: int = MIN_TIMESTAMP
+        """What the watermark could have been, had one been due when splits ended that were read alone."""
         self.idle = False
 
     def add(self, split: str, now: int) -> None:
@@ -303,8 +305,12 @@ class WatermarkProgress:
 
     def remove(self, split: str) -> None:
         """A split ended: it counts no more."""
-        for of in (self._generators, self._outputs, self._active_at):
-            of.pop(split, None)
+        generator, output = self._generators.pop(split, None), self._outputs.pop(split, None)
+        self._active_at.pop(split, None)
+        if output is not None and not self._outputs:
+            if isinstance(generator, BoundedOutOfOrderness):  # another one may do more than to emit
+                generator.on_periodic_emit(output)
+            self.reached = max(self.reached, output.watermark)
 
     def punctuated(self, split: str) -> bool:
         """Whether the split's generator has to see every record."""

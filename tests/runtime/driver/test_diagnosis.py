@@ -4,7 +4,14 @@ import logging
 
 import pytest
 
-from funken import JobClient, TumblingEventTimeWindows, WatermarkGenerator, WatermarkStrategy
+from funken import (
+    DataGeneratorSource,
+    JobClient,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WatermarkGenerator,
+    WatermarkStrategy,
+)
 from funken.ids import MAX_WATERMARK
 from funken.runtime.driver.diagnosis import LATE_RECORDS, SKEW_RECORDS, STALL_SECONDS, JobDiagnosis
 from funken.runtime.driver.local import LocalRunner
@@ -59,7 +66,17 @@ def test_late_records_are_warned_of_while_the_job_runs_and_summed_up_at_its_end(
     assert client._job.diagnosis.late_records == 2
     assert "job 'late': operator 'sums': drops late records (" in caplog.text
     assert "side_output_late_data" in caplog.text, "the remedy"
-    assert client.warnings[-1] == "operator 'sums': 2 late records dropped in all."
+    assert client.warnings[-1].startswith(
+        "operator 'sums': 2 late records dropped in all, 50% of the 4 that it was given. Nothing is late with "
+    )
+    for remedy in (
+        "runtime-mode BATCH",
+        "with_wait_for_all_splits(), given to from_source(), where each split has a watermark of its own",
+        "with_watermark_alignment()",
+        "allowed_lateness()",
+        "side_output_late_data()",
+    ):
+        assert remedy in client.warnings[-1]
 
 
 def test_a_job_without_late_records_is_warned_of_nothing():
@@ -79,13 +96,38 @@ def test_each_operator_is_warned_of_once(watched):
 
 
 def test_what_attempts_dropped_adds_up(watched):
-    watched.report(1, 0, late=3)
+    watched.report(1, 0, late=3, records_in=100)
+    watched.report(1, 1, records_in=300)
     watched.diagnosis.begin_attempt()
-    watched.report(1, 0, late=2)
+    watched.report(1, 0, late=2, records_in=100)
 
     assert watched.diagnosis.late_records == 5
     watched.diagnosis.finish()
-    assert watched.said[-1].text == "operator 'sums': 5 late records dropped in all."
+    assert watched.said[-1].text.startswith(
+        "operator 'sums': 5 late records dropped in all, 1% of the 500 that it was given. "
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "share"), [(400, "less than 1% of the 400"), (3, "all, 100% of the 3"), (2, "in all. N")]
+)
+def test_the_share_of_what_was_dropped(watched, given, share):
+    """What a chain is given may be less than what its window gets, behind a flat_map; then there is no share to tell."""
+    watched.report(1, 0, late=3, records_in=given)
+    watched.diagnosis.finish()
+    assert share in watched.said[-1].text
+
+
+def test_a_job_without_end_is_not_advised_to_use_batch(watched):
+    stream = StreamExecutionEnvironment.create_local_environment(parallelism=1).from_source(
+        DataGeneratorSource(int), STAMPED
+    )
+    stream.window_all(TumblingEventTimeWindows.of(10)).reduce(max).name("sums").for_each(lambda n: None)
+    endless = Watched(stream.get_execution_environment().compile())
+    endless.report(0, 0, late=3, records_in=100)
+    endless.diagnosis.finish()
+    assert "BATCH" not in endless.said[-1].text
+    assert "with_watermark_alignment" in endless.said[-1].text
 
 
 def test_a_key_with_nearly_all_records_is_warned_of(watched):

@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from funken.runtime.driver.local import LocalRunner
 from funken.runtime.job.events import JobScheduled, JobSubmitted
 from funken.runtime.job.masking import masked
 from funken.runtime.job.snapshot import aggregated
-from funken.runtime.job.states import ExecutionState
+from funken.runtime.job.states import ExecutionState, JobStatus
 from funken.runtime.messages import MetricsReport, TaskOpening, TaskStarted, VertexMetrics
 from funken.testing import local
 
@@ -200,6 +201,30 @@ def test_a_vertex_is_as_far_as_its_last_subtask():
     assert aggregated([state.FINISHED, state.RUNNING]) is state.RUNNING
     assert aggregated([state.RUNNING, state.INITIALIZING]) is state.INITIALIZING
     assert aggregated([state.RUNNING, state.FAILED, state.CANCELING]) is state.FAILED
+
+
+@pytest.mark.parametrize(
+    ("states", "phase"),
+    [
+        ("CREATED CREATED", "checking sources and sinks"),
+        ("SCHEDULED SCHEDULED", "waiting for Spark"),
+        ("DEPLOYING DEPLOYING", "starting workers"),
+        ("INITIALIZING DEPLOYING", "opening operators (1 of 2 subtasks)"),
+        ("RUNNING INITIALIZING", "running (1 of 2 subtasks)"),
+        ("FINISHED SCHEDULED", "running (1 of 2 subtasks)"),
+        ("", "running"),
+    ],
+)
+def test_the_step_of_its_start_in_words(states, phase):
+    stream = local([1])
+    stream.for_each(repr)
+    job = stream.get_execution_environment().execute_async("begins").snapshot()
+    one = job.vertices[0].subtasks[0]
+    subtasks = tuple(replace(one, state=ExecutionState[state]) for state in states.split())
+    begun = replace(job, state=JobStatus.RUNNING, vertices=(replace(job.vertices[0], subtasks=subtasks),))
+
+    assert begun.phase == phase
+    assert replace(begun, state=JobStatus.RESTARTING).phase == "restarting"
 
 
 def test_of_100_subtasks_it_takes_less_than_a_millisecond():

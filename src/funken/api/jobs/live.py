@@ -98,14 +98,13 @@ class LiveJob:
 
     def _picture(self, reading: Reading | None, now: float, ending: str) -> JobProgress:
         client = self._client
-        status = client.get_job_status().result()
-        starting = reading is None and status is JobStatus.RUNNING
+        status, snapshot = client.get_job_status().result(), client.snapshot()
         return JobProgress(
             self._reader.name,
             now - self._since,
-            "starting" if starting else status.name,
+            snapshot.phase if reading is None and status is JobStatus.RUNNING else status.name,
             reading,
-            in_words(client.snapshot().checkpoints),
+            in_words(snapshot.checkpoints),
             ending,
             client.get_web_interface_url(),
         )

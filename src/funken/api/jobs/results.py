@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
+from funken.io.durations import in_words
 from funken.timing.waiting import result_of
 
 T = TypeVar("T")
@@ -50,6 +51,9 @@ class JobExecutionResult:
 
     def __repr__(self) -> str:
         return f"JobExecutionResult(job_id={self._job_id!r}, net_runtime={self._net_runtime} ms)"
+
+    def _repr_html_(self) -> str:
+        return f"<b>FINISHED</b> after {in_words(self._net_runtime)}, job <code>{self._job_id}</code>"
 
 
 class CompletableFuture(Generic[T]):

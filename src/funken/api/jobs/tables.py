@@ -1,30 +1,95 @@
-"""Collected records as a table; types are pyarrow's choice."""
+"""Collected records as a table: of the declared types, else of those that pyarrow finds in the values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from funken.errors import InvalidProgram
+from funken.connectors.formats.record_types import arrow_type, as_document, shape_of
+from funken.errors import InvalidProgram, ValueDoesNotFit
 from funken.types.columns import columns_of
+from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation
+from funken.types.instants import Instant
 
-
-def table_of(records: Sequence[object]) -> Any:
-    """Return a ``pyarrow.Table`` of records; a column that a record lacks is null there.
-
-    Raises ``InvalidProgram`` where values of a column have no type in common.
-    """
+if TYPE_CHECKING:
     import pyarrow as pa
 
-    rows = [columns_of(record) for record in records]
-    names = list(dict.fromkeys(name for row in rows for name in row))
+_WHO = "a table of records"
+
+
+def table_of(records: Sequence[object], declared: TypeInformation | None = None) -> pa.Table:
+    """Return records as a table; a column that a record with names lacks is null there.
+
+    Raises ``InvalidProgram`` where the records have no columns in common, or the values of a column no type.
+    """
+    arrow = importlib.import_module("pyarrow")
+    schema = _declared_columns(declared)
+    rows = _rows(records)
+    if schema and rows:
+        by_columns = importlib.import_module("funken.connectors.dataframes.staging").by_columns
+        rows = [*map(by_columns([*schema], _WHO), rows)]
+    names = [*schema] or list(dict.fromkeys(name for row in rows for name in row))
     columns = {}
     for name in names:
+        values, wanted = [_plain(row.get(name)) for row in rows], schema.get(name)
         try:
-            columns[name] = pa.array([row.get(name) for row in rows])
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            columns[name] = arrow.array(values, wanted)
+        except (arrow.ArrowException, TypeError, OverflowError) as error:
+            fault = f"column {name!r} of the records cannot be a column of a table: {error}. "
+            if wanted is not None:
+                raise ValueDoesNotFit(f"{fault}Its declared type is {wanted}: declare another one.") from error
             raise InvalidProgram(
-                f"column {name!r} of the records cannot be a column of a table: {error}. Give it values of one type, which Arrow "
-                "has (numbers, text, bytes, times, lists and dicts of these), in a map() before."
+                f"{fault}Give it values of one type, which Arrow has (numbers, text, bytes, times, lists and dicts of these), in "
+                "a map() before."
             ) from error
-    return pa.table(columns)
+    return arrow.table(columns)
+
+
+def _declared_columns(declared: TypeInformation | None) -> dict[str, pa.DataType | None]:
+    """Return columns by name, with their types where Arrow has them; nothing where no type is declared."""
+    match declared:
+        case RowTypeInfo() | TupleTypeInfo():
+            return {
+                name: _arrow_type(each)
+                for name, each in zip(shape_of(declared, _WHO).names, declared.field_types, strict=True)
+            }
+        case TypeInformation() if (found := _arrow_type(declared)) is not None:
+            return {"value": found}
+    return {}
+
+
+def _arrow_type(declared: TypeInformation) -> pa.DataType | None:
+    try:
+        found: pa.DataType = arrow_type(declared, _WHO)
+    except InvalidProgram:  # such as pickled objects: it is tried what the values are
+        return None
+    return found
+
+
+def _rows(records: Sequence[object]) -> list[dict[str, object]]:
+    """Return the columns of each record; those without names of their own must all have the same."""
+    rows = [columns_of(record) for record in records]
+    for record, row in zip(records, rows, strict=True):
+        if row.keys() != rows[0].keys() and not (_names_columns(record) and _names_columns(records[0])):
+            raise InvalidProgram(
+                f"the records {_short(records[0])} and {_short(record)} do not fit one table: the columns of the one are "
+                f"{', '.join(rows[0])}, those of the other {', '.join(row)}. Bring them into one form in a map() before, or "
+                "collect the streams apart."
+            )
+    return rows
+
+
+def _names_columns(record: object) -> bool:
+    return (
+        isinstance(record, Mapping) or bool(getattr(record, "_fields", None)) or hasattr(record, "__dataclass_fields__")
+    )
+
+
+def _short(record: object) -> str:
+    text = repr(record)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _plain(value: object) -> object:
+    return value.to_datetime() if isinstance(value, Instant) else as_document(value)

@@ -118,7 +118,7 @@ class Blocking(AsyncFunction[IN_contra, OUT_co]):
         return results
 
     def close(self) -> None:
-        """Let go of the pool, without waiting for calls that nobody waits for, and close the function."""
+        """Release the pool, without waiting for calls that nobody waits for, and close the function."""
         if hasattr(self, "_pool"):
             self._pool.shutdown(wait=False, cancel_futures=True)
         if hasattr(self._function, "close"):

@@ -15,6 +15,7 @@ from funken.api.functions.two_inputs import (
     KeyedCoProcessFunction,
 )
 from funken.api.streams.declared_types import typed
+from funken.api.streams.display import OfStreams
 from funken.api.streams.stream import DataStream
 from funken.errors import InvalidProgram
 from funken.operators.base import OperatorSpec
@@ -52,7 +53,7 @@ def join_two(first: DataStream[Any], second: DataStream[Any], name: str, spec: A
     return DataStream(first._environment, (NodeInput(node.id),))
 
 
-class ConnectedStreams(Generic[T1_co, T2_co]):
+class ConnectedStreams(OfStreams, Generic[T1_co, T2_co]):
     """Two streams, to be handled by one function with two methods, that shares its state between them.
 
     Keyed, a record of one stream finds what records of the other with its key have left behind:
@@ -190,7 +191,7 @@ def _object(function: object, first: str, second: str, kind: str) -> UserFunctio
     return UserFunction(function, None, hasattr(function, "open") and hasattr(function, "close"))
 
 
-class BroadcastStream(Generic[T_co]):
+class BroadcastStream(OfStreams, Generic[T_co]):
     """A stream that goes to every subtask and fills broadcast state; connect a stream with it.
 
     It is made by ``DataStream.broadcast``, with the descriptors of its state.
@@ -207,7 +208,7 @@ class BroadcastStream(Generic[T_co]):
         self.states = states
 
 
-class BroadcastConnectedStream(Generic[T1_co, T2_co]):
+class BroadcastConnectedStream(OfStreams, Generic[T1_co, T2_co]):
     """A stream, keyed or not, connected with a broadcast stream.
 
     >>> from funken import BroadcastProcessFunction, MapStateDescriptor, RuntimeExecutionMode, StreamExecutionEnvironment

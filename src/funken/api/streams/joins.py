@@ -13,6 +13,7 @@ from funken.api.functions.base import as_user_function
 from funken.api.functions.two_inputs import FlatJoinFunction
 from funken.api.streams.connected import join_two, two_inputs
 from funken.api.streams.declared_types import typed
+from funken.api.streams.display import OfStreams
 from funken.api.streams.family import family
 from funken.errors import InvalidProgram
 from funken.io.durations import duration_ms
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from funken.windowing.firing import Trigger
 
 
-class CoGroupedStreams(Generic[T1_co, T2_co]):
+class CoGroupedStreams(OfStreams, Generic[T1_co, T2_co]):
     """Two streams that are to be grouped together, by key and window; see ``DataStream.co_group``.
 
     Every key of a window counts, also one that occurs in one stream only.
@@ -70,7 +71,7 @@ class CoGroupedStreams(Generic[T1_co, T2_co]):
         return Where(self._streams, as_user_function(key_selector, "get_key", "where()"))
 
 
-class JoinedStreams(Generic[T1_co, T2_co]):
+class JoinedStreams(OfStreams, Generic[T1_co, T2_co]):
     """Two streams that are to be joined, by key and window; see ``DataStream.join``.
 
     Only pairs of one key and window count; what has no partner there is left out.
@@ -96,7 +97,7 @@ class JoinedStreams(Generic[T1_co, T2_co]):
         return Where(self._streams, as_user_function(key_selector, "get_key", "where()"))
 
 
-class _Streams:
+class _Streams(OfStreams):
     """Two streams, and the operator that is to put them together."""
 
     def __init__(self, name: Literal["join", "co_group"], first: DataStream[Any], second: DataStream[Any]) -> None:
@@ -118,7 +119,7 @@ class _Streams:
         return WindowCall(UserFunction(call, "apply", rich=True), CallStyle.APPLY)
 
 
-class Where(Generic[T1_co, T2_co, K, NAME_co]):
+class Where(OfStreams, Generic[T1_co, T2_co, K, NAME_co]):
     """Two streams, the first with its key; ``CoGroupedStreams`` and ``JoinedStreams`` show all clauses together."""
 
     def __init__(self, streams: _Streams, key1: UserFunction) -> None:
@@ -132,7 +133,7 @@ class Where(Generic[T1_co, T2_co, K, NAME_co]):
         return EqualTo(self._streams, self._key1, as_user_function(key_selector, "get_key", "equal_to()"))
 
 
-class EqualTo(Generic[T1_co, T2_co, NAME_co]):
+class EqualTo(OfStreams, Generic[T1_co, T2_co, NAME_co]):
     """Two streams with their keys."""
 
     def __init__(self, streams: _Streams, key1: UserFunction, key2: UserFunction) -> None:
@@ -144,7 +145,7 @@ class EqualTo(Generic[T1_co, T2_co, NAME_co]):
         return WithWindow(self._streams, *self._keys, window_assigner)
 
 
-class WithWindow(Generic[T1_co, T2_co, W, NAME_co]):
+class WithWindow(OfStreams, Generic[T1_co, T2_co, W, NAME_co]):
     """Two streams with their keys and windows.
 
     Assigners, triggers and evictors of your own see each record as a ``TaggedUnion``.
@@ -239,7 +240,7 @@ class WithWindow(Generic[T1_co, T2_co, W, NAME_co]):
         return typed(joined, output_type)
 
 
-class IntervalJoin(Generic[T1_co, T2_co]):
+class IntervalJoin(OfStreams, Generic[T1_co, T2_co]):
     """Two keyed streams that are to be joined by the distance of timestamps; see ``KeyedStream.interval_join``.
 
     >>> from datetime import timedelta
@@ -271,7 +272,7 @@ class IntervalJoin(Generic[T1_co, T2_co]):
         return IntervalJoined(*self._streams, lower, upper)
 
 
-class IntervalJoined(Generic[T1_co, T2_co]):
+class IntervalJoined(OfStreams, Generic[T1_co, T2_co]):
     """Two keyed streams with the interval of an interval join.
 
     >>> from funken import WatermarkStrategy

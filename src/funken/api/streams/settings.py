@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from funken.errors import InvalidProgram
+from funken.io.durations import DurationLike, duration_ms
 from funken.operators.process.dead_letters import ErrorPolicy
 from funken.operators.tags import OutputTag
 from funken.operators.traits import traits_of
@@ -156,18 +157,21 @@ class StreamSettings(OperatorSettings):
         """
         return self._change("force_non_parallel()", parallelism=1, max_parallelism=1)
 
-    def set_buffer_timeout(self, timeout_millis: int) -> Self:
-        """Let this operator's records wait for their block to fill no longer than this (ms), where they leave the task.
+    def set_buffer_timeout(self, timeout_millis: DurationLike) -> Self:
+        """Let this operator's records wait for their block to fill no longer than this, where they leave the task.
 
-        0: not at all; -1: until the block is full. Within a chain nothing waits, and the timeout says nothing.
+        A duration, or ms; 0: not at all; -1: until the block is full. Within a chain nothing waits, and the timeout says nothing.
 
         >>> from funken.testing import local
         >>> local(["to be"]).map(str.upper).set_buffer_timeout(5).rebalance().map(len).execute_and_collect(limit=1)
         [5]
         """
-        if timeout_millis < -1:
-            raise InvalidProgram(f"a buffer timeout of {timeout_millis} ms: give -1, 0 or a number of milliseconds.")
-        return self._change("set_buffer_timeout()", buffer_timeout=timeout_millis)
+        timeout = duration_ms(timeout_millis)
+        if timeout < -1:
+            raise InvalidProgram(
+                f"a buffer timeout of {timeout} ms: give -1, 0, a duration or a number of milliseconds."
+            )
+        return self._change("set_buffer_timeout()", buffer_timeout=timeout)
 
     def start_new_chain(self) -> Self:
         """Begin a new chain with this operator; what follows may join it.

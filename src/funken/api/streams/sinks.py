@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, overload
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from funken.api.functions.base import as_user_function
 from funken.api.jobs.tables import table_of
@@ -34,6 +35,8 @@ class DataStreamSink(OperatorSettings):
     >>> from funken.testing import local
     >>> numbers = local([1, 2])
     >>> sink = numbers.print().name("to the terminal").uid("printed").set_parallelism(2).disable_chaining()
+    >>> sink
+    <DataStreamSink 'to the terminal'>
     >>> [(vertex.name, vertex.parallelism) for vertex in numbers.get_execution_environment().compile().vertices]
     [('collection', 1), ('to the terminal', 2)]
     """
@@ -44,6 +47,12 @@ class DataStreamSink(OperatorSettings):
 
     def _node(self, what: str) -> Node:
         return self._sink
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._environment.graph[self._sink.id].name!r}>"
+
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(repr(self))}</code><br>{self._environment._repr_html_()}"
 
 
 class StreamEnds(Generic[T_co]):
@@ -114,20 +123,44 @@ class StreamEnds(Generic[T_co]):
     @overload
     def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[T_co]: ...
 
+    @overload
     def execute_and_collect(
-        self, job_execution_name: str | None = None, limit: int | None = None
-    ) -> CloseableIterator[T_co] | list[T_co]:
+        self, job_execution_name: str | None = None, limit: int | None = None, *, as_arrow: Literal[True]
+    ) -> pa.Table: ...
+
+    @overload
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None, *, as_pandas: Literal[True]
+    ) -> pd.DataFrame: ...
+
+    def execute_and_collect(
+        self,
+        job_execution_name: str | None = None,
+        limit: int | None = None,
+        *,
+        as_arrow: bool = False,
+        as_pandas: bool = False,
+    ) -> CloseableIterator[T_co] | list[T_co] | pa.Table | pd.DataFrame:
         """Run the program and return this stream's records: an iterator to be closed, or a list of ``limit`` records.
 
-        What one subtask emitted keeps its order. Raises ``ValueError`` for a limit below 1, and what makes the job fail.
+        What one subtask emitted keeps its order. ``as_arrow`` and ``as_pandas`` return a table instead, as ``to_arrow()`` and
+        ``to_pandas()`` do. Raises ``ValueError`` for a limit below 1 and for two forms at once, and what makes the job fail.
 
         >>> from funken.testing import local
         >>> with local([1, 2, 3]).execute_and_collect() as records:
         ...     sum(records)
         6
+        >>> local([("to", 2), ("be", 1)]).execute_and_collect(as_arrow=True).to_pydict()
+        {'f0': ['to', 'be'], 'f1': [2, 1]}
         """
         if limit is not None and limit <= 0:
             raise ValueError(f"limit must be more than 0, but is {limit}")
+        if as_arrow and as_pandas:
+            raise ValueError("execute_and_collect() returns one form: as_arrow or as_pandas, not both")
+        if as_arrow:
+            return self.to_arrow(limit, job_execution_name)
+        if as_pandas:
+            return self.to_pandas(limit, job_execution_name)
         sink = f"collect-{len(self._environment.graph)}"
         self._apply("collect", CollectSink(sink), **self._width())
         iterator: CloseableIterator[T_co] = self._environment._collect(sink, job_execution_name)
@@ -145,24 +178,32 @@ class StreamEnds(Generic[T_co]):
         """Run the program and return this stream's records as a ``pyarrow.Table``.
 
         Fields of dicts, rows, named tuples and dataclasses are columns; those of other tuples are ``f0``, ``f1``, ..., and any
-        other record is a column ``value``. Raises ``InvalidProgram`` for a stream without end, unless it has a ``limit``.
+        other record is a column ``value``. Columns have the declared types of the stream, where it has some, also without
+        records; else those of the values.
+
+        Raises ``InvalidProgram`` for a stream without end, unless it has a ``limit``, and for records that do not fit one table.
 
         >>> from funken.testing import local
         >>> local(["to", "be"]).map(lambda word: {"word": word, "length": len(word)}).to_arrow().to_pydict()
         {'word': ['to', 'be'], 'length': [2, 2]}
+        >>> local([1, ("to", 2)]).to_arrow()
+        Traceback (most recent call last):
+        ...
+        funken.errors.InvalidProgram: the records 1 and ('to', 2) do not fit one table: the columns of the one are value, those of
+        the other f0, f1. Bring them into one form in a map() before, or collect the streams apart.
         """
         if limit is not None:
-            return table_of(self.execute_and_collect(job_execution_name, limit))
+            return table_of(self.execute_and_collect(job_execution_name, limit), type_of(self))
         endless = [node.name for node in self._environment.graph if not traits_of(node.spec).bounded]
         if endless:
             raise InvalidProgram(
                 f"source {endless[0]!r} never ends, and a table does: say how many records are enough (limit=), or bound it."
             )
         with self.execute_and_collect(job_execution_name) as records:
-            return table_of(list(records))
+            return table_of(list(records), type_of(self))
 
     def to_pandas(self, limit: int | None = None, job_execution_name: str | None = None) -> pd.DataFrame:
-        """Run the program and return this stream's records as a ``pandas.DataFrame``; see ``to_arrow``.
+        """Run the program and return this stream's records as a ``pandas.DataFrame``; raises what ``to_arrow`` raises.
 
         >>> from funken.testing import local
         >>> print(local([("to", 2), ("be", 1)]).to_pandas())

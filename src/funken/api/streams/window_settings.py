@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from funken.api.functions.base import as_user_function
 from funken.api.streams.declared_types import type_of
+from funken.api.streams.display import OfStreams
 from funken.api.streams.family import family
 from funken.errors import InvalidProgram
 from funken.io.durations import duration_ms
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 Windows = TypeVar("Windows", bound="WindowSettings[Any, Any]")
 
 
-class WindowSettings(Generic[T_co, W]):
+class WindowSettings(OfStreams, Generic[T_co, W]):
     """What windows of keyed streams and of whole streams have in common: the clauses, and the operator.
 
     A window that has fired can wait for late records, and those that are later still are not lost:

@@ -78,7 +78,7 @@ class CompletedCheckpointStore:
         """Find out what an earlier driver left: the complete checkpoints that are whole, and why others are not.
 
         Blobs are compared by size, with ``check_contents`` byte by byte. A manifest of a newer version of Funken raises
-        ``CheckpointIncompatible``: to go on from an older one would silently undo what was done since.
+        ``CheckpointIncompatible``: to resume from an older one would silently undo what was done since.
         """
         sizes, noted = Found.scan(self.storage)
         self.complete, self.rejected = {}, {}

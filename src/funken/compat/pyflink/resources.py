@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+from funken.io.durations import DurationLike, duration_ms
+
 
 @dataclass(frozen=True, order=True)
 class MemorySize:
@@ -205,7 +207,7 @@ class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
 class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
     """So many attempts, so long apart (``timedelta`` or ms)."""
 
-    def __init__(self, restart_attempts: int, delay_between_attempts_interval: timedelta | int) -> None:
+    def __init__(self, restart_attempts: int, delay_between_attempts_interval: DurationLike) -> None:
         super().__init__("fixed-delay", restart_attempts, _time(delay_between_attempts_interval))
 
     def get_restart_attempts(self) -> int:
@@ -221,7 +223,7 @@ class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
     """Attempts unless there were too many failures in an interval; times are ``timedelta`` or ms."""
 
     def __init__(
-        self, max_failure_rate: int, failure_interval: timedelta | int, delay_between_attempts_interval: timedelta | int
+        self, max_failure_rate: int, failure_interval: DurationLike, delay_between_attempts_interval: DurationLike
     ) -> None:
         delay, interval = _time(delay_between_attempts_interval), _time(failure_interval)
         super().__init__("failure-rate", max_failure_rate, delay, interval)
@@ -239,14 +241,14 @@ class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
         return self.delay
 
 
-def _time(given: timedelta | int) -> timedelta:
-    return given if isinstance(given, timedelta) else timedelta(milliseconds=given)
+def _time(given: DurationLike) -> timedelta:
+    return given if isinstance(given, timedelta) else timedelta(milliseconds=duration_ms(given))
 
 
 class RestartStrategies:
-    """Makes restart strategies, with times in ms.
+    """Makes restart strategies; times are durations, or ms.
 
-    >>> RestartStrategies.fixed_delay_restart(3, 10_000).get_description()
+    >>> RestartStrategies.fixed_delay_restart(3, "10 s").get_description()
     'Restart strategy fixed-delay'
     >>> strategy = RestartStrategies.failure_rate_restart(2, failure_interval=60_000, delay_interval=1000)
     >>> strategy.attempts, strategy.interval, strategy.delay
@@ -271,16 +273,16 @@ class RestartStrategies:
 
     @staticmethod
     def fixed_delay_restart(
-        restart_attempts: int, delay_between_attempts: timedelta | int
+        restart_attempts: int, delay_between_attempts: DurationLike
     ) -> FixedDelayRestartStrategyConfiguration:
-        """Restart so many times, so many ms apart."""
+        """Restart so many times, so long apart."""
         return FixedDelayRestartStrategyConfiguration(restart_attempts, delay_between_attempts)
 
     @staticmethod
     def failure_rate_restart(
-        failure_rate: int, failure_interval: timedelta | int, delay_interval: timedelta | int
+        failure_rate: int, failure_interval: DurationLike, delay_interval: DurationLike
     ) -> FailureRateRestartStrategyConfiguration:
-        """Restart unless failures are too many in an interval (ms)."""
+        """Restart unless failures are too many in an interval."""
         return FailureRateRestartStrategyConfiguration(failure_rate, failure_interval, delay_interval)
 
 

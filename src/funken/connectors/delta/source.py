@@ -175,7 +175,7 @@ class DeltaEnumerator(SplitEnumerator):
         return self._next, list(self._files)
 
     def restore(self, snapshot: Any) -> None:
-        """Go on from there."""
+        """Resume there."""
         self._next, self._files = snapshot[0], list(snapshot[1])
 
 

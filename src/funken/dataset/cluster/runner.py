@@ -1,6 +1,6 @@
 """Runs a plan on Spark: one worker per subtask index, all at the same time; again after a failure that a restart may mend.
 
-An attempt begins with the program's sources. An iteration that has a checkpoint goes on from it, with its constant inputs
+An attempt begins with the program's sources. An iteration that has a checkpoint resumes from it, with its constant inputs
 computed anew.
 """
 

@@ -119,9 +119,9 @@ class DriverTask:
             return error
         superstep = self.context.superstep
         where = f" in superstep {superstep.number}" if superstep is not None else ""
-        text = "".join(traceback.format_exception(error))
+        text, said = "".join(traceback.format_exception(error)), str(error).removesuffix(".")
         failure = OperatorFailed(
-            f"operator {self.name!r} (subtask {self.context.subtask}){where} {what}: {type(error).__name__}: {error}.\n"
+            f"operator {self.name!r} (subtask {self.context.subtask}){where} {what}: {type(error).__name__}: {said}.\n"
             "The traceback of the function follows.",
             self.name,
             self.context.subtask,

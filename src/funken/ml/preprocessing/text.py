@@ -1,4 +1,4 @@
-"""Vectorisers of text: scikit-learn's, fitted by one pass over distributed data. A record is a text, or has one text field."""
+"""Vectorizers of text: scikit-learn's, fitted by one pass over distributed data. A record is a text, or has one text field."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from funken.errors import InvalidProgram
+from funken.io.durations import DurationLike, duration_ms
 
 ResultPredicate = Callable[[list[Any]], bool]
 ExceptionPredicate = Callable[[Exception], bool]
@@ -118,11 +119,11 @@ class AsyncRetryStrategy:
     @staticmethod
     def fixed_delay(
         max_attempts: int,
-        backoff_time_millis: int,
+        backoff_time_millis: DurationLike,
         result_predicate: ResultPredicate | None = None,
         exception_predicate: ExceptionPredicate | None = None,
     ) -> AsyncRetryStrategy:
-        """Make a request again up to ``max_attempts`` times, each after the same delay (ms).
+        """Make a request again up to ``max_attempts`` times, each after the same delay (a duration, or ms).
 
         Raises ``InvalidProgram`` for a number that is not above zero.
 
@@ -131,24 +132,25 @@ class AsyncRetryStrategy:
         ([True, True, False], 100)
         """
         return FixedDelayRetryStrategy(
-            max_attempts, backoff_time_millis, RetryPredicate(result_predicate, exception_predicate)
+            max_attempts, duration_ms(backoff_time_millis), RetryPredicate(result_predicate, exception_predicate)
         )
 
     @staticmethod
     def exponential_backoff(
         max_attempts: int,
-        initial_delay: int,
-        max_retry_delay: int,
+        initial_delay: DurationLike,
+        max_retry_delay: DurationLike,
         multiplier: float,
         result_predicate: ResultPredicate | None = None,
         exception_predicate: ExceptionPredicate | None = None,
     ) -> AsyncRetryStrategy:
-        """Make a request again up to ``max_attempts`` times, after a delay (ms) that grows up to a limit.
+        """Make a request again up to ``max_attempts`` times, after a delay (a duration, or ms) that grows up to a limit.
 
         Raises ``InvalidProgram`` for a number that is not above zero.
         """
         predicate = RetryPredicate(result_predicate, exception_predicate)
-        return ExponentialBackoffDelayRetryStrategy(max_attempts, initial_delay, max_retry_delay, multiplier, predicate)
+        first, longest = duration_ms(initial_delay), duration_ms(max_retry_delay)
+        return ExponentialBackoffDelayRetryStrategy(max_attempts, first, longest, multiplier, predicate)
 
 
 class NoRetryStrategy(AsyncRetryStrategy):

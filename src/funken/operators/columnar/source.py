@@ -121,7 +121,7 @@ class ColumnarWatermarkEmitter(WatermarkEmitter):
             if stamps is not None:
                 highest = int(stamps.max())
                 if split not in self.checks.seen:
-                    self.checks.begin_split(split, int(stamps.min()), highest, self._operator.current_watermark)
+                    self.begin_split(split, int(stamps.min()), highest)
                 self.progress.on_block(split, [highest], self._operator.context.processing_time())
         self._operator.output.emit_block(stamped)
 

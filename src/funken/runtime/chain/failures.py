@@ -66,9 +66,8 @@ def attribute_failure(error: BaseException, subtask: int) -> JobExecutionError:
     text = "".join(traceback.format_exception(error))
     where = f"operator {operator!r} (subtask {subtask})" if operator else f"subtask {subtask}"
     remedy = "" if isinstance(error, FunkenError) else " The traceback of the function follows."
-    failure = OperatorFailed(
-        f"{where} failed{record}: {type(error).__name__}: {_text(error)}.{remedy}", operator, subtask, text
-    )
+    said = f"{type(error).__name__}: {_text(error).removesuffix('.')}"
+    failure = OperatorFailed(f"{where} failed{record}: {said}.{remedy}", operator, subtask, text)
     failure.fault = fault_of(error)
     return failure
 

@@ -130,7 +130,7 @@ class JobCheckpoints:
         """Take the job's checkpoints over from whoever ran it before, once; a job that does not begin takes none."""
         if self._claimed:
             return
-        self._store.scan()  # before the claim: a driver that cannot go on from there does not end another's job
+        self._store.scan()  # before the claim: a driver that cannot resume from there does not end another's job
         self._store.claim(self.term)
         self._coordinator = self._new_coordinator()
         self._claimed = True
@@ -191,7 +191,7 @@ class JobCheckpoints:
         )  # fmt: skip
 
     def attach(self, master: JobMaster, attempt: int, restoration: Restoration | None) -> None:
-        """Begin an attempt: its master reports here, and its enumerators and sinks go on from ``restoration``."""
+        """Begin an attempt: its master reports here, and its enumerators and sinks resume from ``restoration``."""
         self._master = master
         self._attempt = attempt + 1
         self._settled.clear()

@@ -40,6 +40,16 @@ _DROPPED = {
     ),
 }
 """By metric of what is lost: the kind of warning, the warning, and the sum at the end."""
+_LOSES_NONE = {
+    True: "Nothing is late with execution.runtime-mode BATCH. Splits (files, say) that are read one after the other lose nothing "
+    "with WatermarkStrategy.with_wait_for_all_splits(), given to from_source(), where each split has a watermark of its own. ",
+    False: "Give the WatermarkStrategy to from_source(), where each split has a watermark of its own. ",
+}
+_LOSES_LESS = (
+    "Where one source or split is ahead of others, with_watermark_alignment() holds it back. Against disorder: a longer "
+    "for_bounded_out_of_orderness(), allowed_lateness() of windows; side_output_late_data() takes what is late elsewhere."
+)
+"""What is said with the sum of late records, the first part by whether the input ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +82,15 @@ class JobDiagnosis:
         self._names = {node.id: node.name for vertex in plan.vertices for node in vertex.nodes}
         self._keyed = {edge.target for edge in plan.edges if isinstance(edge.partitioning, Hash)}
         self._peers = {} if batch else _peers(plan)
+        self._bounded = plan.bounded
         self._warn = warn
         self._lock = threading.RLock()
         self._warned: set[tuple[str, str]] = set()
         self._counts: dict[tuple[str, str, int], tuple[str, int]] = {}
         self._before: dict[tuple[str, str], int] = {}
         self._records: dict[int, dict[int, int]] = {}
+        self._given_before: dict[int, int] = {}
+        self._places: dict[str, int] = {}
         self._marks: dict[tuple[int, int], _Reading] = {}
         self.warnings: list[JobWarning] = []
 
@@ -85,6 +98,7 @@ class JobDiagnosis:
         """The tasks begin anew, and so do their numbers."""
         with self._lock:
             self._before = self._sums()
+            self._given_before = {vertex: self._given(vertex) for vertex in self._vertices}
             self._counts.clear()
             self._records.clear()
             self._marks.clear()
@@ -111,7 +125,10 @@ class JobDiagnosis:
         with self._lock:
             for (metric, operator), count in self._sums().items():
                 kind, _, what = _DROPPED[metric]
-                self._say(f"{kind}, in all", operator, f"{count:,} {what.format('s' * (count > 1))} in all.")
+                text = f"{count:,} {what.format('s' * (count > 1))} in all{self._share(operator, count)}."
+                if metric == LATE_RECORDS:
+                    text = f"{text} {_LOSES_NONE[self._bounded]}{_LOSES_LESS}"
+                self._say(f"{kind}, in all", operator, text)
 
     # ---- what is looked for
 
@@ -120,6 +137,7 @@ class JobDiagnosis:
             for metric, (kind, text, _) in _DROPPED.items():
                 if count := user.values.get(metric):
                     self._counts[metric, operator, subtask] = user.operator, count
+                    self._places[user.operator] = vertex.id
                     self._say(kind, user.operator, text.format(f"{count:,}"))
         records = self._records.setdefault(vertex.id, {})
         records[subtask] = metrics.records_in
@@ -165,6 +183,16 @@ class JobDiagnosis:
                 f"{moment(mark)}, while others are at {moment(furthest)}: windows and timers wait for it. If it may stay without "
                 "records, set WatermarkStrategy.with_idleness(), or give the source as many subtasks as it has splits.",
             )
+
+    def _given(self, vertex: int) -> int:
+        return self._given_before.get(vertex, 0) + sum(self._records.get(vertex, {}).values())
+
+    def _share(self, operator: str, count: int) -> str:
+        given = self._given(self._places[operator])
+        if not 0 < count <= given:  # a function in the same chain may have made more of them
+            return ""
+        share = f"{count / given:.0%}" if count >= given / 100 else "less than 1%"
+        return f", {share} of the {given:,} that it was given"
 
     def _sums(self) -> dict[tuple[str, str], int]:
         found = dict(self._before)

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
-    """Some entries in their order; ``next`` is the number to go on from, ``lost`` how many before them are not kept any more."""
+    """Some entries in their order; ``next`` is the number to resume at, ``lost`` how many before them are not kept any more."""
 
     records: list[dict[str, Any]]
     next: int

@@ -93,6 +93,21 @@ class JobSnapshot:
     """What was set, with secrets masked."""
 
     @property
+    def phase(self) -> str:
+        """What a job does that has no figures yet: the step of its start that it is at, else its state, in words."""
+        states = [subtask.state for vertex in self.vertices for subtask in vertex.subtasks]
+        if self.state is not JobStatus.RUNNING or not states:
+            return self.state.name.lower()
+        there = sum(state not in _NOT_THERE for state in states)
+        opened = there - states.count(ExecutionState.INITIALIZING)
+        if opened:
+            return f"running ({opened} of {len(states)} subtasks)"
+        if there:
+            return f"opening operators ({there} of {len(states)} subtasks)"
+        furthest = max(states, key=_NOT_THERE.index)
+        return _BEFORE[furthest]
+
+    @property
     def start_time(self) -> Millis:
         """When it was submitted; 0 before."""
         return self.timestamps.get(JobStatus.CREATED, Millis(0))
@@ -174,6 +189,13 @@ def plain(value: Any) -> Any:
     return value
 
 
+_BEFORE = {
+    ExecutionState.CREATED: "checking sources and sinks",
+    ExecutionState.SCHEDULED: "waiting for Spark",
+    ExecutionState.DEPLOYING: "starting workers",
+}
+"""The steps of a start before the processes of its tasks are there, in this order."""
+_NOT_THERE = tuple(_BEFORE)
 _ORDER = (
     ExecutionState.FAILED,
     ExecutionState.CANCELING,

@@ -124,7 +124,7 @@ def row_parts(row: bytes, value: bytes, at: int) -> Parts:
 class Rows:
     """The rows of one state by their parts, with two generations of objects in front of them.
 
-    What is used is young. When there are too many young ones, the old ones are let go of, and the young are the old.
+    What is used is young. When there are too many young ones, the old ones are discarded, and the young are the old.
     """
 
     __slots__ = ("_database", "_dirty", "_limit", "_most", "_old", "_size", "_young", "layout")

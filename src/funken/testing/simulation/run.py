@@ -4,7 +4,7 @@ Sources, stages, sinks, coordinator and storage are the real ones; only what car
 things that could happen is drawn and happens, step by step: a task works a little, a block, report or order arrives (late,
 but in order between the same two), a snapshot is written, the driver's background does a piece of work, time passes, an
 acknowledgement is lost, a write is torn or refused, a task, the session with all tasks, or the driver dies (at any moment, or
-right at a step of a checkpoint), a savepoint is asked for, the job is stopped with one and goes on from it, a second driver
+right at a step of a checkpoint), a savepoint is asked for, the job is stopped with one and resumes from it, a second driver
 takes over while the first still runs, a file of a checkpoint is damaged. Tasks whose attempt is over may run on.
 
 After a number of steps nothing fails any more, so that every job comes to its end. Then it is checked that

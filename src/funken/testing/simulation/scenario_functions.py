@@ -80,7 +80,7 @@ class CountBuckets(KeyedProcessFunction):
 
 
 class Delay(KeyedProcessFunction):
-    """Holds each record back for a while of processing time; some let go of all of their key, and delete their timers."""
+    """Holds each record back for a while of processing time; some release all of their key, and delete their timers."""
 
     def open(self, runtime_context: Any) -> None:
         self._waiting = runtime_context.get_map_state(WAITING)
