@@ -24,7 +24,7 @@ WORKERS = $$(($$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') + 1))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha cluster cep-compare nexmark chaos exactly-once soak simulate mutate fuzz fuzz-vectorized run clean
+.PHONY: help setup fmt lint types test test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha cluster cep-compare nexmark column-share chaos exactly-once soak simulate mutate fuzz fuzz-vectorized run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -130,6 +130,10 @@ MODE ?= local
 nexmark: setup ## the Nexmark queries, checked with DuckDB, then measured: QUERY=q5 EVENTS=100000 MODE=local|local-parquet|batch|batch-parquet|continuous|all DOCS=1
 	@$(BIN)/python -W ignore benchmarks/nexmark/run.py --query '$(QUERY)' --mode '$(MODE)' $(if $(EVENTS),--events $(EVENTS)) \
 	  $(if $(SECONDS),--seconds $(SECONDS)) $(if $(DOCS),--docs)
+
+WHERE ?= nexmark,examples
+column-share: setup ## which operators of the queries and the examples run on columns, and why not: WHERE=examples ALL=1 MODE=batch
+	@$(BIN)/python -W ignore scripts/column_share.py --where '$(WHERE)' $(if $(ALL),--all) $(if $(filter batch,$(MODE)),--mode batch)
 
 CHAOS ?=
 chaos: setup ## attack a job on Spark in every way, and compare what it wrote with what it should have: CHAOS='--rounds 2 --only worker'

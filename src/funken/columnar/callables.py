@@ -127,6 +127,8 @@ class Calls:
         if name == "isinstance" and len(given) == 2 and not names:
             tested = given[1].value if isinstance(given[1], Marker) and given[1].kind == "classes" else (given[1],)
             return TypeTest(expression_on(self.used(given[0])), tuple(map(self.class_of, tested)))
+        if name in ("iter", "next") and len(given) == 1 and not names:
+            return _iterated(name, given[0])
         if name == "type" and len(given) == 1:
             return Marker("type", "type()", expression_on(self.used(given[0])))
         if name == "dict" and given and len(names) == len(given):
@@ -180,6 +182,17 @@ class Calls:
             raise NotVectorizable(f"calls {called.name}() with other arguments than its fields")
         self._reader.depend(Dependency(called.kind, called.name, KnownClass(cls)))
         return Record(kind, fields, tuple(found[name] for name in fields), cls)
+
+
+def _iterated(name: str, given: Any) -> Any:
+    """Return an iterator of a list of one, or the item that is the first of it: it is taken once at most."""
+    if name == "iter" and isinstance(given, Marker) and given.kind == "list" and len(given.value) == 1:
+        return Marker("items", "an iterator", given.value[0])
+    if name == "next" and isinstance(given, Marker) and given.kind == "items" and isinstance(given.value, Expression):
+        found, given.value = given.value, None
+        if not isinstance(found, Unpacked):
+            return found
+    raise NotVectorizable(f"calls {name}()")
 
 
 def _in_order(

@@ -60,6 +60,10 @@ class Stack:
         """Take what is on top; an object from outside is used by that."""
         return self._calls.used(self._items.pop())
 
+    def top(self) -> Any:
+        """Return what is on top, and leave it there; ``None`` if there is nothing."""
+        return self._items[-1] if self._items else None
+
     def peek(self, depth: int, kind: str) -> bool:
         """Whether a marker of a kind is so deep in the stack."""
         found = self._items[-depth] if len(self._items) >= depth else None
@@ -165,6 +169,12 @@ class Stack:
         self.push(Slice(self._expression(), start, stop, Constant(None)))
 
     def _unpack(self, count: int) -> None:
+        if self.peek(1, "list") and len(self._items[-1].value) == count:
+            items = self._items.pop().value
+            if not any(isinstance(each, Unpacked) for each in items):
+                self._items += reversed(items)
+                return
+            raise NotVectorizable("unpacks a display with *")
         record = self._expression()
         self._items += [GetItem(record, index, count) for index in reversed(range(count))]
 

@@ -22,7 +22,8 @@ from funken.operators.columnar.keyed_arrays import KeyedArrays, grown, leaf_colu
 from funken.operators.columnar.panes import Contribution, joined_leaf, reach
 from funken.operators.columnar.path import ColumnPath
 from funken.operators.columnar.specs import ColumnarWindow
-from funken.operators.columnar.window import contribution_of, functions_of, results_path
+from funken.operators.columnar.window import contribution_of, functions_of
+from funken.operators.columnar.window_results import WindowResults
 from funken.operators.window.counts import TumblingCounts
 from funken.state.delta_tables import ExtendedDeltaTable
 from funken.windowing.windows import CountWindow, GlobalWindow
@@ -43,7 +44,7 @@ class ColumnarCounts(TumblingCounts):
         self._mixed = ExtendedDeltaTable(self, tuple, lambda key, saved: [saved[0], saved[1]])
         self._entries = self._mixed
         self._path = ColumnPath(self._take_columns, *functions_of(spec))
-        self._results = results_path(spec)
+        self._results = None if spec.results is None else WindowResults(spec)
         self._returns = 0
         self._gone: list[Any] = []
         self._clear()
@@ -142,9 +143,10 @@ class ColumnarCounts(TumblingCounts):
         """Emit the results of windows."""
         if not keys:
             return
-        made = None if self._results is None else self._results(contents)
+        made = None if self._results is None else self._results(contents, keys, 0, MAX_WATERMARK + 1)
         if made is not None:
-            self.output.emit_block(made.stamped(np.full(made.length, MAX_WATERMARK, np.int64)))
+            if made.length:
+                self.output.emit_block(made)
             return
         every = GlobalWindow.get()
         for key, number, stored in zip(keys, numbers.tolist(), contents.to_list(), strict=True):

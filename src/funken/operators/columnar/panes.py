@@ -81,6 +81,10 @@ class ArrayPane:
         """Return the contents as columns, in that order."""
         return self._arrays.columns()
 
+    def keys(self) -> list[Any]:
+        """Return the keys, in that order."""
+        return self._arrays.slots.keys
+
     def __len__(self) -> int:
         return len(self._arrays)
 

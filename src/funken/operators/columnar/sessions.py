@@ -28,7 +28,8 @@ from funken.operators.columnar.panes import Contribution
 from funken.operators.columnar.path import ColumnPath
 from funken.operators.columnar.session_table import SessionTable, merged_order
 from funken.operators.columnar.specs import ColumnarWindow
-from funken.operators.columnar.window import contribution_of, functions_of, results_path
+from funken.operators.columnar.window import contribution_of, functions_of
+from funken.operators.columnar.window_results import WindowResults
 from funken.operators.window.sessions import OpenSession, SessionWindows, saved_sessions
 from funken.state.delta_tables import ExtendedDeltaTable
 from funken.windowing.windows import TimeWindow
@@ -51,7 +52,7 @@ class ColumnarSessions(SessionWindows):
         self._lists = ExtendedDeltaTable(self, saved_sessions, self._revive)
         self._sessions = self._lists
         self._path = ColumnPath(self._take_columns, *functions_of(spec))
-        self._results = results_path(spec)
+        self._results = None if spec.results is None else WindowResults(spec)
         self._returns = 0
         self._clear()
 
@@ -131,10 +132,13 @@ class ColumnarSessions(SessionWindows):
         for slot in empty[table.saved.take(empty)].tolist():
             self._gone.append(known[slot])
         table.touched[empty] = table.saved[empty] = False
-        made = None if self._results is None else self._results(contents)
+        made = None
+        if self._results is not None:
+            made = self._results(contents, [known[slot] for slot in slots.tolist()], starts, ends)
         if made is not None:
             self.emitter.flush()
-            self.output.emit_block(made.stamped(ends - 1))
+            if made.length:
+                self.output.emit_block(made)
         else:
             fired = zip(slots.tolist(), starts.tolist(), ends.tolist(), contents.to_list(), strict=True)
             for slot, start, end, stored in fired:

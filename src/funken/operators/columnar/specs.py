@@ -152,6 +152,9 @@ class ColumnarWindow(WindowSpec):
     """How the contents begin; ``None``: with the first record."""
     results: RecordSchema | None = None
     """The schema of results that go on as columns; ``None``: they go on as records."""
+    given: TracedFlatMap | None = None
+    """What the window function gives for (key, result, window), if its results go on as columns."""
+    key_schema: RecordSchema = "int"
 
     @property
     def traits(self) -> OperatorTraits:

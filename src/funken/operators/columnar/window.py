@@ -15,12 +15,13 @@ import numpy as np
 from funken.columnar.block import Block
 from funken.columnar.expressions import Constant
 from funken.columnar.kernels.columns import Array, Column, Columns
-from funken.columnar.kernels.evaluation import FallBackToRows, computed, evaluate
+from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.kernels.keys import key_of
 from funken.columnar.kernels.partials import Partials
 from funken.operators.columnar.panes import ArrayPane, Contribution
 from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarWindow
+from funken.operators.columnar.window_results import WindowResults
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.aligned import AlignedWindows
 from funken.operators.window.contents import Aggregated, Reduced
@@ -44,7 +45,7 @@ class ColumnarWindows(AlignedWindows):
         self._mixed: dict[int, DeltaTable | ArrayPane] = self._panes  # type: ignore[assignment]
         self._table = self._arrays = MixedPanes(self._mixed)
         self._returns = 0
-        self._results = results_path(spec)
+        self._results = None if spec.results is None else WindowResults(spec)
 
     def process_block(self, block: Block) -> None:
         """File a block away."""
@@ -122,12 +123,12 @@ class ColumnarWindows(AlignedWindows):
     def _fire(self, start: int, window: TimeWindow) -> None:
         pane = self._mixed.get(start)
         if self._results is not None and isinstance(pane, ArrayPane) and len(pane):
-            made = self._results(pane.columns())
+            made = self._results(pane.columns(), pane.keys(), window.start, window.end)
             if made is not None:
                 self.emitter.flush()  # of windows before this one
                 self._arrays.drop(start)
-                stamps = np.full(made.length, window.max_timestamp(), np.int64)
-                self.output.emit_block(made.stamped(stamps))
+                if made.length:
+                    self.output.emit_block(made)
                 return
         super()._fire(start, window)
 
@@ -151,20 +152,6 @@ def functions_of(spec: ColumnarWindow) -> list[TracedFunction]:
         case Reduced(function):
             functions.append(TracedFunction(function, spec.traced))
     return functions
-
-
-def results_path(spec: ColumnarWindow) -> ColumnPath[Columns] | None:
-    """Return what makes results of contents; ``None`` if they are made one by one."""
-    if spec.results is None:
-        return None
-    aggregate, schema = spec.aggregate, spec.results
-    if aggregate is None:
-        return ColumnPath(lambda contents: contents)
-    assert aggregate.result is not None
-    result = aggregate.result
-    assert isinstance(spec.contents, Aggregated)
-    called = TracedFunction(UserFunction(spec.contents.function.target, "get_result"), result)
-    return ColumnPath(lambda contents: computed(result.result, schema, contents), called)
 
 
 def contribution_of(spec: ColumnarWindow, block: Columns, number: int) -> Contribution:

@@ -21,16 +21,22 @@ from funken.columnar.expressions import (
     leaves_of,
     schema_repr,
 )
+from funken.columnar.flat_maps.emissions import TracedFlatMap
+from funken.columnar.flat_maps.windows import trace_window_function
 from funken.columnar.folds import EXTREME, FIRST, LAST, SUM, Aggregate, Fold, aggregate_folds, merge_folds, reduce_folds
+from funken.columnar.records import NAMED_TUPLE, NamedFields
 from funken.columnar.tracing import Traced, trace
 from funken.operators.columnar.specs import ColumnarWindow
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.contents import Aggregated, Reduced
+from funken.operators.window.functions import CallStyle, WindowCall
 from funken.operators.window.spec import Strategy, WindowSpec
 from funken.windowing.sessions import EventTimeSessionWindows
+from funken.windowing.windows import TimeWindow
 
 VECTORIZED = "vectorized"
 
+_TIME_WINDOW = NamedFields((INT, INT), NAMED_TUPLE, TimeWindow._fields, TimeWindow)
 _WINDOWS = {
     Strategy.GENERAL: "windows with triggers, evictors or lateness",
     Strategy.SLICES: "windows of slices",
@@ -68,11 +74,12 @@ def columnar_window(
         raise NotVectorizable("shows the order of its records, which BATCH sorts by time")
     if sessions:
         _check_merges(spec, folds, schema, aggregate, key)
-    results, path = _results(spec, schema, aggregate)
+    given, results, path = _results(spec, schema, aggregate)
     fields = {name: getattr(spec, name) for name in WindowSpec.__dataclass_fields__}
     made = ColumnarWindow(
-        **fields, traced_key=key, traced=traced, folds=folds, schema=schema, aggregate=aggregate, results=results
-    )
+        **fields, traced_key=key, traced=traced, folds=folds, schema=schema, aggregate=aggregate, results=results,
+        given=given, key_schema=_key_schema(spec, schema),
+    )  # fmt: skip
     return made, results, path
 
 
@@ -100,15 +107,40 @@ def _check_merges(
 
 def _results(
     spec: WindowSpec, schema: RecordSchema, aggregate: Aggregate | None
-) -> tuple[RecordSchema | None, str]:  # fmt: skip
-    """Return the schema of a window's results, if they go on as columns, and what ``explain()`` says."""
-    if spec.function is not None:
-        return None, f"{VECTORIZED}; gives records: its window function is called for each key"
-    if aggregate is None:
-        return schema, VECTORIZED
-    if aggregate.result is None:
-        return None, f"{VECTORIZED}; gives records: {aggregate.reason}"
-    return aggregate.result_schema, VECTORIZED
+) -> tuple[TracedFlatMap | None, RecordSchema | None, str]:
+    """Return what a window function gives, the schema of results that go on as columns, and what ``explain()`` says."""
+    if aggregate is not None and aggregate.result is None:
+        return None, None, f"{VECTORIZED}; gives records: {aggregate.reason}"
+    contents = schema if aggregate is None else aggregate.result_schema
+    assert contents is not None
+    if spec.function is None:
+        return None, contents, VECTORIZED
+    try:
+        given, results = _given(spec, spec.function, contents, _key_schema(spec, schema))
+    except NotVectorizable as reason:
+        return None, None, f"{VECTORIZED}; gives records: its window function {reason}"
+    return given, results, VECTORIZED
+
+
+def _given(
+    spec: WindowSpec, function: WindowCall, contents: RecordSchema, key: RecordSchema
+) -> tuple[TracedFlatMap, RecordSchema]:
+    """Return what a window function gives for (key, contents, window), and its schema; raise ``NotVectorizable``."""
+    target, style = function.call.target, function.style
+    context = style in (CallStyle.PROCESS, CallStyle.PROCESS_ALL)
+    if context and callable(getattr(target, "clear", None)):
+        cleared = trace(target, "clear", 1)
+        if cleared.result != Constant(None):
+            raise NotVectorizable("does something in clear()")
+    keyed, bounds = style in (CallStyle.PROCESS, CallStyle.APPLY), spec.strategy is not Strategy.COUNTS
+    given, results = trace_window_function(target, function.call.method, keyed, context, bounds).typed(
+        (key, contents, _TIME_WINDOW)
+    )
+    return given, results
+
+
+def _key_schema(spec: WindowSpec, schema: RecordSchema) -> RecordSchema:
+    return trace(spec.key.target, spec.key.method, 1).typed(schema)[1]
 
 
 def check_arrays(schema: RecordSchema) -> None:

@@ -1,0 +1,79 @@
+"""What a window function gives for the result of a window: emissions over one record (key, result, window).
+
+The function sees its elements as a list of one, which an aggregate or a reduce has made. Of its context it may ask for the window
+only, and of the window for its bounds; anything else has no kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import FunctionType
+from typing import Any
+
+from funken.columnar.bytecode import Operation
+from funken.columnar.callables import Marker
+from funken.columnar.dependencies import Dependency, fingerprint
+from funken.columnar.expressions import Argument, Binary, Constant, Expression
+from funken.columnar.flat_maps.emissions import TracedFlatMap
+from funken.columnar.flat_maps.tracing import FlatMapTracer, Variables
+from funken.columnar.stack import Stack
+from funken.columnar.tracing import function_of_method, plain_function
+
+KEY, RESULT, WINDOW = (Argument(0, (number,)) for number in range(3))
+_END = Argument(0, (2, 1))
+
+
+def trace_window_function(target: Any, method: str | None, keyed: bool, context: bool, bounds: bool) -> TracedFlatMap:
+    """Return what a window function gives; raise ``NotVectorizable`` with the reason.
+
+    ``keyed``: its first argument is the key; ``context``: it gets a context, not the window; ``bounds``: the window has a start
+    and an end.
+
+    >>> found = trace_window_function(lambda key, window, counts: [(key, n) for n in counts], None, True, False, True)
+    >>> [each.result for each in found.emissions]
+    [Make(items=(Argument(argument=0, path=(0,)), Argument(argument=0, path=(1,))))]
+    """
+    function = plain_function(target) if method is None else function_of_method(target, method)
+    window: Any = WINDOW if bounds else Marker("window", "its window")
+    given = [KEY] * keyed + [Marker("context", "its context", window) if context else window]
+    elements = Marker("list", "a list", [RESULT])
+    traced = _WindowTracer(function, [*given, elements], bound=method is not None).read()
+    if method is None:
+        return traced
+    known = Dependency("method", method, fingerprint(function.__code__))
+    return replace(traced, dependencies=(*traced.dependencies, known))
+
+
+class _WindowTracer(FlatMapTracer):
+    """Follows one window function."""
+
+    def __init__(self, function: FunctionType, given: list[Any], bound: bool) -> None:
+        super().__init__(function, len(given), bound)
+        for name, value in zip([*self._start][bound:], given, strict=False):
+            self._start[name] = value
+
+    def _step(
+        self, code: Any, operation: Operation, stack: Stack, variables: Variables, dropped: tuple[Expression, ...]
+    ) -> tuple[Expression, ...]:
+        name, argument = operation.name, operation.argument
+        if name == "LOAD_METHOD" and argument == "window" and stack.peek(1, "context"):
+            self._answer(stack, stack.pop().value)
+        elif name == "LOAD_METHOD" and argument == "max_timestamp" and stack.top() is WINDOW:
+            stack.pop()
+            self._answer(stack, Binary("-", _END, Constant(1)))
+        elif name == "CALL" and argument == 0 and stack.peek(1, "answer"):
+            found = stack.pop().value
+            stack.pop()
+            stack.push(found)
+        else:
+            return super()._step(code, operation, stack, variables, dropped)
+        return dropped
+
+    @staticmethod
+    def _answer(stack: Stack, value: Any) -> None:
+        """Leave on the stack what a method without arguments returns when it is called."""
+        for _ in range(2):
+            stack.push(Marker("answer", "a method of its window", value))
+
+
+__all__ = ["KEY", "trace_window_function"]
