@@ -133,6 +133,8 @@ def test_a_fenced_transaction_cannot_be_committed(kafka, topic, admin):
     assert transaction.transactional_id in admin.in_states(["Ongoing"])
     assert again(lambda: admin.fence(transaction.transactional_id)) == 0
     assert transaction.transactional_id not in admin.in_states(["Ongoing"])
+    assert admin.describe(transaction.transactional_id).state == "Empty"
+    assert transaction.transactional_id not in admin.in_states(["Empty"]), "it needs no other fence"
     assert admin.end(transaction, commit=True) == 47
     assert kafka.values(topic) == []
 

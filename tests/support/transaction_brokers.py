@@ -7,6 +7,7 @@ unfenced it, and applies the metadata in which it leads partitions later).
 
 import random
 import struct
+from collections import Counter
 from dataclasses import replace
 
 from funken.connectors.kafka.connection import Reader, compact_text, text, uvarint
@@ -33,6 +34,10 @@ class Brokers(TransactionLog):
         self.in_metadata = set(self.names)
         self.leader = dict.fromkeys(range(parts), self.names[0])
         self.loaded = set(self.leader)
+        #: transaction timeouts (ms) that were set by requests
+        self.timeouts = {}
+        #: how many requests there were of each kind
+        self.asked = Counter()
         #: how probable a restart is before each attempt
         self.restarts = 0.0
 
@@ -82,6 +87,7 @@ class BrokerConnection:
 
     def request(self, api, version, body, flexible=False):
         asked = Reader(body)
+        self.brokers.asked[api] += 1
         if self.brokers.life.random() < 0.05:
             self.brokers.step()
         answer = {10: self.find, 22: self.init, 26: self.end, 60: self.cluster, 65: self.describe, 66: self.list}[api]
@@ -94,7 +100,7 @@ class BrokerConnection:
         return struct.pack(">ihhi", 0, 0, -1, 1) + text(f"{self.name}|{leader}") + struct.pack(">i", 9092)
 
     def init(self, asked):
-        name = asked.text()
+        name, timeout = asked.text(), asked.int32()
         code = self.brokers.code_of(self.broker, name)
         if not code:
             entry = self.brokers.entries.get(name)
@@ -103,6 +109,7 @@ class BrokerConnection:
                 entry.records, entry.state, entry.epoch = [], "CompleteAbort", entry.epoch + 1
             else:
                 self.brokers.init(name)
+                self.brokers.timeouts[name] = timeout
         return struct.pack(">ihqh", 0, code, -1, -1)
 
     def end(self, asked):
@@ -127,7 +134,7 @@ class BrokerConnection:
             code = code or (0 if entry else NOT_FOUND)
             told = (entry.state, entry.producer_id, entry.epoch) if not code else ("", -1, -1)
             answer += struct.pack(">h", code) + compact_text(name) + compact_text(told[0])
-            answer += struct.pack(">iqqh", 0, 0, *told[1:])
+            answer += struct.pack(">iqqh", self.brokers.timeouts.get(name, 3_600_000), 0, *told[1:])
             topics = [("words", [0, 1])] if told[0] == "Ongoing" else []
             answer += uvarint(len(topics) + 1)
             for topic, partitions in topics:

@@ -15,6 +15,7 @@ from funken.operators.coordinators.committing import CommitCoordinator
 from funken.testing import check_sink
 from tests.support.transaction_brokers import BrokerConnection, Brokers, java_hash, with_brokers
 
+INIT = 22
 SERIALIZER = (
     KafkaRecordSerializationSchema.builder().set_topic("words").set_value_serialization_schema(SimpleStringSchema())
 )
@@ -179,6 +180,27 @@ def test_a_recovery_that_is_too_late_fences_nothing(made, monkeypatch):
     with pytest.raises(SinkNotWritable, match="the brokers answer too slowly"):
         committer_of(sink).recover([])
     assert ongoing(brokers) == {transaction.transactional_id}
+
+
+def test_an_id_that_was_initialized_and_not_used_is_fenced_once(made):
+    """Else each recovery asks for all that were left in a week, and none of them ever expires."""
+    sink, brokers = made
+    zombie = sink.writer(ConnectorContext("sink", operator_uid="out"))
+    zombie.open()
+    zombie.write(["a"], None, 0)  # when the first is there, the next one is made
+    zombie.flush(end_of_input=False)
+    zombie._next.result(10)
+    committer = committer_of(sink)
+    committer.recover([])
+    first = brokers.asked[INIT]
+    for _ in range(3):
+        committer.recover([])
+
+    assert sorted(entry.state for entry in brokers.entries.values()) == ["CompleteAbort", "Empty"]
+    assert (first, brokers.asked[INIT]) == (2, 2)
+    zombie.prepare_commit(1, end_of_input=False)
+    with pytest.raises(SinkNotWritable, match="_FENCED"):
+        zombie.write(["b", "c", "d", "e"], None, 0)
 
 
 def test_a_commit_that_is_retried_after_a_restart_is_recovered_from_first(made):

@@ -20,6 +20,10 @@ _FIND_COORDINATOR, _INIT_PRODUCER_ID, _END_TRANSACTION, _DESCRIBE_CLUSTER, _DESC
 
 NONE = 0
 _NOT_COORDINATOR, _NOT_FOUND = 16, 105
+_FENCED_MS = 1009
+"""The transaction timeout that ``fence`` sets: it tells an id that was fenced from one that a writer has just initialized."""
+_DESCRIBED = 1000
+"""The most ids that are described by one request."""
 COORDINATOR_ERRORS = {14: "COORDINATOR_LOAD_IN_PROGRESS", 15: "COORDINATOR_NOT_AVAILABLE", 16: "NOT_COORDINATOR"}
 RETRIABLE = {**COORDINATOR_ERRORS, 7: "REQUEST_TIMED_OUT", 51: "CONCURRENT_TRANSACTIONS"}
 NAMES = {
@@ -64,7 +68,10 @@ class TransactionAdmin(Protocol):
         """Return the state of a transactional id."""
 
     def in_states(self, states: Sequence[str], prefix: str = "") -> dict[str, str]:
-        """Return the transactional ids with a prefix that are in one of these states: all of them, or an ``OSError``."""
+        """Return the transactional ids with a prefix that are in one of these states: all of them, or an ``OSError``.
+
+        Those that were fenced before they were used are left out.
+        """
 
     def fence(self, transactional_id: str) -> int:
         """Abort what is open under an id, and reject what its producer writes from now on."""
@@ -92,7 +99,7 @@ class BrokerTransactionAdmin:
 
     def fence(self, transactional_id: str) -> int:
         """Send InitProducerId, which aborts and raises the epoch."""
-        body = text(transactional_id) + struct.pack(">i", 60_000)
+        body = text(transactional_id) + struct.pack(">i", _FENCED_MS)
         code, _ = self._ask(transactional_id, _INIT_PRODUCER_ID, 1, body)
         return code
 
@@ -101,7 +108,7 @@ class BrokerTransactionAdmin:
         address, code = self._coordinator(transactional_id)
         if address is None:
             raise ConnectionError(error_name(code))
-        [(code, found)] = self._described(address, [transactional_id]).values()
+        [(code, _, found)] = self._described(address, [transactional_id]).values()
         if code not in (NONE, _NOT_FOUND):
             self._coordinators.pop(transactional_id, None)
             raise ConnectionError(error_name(code))
@@ -121,7 +128,13 @@ class BrokerTransactionAdmin:
         coordinators = self._coordinators_of(probes, brokers)
         found: dict[str, str] = {}
         for address in brokers:
-            found |= {name: state for name, state in self._listed(address, states).items() if name.startswith(prefix)}
+            listed = {name: state for name, state in self._listed(address, states).items() if name.startswith(prefix)}
+            unused = [name for name, state in listed.items() if state == "Empty"]
+            for begin in range(0, len(unused), _DESCRIBED):
+                told = self._described(address, unused[begin : begin + _DESCRIBED])
+                for name in [name for name, (_, timeout, _) in told.items() if timeout == _FENCED_MS]:
+                    del listed[name]
+            found |= listed
         if self._coordinators_of(probes, brokers) != coordinators:
             raise ConnectionError("the coordinators changed while their transactions were listed")
         return found
@@ -152,15 +165,15 @@ class BrokerTransactionAdmin:
 
     def _described(
         self, address: tuple[str, int], names: Sequence[str]
-    ) -> dict[str, tuple[int, TransactionDescription]]:
-        """Return what a broker says of transactional ids, each with a code of its own."""
+    ) -> dict[str, tuple[int, int, TransactionDescription]]:
+        """Return what a broker says of transactional ids: a code, the timeout (ms) and the description."""
         body = uvarint(len(names) + 1) + b"".join(map(compact_text, names)) + b"\0"
         answer = self._request(address, _DESCRIBE, 0, body, flexible=True)
         answer.int32()
         found = {}
         for _ in range(answer.count()):
             code, name, state = answer.int16(), answer.compact_text(), answer.compact_text()
-            answer.int32(), answer.int64()
+            timeout, _ = answer.int32(), answer.int64()
             producer_id, epoch = answer.int64(), answer.int16()
             for _ in range(answer.count()):
                 answer.compact_text()
@@ -168,10 +181,8 @@ class BrokerTransactionAdmin:
                     answer.int32()
                 answer.tags()
             answer.tags()
-            found[name] = (
-                code,
-                TransactionDescription("") if code else TransactionDescription(state, producer_id, epoch),
-            )
+            told = TransactionDescription("") if code else TransactionDescription(state, producer_id, epoch)
+            found[name] = code, timeout, told
         return found
 
     # ---- which broker
@@ -181,7 +192,7 @@ class BrokerTransactionAdmin:
         found: dict[str, tuple[str, int]] = {}
         left = probes
         for address in brokers:
-            for name, (code, _) in self._described(address, left).items():
+            for name, (code, _, _) in self._described(address, left).items():
                 if code in (NONE, _NOT_FOUND):
                     found[name] = address
                 elif code != _NOT_COORDINATOR:
