@@ -1,5 +1,6 @@
 """``KafkaSink`` against a real broker: the contract, and what the coordinator answers in the corners of the protocol."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -132,6 +133,8 @@ def test_a_fenced_transaction_cannot_be_committed(kafka, topic, admin):
     assert transaction.transactional_id in admin.in_states(["Ongoing"])
     assert again(lambda: admin.fence(transaction.transactional_id)) == 0
     assert transaction.transactional_id not in admin.in_states(["Ongoing"])
+    assert admin.describe(transaction.transactional_id).state == "Empty"
+    assert transaction.transactional_id not in admin.in_states(["Empty"]), "it needs no other fence"
     assert admin.end(transaction, commit=True) == 47
     assert kafka.values(topic) == []
 
@@ -190,6 +193,27 @@ def test_a_transaction_that_expired_fails_the_job(kafka, topic, admin, committer
     assert request.outcome.name == "FAILED"
     assert "its records are lost. Did it expire" in request.reason
     assert kafka.values(topic) == []
+
+
+def test_a_list_of_transactions_is_complete_or_an_error_while_the_broker_starts(own_kafka):
+    topic = own_kafka.topic(partitions=2)
+    sink = sink_to(own_kafka.servers, topic)
+    transaction = prepared(sink, ["a"])
+    own_kafka.kill()
+    admin = BrokerTransactionAdmin(own_kafka.servers, {})
+    seen = Counter()
+    own_kafka.start(wait=False)
+    for _ in range(20_000):
+        try:
+            assert admin.in_states(["Ongoing"], f"p-{topic}/") == {transaction.transactional_id: "Ongoing"}
+        except OSError as error:
+            seen[str(error)] += 1
+            Transport().pause(0.01)
+        else:
+            break
+    else:
+        pytest.fail(f"the broker lists no transactions: {seen}")
+    admin.close()
 
 
 def test_a_prepared_transaction_survives_the_broker(own_kafka, committer_of):

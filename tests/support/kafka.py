@@ -139,7 +139,7 @@ class KafkaBroker:
             "ssl.ca.location": str(self.ca),
         }
 
-    def start(self):
+    def start(self, wait=True):
         if not (self.folder / "data" / "meta.properties").exists():
             tool = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties), "--standalone"]
             tool += ["--add-scram", f"SCRAM-SHA-256=[name={USER},password={PASSWORD}]"]
@@ -148,7 +148,8 @@ class KafkaBroker:
             self._process = subprocess.Popen(
                 [*self._command, "kafka.Kafka", str(self._properties)], stdout=log, stderr=subprocess.STDOUT
             )
-        self._until_ready()
+        if wait:
+            self._until_ready()
         return self
 
     def _until_ready(self):
@@ -256,9 +257,40 @@ class KafkaBroker:
         clock = SystemClock()
         end = clock.monotonic() + READY_S
         admin = BrokerTransactionAdmin(self.servers, {})
+        reason = None
         try:
-            while admin.in_states(["PrepareCommit", "PrepareAbort"]):
-                assert clock.monotonic() < end, "transactions do not settle"
+            while clock.monotonic() < end:
+                try:
+                    reason = admin.in_states(["PrepareCommit", "PrepareAbort"])
+                    if not reason:
+                        return
+                except OSError as error:
+                    reason = error
                 self._pause()
+            raise AssertionError(f"transactions do not settle: {reason}")
         finally:
             admin.close()
+
+    def what_readers_wait_for(self, topic):
+        """What is open, and per partition the last stable offset and the high watermark."""
+        admin = BrokerTransactionAdmin(self.servers, {})
+        try:
+            transactions = admin.in_states(["Ongoing", "PrepareCommit", "PrepareAbort"])
+        finally:
+            admin.close()
+        stable, ends = self._ends(topic, "read_committed"), self._ends(topic, "read_uncommitted")
+        partitions = {number: {"stable": stable[number], "end": end} for number, end in ends.items()}
+        return {"transactions": transactions, "partitions": partitions}
+
+    def _ends(self, topic, isolation):
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "tests", "isolation.level": isolation})
+        try:
+            partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
+            return {
+                number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=60, cached=False)[1]
+                for number in partitions
+            }
+        finally:
+            consumer.close()

@@ -107,10 +107,12 @@ class ModelAdmin:
 
         return self.log.fault(look, codes=False)
 
-    def in_states(self, states):
-        return self.log.fault(
-            lambda: [name for name, entry in self.log.entries.items() if entry.state in states], codes=False
-        )
+    def in_states(self, states, prefix=""):
+        def look():
+            there = self.log.entries.items()
+            return {name: entry.state for name, entry in there if entry.state in states and name.startswith(prefix)}
+
+        return self.log.fault(look, codes=False)
 
     def close(self):
         pass

@@ -8,6 +8,7 @@ from funken.connectors import CommitRequest, ConnectorContext, DeliveryGuarantee
 from funken.connectors.context import CommitterContext
 from funken.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink
 from funken.connectors.kafka.committer import KafkaCommitter
+from funken.connectors.kafka.records import ProducerRecord
 from funken.connectors.kafka.transactions import PreparedTransaction
 from funken.errors import InvalidConfiguration, SinkNotWritable
 from funken.testing import ContractViolation, check_sink
@@ -194,6 +195,23 @@ def test_closing_a_writer_aborts_what_is_open_and_keeps_what_is_prepared(made):
     committer_of(sink).commit([CommitRequest(committable)])
 
     assert log.visible == ["a"]
+    assert not any(entry.state == "Ongoing" for entry in log.entries.values())
+
+
+def test_closing_a_writer_aborts_a_block_that_was_written_in_part(made):
+    class Failing(KafkaRecordSerializationSchema):
+        def serialize(self, value):
+            if value == "e":
+                raise ValueError("as planned")
+            return ProducerRecord("words", value.encode())
+
+    sink, log = made
+    writer = writer_of(replace(sink, serializer=Failing()))
+    with pytest.raises(ValueError, match="as planned"):
+        writer.write(list("abcde"), None, 0)
+    assert [entry.state for entry in log.entries.values()].count("Ongoing") == 1
+    writer.close()
+
     assert not any(entry.state == "Ongoing" for entry in log.entries.values())
 
 

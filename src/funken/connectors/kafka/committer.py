@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from funken.connectors.context import CommitterContext
 from funken.connectors.kafka.transactions import RETRIABLE, PreparedTransaction, TransactionAdmin, error_name
 from funken.connectors.kafka.transport import SinkSettings
 from funken.connectors.sink import CommitRequest, Committer
 from funken.errors import InvalidConfiguration, SinkNotWritable
+from funken.timing.clock import SystemClock
 
 logger = logging.getLogger(__name__)
 
-_TRIES, _PAUSE_S = 100, 0.3
+_TRIES, _PAUSE_S, _RECOVERY_S = 100, 0.3, 60.0
 _COMMITTED = ("CompleteCommit", "PrepareCommit")
 
 
@@ -30,9 +31,8 @@ class KafkaCommitter(Committer):
         self._who = f"operator {context.operator!r}"
         self._admin: TransactionAdmin
         self._opened = False
-        self._mine = re.compile(
-            re.escape(sink.ids_of(context.operator_uid or context.operator)) + r"\d+/[0-9a-f]{8}/\d+"
-        ).fullmatch
+        self._prefix = sink.ids_of(context.operator_uid or context.operator)
+        self._mine = re.compile(re.escape(self._prefix) + r"\d+/[0-9a-f]{8}/\d+").fullmatch
 
     def open(self) -> None:
         """Compare the timeout of transactions with the time between checkpoints."""
@@ -85,34 +85,40 @@ class KafkaCommitter(Committer):
         """Commit what the checkpoint names, then abort and fence all other transactions of the sink."""
         self.commit(requests)
         named = {PreparedTransaction(*request.committable).transactional_id for request in requests}
-        left, reason = self._lingering(named)
+        clock = SystemClock()
+        # Bounded well below sink.committer.timeout: a recovery that outlives its attempt would fence the writers of the next.
+        end = clock.monotonic() + _RECOVERY_S
+        reason = ""
         for _ in range(_TRIES):
+            left, reason = self._lingering(named, lambda: clock.monotonic() >= end)
             if not left and not reason:
                 return
+            if clock.monotonic() >= end:
+                break
             self._sink.transport.pause(_PAUSE_S)
-            left, reason = self._lingering(named)
         raise SinkNotWritable(
             f"{self._who}: transactions of an earlier attempt cannot be aborted ({reason}); is {self._sink.servers!r} "
             "well, and may this user describe and write transactional ids with the prefix?",
             self._context.operator,
         )
 
-    def _lingering(self, named: set[str]) -> tuple[int, str]:
+    def _lingering(self, named: set[str], late: Callable[[], bool] = lambda: False) -> tuple[int, str]:
         """Fence transactions of the sink that are not named; returns how many could not be, and why.
 
         What is open is found again until it is aborted; ids that were only initialized are fenced once.
         """
         left, reason = 0, ""
         try:
-            for state in ("Ongoing", "Empty"):
-                for transactional_id in self._admin.in_states([state]):
-                    if transactional_id in named or not self._mine(transactional_id):
-                        continue
-                    code = self._admin.fence(transactional_id)
-                    if code:
-                        left, reason = left + 1, f"{transactional_id!r}: {error_name(code)}"
-                    elif state == "Ongoing":
-                        logger.info("%s: aborted transaction %r of an earlier attempt", self._who, transactional_id)
+            for transactional_id, state in self._admin.in_states(["Ongoing", "Empty"], self._prefix).items():
+                if transactional_id in named or not self._mine(transactional_id):
+                    continue
+                if late():
+                    return left + 1, reason or "the brokers answer too slowly"
+                code = self._admin.fence(transactional_id)
+                if code:
+                    left, reason = left + 1, f"{transactional_id!r}: {error_name(code)}"
+                elif state == "Ongoing":
+                    logger.info("%s: aborted transaction %r of an earlier attempt", self._who, transactional_id)
         except OSError as error:
             return left + 1, str(error)
         return left, reason

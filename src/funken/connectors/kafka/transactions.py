@@ -3,10 +3,13 @@
 A *prepared* transaction is an open one whose records are all acknowledged. Its coordinator knows it by transactional
 id, producer id and epoch: who has these three can commit it. The client library ends only transactions of its own
 producers, so the requests are made here, in versions that brokers from Kafka 3.0 to 4.4 understand.
+
+A list of transactions is either complete or an error: a broker that has just started lists none, and that is no proof.
 """
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -16,6 +19,11 @@ from funken.connectors.kafka.connection import Connection, Reader, Security, com
 _FIND_COORDINATOR, _INIT_PRODUCER_ID, _END_TRANSACTION, _DESCRIBE_CLUSTER, _DESCRIBE, _LIST = 10, 22, 26, 60, 65, 66
 
 NONE = 0
+_NOT_COORDINATOR, _NOT_FOUND = 16, 105
+_FENCED_MS = 1009
+"""The transaction timeout that ``fence`` sets: it tells an id that was fenced from one that a writer has just initialized."""
+_DESCRIBED = 1000
+"""The most ids that are described by one request."""
 COORDINATOR_ERRORS = {14: "COORDINATOR_LOAD_IN_PROGRESS", 15: "COORDINATOR_NOT_AVAILABLE", 16: "NOT_COORDINATOR"}
 RETRIABLE = {**COORDINATOR_ERRORS, 7: "REQUEST_TIMED_OUT", 51: "CONCURRENT_TRANSACTIONS"}
 NAMES = {
@@ -59,8 +67,11 @@ class TransactionAdmin(Protocol):
     def describe(self, transactional_id: str) -> TransactionDescription:
         """Return the state of a transactional id."""
 
-    def in_states(self, states: Sequence[str]) -> list[str]:
-        """Return the transactional ids in these states, at all brokers."""
+    def in_states(self, states: Sequence[str], prefix: str = "") -> dict[str, str]:
+        """Return the transactional ids with a prefix that are in one of these states: all of them, or an ``OSError``.
+
+        Those that were fenced before they were used are left out.
+        """
 
     def fence(self, transactional_id: str) -> int:
         """Abort what is open under an id, and reject what its producer writes from now on."""
@@ -88,7 +99,7 @@ class BrokerTransactionAdmin:
 
     def fence(self, transactional_id: str) -> int:
         """Send InitProducerId, which aborts and raises the epoch."""
-        body = text(transactional_id) + struct.pack(">i", 60_000)
+        body = text(transactional_id) + struct.pack(">i", _FENCED_MS)
         code, _ = self._ask(transactional_id, _INIT_PRODUCER_ID, 1, body)
         return code
 
@@ -97,35 +108,35 @@ class BrokerTransactionAdmin:
         address, code = self._coordinator(transactional_id)
         if address is None:
             raise ConnectionError(error_name(code))
-        answer = self._request(
-            address, _DESCRIBE, 0, uvarint(2) + compact_text(transactional_id) + b"\0", flexible=True
-        )
-        answer.int32()
-        if not answer.count() or (code := answer.int16()) == 105:
-            return TransactionDescription("")
-        if code:
+        [(code, _, found)] = self._described(address, [transactional_id]).values()
+        if code not in (NONE, _NOT_FOUND):
             self._coordinators.pop(transactional_id, None)
             raise ConnectionError(error_name(code))
-        answer.compact_text()
-        state = answer.compact_text()
-        answer.int32(), answer.int64()
-        return TransactionDescription(state, answer.int64(), answer.int16())
+        return found
 
-    def in_states(self, states: Sequence[str]) -> list[str]:
-        """Send ListTransactions to every broker: each coordinates its own."""
-        body = uvarint(len(states) + 1) + b"".join(map(compact_text, states)) + b"\1\0"
-        found = []
-        for address in self._brokers():
-            answer = self._request(address, _LIST, 0, body, flexible=True)
-            answer.int32()
-            if code := answer.int16():
-                raise ConnectionError(error_name(code))
-            for _ in range(answer.count()):
-                answer.compact_text()  # a state that the broker does not know
-            for _ in range(answer.count()):
-                found.append(answer.compact_text())
-                answer.int64(), answer.compact_text()
-                answer.tags()
+    def in_states(self, states: Sequence[str], prefix: str = "") -> dict[str, str]:
+        """Send ListTransactions to every broker: each coordinates its own.
+
+        A broker lists what it has loaded, and is silent about a partition of the transaction log that has no coordinator yet.
+        So the brokers are asked, before and after, which probes they coordinate: of every partition, one has to.
+        """
+        probes = probes_of(prefix)
+        _, code = self._coordinator(probes[0])  # new brokers make their transaction log when they are asked
+        if code:
+            raise ConnectionError(error_name(code))
+        brokers = self._brokers()
+        coordinators = self._coordinators_of(probes, brokers)
+        found: dict[str, str] = {}
+        for address in brokers:
+            listed = {name: state for name, state in self._listed(address, states).items() if name.startswith(prefix)}
+            unused = [name for name, state in listed.items() if state == "Empty"]
+            for begin in range(0, len(unused), _DESCRIBED):
+                told = self._described(address, unused[begin : begin + _DESCRIBED])
+                for name in [name for name, (_, timeout, _) in told.items() if timeout == _FENCED_MS]:
+                    del listed[name]
+            found |= listed
+        if self._coordinators_of(probes, brokers) != coordinators:
+            raise ConnectionError("the coordinators changed while their transactions were listed")
         return found
 
     def close(self) -> None:
@@ -134,7 +145,64 @@ class BrokerTransactionAdmin:
             connection.close()
         self._connections.clear()
 
+    # ---- one broker
+
+    def _listed(self, address: tuple[str, int], states: Sequence[str]) -> dict[str, str]:
+        body = uvarint(len(states) + 1) + b"".join(map(compact_text, states)) + b"\1\0"
+        answer = self._request(address, _LIST, 0, body, flexible=True)
+        answer.int32()
+        if code := answer.int16():
+            raise ConnectionError(error_name(code))
+        for _ in range(answer.count()):
+            answer.compact_text()  # a state that the broker does not know
+        found = {}
+        for _ in range(answer.count()):
+            name = answer.compact_text()
+            answer.int64()
+            found[name] = answer.compact_text()
+            answer.tags()
+        return found
+
+    def _described(
+        self, address: tuple[str, int], names: Sequence[str]
+    ) -> dict[str, tuple[int, int, TransactionDescription]]:
+        """Return what a broker says of transactional ids: a code, the timeout (ms) and the description."""
+        body = uvarint(len(names) + 1) + b"".join(map(compact_text, names)) + b"\0"
+        answer = self._request(address, _DESCRIBE, 0, body, flexible=True)
+        answer.int32()
+        found = {}
+        for _ in range(answer.count()):
+            code, name, state = answer.int16(), answer.compact_text(), answer.compact_text()
+            timeout, _ = answer.int32(), answer.int64()
+            producer_id, epoch = answer.int64(), answer.int16()
+            for _ in range(answer.count()):
+                answer.compact_text()
+                for _ in range(answer.count()):
+                    answer.int32()
+                answer.tags()
+            answer.tags()
+            told = TransactionDescription("") if code else TransactionDescription(state, producer_id, epoch)
+            found[name] = code, timeout, told
+        return found
+
     # ---- which broker
+
+    def _coordinators_of(self, probes: Sequence[str], brokers: Iterable[tuple[str, int]]) -> dict[str, tuple[str, int]]:
+        """Return which broker coordinates each probe and has loaded it; an ``OSError`` if one has none."""
+        found: dict[str, tuple[str, int]] = {}
+        left = probes
+        for address in brokers:
+            for name, (code, _, _) in self._described(address, left).items():
+                if code in (NONE, _NOT_FOUND):
+                    found[name] = address
+                elif code != _NOT_COORDINATOR:
+                    raise ConnectionError(error_name(code))
+            left = [name for name in left if name not in found]
+            if not left:
+                break
+        if left:
+            raise ConnectionError("a partition of the transaction log (__transaction_state) has no coordinator yet")
+        return found
 
     def _ask(self, transactional_id: str, api: int, version: int, body: bytes) -> tuple[int, Reader | None]:
         address, code = self._coordinator(transactional_id)
@@ -196,6 +264,39 @@ class BrokerTransactionAdmin:
         return answer
 
 
+def probes_of(prefix: str) -> list[str]:
+    """Return transactional ids with a prefix of which at least one is in each partition of a transaction log of up to 961.
+
+    An id is in the partition that Java's hash of it says, modulo their number, and here the hashes are 961 numbers in a row.
+    Nobody uses these ids.
+
+    >>> probes = probes_of("orders/")
+    >>> len(probes), probes[0], len({abs(_java_hash(probe)) % 50 for probe in probes})
+    (961, 'orders/coordinators-0/@@', 50)
+    """
+    for salt in itertools.count():
+        begin = f"{prefix}coordinators-{salt}/"
+        first, last = _java_hash(begin + "@@"), _java_hash(begin + "^^")
+        if last - first == 31 * 31 - 1 and (
+            first >= 0 or last <= 0
+        ):  # else they are not in a row, or not without the sign
+            break
+    row = [chr(ord("@") + step) for step in range(31)]
+    return [begin + high + low for high in row for low in row]
+
+
+def _java_hash(text: str) -> int:
+    """Return ``String.hashCode()``.
+
+    >>> _java_hash("polygenelubricants"), _java_hash("\N{SNOWMAN}")
+    (-2147483648, 9731)
+    """
+    value = 0
+    for (unit,) in struct.iter_unpack(">H", text.encode("utf-16-be")):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value - (value >> 31 << 32)
+
+
 def _address(server: str) -> tuple[str, int]:
     """Read ``host:port``.
 
@@ -215,4 +316,5 @@ __all__ = [
     "TransactionAdmin",
     "TransactionDescription",
     "error_name",
+    "probes_of",
 ]

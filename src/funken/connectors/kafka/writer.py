@@ -246,7 +246,7 @@ class TransactionalKafkaWriter(KafkaWriter):
     def close(self) -> None:
         """Abort the open transaction; what is prepared stays as it is."""
         open_one, self._transaction, self._producer = self._transaction, None, None
-        if open_one is not None and self._sent:
+        if open_one is not None:  # also where a block was written in part, which ``_sent`` does not count
             try:
                 open_one.producer.abort_transaction(_ABORT_S)
             except (confluent().KafkaException, SystemError):
