@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -206,6 +207,7 @@ def main() -> None:
     KEPT.extend(filter(None, [args.logs]))
     if why := unavailable():
         raise SystemExit(f"no network namespaces can be made here: {why}. This needs root on Linux.")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # hosts are removed then, too
     os.environ.pop("PYTHONPATH", None)
     results: list[dict[str, object]] = []
     if args.seconds:
