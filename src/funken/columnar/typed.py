@@ -153,7 +153,7 @@ def type_of(schema: RecordSchema) -> type:
 
 _Of = Callable[[Expression], Typed]
 _Compared = Callable[[str, Typed, Typed], Expression]
-_MOST_ORDERED = 4
+_MOST_ORDERED = 8
 REPLACE, REPLACE_TUPLE = "replace", "_replace"
 """Forms of a ``Record`` that is another one with some fields replaced."""
 
