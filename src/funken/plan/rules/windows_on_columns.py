@@ -64,7 +64,7 @@ def columnar_window(
     sessions = spec.strategy is Strategy.SESSIONS and type(spec.assigner) is EventTimeSessionWindows
     if spec.strategy is not Strategy.ALIGNED and not counts and not sessions:
         raise NotVectorizable(f"{_WINDOWS[spec.strategy]} have no vectorized form")
-    if (counts or sessions) and batch:
+    if counts and batch:
         raise NotVectorizable("sees its records one by one, which BATCH sorts by time")
     check_arrays(schema)
     key = traced_key(spec.key, schema)
