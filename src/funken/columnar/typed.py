@@ -154,6 +154,8 @@ def type_of(schema: RecordSchema) -> type:
 _Of = Callable[[Expression], Typed]
 _Compared = Callable[[str, Typed, Typed], Expression]
 _MOST_ORDERED = 8
+_MOST_ITEMS = 500
+"""Of a tuple of so many constants at most, an item is taken at a place that is computed."""
 REPLACE, REPLACE_TUPLE = "replace", "_replace"
 """Forms of a ``Record`` that is another one with some fields replaced."""
 
@@ -210,13 +212,26 @@ def item(record: Typed | None, traced: Expression, index: Any, of: int | None, t
             raise NotVectorizable(f"takes the item {constant!r} of {schema_repr(schema)}")
         return project(record, position)
     if type(constant) is not int:
-        raise NotVectorizable("takes an item by something else than a constant")
+        return _item_of_constants(made, schema, typed(given), of)
     if isinstance(schema, NamedFields) and schema.form in (DICT, DATACLASS):
         raise NotVectorizable(f"takes item {constant} of {schema_repr(schema)}")
     if of is not None and len(schema) != of:
         raise NotVectorizable(f"unpacks {of} values from {schema_repr(schema)}")
     item_schema(schema, constant)
     return project(record, constant)
+
+
+def _item_of_constants(made: Expression, schema: RecordSchema, index: Typed, of: int | None) -> Typed:
+    """Return the item at a computed place of a tuple of constants of one kind."""
+    items = made.items if isinstance(made, Make) and type(schema) is tuple and of is None else ()
+    values = [each.value for each in items if isinstance(each, Constant)]
+    if not values or len(values) < len(items) or len(values) > _MOST_ITEMS or len(set(schema)) > 1 or index[1] != INT:
+        raise NotVectorizable("takes an item by something else than a constant")
+    table = dict(enumerate(values)) | {place - len(values): value for place, value in enumerate(values)}
+    kinds = table_kinds(table)
+    if kinds is None:
+        raise NotVectorizable("takes an item of a tuple by a number that is computed")
+    return Rowwise("item", (Constant(table), index[0]), kinds[1]), kinds[1]
 
 
 def _item_of_value(made: Expression, schema: str, index: Typed, of: int | None) -> Typed:
