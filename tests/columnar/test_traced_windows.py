@@ -3,7 +3,7 @@
 import pytest
 
 from funken.columnar.kernels import groups
-from funken.operators.columnar import panes, rolling, session_table, sessions, window_results
+from funken.operators.columnar import panes, rolling, session_table, sessions, window
 from funken.testing.traced_windows import BatchFuzzer, WindowFuzzer
 
 CASES, PART = 300, 100
@@ -27,9 +27,9 @@ def test_what_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) ->
     elif broken == "sums":
         monkeypatch.setattr(sessions, "SUM", "none")
     elif broken == "bounds":
-        made = window_results.given_of
+        made = window.given_of
         monkeypatch.setattr(
-            window_results,
+            window,
             "given_of",
             lambda given, schema, block: made(given, schema, block.take(range(block.length)[::-1])),
         )

@@ -191,8 +191,8 @@ def _lexicographic(condition: Expression) -> tuple[str, list[tuple[Expression, E
         strict, condition = op, rest
         pairs.append((left, right))
     match condition:
-        case Compare("<" | "<=" | ">" | ">=" as op, left, right) if strict in (None, op[0]):
-            return op, [*pairs, (left, right)]
+        case Compare("<" | "<=" | ">" | ">=" as last, left, right) if strict in (None, last[0]):
+            return last, [*pairs, (left, right)]
     return None
 
 

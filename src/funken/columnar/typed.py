@@ -38,7 +38,7 @@ from funken.columnar.expressions import (
     schema_repr,
     without_none,
 )
-from funken.columnar.library import ATTRIBUTES, MATCH, OBJECTS, TEXTS, kind_of_object, table_kinds
+from funken.columnar.library import ATTRIBUTES, MATCH, OBJECTS, TEXTS, kind_of_object, table_kinds, table_of_items
 from funken.columnar.records import DATACLASS, DICT, NAMED_TUPLE, ROW, NamedFields, is_inherited
 from funken.types.row import Row
 
@@ -154,8 +154,6 @@ def type_of(schema: RecordSchema) -> type:
 _Of = Callable[[Expression], Typed]
 _Compared = Callable[[str, Typed, Typed], Expression]
 _MOST_ORDERED = 8
-_MOST_ITEMS = 500
-"""Of a tuple of so many constants at most, an item is taken at a place that is computed."""
 REPLACE, REPLACE_TUPLE = "replace", "_replace"
 """Forms of a ``Record`` that is another one with some fields replaced."""
 
@@ -224,13 +222,10 @@ def item(record: Typed | None, traced: Expression, index: Any, of: int | None, t
 def _item_of_constants(made: Expression, schema: RecordSchema, index: Typed, of: int | None) -> Typed:
     """Return the item at a computed place of a tuple of constants of one kind."""
     items = made.items if isinstance(made, Make) and type(schema) is tuple and of is None else ()
-    values = [each.value for each in items if isinstance(each, Constant)]
-    if not values or len(values) < len(items) or len(values) > _MOST_ITEMS or len(set(schema)) > 1 or index[1] != INT:
-        raise NotVectorizable("takes an item by something else than a constant")
-    table = dict(enumerate(values)) | {place - len(values): value for place, value in enumerate(values)}
+    table = table_of_items([each.value for each in items if isinstance(each, Constant)])
     kinds = table_kinds(table)
-    if kinds is None:
-        raise NotVectorizable("takes an item of a tuple by a number that is computed")
+    if kinds is None or len(table) != 2 * len(items) or index[1] != INT:
+        raise NotVectorizable("takes an item by something else than a constant")
     return Rowwise("item", (Constant(table), index[0]), kinds[1]), kinds[1]
 
 
