@@ -1,7 +1,7 @@
 """Aligned windows over columns: one array per field of the contents and window, added to a block at a time.
 
 A pane is in arrays while only columns come for it, and becomes a dict, as in ``operators/window/aligned.py``, when a
-list comes; when it fires, and in a snapshot, it is a dict in any case: a snapshot of one path is a snapshot of the
+list comes; when it fires without columns as results, and in a snapshot, it is a dict: a snapshot of one path is one of the
 other.
 """
 
