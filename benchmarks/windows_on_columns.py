@@ -1,6 +1,8 @@
 """What windows, flat_map and functions over whole blocks gain by columns: the same program on and off by turns, in local mode.
 
-usage: windows_on_columns.py [--records N] [--rounds N]; prints seconds of records by seconds of columns: least, median, most.
+usage: windows_on_columns.py [--records N] [--rounds N] [--only NAME,NAME]
+
+Prints seconds of records by seconds of columns: least, median, most.
 """
 
 from __future__ import annotations
@@ -44,6 +46,20 @@ PROGRAMS: dict[str, Callable[[DataStream], DataStream]] = {
     "tumbling windows": lambda stream: (
         stream.key_by(lambda pair: pair[0]).window(TumblingEventTimeWindows.of(5000)).reduce(added)
     ),
+    "window function": lambda stream: (
+        stream.key_by(lambda pair: pair[0])
+        .window(TumblingEventTimeWindows.of(2000))
+        .reduce(added, lambda key, window, sums: [(key, window.end, each[1]) for each in sums])
+        .filter(lambda row: row[2] > 0)
+    ),
+    "max with a key": lambda stream: stream.key_by(lambda pair: pair[0]).reduce(
+        lambda a, b: max(a, b, key=lambda pair: (-pair[0], pair[1]))
+    ),
+    "max with a text": lambda stream: (
+        stream.map(lambda pair: (pair[0], f"user-{pair[1] % 777}"))
+        .key_by(lambda pair: pair[0])
+        .reduce(lambda a, b: max(a, b, key=lambda pair: (pair[1], -pair[0])))
+    ),
     "flat_map": lambda stream: stream.flat_map(words),
     "vectorized map": lambda stream: stream.map(
         vectorized(output_type=(int, int))(lambda pair: (pair[0], pair[1] * 2))
@@ -66,8 +82,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--records", type=int, default=400_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help=f"some of {', '.join(PROGRAMS)}")
     args = parser.parse_args()
-    for name, program in PROGRAMS.items():
+    wanted = [name.strip() for name in args.only.split(",") if name] or list(PROGRAMS)
+    for name, program in ((name, PROGRAMS[name]) for name in wanted):
         seconds(program, True, 1000)
         ratios = sorted(
             seconds(program, False, args.records) / seconds(program, True, args.records) for _ in range(args.rounds)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from funken.operators.columnar import panes, session_table, sessions
+from funken.columnar.kernels import groups
+from funken.operators.columnar import panes, rolling, session_table, sessions, window
 from funken.testing.traced_windows import BatchFuzzer, WindowFuzzer
 
 CASES, PART = 300, 100
@@ -15,15 +16,25 @@ def test_columns_give_and_keep_what_records_do(first: int) -> None:
 
     assert not found, "\n".join(f"{case}: {fact}\n{source}" for case, source, fact in found)
     assert fuzzer.counts["columns"] > PART / 2
+    assert fuzzer.counts["window functions"] > PART / 8
     assert set(fuzzer.refusals) <= {"per record: shows the order of the records of a session"}
 
 
-@pytest.mark.parametrize("broken", ["order of sessions", "sums", "minimum"])
+@pytest.mark.parametrize("broken", ["order of sessions", "sums", "minimum", "bounds", "order of records"])
 def test_what_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     if broken == "order of sessions":
         monkeypatch.setattr(session_table.SessionTable, "due", lambda self, watermark: self.all())
     elif broken == "sums":
         monkeypatch.setattr(sessions, "SUM", "none")
+    elif broken == "bounds":
+        made = window.given_of
+        monkeypatch.setattr(
+            window,
+            "given_of",
+            lambda given, schema, block: made(given, schema, block.take(range(block.length)[::-1])),
+        )
+    elif broken == "order of records":
+        monkeypatch.setattr(rolling, "ranks", lambda columns, length: groups.ranks(columns[:1], length))
     else:
         monkeypatch.setattr(panes, "MAX", "min")
     fuzzer = WindowFuzzer()

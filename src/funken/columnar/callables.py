@@ -10,6 +10,8 @@ from funken.columnar.dependencies import Dependency, KnownClass, LibraryFunction
 from funken.columnar.expressions import (
     HIGHEST,
     LOWEST,
+    Choose,
+    Compare,
     Constant,
     Expression,
     Invoke,
@@ -60,6 +62,10 @@ class FunctionReader(Protocol):
 
     def inlined(self, kind: str, name: str, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
         """Return what a function of the program makes of arguments."""
+        ...
+
+    def inner(self, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
+        """Return what a function that the function itself makes, without variables of its own, makes of arguments."""
         ...
 
 
@@ -131,6 +137,8 @@ class Calls:
             return _iterated(name, given[0])
         if name == "type" and len(given) == 1:
             return Marker("type", "type()", expression_on(self.used(given[0])))
+        if name in ("max", "min") and names == ("key",) and len(given) == 3:
+            return self._by_key(name, given)
         if name == "dict" and given and len(names) == len(given):
             return Record(DICT, names, tuple(map(expression_on, map(self.used, given))))
         if names:
@@ -142,6 +150,18 @@ class Calls:
         if name in _OVER_ITEMS and len(given) == 1:
             return Invoke(name, (self.as_tuple(given[0]),))
         return Invoke(name, tuple(expression_on(self.used(each)) for each in given))
+
+    def _by_key(self, name: str, given: list[Any]) -> Expression:
+        """Return the first or the second value, by what a function makes of them; of equal ones the first."""
+        key = given.pop()
+        one, other = (expression_on(self.used(each)) for each in given)
+        if isinstance(key, Outside) and type(key.value) is FunctionType:
+            by = [self._reader.inlined(key.kind, key.name, key.value, (each,)) for each in (one, other)]
+        elif isinstance(key, Marker) and key.kind == "inner":
+            by = [self._reader.inner(key.value, (each,)) for each in (one, other)]
+        else:
+            raise NotVectorizable(f"calls {name}() with a key that is no function of the program")
+        return Choose(Compare(">" if name == "max" else "<", by[1], by[0]), other, one)
 
     def outside_called(self, called: Outside, given: list[Any], names: tuple[str, ...]) -> Expression:
         """Return a call of something from outside of the function."""

@@ -15,6 +15,7 @@ from funken.columnar.expressions import (
     FLOAT,
     INT,
     NONE,
+    STR,
     Argument,
     Binary,
     Choose,
@@ -37,6 +38,8 @@ from funken.columnar.tracing import Traced, trace
 FIRST, LAST, SUM, MIN, MAX = "first", "last", "sum", "min", "max"
 EXTREME = {"min_by": MIN, "max_by": MAX}
 """Folds of whole records: every leaf has the same, with the field that decides."""
+ORDERED = {"min_of": MIN, "max_of": MAX}
+"""The same with several values that decide, one after the other: ``of`` is the tuple of them."""
 
 
 @dataclass(frozen=True)
@@ -139,25 +142,72 @@ def _extreme(result: Expression, schema: RecordSchema, so_far: int, record: int)
     Of records with equal fields the first stays, as with ``max(so_far, record, key=...)``: what keeps the last has no kernel.
     """
     match result:
-        case Choose(Compare(op, left, right), Argument(first, ()), Argument(second, ())) if {first, second} == {
-            so_far,
-            record,
-        }:
+        case Choose(condition, Argument(first, ()), Argument(second, ())) if {first, second} == {so_far, record}:
             pass
         case _:
             return None
-    left, right = _plain(left), _plain(right)
-    if not isinstance(left, Argument) or not isinstance(right, Argument) or left.path != right.path:
+    kinds = dict(leaves_of(schema))
+    if isinstance(condition, Sequence):  # of tuples that are compared, made before
+        items = [item for each in condition.before for item in (each.items if isinstance(each, Make) else (each,))]
+        if any(_deciding(item, kinds) is None for item in items):
+            return None
+        condition = condition.result
+    compared = _lexicographic(condition)
+    if compared is None:
         return None
-    kind = dict(leaves_of(schema)).get(left.path)
-    if kind != INT or {left.argument, right.argument} != {so_far, record}:
+    op, pairs = compared
+    of = []
+    for left, right in pairs:
+        one, other = (_deciding(each, kinds) for each in (left, right))
+        if one is None or other is None or one[1] != other[1] or {one[0], other[0]} != {so_far, record}:
+            return None
+        of.append(one)
+    if len({argument for argument, _ in of}) > 1:
         return None
     # Whether the record is taken if its field is greater; the other way round, it is not taken if it is less or equal.
-    greater = (op in (">", ">=")) == (left.argument == first)
+    greater = (op in (">", ">=")) == (of[0][0] == first)
     strict = (op in ("<", ">")) == (first == record)
-    if op not in ("<", "<=", ">", ">=") or not strict:
+    if not strict:
         return None
-    return tuple(Fold("max_by" if greater else "min_by", each, Argument(0, left.path)) for _, each in leaves_of(schema))
+    decides = of[0][1]
+    if len(of) == 1 and isinstance(decides, Argument) and kinds[decides.path] == INT:
+        return tuple(Fold("max_by" if greater else "min_by", each, decides) for _, each in leaves_of(schema))
+    made = Make(tuple(each for _, each in of))
+    return tuple(Fold("max_of" if greater else "min_of", each, made) for _, each in leaves_of(schema))
+
+
+def _lexicographic(condition: Expression) -> tuple[str, list[tuple[Expression, Expression]]] | None:
+    """Return the operator and the pairs of a comparison, of tuples item by item; ``None`` if it is no such comparison."""
+    pairs: list[tuple[Expression, Expression]] = []
+    strict = None
+    while isinstance(condition, Choose):
+        match condition:
+            case Choose(Compare("==", one, other), rest, Compare("<" | ">" as op, left, right)):
+                pass
+            case _:
+                return None
+        if (one, other) != (left, right) or strict not in (None, op):
+            return None
+        strict, condition = op, rest
+        pairs.append((left, right))
+    match condition:
+        case Compare("<" | "<=" | ">" | ">=" as last, left, right) if strict in (None, last[0]):
+            return last, [*pairs, (left, right)]
+    return None
+
+
+def _deciding(expression: Expression, kinds: dict[tuple[int, ...], str]) -> tuple[int, Expression] | None:
+    """Return of which argument a value is, and what of it, if it is an int or text of its own, or an int negated."""
+    match _plain(expression):
+        case Argument(argument, path) if kinds.get(path) in (INT, STR):
+            return argument, Argument(0, path)
+        case GetItem(Make(items), index) if all(_deciding(each, kinds) is not None for each in items):
+            return _deciding(items[index], kinds)
+        case Unary("-", operand):
+            found = _deciding(operand, kinds)
+            if found is not None and isinstance(found[1], Argument) and kinds[found[1].path] == INT:
+                return found[0], Unary("-", found[1])
+    return None
 
 
 def _leaf(expression: Expression, path: tuple[int, ...]) -> Expression:
@@ -301,6 +351,7 @@ __all__ = [
     "LAST",
     "MAX",
     "MIN",
+    "ORDERED",
     "SUM",
     "Aggregate",
     "Fold",

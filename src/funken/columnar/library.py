@@ -257,9 +257,12 @@ def is_pattern(value: Any) -> bool:
     return isinstance(value, re.Pattern) and isinstance(value.pattern, str)
 
 
+_MOST_ITEMS = 1000
+
+
 def is_table(value: Any) -> bool:
     """Whether a value is a dict of texts or ints to values of one kind, small enough to be compared once a block."""
-    return type(value) is dict and 0 < len(value) <= 1000 and table_kinds(value) is not None
+    return type(value) is dict and 0 < len(value) <= _MOST_ITEMS and table_kinds(value) is not None
 
 
 def table_kinds(table: dict[Any, Any]) -> tuple[str, str] | None:
@@ -276,8 +279,20 @@ def table_kinds(table: dict[Any, Any]) -> tuple[str, str] | None:
     return (kinds[key], kinds[value]) if key in (int, str) and value in kinds else None
 
 
+def table_of_items(values: list[Any]) -> dict[int, Any]:
+    """Return the items of a tuple by their places, from the end too; without any, if they are too many to be compared.
+
+    >>> table_of_items(["a", "b"])
+    {0: 'a', 1: 'b', -2: 'a', -1: 'b'}
+    """
+    count = len(values)
+    if 2 * count > _MOST_ITEMS:
+        return {}
+    return dict(enumerate(values)) | {place - count: value for place, value in enumerate(values)}
+
+
 __all__ = [
     "ATTRIBUTES", "BYTES", "DATE", "DATETIME", "DECIMAL", "FUNCTIONS", "MATCH", "METHODS", "OBJECTS", "OPERATORS",
     "PATTERN_METHODS", "TEXTS", "TIMEDELTA", "TIMEZONE", "function_of", "is_pattern", "is_table", "kind_of_object", "name_of",
-    "table_kinds",
+    "table_kinds", "table_of_items",
 ]  # fmt: skip

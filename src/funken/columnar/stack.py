@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CodeType, FunctionType
 from typing import Any
 
 from funken.columnar.bytecode import Operation
@@ -104,7 +105,13 @@ class Stack:
         self.push(Binary(op, left, right) if name == "BINARY_OP" else Compare(op, left, right))
 
     def _constant(self, value: Any) -> None:
-        self.push(constant_of(value))
+        self.push(Marker("code", "an inner function", value) if isinstance(value, CodeType) else constant_of(value))
+
+    def _function(self, flags: int | None) -> None:
+        if flags or not self.peek(1, "code"):
+            raise NotVectorizable("has an inner function")
+        code = self._items.pop().value
+        self.push(Marker("inner", "an inner function", FunctionType(code, self._reader.function().__globals__)))
 
     def _deref(self, name: str) -> None:
         cell = cell_of(self._reader.function(), name)
@@ -291,6 +298,7 @@ class Stack:
 
 _OPERATIONS: dict[str, Callable[[Stack, Any], None]] = {
     "LOAD_CONST": Stack._constant,
+    "MAKE_FUNCTION": Stack._function,
     "LOAD_DEREF": Stack._deref,
     "LOAD_ATTR": Stack._attribute,
     "LOAD_METHOD": Stack._method,
@@ -353,7 +361,6 @@ _REASONS = {
     "LOAD_ASSERTION_ERROR": "asserts",
     "GET_ITER": "has a loop",
     "MAKE_CELL": "has an inner function",
-    "MAKE_FUNCTION": "has an inner function",
     "IMPORT_NAME": "imports {0}",
 }
 

@@ -10,7 +10,7 @@ has that value (``dependencies.py``).
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from types import CodeType, FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
 
 from funken.columnar.bytecode import UnknownBytecode, is_plain, operations
@@ -20,6 +20,7 @@ from funken.columnar.expressions import (
     Argument,
     Choose,
     Expression,
+    Invoke,
     IsNone,
     NotVectorizable,
     RecordSchema,
@@ -29,6 +30,10 @@ from funken.columnar.expressions import (
 from funken.columnar.inference import typed_and_read
 from funken.columnar.stack import Stack, is_pure
 
+_OF_ONE: dict[str, Any] = {
+    "abs": abs, "bool": bool, "float": float, "int": int, "len": len, "repr": repr, "str": str, "tuple": tuple,
+}  # fmt: skip
+"""Built-in functions that may be functions of a program: they are known by what they are."""
 _MOST_STEPS = 2000
 _DEEPEST = 10
 """Functions that call each other are read so deep."""
@@ -76,6 +81,10 @@ def trace(target: Any, method: str | None, arguments: int) -> Traced:
         ...
     funken.columnar.expressions.NotVectorizable: calls print()
     """
+    if method is None and arguments == 1 and type(target) in (type, BuiltinFunctionType):
+        for name, known in _OF_ONE.items():
+            if target is known:
+                return Traced(Invoke(name, (Argument(0),)))
     if method is None:
         return Tracer(plain_function(target), arguments, bound=False).run()
     traced = Tracer(function_of_method(target, method), arguments, bound=True).run()
@@ -183,6 +192,16 @@ class Tracer:
             raise NotVectorizable(f"calls {name}(), which {refused}") from None
         self._steps.depth -= 1
         self.depend(Dependency(kind, name, InlinedFunction(fingerprint(function.__code__), traced.dependencies)))
+        return traced.result
+
+    def inner(self, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
+        """Return what a function that the function itself makes, without variables of its own, makes of arguments."""
+        try:
+            traced = Tracer(function, len(given), bound=False, steps=self._steps).run(*given)
+        except NotVectorizable as refused:
+            raise NotVectorizable(f"calls an inner function, which {refused}") from None
+        for each in traced.dependencies:  # of names that mean the same in both
+            self.depend(each)
         return traced.result
 
     # ---- the way through

@@ -38,7 +38,7 @@ from funken.columnar.expressions import (
     schema_repr,
     without_none,
 )
-from funken.columnar.library import ATTRIBUTES, MATCH, OBJECTS, TEXTS, kind_of_object, table_kinds
+from funken.columnar.library import ATTRIBUTES, MATCH, OBJECTS, TEXTS, kind_of_object, table_kinds, table_of_items
 from funken.columnar.records import DATACLASS, DICT, NAMED_TUPLE, ROW, NamedFields, is_inherited
 from funken.types.row import Row
 
@@ -153,7 +153,7 @@ def type_of(schema: RecordSchema) -> type:
 
 _Of = Callable[[Expression], Typed]
 _Compared = Callable[[str, Typed, Typed], Expression]
-_MOST_ORDERED = 4
+_MOST_ORDERED = 8
 REPLACE, REPLACE_TUPLE = "replace", "_replace"
 """Forms of a ``Record`` that is another one with some fields replaced."""
 
@@ -210,13 +210,23 @@ def item(record: Typed | None, traced: Expression, index: Any, of: int | None, t
             raise NotVectorizable(f"takes the item {constant!r} of {schema_repr(schema)}")
         return project(record, position)
     if type(constant) is not int:
-        raise NotVectorizable("takes an item by something else than a constant")
+        return _item_of_constants(made, schema, typed(given), of)
     if isinstance(schema, NamedFields) and schema.form in (DICT, DATACLASS):
         raise NotVectorizable(f"takes item {constant} of {schema_repr(schema)}")
     if of is not None and len(schema) != of:
         raise NotVectorizable(f"unpacks {of} values from {schema_repr(schema)}")
     item_schema(schema, constant)
     return project(record, constant)
+
+
+def _item_of_constants(made: Expression, schema: RecordSchema, index: Typed, of: int | None) -> Typed:
+    """Return the item at a computed place of a tuple of constants of one kind."""
+    items = made.items if isinstance(made, Make) and type(schema) is tuple and of is None else ()
+    table = table_of_items([each.value for each in items if isinstance(each, Constant)])
+    kinds = table_kinds(table)
+    if kinds is None or len(table) != 2 * len(items) or index[1] != INT:
+        raise NotVectorizable("takes an item by something else than a constant")
+    return Rowwise("item", (Constant(table), index[0]), kinds[1]), kinds[1]
 
 
 def _item_of_value(made: Expression, schema: str, index: Typed, of: int | None) -> Typed:

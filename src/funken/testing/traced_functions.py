@@ -55,6 +55,7 @@ def tidy(text: str, end: str = ".") -> str:
 SPACE: dict[str, Any] = {
     "Pair": Pair, "Visit": Visit, "Row": Row, "level": level, "tidy": tidy, "math": math, "dataclasses": dataclasses,
     "datetime": datetime, "UTC": UTC, "CODES": {"a": "first", "ab": "second", "é": "third"}, "WEIGHTS": {1: 10, 2: 20, -1: 0},
+    "SIZES": (5, 0, -7), "PARTS": ("x", "", "é"),
     "DIGITS": re.compile(r"(\d+)"), "FACTOR": 3, "KNOWN": {1, 2, 3}, "NAMES": ["a", "b", "ab"],
 }  # fmt: skip
 """The globals of generated functions."""
@@ -119,6 +120,7 @@ _WRITTEN = {
         round(<float>)
         int(<float>)  int(<str>)  (<int> + <bool>)  math.floor(<float>)  math.ceil(<float>)  len(<str>.split(','))
         WEIGHTS.get(<int>, <int>)  (<int> if <int> else <int>)  (<int> or <int>)  (<int> and <int>)  WEIGHTS[<int>]
+        SIZES[<int>]  SIZES[<int> % len(SIZES)]
         len((<int>, <str>))  ord(<str>[0])  datetime.fromtimestamp(<int> % 100000, UTC).hour
         datetime.fromtimestamp(<int> % 10**9, tz=UTC).weekday()  datetime.fromtimestamp(<float>, UTC).minute""",
     "float": """
@@ -132,7 +134,7 @@ _WRITTEN = {
         f'{<plain int>}:{<plain str>}'  f'{<plain float>:.2f}'  f'{<plain int>:>6}|'  <str>.split(',')[0]  <str>.split('=')[-1]
         tidy(<str>)  tidy(<str>, end='!')  CODES.get(<str>, <str>)  <str>.removeprefix('a')  ','.join((<str>, <str>))
         <str>.partition('=')[2]  <str>.zfill(4)  DIGITS.sub('#', <str>)  max(<str>, <str>)  (<str> or <str>)  repr(<int>)
-        <str>.strip('a')  <str>[::-1]  ' '.join(<str>.split())  str(<bool>)""",
+        <str>.strip('a')  <str>[::-1]  ' '.join(<str>.split())  str(<bool>)  PARTS[<int>]""",
     "bool": """
         (<int> < <int>)  (<int> == <int>)  (<int> >= <int>)  (<float> < <int>)  (<float> != <float>)  (<int> <= <float>)
         (<str> < <str>)  (<str> == <str>)  (<int> in (1, 2, 3))  (<int> not in KNOWN)  <str>.startswith('a')

@@ -38,6 +38,34 @@ _FOLDS = {
     "seven": ("7", "{so_far}", "{one}"),
 }
 """By name: how a field of an accumulator begins, what a record makes of it, and how two of them are merged."""
+_FUNCTIONS = (
+    "lambda key, window, results: [(key, each) for each in results]",
+    "lambda key, window, results: [(window.start, each, window.end - window.start, window) for each in results]",
+    "lambda key, window, results: [window.max_timestamp(), 1 // (window.end % 9)]",
+    "lambda key, window, results: (key, next(iter(results))) if window.start % 3 else None",
+    "Function()",
+    "Constant()",
+)
+"""Window functions; a count window has no bounds."""
+_CLASSES = """
+class Function(ProcessWindowFunction):
+    def process(self, key, context, elements):
+        window, (result,) = context.window(), elements
+        if window.end % 4:
+            yield key, window.end
+        for each in elements:
+            yield result, context.window().start
+class Constant(ProcessWindowFunction):
+    def process(self, key, context, elements):
+        return [(7, each, key) for each in elements]
+"""
+_EXTREMES = (
+    "lambda a, b: max(a, b, key=lambda r: (r[1], -r[2]))",
+    "lambda a, b: min(a, b, key=lambda r: (-r[1], r[0], r[2]))",
+    "lambda a, b: b if (b[1], b[2]) < (a[1], a[2]) else a",
+    "lambda a, b: a if a[2] >= b[2] else b",
+)
+"""Functions of a running reduce."""
 _REDUCES = (
     ("a[0]", "b[0]"),
     ("a[1] + b[1]", "min(a[1], b[1])", "max(a[1], b[1])", "b[1]", "a[1]"),
@@ -68,9 +96,14 @@ class WindowFuzzer:
     @staticmethod
     def _source(dice: random.Random) -> str:
         window = dice.choice(_ASSIGNERS)
+        if dice.random() < 0.1:
+            return f"build = lambda keyed: keyed.reduce({dice.choice(_EXTREMES)})"
+        of_any = [each for each in _FUNCTIONS if "window." not in each and each != "Function()"]
+        functions = of_any if "ount" in window else _FUNCTIONS
+        function = ", " + dice.choice(functions) if dice.random() < 0.5 else ""
         if dice.random() < 0.4:
             fields = ", ".join(map(dice.choice, _REDUCES))
-            return f"build = lambda keyed: keyed.{window}.reduce(lambda a, b: ({fields}))"
+            return f"{_CLASSES}\nbuild = lambda keyed: keyed.{window}.reduce(lambda a, b: ({fields}){function})"
         names = dice.sample(sorted(_FOLDS), dice.randrange(1, 4))
         named = dice.random() < 0.5
         at = {name: repr(name) if named else str(place) for place, name in enumerate(names)}
@@ -89,12 +122,13 @@ class WindowFuzzer:
         first = f"result[{at[names[0]]}]"
         result = dice.choice(("result", f"({first}, str({first}))", f"{first} / 2", f"1 / {first}"))
         return "\n".join([
+            _CLASSES,
             "class Aggregate(AggregateFunction):",
             f"    def create_accumulator(self):\n        return {made(0)}",
             f"    def add(self, value, so_far):\n        return {made(1)}",
             f"    def get_result(self, result):\n        return {result}",
             f"    def merge(self, one, other):\n        return {made(2)}",
-            f"build = lambda keyed: keyed.{window}.aggregate(Aggregate())",
+            f"build = lambda keyed: keyed.{window}.aggregate(Aggregate(){function})",
         ])  # fmt: skip
 
     def _compared(self, build: Any, key: Any, dice: random.Random) -> str | None:
@@ -114,6 +148,8 @@ class WindowFuzzer:
                 self.refusals[str(decided)] += 1
                 return None
         self.counts["columns"] += 1
+        if getattr(specs[0], "given", None) is not None:
+            self.counts["window functions"] += 1
         paths = [_Driven(spec) for spec in specs]
         watermark = -100
         for _ in range(dice.randrange(1, 8)):

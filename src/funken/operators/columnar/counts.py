@@ -22,8 +22,7 @@ from funken.operators.columnar.keyed_arrays import KeyedArrays, grown, leaf_colu
 from funken.operators.columnar.panes import Contribution, joined_leaf, reach
 from funken.operators.columnar.path import ColumnPath
 from funken.operators.columnar.specs import ColumnarWindow
-from funken.operators.columnar.window import contribution_of, functions_of
-from funken.operators.columnar.window_results import WindowResults
+from funken.operators.columnar.window import WindowResults, contribution_of, functions_of
 from funken.operators.window.counts import TumblingCounts
 from funken.state.delta_tables import ExtendedDeltaTable
 from funken.windowing.windows import CountWindow, GlobalWindow

@@ -8,20 +8,22 @@ other. The first record of a key that is not in the arrays looks for an aggregat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import FLOAT, HIGHEST, INT, LOWEST, STR, Argument, leaves_of
-from funken.columnar.folds import EXTREME, FIRST, LAST, MAX, SUM, Fold
-from funken.columnar.kernels.columns import Array, Column, Columns, column_of
+from funken.columnar.expressions import FLOAT, HIGHEST, INT, LOWEST, STR, Argument, Make, leaves_of
+from funken.columnar.flat_maps.emissions import paths_of
+from funken.columnar.folds import EXTREME, FIRST, LAST, MAX, ORDERED, SUM, Fold
+from funken.columnar.kernels.columns import Array, Column, Columns, column_of, joined_columns
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
-from funken.columnar.kernels.groups import Groups, running_float_sum, running_most, running_sum
+from funken.columnar.kernels.groups import Groups, ranks, running_float_sum, running_most, running_sum
 from funken.columnar.kernels.keys import key_of
 from funken.operators.base import Timestamps, Values
-from funken.operators.columnar.keyed_arrays import KeyedArrays, grown, objects
+from funken.operators.columnar.keyed_arrays import KeyedArrays, grown, leaf_columns, objects
 from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarReduce
 from funken.operators.rolling import RollingReduceLogic
@@ -100,10 +102,12 @@ class ColumnarReduceLogic(RollingReduceLogic):
         own = step.block.leaves[number]
         if self._is_key[number]:
             return own, None
-        of = evaluate(fold.of, step.block.length, step.block)
-        assert isinstance(of, Column)
         arrays, slots = self._arrays, step.groups.slots
         state, bounds = arrays.state[number], arrays.bounds[number]
+        if fold.how in ORDERED:
+            return step.best(own, state.take(slots), partial(self._kept_records, fold), fold)
+        of = evaluate(fold.of, step.block.length, step.block)
+        assert isinstance(of, Column)
         if fold.how in EXTREME:
             decides = [path for path, _ in arrays.leaves].index(cast(Argument, fold.of).path)
             best = arrays.state[decides].take(slots)
@@ -115,6 +119,15 @@ class ColumnarReduceLogic(RollingReduceLogic):
         if fold.how == SUM:
             return step.sum(own, of, state.take(slots), bounds)
         return step.most(own, of, state.take(slots), bounds, fold.how == MAX)
+
+    def _kept_records(self, fold: Fold, slots: Array) -> Columns:
+        """Return the aggregates at some slots, as far as a fold looks at them."""
+        arrays, used = self._arrays, paths_of([fold.of], 0)
+        leaves = [
+            leaf_columns([leaf], [state.take(slots)])[0] if leaf[0] in used else Column(leaf[1], None, True)
+            for leaf, state in zip(arrays.leaves, arrays.state, strict=True)
+        ]
+        return Columns(self._shape, leaves, len(slots))
 
     # ---- between arrays and tables
 
@@ -174,6 +187,8 @@ class _Step:
         self.block = block
         self.groups = groups
         self._best: Array | None = None
+        #: where records, and the aggregates of the groups, are in the order of what decides
+        self._places: tuple[Column, Array] | None = None
         self._any_new = bool(new.any())
         self._new, self._old = np.flatnonzero(new), np.flatnonzero(~new)
         #: where in the block the first records of the new groups are
@@ -254,6 +269,23 @@ class _Step:
         kept = values.take(groups.ends)
         back = groups.back(values)
         return column_of(back.tolist(), STR) if own.kind == STR else Column(own.kind, back), kept
+
+    def best(
+        self, own: Column, before: Array, kept: Callable[[Array], Columns], fold: Fold
+    ) -> tuple[Column, Array]:  # fmt: skip
+        """The leaf is that of the best record so far by several values, the first of them; ``kept``: the aggregates."""
+        if self._places is None:
+            old = self.groups.slots.take(self._old)
+            blocks = [kept(old), self.block] if len(old) else [self.block]
+            lengths = [each.length for each in blocks]
+            values = [[evaluate(item, each.length, each) for each in blocks] for item in cast(Make, fold.of).items]
+            places = ranks([joined_columns(cast(list[Column], each), lengths) for each in values], sum(lengths))
+            among = np.zeros(len(before), np.int64)
+            among[self._old] = places[: len(old)]
+            self._places = Column(INT, places[len(old) :]), among
+        of, best = self._places
+        most = max(int(of.data.max()), int(best.max()))
+        return self.extreme(own, of, before, best, (0, most), ORDERED[fold.how] == MAX)
 
     def _reach(self, own: Column, of: Column, bounds: tuple[int, int]) -> tuple[int, int]:
         lows, highs = zip(own.bounds(), of.bounds(), bounds, strict=True)

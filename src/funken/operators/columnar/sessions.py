@@ -28,8 +28,7 @@ from funken.operators.columnar.panes import Contribution
 from funken.operators.columnar.path import ColumnPath
 from funken.operators.columnar.session_table import SessionTable, merged_order
 from funken.operators.columnar.specs import ColumnarWindow
-from funken.operators.columnar.window import contribution_of, functions_of
-from funken.operators.columnar.window_results import WindowResults
+from funken.operators.columnar.window import WindowResults, contribution_of, functions_of
 from funken.operators.window.sessions import OpenSession, SessionWindows, saved_sessions
 from funken.state.delta_tables import ExtendedDeltaTable
 from funken.windowing.windows import TimeWindow

@@ -23,7 +23,18 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.flat_maps.windows import trace_window_function
-from funken.columnar.folds import EXTREME, FIRST, LAST, SUM, Aggregate, Fold, aggregate_folds, merge_folds, reduce_folds
+from funken.columnar.folds import (
+    EXTREME,
+    FIRST,
+    LAST,
+    ORDERED,
+    SUM,
+    Aggregate,
+    Fold,
+    aggregate_folds,
+    merge_folds,
+    reduce_folds,
+)
 from funken.columnar.records import NAMED_TUPLE, NamedFields
 from funken.columnar.tracing import Traced, trace
 from funken.operators.columnar.specs import ColumnarWindow
@@ -53,7 +64,7 @@ def columnar_window(
     sessions = spec.strategy is Strategy.SESSIONS and type(spec.assigner) is EventTimeSessionWindows
     if spec.strategy is not Strategy.ALIGNED and not counts and not sessions:
         raise NotVectorizable(f"{_WINDOWS[spec.strategy]} have no vectorized form")
-    if (counts or sessions) and batch:
+    if counts and batch:
         raise NotVectorizable("sees its records one by one, which BATCH sorts by time")
     check_arrays(schema)
     key = traced_key(spec.key, schema)
@@ -66,7 +77,7 @@ def columnar_window(
     else:
         raise NotVectorizable("keeps every record of a window")
     for fold in folds:
-        if fold.how in EXTREME:
+        if fold.how in EXTREME or fold.how in ORDERED:
             raise NotVectorizable(f"keeps whole records of a window by {fold.how}")
         if fold.kind == STR and not (fold.how in (FIRST, LAST) and isinstance(fold.of, Argument)):
             raise NotVectorizable("makes text of the records of a window")
