@@ -132,6 +132,19 @@ def test_s71_collecting_runs_the_other_sinks_too_and_a_limit_gives_a_list(env, c
         numbers.execute_and_collect(limit=0)
 
 
+def test_a_keyed_stream_is_a_table_of_keys_and_values(env):
+    pairs = env.from_collection([("a", 1), ("b", 2)], Types.TUPLE([Types.STRING(), Types.INT()])).set_parallelism(1)
+    keyed = pairs.key_by(lambda pair: pair[0], Types.STRING())
+    assert (
+        keyed.execute_and_collect(as_arrow=True).to_pydict()
+        == keyed.to_arrow().to_pydict()
+        == {
+            "f0": ["a", "b"],
+            "f1": [{"f0": "a", "f1": 1}, {"f0": "b", "f1": 2}],
+        }
+    )
+
+
 def test_s72_the_error_of_a_function_fails_the_job_with_its_traceback(env):
     def broken(value):
         raise ValueError("broken on purpose")

@@ -29,7 +29,7 @@ class WatermarkEmitter:
         self.checks = EventTimeChecks(strategy, operator.context.warn, operator.context.batch)
         self.progress.watermark = operator.current_watermark  # of a snapshot, if the operator starts from one
         self._emitted_idle = False
-        #: whether there was a record since the start
+        #: whether there was a record since the start: set by whatever emits records
         self._saw = False
         self._pausing = operator.context.pausing
         self._due: int | None = None

@@ -104,7 +104,10 @@ def test_skipped_records_are_counted_and_warned_of():
     client.run()
 
     assert client.warnings[0].startswith("operator 'parse': skips records whose function raises (2 so far)")
-    assert client.warnings[1] == "operator 'parse': 2 records skipped because the function raised in all."
+    assert (
+        client.warnings[1]
+        == "operator 'parse': 2 records skipped because the function raised in all, 40% of the 5 that it was given."
+    )
 
 
 def test_what_goes_to_a_side_output_is_counted_but_not_warned_of():

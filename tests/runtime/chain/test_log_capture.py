@@ -3,6 +3,7 @@
 import logging
 import sys
 import threading
+from contextlib import contextmanager
 
 import pytest
 
@@ -12,6 +13,7 @@ from funken.runtime.chain.log_capture import LogCapture, WorkerLogs, printing
 from funken.runtime.log_entries import LONGEST, LogSettings
 from funken.runtime.messages import TaskEnded, TaskId
 from funken.runtime.settings import TaskSettings
+from funken.testing import local
 
 SHOP = logging.getLogger("shop")
 
@@ -209,3 +211,59 @@ def test_settings_are_read():
 
     assert LogSettings.of(given) == LogSettings(logging.WARNING, True, 5, "log")
     assert LogSettings.of(Configuration()) == LogSettings()
+
+
+@contextmanager
+def without_handlers():
+    """A program that has not configured logging; pytest's own handlers are put aside."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logging.getLogger(), "handlers", [])
+        yield
+        assert logging.getLogger().handlers == []
+
+
+def warned(number):
+    SHOP.info("not to be seen")
+    SHOP.warning("no price for %d", number)
+    return number
+
+
+def test_warnings_are_written_although_a_job_listens_to_them(capsys):
+    """Funken's own warnings too, such as of late records: without this they were seen at the end of the job at best."""
+    with without_handlers():
+        assert local([1, 2]).map(warned).execute_and_collect(limit=2) == [1, 2]
+
+    assert capsys.readouterr().err == "no price for 1\nno price for 2\n"
+
+
+def test_with_two_jobs_they_are_written_once(capsys):
+    first = LogCapture(LogSettings(), lambda entries: None, threaded=False)
+    second = LogCapture(LogSettings(), lambda entries: None, threaded=False)
+    with without_handlers():
+        for each in (first, second):
+            each.install(set_level=False, prints=True)
+        SHOP.warning("once")
+        first.uninstall()
+        SHOP.warning("again")
+        second.uninstall()
+        SHOP.warning("as ever")
+
+    assert capsys.readouterr().err == "once\nagain\nas ever\n"
+
+
+def test_what_a_handler_of_the_program_takes_is_not_written(monkeypatch, capsys):
+    taken = []
+    monkeypatch.setattr(SHOP, "handlers", [HandlerOf(taken)])
+    with without_handlers():
+        local([1]).map(warned).execute_and_collect(limit=1)
+
+    assert (taken, capsys.readouterr().err) == (["no price for 1"], "")
+
+
+class HandlerOf(logging.Handler):
+    def __init__(self, taken):
+        super().__init__(logging.WARNING)
+        self.taken = taken
+
+    def emit(self, record):
+        self.taken.append(record.getMessage())

@@ -113,7 +113,7 @@ def test_the_environments_timeout_is_the_loops_affair():
 def test_a_timeout_below_minus_1_is_refused():
     env = StreamExecutionEnvironment.create_local_environment(1)
 
-    with pytest.raises(InvalidProgram, match="-2 ms: give -1, 0 or"):
+    with pytest.raises(InvalidProgram, match="-2 ms: give -1, 0, a duration or"):
         env.from_collection([1]).map(str).set_buffer_timeout(-2)
 
 

@@ -30,6 +30,7 @@ from funken.connectors.base import Source
 from funken.connectors.files.lines import StreamFormat
 from funken.connectors.files.source import FileSource
 from funken.errors import InvalidProgram
+from funken.io.durations import DurationLike
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.job import Runner
 from funken.timing.watermarks import WatermarkStrategy
@@ -43,7 +44,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
     >>> conf = Configuration().set_string("execution.target", "local")
     >>> env = StreamExecutionEnvironment.get_execution_environment(conf)
     >>> env.from_collection([("a", 1)], Types.TUPLE([Types.STRING(), Types.INT()])).print().name("out")
-    <funken.compat.pyflink.streams.DataStreamSink object at ...>
+    <DataStreamSink 'out'>
     >>> str(env.set_parallelism(1).execute().get_job_id()) != ""
     (a,1)
     True
@@ -114,8 +115,8 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         """Return the part of the configuration that concerns checkpoints."""
         return CheckpointConfig(self._configuration)
 
-    def enable_checkpointing(self, interval: int, mode: Any = None) -> StreamExecutionEnvironment:
-        """Take a checkpoint every ``interval`` ms."""
+    def enable_checkpointing(self, interval: DurationLike, mode: Any = None) -> StreamExecutionEnvironment:
+        """Take a checkpoint every ``interval`` (a duration, or ms)."""
         super().enable_checkpointing(interval, mode)
         return self
 

@@ -213,9 +213,14 @@ class KeyedStream(keyed.KeyedStream, DataStream):
         stream: DataStream = pairs
         return stream
 
-    def execute_and_collect(self, job_execution_name: str | None = None, limit: int | None = None) -> Any:
-        """Run the program and return rows of key and value."""
-        return self._pairs().execute_and_collect(job_execution_name, limit)
+    def execute_and_collect(self, job_execution_name: str | None = None, limit: int | None = None, **form: bool) -> Any:
+        """Run the program and return rows of key and value; ``as_arrow=True`` and ``as_pandas=True`` return a table of them."""
+        collect: Any = self._pairs().execute_and_collect
+        return collect(job_execution_name, limit, **form)
+
+    def to_arrow(self, limit: int | None = None, job_execution_name: str | None = None) -> Any:
+        """Run the program and return a table of keys and values."""
+        return self._pairs().to_arrow(limit, job_execution_name)
 
     def sink_to(self, sink: Any) -> Any:
         """Write rows of key and value."""

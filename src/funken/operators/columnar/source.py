@@ -116,6 +116,7 @@ class ColumnarWatermarkEmitter(WatermarkEmitter):
             super().emit(split, *block.rows())
             return
         if self._strategy.generator is not None:
+            self._saw = True
             self.wake()
             stamps = stamped.timestamps
             if stamps is not None:

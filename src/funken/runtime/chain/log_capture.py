@@ -66,9 +66,14 @@ class LogCapture(logging.Handler):
 
     # ---- life
 
-    def install(self, set_level: bool) -> None:
-        """Listen to the root logger, with ``set_level`` at the level of the settings."""
+    def install(self, set_level: bool, prints: bool = False) -> None:
+        """Listen to the root logger, with ``set_level`` at the level of the settings.
+
+        With ``prints``, what no handler of the program takes is written to stderr, as it is where nobody listens.
+        """
         root = logging.getLogger()
+        if prints:
+            root.addHandler(_UNTAKEN)
         if set_level:
             self._root_level = root.level
             root.setLevel(self._settings.level)
@@ -78,6 +83,8 @@ class LogCapture(logging.Handler):
         """Listen no more, and hand on what is left; waits for a bounded time."""
         root = logging.getLogger()
         root.removeHandler(self)
+        if not any(isinstance(each, LogCapture) for each in root.handlers):
+            root.removeHandler(_UNTAKEN)
         if self._root_level is not None:
             root.setLevel(self._root_level)
         self._closing.set()
@@ -155,6 +162,23 @@ class LogCapture(logging.Handler):
         time = entries[-1].time if entries else self._newest
         text = f"{dropped} log records were dropped: more than {self._settings.rate} a second ({config.LOG_RATE.key})."
         return LogEntry(time, logging.WARNING, "funken.logs", text, subtask=self._subtask, attempt=self.attempt)
+
+
+class _Untaken(logging.Handler):
+    """Does what Python does with a record that no handler takes: a capture counts as one, and would hide all warnings."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        logger: logging.Logger | None = logging.getLogger(record.name)
+        while logger is not None:
+            if not all(isinstance(each, LogCapture | _Untaken) for each in logger.handlers):
+                return
+            logger = logger.parent if logger.propagate else None
+        last = logging.lastResort
+        if last is not None and record.levelno >= last.level:
+            last.handle(record)
+
+
+_UNTAKEN = _Untaken()
 
 
 def operator_on(frame: FrameType | None) -> OperatorContext | None:

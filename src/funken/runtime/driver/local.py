@@ -84,7 +84,7 @@ def _capture(job: Job) -> LogCapture:
         return record.thread == thread and record.name.partition(".")[0] != "funken"
 
     logs = LogCapture(settings, job.logs.take, attempt=job.settings.attempt, threaded=False, mine=mine)
-    logs.install(set_level=settings.explicit)
+    logs.install(set_level=settings.explicit, prints=True)
     return logs
 
 

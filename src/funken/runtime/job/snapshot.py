@@ -64,8 +64,8 @@ class JobSnapshot:
     ('FINISHED', [('collection -> map', 'FINISHED'), ('print', 'FINISHED')])
     >>> [(edge.source, edge.target, edge.ship_strategy) for edge in job.graph.edges]
     [(0, 1, 'REBALANCE')]
-    >>> job.vertices[1].subtasks[0].metrics.records_in
-    2
+    >>> job.vertices[1].subtasks[0].metrics.records_in, job.phase
+    (2, 'finished')
     >>> json.loads(job.to_json())["state"], job.to_dict()["graph"]["edges"][0]["target"]
     ('FINISHED', 1)
     >>> job.duration == job.end_time - job.start_time, job.uptime, job.metrics()["numRestarts"]
