@@ -142,6 +142,22 @@ def test_a_transaction_that_expired_fails_the_job(made):
     assert "transaction.timeout.ms" in request.reason
 
 
+@pytest.mark.parametrize("code", [-1, 53])
+def test_a_rejected_commit_of_a_transaction_that_is_still_there_is_tried_again(made, monkeypatch, code):
+    sink, log = made
+    [committable] = prepared(writer_of(sink), ["a"])
+    committer, request = committer_of(sink), CommitRequest(committable)
+    end = log.end
+    monkeypatch.setattr(log, "end", lambda transaction, commit: code)
+    committer.commit([request])
+    assert (request.outcome.name, log.visible) == ("RETRY_LATER", [])
+
+    monkeypatch.setattr(log, "end", end)
+    request = CommitRequest(committable)
+    committer.commit([request])
+    assert (request.outcome.name, log.visible) == ("COMMITTED", ["a"])
+
+
 def test_a_transaction_that_the_brokers_do_not_know_fails_the_job(made):
     request = CommitRequest(PreparedTransaction("job/out/0/00000000/1", 7, 0))
     committer_of(made[0]).commit([request])

@@ -67,10 +67,13 @@ class KafkaCommitter(Committer):
             request.retry_later(f"the coordinator of {transaction.transactional_id!r} does not answer: {error}")
 
     def _rejected(self, request: CommitRequest, transaction: PreparedTransaction, code: int) -> None:
-        """The coordinator rejects the commit for good: it was committed before, or is lost."""
+        """The coordinator rejects the commit: it was committed before, is lost, or can be tried again."""
         now = self._admin.describe(transaction.transactional_id)
         if now.state in _COMMITTED and (now.producer_id, now.epoch) == transaction[1:]:
             request.already_committed()
+            return
+        if now.state == "Ongoing" and (now.producer_id, now.epoch) == transaction[1:]:  # as it was: nothing is lost
+            request.retry_later(f"the coordinator of {transaction.transactional_id!r} says {error_name(code)}")
             return
         request.failed(
             f"transaction {transaction.transactional_id!r} (producer {transaction.producer_id}, epoch {transaction.epoch}) "
