@@ -92,7 +92,7 @@ docs: setup ## run every example in the documentation and the docstrings
 	@$(BIN)/python -m pytest -q tests/test_docs.py
 
 docs-site: setup ## the documentation as a site, with the API reference and a search, in artifacts/site; needs no network
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "artifacts/site/index.html; with the search: $(BIN)/python -m http.server --bind 127.0.0.1 --directory artifacts/site"
 
 bench: setup ## measure; results go to benchmarks/results
