@@ -127,6 +127,18 @@ def test_a_prepared_transaction_is_committed_by_another_process_and_again(kafka,
     assert admin.end(transaction, commit=False) == 48
 
 
+def test_what_readers_wait_for_is_told(kafka, topic, admin):
+    transaction = prepared(sink_to(kafka.servers, topic), ["a"])
+    [held] = [each for each in kafka.what_readers_wait_for(topic)["partitions"].values() if "open" in each]
+
+    assert (held["stable"], held["end"]) == (0, 1)
+    described = admin.describe(transaction.transactional_id)
+    assert held["open"] == [(transaction.producer_id, 0, 0, transaction.transactional_id, described)]
+    assert admin.end(transaction, commit=True) == 0
+    assert kafka.values(topic) == ["a"]
+    assert not any("open" in each for each in kafka.what_readers_wait_for(topic)["partitions"].values())
+
+
 def test_a_fenced_transaction_cannot_be_committed(kafka, topic, admin):
     transaction = prepared(sink_to(kafka.servers, topic), ["a"])
 

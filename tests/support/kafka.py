@@ -8,11 +8,13 @@ import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import uuid
 from pathlib import Path
 
+from funken.connectors.kafka.connection import Connection, Security, compact_text, uvarint
 from funken.connectors.kafka.transactions import BrokerTransactionAdmin
 from funken.io.cache import cache_folder
 from funken.spark.java.runtime import ensure_java
@@ -20,6 +22,7 @@ from funken.timing.clock import SystemClock
 
 VERSION = "4.3.1"
 READY_S = 240
+STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 USER, PASSWORD = "alice", "open-sesame"
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 
@@ -272,15 +275,48 @@ class KafkaBroker:
             admin.close()
 
     def what_readers_wait_for(self, topic):
-        """What is open, and per partition the last stable offset and the high watermark."""
+        """What is open for the coordinator, and per partition: last stable offset, high watermark, and what is open there.
+
+        A producer that is open in a partition and not for the coordinator is a transaction that hangs: nobody will end it.
+        """
         admin = BrokerTransactionAdmin(self.servers, {})
         try:
             transactions = admin.in_states(["Ongoing", "PrepareCommit", "PrepareAbort"])
+            known = {admin.describe(name).producer_id: name for name in admin.in_states(["Empty", *STATES])}
+            states = {name: admin.describe(name) for name in known.values()}
         finally:
             admin.close()
         stable, ends = self._ends(topic, "read_committed"), self._ends(topic, "read_uncommitted")
         partitions = {number: {"stable": stable[number], "end": end} for number, end in ends.items()}
+        for number, producer, epoch, begin in self._open_producers(topic, list(ends)):
+            told = states.get(known.get(producer))
+            partitions[number].setdefault("open", []).append((producer, epoch, begin, known.get(producer), told))
         return {"transactions": transactions, "partitions": partitions}
+
+    def _open_producers(self, topic, partitions):
+        """Ask the leader (DescribeProducers): partition, producer id, epoch, and where its transaction begins."""
+        body = uvarint(2) + compact_text(topic) + uvarint(len(partitions) + 1)
+        body += b"".join(struct.pack(">i", each) for each in partitions) + b"\0\0"
+        connection = Connection(("127.0.0.1", self.port), Security())
+        answer = connection.request(61, 0, body, flexible=True)
+        connection.close()
+        answer.int32()
+        found = []
+        for _ in range(answer.count()):
+            answer.compact_text()
+            for _ in range(answer.count()):
+                number, code, _ = answer.int32(), answer.int16(), answer.compact_text()
+                assert not code, f"partition {number}: error {code}"
+                for _ in range(answer.count()):
+                    producer, epoch = answer.int64(), answer.int32()
+                    answer.int32(), answer.int64(), answer.int32()
+                    begin = answer.int64()
+                    answer.tags()
+                    if begin >= 0:
+                        found.append((number, producer, epoch, begin))
+                answer.tags()
+            answer.tags()
+        return found
 
     def _ends(self, topic, isolation):
         from confluent_kafka import Consumer, TopicPartition

@@ -12,7 +12,7 @@ from funken.connectors.kafka.records import ProducerRecord
 from funken.connectors.kafka.transactions import PreparedTransaction
 from funken.errors import InvalidConfiguration, SinkNotWritable
 from funken.testing import ContractViolation, check_sink
-from tests.support.transaction_log import LOGS, ModelTransport, TransactionLog
+from tests.support.transaction_log import CONCURRENT, LOGS, ModelTransport, TransactionLog
 
 WORDS = KafkaRecordSerializationSchema.builder().set_topic("words").set_value_serialization_schema(SimpleStringSchema())
 
@@ -142,7 +142,18 @@ def test_a_transaction_that_expired_fails_the_job(made):
     assert "transaction.timeout.ms" in request.reason
 
 
-@pytest.mark.parametrize("code", [-1, 53])
+def test_a_commit_whose_markers_are_still_being_written_is_done(made, monkeypatch):
+    sink, log = made
+    [committable] = prepared(writer_of(sink), ["a"])
+    log.entries[committable.transactional_id].state = "PrepareCommit"
+    monkeypatch.setattr(log, "end", lambda transaction, commit: CONCURRENT)
+    request = CommitRequest(committable)
+    committer_of(sink).commit([request])
+
+    assert request.outcome.name == "ALREADY_COMMITTED"
+
+
+@pytest.mark.parametrize("code", [-1, CONCURRENT, 53])
 def test_a_rejected_commit_of_a_transaction_that_is_still_there_is_tried_again(made, monkeypatch, code):
     sink, log = made
     [committable] = prepared(writer_of(sink), ["a"])

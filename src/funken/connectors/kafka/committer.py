@@ -11,7 +11,13 @@ import re
 from collections.abc import Callable, Sequence
 
 from funken.connectors.context import CommitterContext
-from funken.connectors.kafka.transactions import RETRIABLE, PreparedTransaction, TransactionAdmin, error_name
+from funken.connectors.kafka.transactions import (
+    CONCURRENT_TRANSACTIONS,
+    RETRIABLE,
+    PreparedTransaction,
+    TransactionAdmin,
+    error_name,
+)
 from funken.connectors.kafka.transport import SinkSettings
 from funken.connectors.sink import CommitRequest, Committer
 from funken.errors import InvalidConfiguration, SinkNotWritable
@@ -59,7 +65,7 @@ class KafkaCommitter(Committer):
     def _commit(self, request: CommitRequest, transaction: PreparedTransaction) -> None:
         try:
             code = self._admin.end(transaction, commit=True)
-            if code in RETRIABLE:
+            if code in RETRIABLE and code != CONCURRENT_TRANSACTIONS:
                 request.retry_later(f"the coordinator of {transaction.transactional_id!r} says {error_name(code)}")
             elif code:
                 self._rejected(request, transaction, code)
@@ -67,7 +73,10 @@ class KafkaCommitter(Committer):
             request.retry_later(f"the coordinator of {transaction.transactional_id!r} does not answer: {error}")
 
     def _rejected(self, request: CommitRequest, transaction: PreparedTransaction, code: int) -> None:
-        """The coordinator rejects the commit: it was committed before, is lost, or can be tried again."""
+        """The coordinator rejects the commit: it was committed before, is lost, or can be tried again.
+
+        One that was committed and is still being written into its partitions is rejected as concurrent, and nothing can undo it.
+        """
         now = self._admin.describe(transaction.transactional_id)
         if now.state in _COMMITTED and (now.producer_id, now.epoch) == transaction[1:]:
             request.already_committed()

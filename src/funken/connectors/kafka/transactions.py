@@ -18,14 +18,14 @@ from funken.connectors.kafka.connection import Connection, Reader, Security, com
 
 _FIND_COORDINATOR, _INIT_PRODUCER_ID, _END_TRANSACTION, _DESCRIBE_CLUSTER, _DESCRIBE, _LIST = 10, 22, 26, 60, 65, 66
 
-NONE = 0
+NONE, CONCURRENT_TRANSACTIONS = 0, 51
 _NOT_COORDINATOR, _NOT_FOUND = 16, 105
 _FENCED_MS = 1009
 """The transaction timeout that ``fence`` sets: it tells an id that was fenced from one that a writer has just initialized."""
 _DESCRIBED = 1000
 """The most ids that are described by one request."""
 COORDINATOR_ERRORS = {14: "COORDINATOR_LOAD_IN_PROGRESS", 15: "COORDINATOR_NOT_AVAILABLE", 16: "NOT_COORDINATOR"}
-RETRIABLE = {**COORDINATOR_ERRORS, 7: "REQUEST_TIMED_OUT", 51: "CONCURRENT_TRANSACTIONS"}
+RETRIABLE = {**COORDINATOR_ERRORS, 7: "REQUEST_TIMED_OUT", CONCURRENT_TRANSACTIONS: "CONCURRENT_TRANSACTIONS"}
 NAMES = {
     **RETRIABLE,
     47: "INVALID_PRODUCER_EPOCH",
@@ -310,6 +310,7 @@ def _address(server: str) -> tuple[str, int]:
 
 
 __all__ = [
+    "CONCURRENT_TRANSACTIONS",
     "RETRIABLE",
     "BrokerTransactionAdmin",
     "PreparedTransaction",
