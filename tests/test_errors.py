@@ -23,6 +23,7 @@ OUTSIDE = {
     "NotNow",  # the simulation's
     "ReduceFailed",  # becomes OperatorFailed, with the record
     "Replaced",  # the simulation's
+    "RequestFailed",  # becomes SourceNotReadable or SinkNotWritable, with the operator
     "UnknownBytecode",  # becomes NotVectorizable, or a call
     "Violation",  # the simulation's
 }
