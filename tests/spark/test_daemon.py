@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from funken import Configuration, MapFunction, StreamExecutionEnvironment
+from funken.spark.daemon import quiet_worker
 
 LOADED = """
 import json, os, sys
@@ -23,6 +24,24 @@ def test_what_is_loaded_before_a_fork_starts_no_thread():
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
 
     assert json.loads(done.stdout) == [1, []]
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError])
+def test_a_worker_whose_executor_hung_up_says_nothing(error):
+    def work(sock, authenticated):
+        raise error
+
+    assert quiet_worker(work)("socket", True) == 1
+
+
+def test_other_ends_of_a_worker_are_passed_on():
+    assert quiet_worker(lambda sock, authenticated: 7)("socket", True) == 7
+    with pytest.raises(OSError, match="no space"):
+        quiet_worker(broken)("socket", True)
+
+
+def broken(sock, authenticated):
+    raise OSError(28, "no space")
 
 
 class Parent(MapFunction):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+from typing import Any
 
 PRELOADED = (
     "funken",
@@ -28,10 +29,29 @@ def preload() -> None:
     gc.freeze()
 
 
+def quiet_worker(work: Any) -> Any:
+    """Return PySpark's ``worker`` without the traceback of a flush that fails because the executor has hung up.
+
+    Spark hangs up when it ends a task (Ctrl-C, a lost stage), and reports that itself: the traceback of a broken pipe
+    would be the last that a user sees of an interrupted job.
+    """
+
+    def worker(*connection: Any) -> int:
+        try:
+            code: int = work(*connection)
+        except (BrokenPipeError, ConnectionResetError):
+            return 1
+        return code
+
+    return worker
+
+
 def main() -> None:
     """Run Spark's daemon."""
     preload()
-    importlib.import_module("pyspark.daemon").manager()
+    daemon = importlib.import_module("pyspark.daemon")
+    daemon.worker = quiet_worker(daemon.worker)  # type: ignore[attr-defined]
+    daemon.manager()
 
 
 if __name__ == "__main__":
