@@ -6,9 +6,10 @@ from itertools import islice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from funken import AggregateFunction
 from funken.state.backend import ABSENT, HashMapBackend, TrackedTable
 from funken.state.delta_tables import KeyedDeltaTable
-from funken.state.descriptors import ValueStateDescriptor
+from funken.state.descriptors import AggregatingStateDescriptor, ValueStateDescriptor
 from funken.state.keyed import KeyedStateStore
 from funken.state.snapshot_writer import SnapshotWriter
 
@@ -138,3 +139,37 @@ def test_an_object_that_is_changed_in_place_is_saved_as_it_was():
     (tables,) = copied(writer.groups).values()
     assert tables == {"list": [("a", None, [1])]}
     assert state.value() == [1, 2]
+
+
+class Collected(AggregateFunction):
+    """Accumulates in place, as aggregate functions may."""
+
+    def create_accumulator(self):
+        return []
+
+    def add(self, value, accumulator):
+        accumulator.append(value)
+        return accumulator
+
+    def get_result(self, accumulator):
+        return list(accumulator)
+
+    def merge(self, acc_a, acc_b):
+        return acc_a + acc_b
+
+
+def test_an_accumulator_that_is_changed_in_place_is_saved_as_it_was():
+    store = KeyedStateStore(128, range(128), clock=lambda: 0, backend=HashMapBackend(tracked=True))
+    state = store.state(AggregatingStateDescriptor("collected", Collected()))
+    store.current_key = "a"
+    state.add(1)
+    writer = SnapshotWriter()
+    rest = store.begin_snapshot(writer, complete=False)
+
+    state.add(2)
+    for _ in rest:
+        pass
+
+    (tables,) = copied(writer.groups).values()
+    assert tables == {"collected": [("a", None, [1])]}
+    assert state.get() == [1, 2]
