@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 
 KEYS = 10
-LOCAL_SECONDS, SPARK_SECONDS = 8, 40
+LOCAL_SECONDS, SPARK_SECONDS = 8, 35
 """How long a kill, and the start of another standby, takes at most."""
 BOUND = 300
 ROOT = Path(__file__).parents[1]
@@ -90,20 +90,30 @@ def files(folder):
     return {path for path in (folder / "out").rglob("part-*") if path.is_file()}
 
 
-def until(condition, what):
+def until(condition, what, bound=BOUND):
     """Wait for a condition, with a bound; return how long it took (s)."""
     begin = time.monotonic()
     while not condition():
-        if time.monotonic() - begin > BOUND:
-            raise SystemExit(f"{what}: not within {BOUND} s")
+        if time.monotonic() - begin > bound:
+            raise SystemExit(f"{what}: not within {bound:.0f} s")
         time.sleep(0.05)
     return time.monotonic() - begin
 
 
 def attack(folder, args, options):
     """Kill leaders until enough are dead; return the times to new output, and whether the job is over."""
+    drivers = []
+    try:
+        return attack_each(drivers, folder, args, options)
+    finally:
+        for driver in drivers:
+            driver.end()
+
+
+def attack_each(drivers, folder, args, options):
+    """Kill leaders; the drivers that are left are in the list."""
     chance = random.Random(args.seed)
-    drivers, times, number = [], [], 0
+    times, number = [], 0
 
     def start():
         nonlocal number
@@ -140,12 +150,10 @@ def attack(folder, args, options):
         print(f"{'SIGSTOP' if stopped else 'SIGKILL'}: leads after {led:.1f} s, new output after {took:.1f} s ({new} files)",
               flush=True)  # fmt: skip
         start()
-    end = until(lambda: drivers[0].process.poll() is not None, "the job finishes")
+    # what was to be read from the last checkpoint on
+    end = until(lambda: drivers[0].process.poll() is not None, "the job finishes", args.count / args.rate + BOUND)
     print(f"finished {end:.0f} s later, exit code {drivers[0].process.returncode}")
-    code = drivers[0].process.returncode
-    for driver in drivers:
-        driver.end()
-    return times, code
+    return times, drivers[0].process.returncode
 
 
 def main():
