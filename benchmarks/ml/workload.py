@@ -6,6 +6,7 @@ figure for all systems, on the same data: the systems do not judge themselves.
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -89,9 +90,9 @@ def write_answer(folder: str, algorithm: str, **arrays: Any) -> None:
 class Judge:
     """Computes the figure of what was learned, and raises ``WrongAnswer`` if it is not that of a good model."""
 
-    def __init__(self, points: str, ratings: str) -> None:
-        self._points, self._ratings = points, ratings
-        self.best: dict[str, float] = {}
+    def __init__(self, points: str, ratings: str, kept: Path | None = None) -> None:
+        self._points, self._ratings, self._kept = points, ratings, kept
+        self.best: dict[str, float] = json.loads(kept.read_text()) if kept is not None and kept.exists() else {}
 
     def figure(self, folder: str, algorithm: str) -> tuple[str, float]:
         """Return the name of the figure, and its value; the best so far is what the others are compared with."""
@@ -100,6 +101,8 @@ class Judge:
         best = self.best.get(algorithm, value)
         worse = {"logistic": 1e-4, "kmeans": 0.01, "als": 0.03}[algorithm]
         self.best[algorithm] = min(best, value)
+        if self._kept is not None:
+            self._kept.write_text(json.dumps(self.best))
         if not value <= best * (1 + worse):
             raise WrongAnswer(f"{algorithm}: {name} {value:.6g}, but another system has {best:.6g}")
         return name, value
