@@ -7,6 +7,7 @@ tuples, which are made once. Those that do know take ``columns``. Nothing here l
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -83,9 +84,10 @@ def lifted(block: Block) -> Columns | None:
     width = len(block[0])
     if not width or set(map(len, block)) != {width}:
         return None
-    fields = list(zip(*block, strict=True))
-    kinds = []
-    for field in fields:
+    fields, kinds = [], []
+    for place in range(width):
+        field = list(map(itemgetter(place), block))
+        fields.append(field)
         types = set(map(type, field))
         kind = _LIFTED.get(types.pop())
         if kind is None or types:
@@ -95,7 +97,7 @@ def lifted(block: Block) -> Columns | None:
     from funken.columnar.kernels.columns import column_of  # noqa: PLC0415 - loads NumPy
 
     try:
-        leaves = [column_of(list(field), kind) for field, kind in zip(fields, kinds, strict=True)]
+        leaves = [column_of(field, kind) for field, kind in zip(fields, kinds, strict=True)]
     except (OverflowError, UnicodeEncodeError):  # more than 64 bits, or a text that has no encoding
         return None
     return Made(tuple(kinds), leaves, len(block))
