@@ -99,7 +99,7 @@ class Judge:
         with np.load(Path(folder, f"{algorithm}.npz")) as learned:
             name, value = getattr(self, f"_{algorithm}")(dict(learned))
         best = self.best.get(algorithm, value)
-        worse = {"logistic": 1e-4, "kmeans": 0.01, "als": 0.03}[algorithm]
+        worse = {"logistic": 1e-4, "kmeans": 0.01, "als": 0.1}[algorithm]
         self.best[algorithm] = min(best, value)
         if self._kept is not None:
             self._kept.write_text(json.dumps(self.best))
@@ -141,7 +141,7 @@ class Judge:
         return total / len(X)
 
     def _als(self, learned: dict[str, np.ndarray]) -> tuple[str, float]:
-        """The root of the mean squared error over all ratings."""
+        """The root of the mean squared error over all ratings; ten passes bring the systems near each other, not to a minimum."""
         table = parquet.read_table(self._ratings)
         user, item, rating = (table.column(name).to_numpy() for name in ("user", "item", "rating"))
         predicted = np.empty(len(rating))
@@ -149,7 +149,7 @@ class Judge:
             part = slice(begin, begin + _BLOCK)
             predicted[part] = (learned["users"][user[part]] * learned["items"][item[part]]).sum(axis=1)
         error = float(np.sqrt(((predicted - rating) ** 2).mean()))
-        if error > 0.15:
+        if error > 0.17:
             raise WrongAnswer(f"als: the error is {error:.4g}; the noise in the ratings is 0.1")
         return "error", error
 
