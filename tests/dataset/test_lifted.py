@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from funken import Configuration
-from funken.dataset import Aggregations, ExecutionEnvironment
+from funken.dataset import Aggregations, ExecutionEnvironment, JoinHint
 from funken.dataset.columns import aggregation
 from funken.dataset.columns.block import ColumnBlock, columns_in
 from funken.dataset.formats import inputs
@@ -172,3 +172,30 @@ def test_a_text_file_begins_as_columns(tmp_path):
     (block,) = TextInput(str(path)).blocks((str(path), 0, 3))
 
     assert columns_in(block) is not None
+
+
+# ---- joins
+
+
+def probing(env, kind, hint, keys):
+    """Join what a function has made with columns; some keys have no partner, on either side."""
+    build = env.generate_sequence(0, 2999).map(lambda n: (n % 700, n))
+    made = env.from_collection(keys).map(lambda key: (key, len(str(key)))).filter(lambda pair: str(pair) != "")
+    joined = getattr(made, kind)(build, hint).where(0).equal_to(0)
+    return sorted(map(repr, joined.using(lambda one, other: (one, other)).collect()))
+
+
+@pytest.mark.parametrize("budget", [None, TINY])
+@pytest.mark.parametrize("kind", ["join", "left_outer_join", "right_outer_join", "full_outer_join"])
+@pytest.mark.parametrize(
+    "keys",
+    [range(600, 900), [*range(300), 2**63, 5], [5.0, 650.0, 7.5], [True, False, 800], [*range(400), "text"], []],
+    ids=["ints", "wide at the end", "floats", "bools", "text at the end", "none"],
+)
+def test_a_join_of_records_with_columns_gives_what_records_give(kind, keys, budget):
+    hint = JoinHint.REPARTITION_HASH_SECOND
+
+    expected = probing(environment(False, 1), kind, hint, keys)
+
+    for parallelism in (1, 2):
+        assert probing(environment(True, parallelism, budget), kind, hint, keys) == expected
