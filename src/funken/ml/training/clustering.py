@@ -154,7 +154,7 @@ class Lloyd:
             case "candidates" | "weights":
                 random = self._random(state, place)
                 if state.share < 1.0:
-                    # Hot: all rows of 10,000,000 in six rounds took as long as all that came after.
+                    # Hot: with all rows (1,000,000, 8 clusters), six rounds took 1.0 s of CPU time, 21 passes of Lloyd's 1.8 s.
                     some = np.flatnonzero(random.random(len(block)) < state.share)
                     X, w = X[some], w[some]
                 places, off = nearest(X, state.centers)
