@@ -134,7 +134,9 @@ def delta_components(env: ExecutionEnvironment, graph: Graph) -> DataSet:
     iteration = labels.iterate_delta(labels, 1000, 0)
     offers = iteration.get_workset().join(_undirected(env, graph)).where(0).equal_to(0)
     best = offers.using(lambda label, edge: (edge[1], label[1])).group_by(0).min(1)
-    changes = best.join(iteration.get_solution_set()).where(0).equal_to(0).using(_lower)
+    changes = (
+        best.join(iteration.get_solution_set()).where(0).equal_to(0).using(_lower).with_forwarded_fields_first("*")
+    )
     return iteration.close_with(changes, changes)
 
 

@@ -39,6 +39,15 @@ def add_arguments(parser: ArgumentParser, seconds: float) -> None:
         "--seconds", type=float, default=seconds, help="the most that an algorithm of a system may take"
     )
     parser.add_argument("--results", default=str(RESULTS))
+    parser.add_argument("--folder", default="", help="where the data stay for other calls; by default they are removed")
+    parser.add_argument("--prepare", action="store_true", help="make the data in --folder, and measure nothing")
+
+
+def folder_of(arguments: Namespace, own: str, size: int) -> Path:
+    """Return the folder of the data of a size: one of ``--folder``, or ``own``."""
+    folder = Path(arguments.folder, str(size)) if arguments.folder else Path(own)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def commit() -> str:

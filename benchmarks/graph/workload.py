@@ -40,7 +40,10 @@ def rmat(edges: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def write_graph(edges: int, path: Path, seed: int = 1) -> dict[str, int]:
-    """Write the edges as Parquet, in random order; return how large the graph is."""
+    """Write the edges as Parquet, in random order, unless they are there; return how large the graph is."""
+    if path.exists():
+        source, target, _ = read_graph(str(path))
+        return {"vertices": len(np.union1d(source, target)), "edges": len(source)}
     source, target = rmat(edges, seed)
     order = np.random.default_rng(seed).permutation(len(source))
     source, target = source[order], target[order]
@@ -91,12 +94,13 @@ def read_answer(folder: str, algorithm: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Oracle:
-    """The right answers, by NumPy and SciPy."""
+    """The right answers, by NumPy and SciPy; kept beside the graph."""
 
     def __init__(self, path: str) -> None:
         from scipy import sparse  # noqa: PLC0415 - not in every environment
 
         source, target, weight = read_graph(path)
+        self._path = path
         self.ids = np.union1d(source, target)
         self._source, self._target = np.searchsorted(self.ids, source), np.searchsorted(self.ids, target)
         shape = (len(self.ids), len(self.ids))
@@ -106,7 +110,10 @@ class Oracle:
     def answer(self, algorithm: str) -> np.ndarray:
         """Return the values of the ids, or one number."""
         if algorithm not in self._known:
-            self._known[algorithm] = getattr(self, f"_{algorithm.replace('-', '_')}")()
+            file = Path(f"{self._path}.{algorithm}.npy")
+            if not file.exists():
+                np.save(file, getattr(self, f"_{algorithm.replace('-', '_')}")())
+            self._known[algorithm] = np.load(file)
         return self._known[algorithm]
 
     def _ranks(self, steps: int) -> np.ndarray:

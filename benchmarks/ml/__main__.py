@@ -4,6 +4,9 @@ usage: benchmarks/ml [--rows 1000000] [--rounds 1] [--parallelism 2] [--systems 
 learn from the same Parquet files of generated rows (``workload.py``). The seconds are from the file to the fitted model.
 No figure is printed before what was learned was found as good as what the best system has learned. Results go to
 ``benchmarks/results/ml.json``, by the number of rows: an algorithm that is measured again replaces its figures.
+
+With ``--folder`` the rows stay there for the next call, and the figures of the best models so far, which the others are compared
+with; ``--prepare`` makes the rows and measures nothing.
 """
 
 from __future__ import annotations
@@ -36,13 +39,17 @@ def main() -> None:
     names = sessions.chosen(arguments.systems, SYSTEMS, "system", parser)
     algorithms = sessions.chosen(arguments.algorithms, ALGORITHMS, "algorithm", parser)
     file = Path(arguments.results, "ml.json")
-    with tempfile.TemporaryDirectory() as data:
+    with tempfile.TemporaryDirectory() as own:
+        data = cases.folder_of(arguments, own, arguments.rows)
         points, ratings = f"{data}/points.parquet", f"{data}/ratings.parquet"
         for count, paths in ((arguments.rows, (points, ratings)), (2000, (few(points), few(ratings)))):
-            write_points(count, Path(paths[0]))
-            write_ratings(count, Path(paths[1]))
+            for write, path in zip((write_points, write_ratings), map(Path, paths), strict=True):
+                if not path.exists():
+                    write(count, path)
+        if arguments.prepare:
+            return
         print(f"{arguments.rows:,} rows, parallelism {arguments.parallelism}", flush=True)
-        judge = Judge(points, ratings)
+        judge = Judge(points, ratings, data / "best.json")
 
         def start(name: str, folder: str, asked: Sequence[str], seconds: float) -> Iterator[dict[str, Any]]:
             script = [sys.executable, "-W", "ignore", str(HERE / f"on_{name}.py")]

@@ -6,6 +6,7 @@ figure for all systems, on the same data: the systems do not judge themselves.
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -89,17 +90,19 @@ def write_answer(folder: str, algorithm: str, **arrays: Any) -> None:
 class Judge:
     """Computes the figure of what was learned, and raises ``WrongAnswer`` if it is not that of a good model."""
 
-    def __init__(self, points: str, ratings: str) -> None:
-        self._points, self._ratings = points, ratings
-        self.best: dict[str, float] = {}
+    def __init__(self, points: str, ratings: str, kept: Path | None = None) -> None:
+        self._points, self._ratings, self._kept = points, ratings, kept
+        self.best: dict[str, float] = json.loads(kept.read_text()) if kept is not None and kept.exists() else {}
 
     def figure(self, folder: str, algorithm: str) -> tuple[str, float]:
         """Return the name of the figure, and its value; the best so far is what the others are compared with."""
         with np.load(Path(folder, f"{algorithm}.npz")) as learned:
             name, value = getattr(self, f"_{algorithm}")(dict(learned))
         best = self.best.get(algorithm, value)
-        worse = {"logistic": 1e-4, "kmeans": 0.01, "als": 0.03}[algorithm]
+        worse = {"logistic": 1e-4, "kmeans": 0.01, "als": 0.1}[algorithm]
         self.best[algorithm] = min(best, value)
+        if self._kept is not None:
+            self._kept.write_text(json.dumps(self.best))
         if not value <= best * (1 + worse):
             raise WrongAnswer(f"{algorithm}: {name} {value:.6g}, but another system has {best:.6g}")
         return name, value
@@ -138,7 +141,7 @@ class Judge:
         return total / len(X)
 
     def _als(self, learned: dict[str, np.ndarray]) -> tuple[str, float]:
-        """The root of the mean squared error over all ratings."""
+        """The root of the mean squared error over all ratings; ten passes bring the systems near each other, not to a minimum."""
         table = parquet.read_table(self._ratings)
         user, item, rating = (table.column(name).to_numpy() for name in ("user", "item", "rating"))
         predicted = np.empty(len(rating))
@@ -146,7 +149,7 @@ class Judge:
             part = slice(begin, begin + _BLOCK)
             predicted[part] = (learned["users"][user[part]] * learned["items"][item[part]]).sum(axis=1)
         error = float(np.sqrt(((predicted - rating) ** 2).mean()))
-        if error > 0.15:
+        if error > 0.17:
             raise WrongAnswer(f"als: the error is {error:.4g}; the noise in the ratings is 0.1")
         return "error", error
 

@@ -13,6 +13,7 @@ from funken.dataset.columns.aggregation import ColumnAggregation
 from funken.dataset.columns.block import block_of
 from funken.dataset.columns.folding import ColumnReduce
 from funken.dataset.columns.hash_join import ColumnHashJoin
+from funken.dataset.columns.joining import ColumnTable
 from funken.dataset.columns.merging import ColumnMerge
 from funken.dataset.memory.aggregation import HashAggregation, HashTable
 from funken.dataset.memory.hash_join import HybridHashJoin
@@ -273,3 +274,23 @@ def test_a_merge_by_record_with_many_equal_keys_spills_them():
 
     assert sorted(found) == [(n, 1000) for n in range(30)]
     assert env.get_last_job_execution_result().spill_files > 0
+
+
+def test_few_records_that_wait_for_a_partition_on_disk_are_joined_without_an_index_of_it(monkeypatch):
+    indexed = []
+    made = ColumnTable._made
+    monkeypatch.setattr(ColumnTable, "_made", lambda table: indexed.append(table.records) or made(table))
+    memory = MemoryManager(65536, 1, SpillSpace())
+    join = ColumnHashJoin(memory.share("join"), *BOTH, reusable=True)
+    assert all(join.add(each) for each in blocks([(n % 20_000, n) for n in range(40_000)], 1000))
+    assert memory.space.files > 0
+    for wanted in ([7, 19_999, 30_000], list(range(0, 20_000, 100)), []):
+        join.begin()
+        indexed.clear()
+        pairs = [*(join.probe(block([(n, -n) for n in wanted])) if wanted else ()), *join.finish()]
+
+        found = [pair for one, other in pairs for pair in zip(one.to_list(), other.to_list(), strict=True)]
+        assert sorted(found) == [((n, at), (n, -n)) for n in wanted if n < 20_000 for at in (n, n + 20_000)]
+        assert all(records < 500 for records in indexed)
+    join.close()
+    assert memory.used == 0

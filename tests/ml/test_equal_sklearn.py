@@ -18,6 +18,7 @@ from sklearn.base import clone
 
 from funken import ml
 from funken.dataset import ExecutionEnvironment
+from funken.ml.training import clustering
 from funken.ml.training.clustering import Drawn, nearest
 
 parallel = pytest.mark.parametrize("parallelism", [1, 2, 4])
@@ -170,6 +171,20 @@ def test_k_means_begun_at_random_finds_clusters_as_good(parallelism):
     model = ml.KMeans(5, random_state=1).fit(rows(X, parallelism=parallelism))
 
     assert model.inertia_ == pytest.approx(theirs.inertia_, rel=1e-6)
+
+
+@parallel
+def test_k_means_begun_with_a_sample_finds_clusters_as_good(parallelism, monkeypatch):
+    X, _ = datasets.make_blobs(3000, centers=5, cluster_std=0.3, random_state=3)
+    monkeypatch.setattr(clustering, "SAMPLE", 300)
+    seen = []
+    of = Drawn.of
+    monkeypatch.setattr(Drawn, "of", lambda most, X, *more: seen.append(len(X)) or of(most, X, *more))
+    theirs = cluster.KMeans(5, n_init=10, random_state=0).fit(X)
+    model = ml.KMeans(5, random_state=1).fit(rows(X, parallelism=parallelism))
+
+    assert model.inertia_ == pytest.approx(theirs.inertia_, rel=1e-6)
+    assert 200 * clustering.ROUNDS < sum(seen) < 400 * clustering.ROUNDS
 
 
 @parallel

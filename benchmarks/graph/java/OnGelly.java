@@ -13,6 +13,7 @@ import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 import java.util.NoSuchElementException;
+import org.apache.flink.api.common.functions.MapFunction;
 import org.apache.flink.api.common.typeinfo.TypeHint;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.java.DataSet;
@@ -70,7 +71,7 @@ public final class OnGelly {
                                     .map(each -> new Tuple2<>(each.getVertexId0(), each.getPageRankScore().getValue()))
                                     .returns(new TypeHint<Tuple2<Long, Double>>() {});
                     case "components" ->
-                            Graph.fromDataSet(edges, id -> id, env)
+                            Graph.fromDataSet(edges, new SameId(), env)
                                     .run(new ConnectedComponents<Long, Long, Double>(MOST_SUPERSTEPS))
                                     .map(each -> new Tuple2<>(each.f0, (double) each.f1))
                                     .returns(new TypeHint<Tuple2<Long, Double>>() {});
@@ -94,6 +95,14 @@ public final class OnGelly {
                 .run(new Simplify<LongValue, NullValue, Double>(false))
                 .run(new TriangleListing<LongValue, NullValue, Double>())
                 .count();
+    }
+
+    /** A class: of a lambda, Gelly does not know which values it makes. */
+    public static final class SameId implements MapFunction<Long, Long> {
+        @Override
+        public Long map(Long id) {
+            return id;
+        }
     }
 
     private static double finite(double distance) {

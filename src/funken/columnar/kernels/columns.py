@@ -187,7 +187,7 @@ def column_of(values: list[Any], kind: str) -> Column:
     if kind not in ARRAYS:
         return Column(kind, np.fromiter(values, np.object_, len(values)))
     if kind != STR:
-        return Column(kind, np.array(values, _TYPES[kind]))
+        return Column(kind, np.fromiter(values, _TYPES[kind], len(values)))
     import pyarrow as pa  # noqa: PLC0415 - the same
 
     return Column(kind, pa.array(values, pa.string()))

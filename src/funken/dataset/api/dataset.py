@@ -190,6 +190,7 @@ class DataSet(DataSetClauses):
             type=self._current.type,
             forwarded=kept,
             hint=hint or CombineHint.OPTIMIZER_CHOOSES,
+            vectorized=self._environment._vectorized,
         )
 
     def distinct(self, *key: Any) -> DataSet:

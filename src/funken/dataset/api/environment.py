@@ -181,6 +181,10 @@ class ExecutionEnvironment:
 
     # ---- sources
 
+    @property
+    def _vectorized(self) -> bool:
+        return self._configuration.get(config.VECTORIZED)
+
     def create_input(self, input_format: InputFormat) -> DataSet:
         """Read with an input format; ``InputFormat`` shows one of one's own.
 
@@ -210,11 +214,11 @@ class ExecutionEnvironment:
 
     def generate_sequence(self, first: int, last: int) -> DataSet:
         """Begin with the numbers from ``first`` to ``last``, both included."""
-        return self._source(SequenceInput(first, last, self._configuration.get(config.VECTORIZED)), "sequence")
+        return self._source(SequenceInput(first, last, self._vectorized), "sequence")
 
     def read_text_file(self, path: Any, encoding: str = "utf-8") -> DataSet:
         """Read lines of text: from a file, the files of a folder, or those that match a pattern; ``.gz`` is unpacked."""
-        return self._source(TextInput(os.fspath(path), encoding), "text")
+        return self._source(TextInput(os.fspath(path), encoding, self._vectorized), "text")
 
     def read_csv_file(
         self,
@@ -225,8 +229,7 @@ class ExecutionEnvironment:
         target: Any = None,
     ) -> DataSet:
         """Read lines of CSV as tuples of these types, or as objects of the class ``target``."""
-        vectorized = self._configuration.get(config.VECTORIZED)
-        made = CsvInput(os.fspath(path), tuple(types), delimiter, skip_header, target, vectorized)
+        made = CsvInput(os.fspath(path), tuple(types), delimiter, skip_header, target, self._vectorized)
         return self._source(made, "csv")
 
     def read_json_file(self, path: Any) -> DataSet:
@@ -235,9 +238,7 @@ class ExecutionEnvironment:
 
     def read_parquet_file(self, path: Any, columns: Iterable[str] = (), target: Any = None) -> DataSet:
         """Read Parquet: dicts, tuples of the chosen columns, or objects of the class ``target``."""
-        return self._source(
-            ParquetInput(os.fspath(path), tuple(columns), target, self._configuration.get(config.VECTORIZED)), "parquet"
-        )
+        return self._source(ParquetInput(os.fspath(path), tuple(columns), target, self._vectorized), "parquet")
 
     def from_spark(self, frame: Any, folder: str | None = None) -> DataSet:
         """Begin with the rows of a static ``DataFrame`` of Spark, as ``Row`` with its column names.

@@ -1,5 +1,8 @@
 """Reductions by key over blocks of columns, in front of the hash table of records.
 
+Records that an opaque function has made are lifted into columns, if they are tuples of plain values: to group arrays, with
+that, takes less than a table of tuples, which have to be pickled to know their weight.
+
 Blocks are gathered and aggregated together, again when what is left of them has doubled. What does not fit goes to
 disk in partitions, which are aggregated one after the other. As long as ``add`` is true nothing is in the table; from then
 on whatever was aggregated so far is ``poured`` into it, as records.
@@ -11,7 +14,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from funken.dataset.columns.block import block_of, columns_in
+from funken.dataset.columns.block import block_of, columns_in, lifted
 from funken.dataset.columns.folding import ColumnReduce
 from funken.dataset.columns.keys import key_leaves
 from funken.dataset.columns.partitions import SpilledColumns, cut_by_hash
@@ -30,13 +33,21 @@ _MERGED_AT = 1 << 16
 _EMITTED = 1 << 14
 """Records of an emitted block."""
 
+_LIFTED_FROM = 256
+"""Lists are lifted if the first one has so many records."""
+
 
 def column_aggregation(
-    share: Share, key: Key, function: DataSetFunction, spills: bool = False
+    share: Share, key: Key, function: DataSetFunction, spills: bool = False, lifts: bool = True
 ) -> ColumnAggregation | None:
-    """Return what aggregates columns by a key; None if the function cannot be read, or the key is a function."""
+    """Return what aggregates columns by a key; None if the function cannot be read, or the key is a function.
+
+    ``lifts``: lists of tuples become columns.
+    """
     reduce = ColumnReduce(function)
-    return ColumnAggregation(share, key, reduce, spills) if key.transparent and reduce.can_be_read else None
+    if not key.transparent or not reduce.can_be_read:
+        return None
+    return ColumnAggregation(share, key, reduce, spills, lifts=lifts)
 
 
 class ColumnAggregation:
@@ -55,8 +66,11 @@ class ColumnAggregation:
     [[('a', 4), ('b', 2)]]
     """
 
-    def __init__(self, share: Share, key: Key, reduce: ColumnReduce, spills: bool = False, level: int = 0) -> None:
+    def __init__(
+        self, share: Share, key: Key, reduce: ColumnReduce, spills: bool = False, level: int = 0, lifts: bool = False
+    ) -> None:
         self._share = share
+        self._lifts = lifts
         self._spills = spills
         self._level = level
         self._size = 0
@@ -72,13 +86,15 @@ class ColumnAggregation:
 
     def add(self, block: Block) -> bool:
         """Take a block; return False if it has to be aggregated record by record."""
-        columns = columns_in(block)
-        if columns is None or not self._exact or self._schema not in (None, columns.schema):
+        if not self._exact:
             return False
-        if not key_leaves(columns, self._key):
+        columns = columns_in(block)
+        if columns is None and self._lifts and len(block) >= (1 if self._schema else _LIFTED_FROM):
+            columns = lifted(block)
+        if columns is None or self._schema not in (None, columns.schema) or not key_leaves(columns, self._key):
             return False
         self._schema = columns.schema
-        for part, size in weighed(block, self._share.limit // 4):
+        for part, size in weighed(block_of(columns), self._share.limit // 4):
             own = columns_in(part)
             assert own is not None
             self._keep(own, size)

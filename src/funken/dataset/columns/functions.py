@@ -7,9 +7,12 @@ operator then calls the function for each record.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+from typing import TYPE_CHECKING, Any
 
 from funken.columnar.expressions import NONE, Argument, Expression, Make, NotVectorizable, RecordSchema, is_plain
+from funken.columnar.flat_maps.emissions import TracedFlatMap
+from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.tracing import Traced, trace
 from funken.dataset.columns.block import block_of
 from funken.dataset.plan.functions import DataSetFunction
@@ -84,6 +87,53 @@ class ColumnFunction:
         if isinstance(mask, bool):
             return block_of(block) if mask else []
         return block_of(block.keep(mask))
+
+
+class ColumnFlatMap:
+    """A function that returns or yields the results of a record.
+
+    >>> from funken.columnar.kernels.columns import columns_of
+    >>> lines = columns_of(["to be", "", "or"], "str")
+    >>> list(ColumnFlatMap(DataSetFunction(str.split)).given(lines))
+    ['to', 'be', 'or']
+    >>> list(ColumnFlatMap(DataSetFunction(lambda line: (line, line + "!"))).given(lines[2:]))
+    ['or', 'or!']
+    >>> ColumnFlatMap(DataSetFunction(lambda line: reversed(line))).given(lines) is None
+    True
+    """
+
+    def __init__(self, function: DataSetFunction) -> None:
+        self._target: Any = _split if function.target is str.split else function.target
+        self._typed: dict[RecordSchema, tuple[TracedFlatMap, RecordSchema] | None] = {}
+        self._traced = None
+        if not function.rich and function.method is None:
+            with contextlib.suppress(NotVectorizable):
+                self._traced = trace_flat_map(self._target, None)
+
+    def given(self, block: Columns) -> Block | None:
+        """Return the results for all records of a block, in order; None if it has to be called for each record."""
+        schema, traced = block.schema, self._traced
+        if traced is None:
+            return None
+        if schema not in self._typed:
+            self._typed[schema] = None
+            with contextlib.suppress(NotVectorizable):
+                made, result = traced.typed(schema)
+                self._typed[schema] = (made, result) if is_plain(result) else None
+        found = self._typed[schema]
+        if found is None or not traced.holds(self._target):
+            return None
+        from funken.columnar.kernels.arithmetic import FallBackToRows  # noqa: PLC0415 - loads NumPy
+        from funken.operators.columnar.flat_map import given_of  # noqa: PLC0415 - the same
+
+        try:
+            return block_of(given_of(found[0].emissions, found[1], block))
+        except FallBackToRows:
+            return None
+
+
+def _split(text: str) -> list[str]:
+    return text.split()
 
 
 def _traced(function: DataSetFunction, arguments: int) -> Traced | None:

@@ -27,6 +27,10 @@ Sides = tuple["Columns | None", "Columns | None"]
 """Build records and probe records of pairs; None for the side of which there is no partner."""
 
 
+_FEWER = 8
+"""The side with that many times fewer records is the one that is indexed."""
+
+
 class _Partition:
     """One part of the build side: a table in memory, or columns on disk and the probe records that wait for them."""
 
@@ -197,6 +201,9 @@ class ColumnHashJoin:
         share = self._share
         left = Share(share._manager, share.operator, max(share.grain * 2, share.limit - share.used))
         try:
+            if probe.records * _FEWER < build.records and not (self._keep_probe or self._keep_build):
+                yield from self._the_other_way(left, build, probe)
+                return
             if self._level + 1 >= MAX_LEVEL or build.records * 10 >= self._records * 9:
                 yield from self._in_pieces(left, build, probe)
                 return
@@ -213,6 +220,16 @@ class ColumnHashJoin:
                 part.close()
         finally:
             left.close()
+
+    def _the_other_way(self, share: Share, build: SpilledColumns, probe: SpilledColumns) -> Iterator[Sides]:
+        """Let the build side probe a table of the probe side: so it is read, but not indexed, in each superstep."""
+        table = ColumnTable(share, *reversed(self._keys))
+        for block in as_blocks(probe.parts()):
+            table.append(block)
+        for block in as_blocks(build.parts()):
+            for probed, built in table.pairs(block):
+                yield built, probed
+        table.clear()
 
     def _in_pieces(self, share: Share, build: SpilledColumns, probe: SpilledColumns) -> Iterator[Sides]:
         built = self._keys_of(build) if self._keep_probe else None

@@ -203,15 +203,45 @@ def _natural(name: str) -> tuple[int, str]:
     return len(name), name
 
 
+_PIECE_BYTES = 1 << 20
+
+
+def _whole_lines(name: str, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Return the lines that begin in a byte range, in pieces, each with the place where it begins."""
+    with open(name, "rb") as file:
+        if start:
+            file.seek(start - 1)
+            file.readline()  # the rest of a line that begins before, unless exactly one ends here
+        while (begin := file.tell()) < end and (data := file.read(min(_PIECE_BYTES, end - begin))):
+            yield begin, data if data.endswith(b"\n") else data + file.readline()
+
+
 @dataclass(frozen=True)
 class TextInput(FileInput):
     """Lines of text."""
 
     encoding: str = "utf-8"
+    vectorized: bool = True
 
     def read(self, split: Any) -> Iterable[Any]:
         """Return the lines of a split."""
         return self.lines(split, self.encoding)
+
+    def blocks(self, split: Any) -> Iterator[Block]:
+        """Return the lines of a split, as columns if they are UTF-8 and their bytes can be read at any place."""
+        name, start, end = split
+        if not self.vectorized or name.endswith(".gz") or self.encoding.lower() not in ("utf-8", "utf8"):
+            yield from super().blocks(split)
+            return
+        from funken.columnar.kernels.text import lines_of  # noqa: PLC0415 - loads NumPy
+
+        for begin, data in _whole_lines(name, start, end):
+            lines = lines_of(data)
+            if lines is None:
+                yield from blocks_of(self.lines((name, begin, begin + len(data))))
+                continue
+            for at in range(0, lines.length, COLUMN_RECORDS):
+                yield block_of(lines[at : at + COLUMN_RECORDS])
 
     def record_type(self) -> RecordType:
         """Return the type of text."""

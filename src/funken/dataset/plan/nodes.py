@@ -121,6 +121,8 @@ class Reduce(Node):
     key: Key | None
     call: DataSetFunction
     hint: CombineHint = CombineHint.OPTIMIZER_CHOOSES
+    vectorized: bool = True
+    """Whether lists of records may be lifted into columns."""
 
     @property
     def details(self) -> str:

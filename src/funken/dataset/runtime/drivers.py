@@ -13,7 +13,7 @@ from typing import Any
 from funken.dataset.columns.aggregation import column_aggregation
 from funken.dataset.columns.block import columns_in
 from funken.dataset.columns.folding import ColumnReduce
-from funken.dataset.columns.functions import ColumnFunction
+from funken.dataset.columns.functions import ColumnFlatMap, ColumnFunction
 from funken.dataset.memory.aggregation import HashAggregation, ReduceFailed, combined
 from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, Blocks, blocks_of, records_of
 from funken.dataset.optimizer.strategies import DriverStrategy
@@ -23,6 +23,9 @@ from funken.dataset.runtime.groups import groups
 from funken.dataset.runtime.task import DriverTask
 
 Run = Callable[..., Blocks]
+
+_PIECE = 1 << 15
+"""Records of a block of columns that flat_map emits, at most."""
 
 
 def _source(task: DriverTask) -> Blocks:
@@ -69,7 +72,11 @@ def _filter(task: DriverTask, blocks: Blocks) -> Blocks:
 
 def _flat_map(task: DriverTask, blocks: Blocks) -> Blocks:
     function = task.function()
+    by_column = ColumnFlatMap(task.node.call)
     for block in blocks:
+        if (columns := columns_in(block)) is not None and (made := by_column.given(columns)) is not None:
+            yield from (made[at : at + _PIECE] for at in range(0, len(made), _PIECE))
+            continue
         records = iter(block)
         emitted: Block = []
         extend = emitted.extend
@@ -132,7 +139,7 @@ def _all_group(task: DriverTask, blocks: Blocks) -> Blocks:
 
 def _hashed_reduce(task: DriverTask, blocks: Blocks) -> Blocks:
     share, function = task.share(), task.function()
-    columns = column_aggregation(share, task.node.key, task.node.call, spills=True)
+    columns = column_aggregation(share, task.node.key, task.node.call, spills=True, lifts=task.node.vectorized)
     table = HashAggregation(share, task.column(task.node.key), function, columns=columns)
     try:
         for block in blocks:
@@ -147,8 +154,9 @@ def _hashed_reduce(task: DriverTask, blocks: Blocks) -> Blocks:
 def _hashed_combine(task: DriverTask, blocks: Blocks) -> Blocks:
     share = task.share()
     column, function = task.column(task.node.key), task.function()
+    columns = column_aggregation(share, task.node.key, task.node.call, lifts=task.node.vectorized)
     try:
-        yield from combined(blocks, share, column, function, column_aggregation(share, task.node.key, task.node.call))
+        yield from combined(blocks, share, column, function, columns)
     except ReduceFailed as error:
         raise task.failed(error, "failed") from error.__cause__
     finally:

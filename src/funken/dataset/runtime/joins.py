@@ -7,6 +7,7 @@ from itertools import chain, islice, repeat
 from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
+from funken.dataset.columns.block import block_of, columns_in, lifted
 from funken.dataset.columns.functions import ColumnFunction, paired
 from funken.dataset.columns.hash_join import ColumnHashJoin
 from funken.dataset.columns.joining import ColumnTable
@@ -101,6 +102,8 @@ def _by_columns(
     columns.begin()
     pairs = _ColumnPairs(task, side, make)
     for block in probe:
+        if columns_in(block) is None and (made := lifted(block)) is not None:
+            block = block_of(made)  # noqa: PLW2901 - the same records
         if not columns.can_probe(block):
             return chain(columns.waiting(), [block], probe)
         for built, probed in columns.probe(block):

@@ -1,6 +1,8 @@
 """k-means over the tasks: Lloyd's algorithm, begun by k-means|| (Bahmani et al. 2012), all in one iteration.
 
-A round of k-means|| is one pass: it draws exactly ``2 k`` rows by their distances, which needs no sum of distances before.
+A round of k-means|| is one pass: it draws exactly ``2 k`` rows by their distances, which needs no sum of distances before. Of
+many rows a round looks at a sample, another one each time: centres to begin with need no more, and a round compares a row
+with up to ten times as many as Lloyd's algorithm.
 Random choices are seeded by the task, the block and the pass, so a run with the same blocks gives the same clusters.
 """
 
@@ -23,6 +25,9 @@ from funken.ml.preprocessing.statistics import Moments
 from funken.ml.training.allreduce import Place, Sums, solve
 
 ROUNDS = 5
+SAMPLE = 1 << 19
+"""A round looks at about so many rows."""
+
 _CHUNK = 8192
 _FEW = 16
 
@@ -106,6 +111,7 @@ class Clustering:
     phase: str = "moments"
     rounds: int = 0
     centers: Any = None
+    share: float = 1.0
     cost: float = 0.0
     tol: float = 0.0
     shift: float = np.inf
@@ -145,11 +151,16 @@ class Lloyd:
                 rows = some.choice(len(block), count, replace=False)
                 drawn = [(float(some.random()), row) for row in _rows(X, rows)]
                 return {"moments": Moments.of(X, block.w), "drawn": drawn}
-            case "candidates":
-                off = w * nearest(X, state.centers)[1]
-                return {"drawn": Drawn.of(2 * self.k, X, off, self._random(state, place))}
-            case "weights":
-                return {"weights": np.bincount(nearest(X, state.centers)[0], w, len(state.centers))}
+            case "candidates" | "weights":
+                random = self._random(state, place)
+                if state.share < 1.0:
+                    # Hot: with all rows (1,000,000, 8 clusters), six rounds took 1.0 s of CPU time, 21 passes of Lloyd's 1.8 s.
+                    some = np.flatnonzero(random.random(len(block)) < state.share)
+                    X, w = X[some], w[some]
+                places, off = nearest(X, state.centers)
+                if state.phase == "weights":
+                    return {"weights": np.bincount(places, w, len(state.centers))}
+                return {"drawn": Drawn.of(2 * self.k, X, w * off, random)}
         places, off = nearest(X, state.centers)
         # Hot: 6 ns per row of 10 features, a third of the product with a matrix by clusters.
         members = sparse.csr_array((w, places, np.arange(len(block) + 1)), shape=(len(block), len(state.centers)))
@@ -188,7 +199,8 @@ class Lloyd:
         drawn = [row for _, row in sorted(sums["drawn"], key=lambda each: each[0])]
         if self.init == "random":
             return replace(state, phase="lloyd", centers=np.vstack(drawn[: self.k]), tol=tol)
-        return replace(state, phase="candidates", centers=np.vstack(drawn[:1]), tol=tol)
+        share = min(1.0, SAMPLE / moments.rows)
+        return replace(state, phase="candidates", centers=np.vstack(drawn[:1]), tol=tol, share=share)
 
     def _reduced(self, candidates: Any, weights: Any) -> Any:
         """Return k centres of the weighted candidates, by scikit-learn."""
