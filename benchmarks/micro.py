@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gc
 import io
+import logging
 import marshal
 import pickle
 import statistics
@@ -29,7 +30,10 @@ from funken.operators.stateless import Filter, FlatMap, Map, UserFunctionOperato
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Hash
 from funken.runtime.chain.fused import FusedOperators
+from funken.runtime.chain.log_capture import LogCapture
 from funken.runtime.exchange.writers import HashWriter, IngestionTime
+from funken.runtime.log_entries import LogSettings
+from funken.types.copying import copied, copied_block
 
 RECORDS = 2000
 """Of a block, as between tasks."""
@@ -197,6 +201,30 @@ def keys() -> dict[str, Program]:
     }
 
 
+# ---- what docs/guide/records.md and docs/guide/logs.md say
+
+
+def copies(records: list[Any]) -> dict[str, Program]:
+    """Return copying a block of which none, or each, can be changed."""
+    return {"block": lambda: copied_block(records), "record by record": lambda: [copied(record) for record in records]}
+
+
+def logs() -> dict[str, Program]:
+    """Return logging a record in a function of a chain, with a job that takes it."""
+    logger, taken = logging.getLogger("micro"), LogCapture(LogSettings(rate=0), lambda entries: None)
+    logger.addHandler(taken)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    taken.flush()
+
+    def logged() -> None:
+        for number in range(RECORDS):
+            logger.info("record %d", number)
+        taken.flush()
+
+    return {"logged": logged}
+
+
 GROUPS: dict[str, Callable[[], dict[str, Program]]] = {
     **{
         f"{action} {kind}": (lambda k=kind, a=action: codec(k, a))
@@ -208,6 +236,12 @@ GROUPS: dict[str, Callable[[], dict[str, Program]]] = {
     "filter of texts": grep,
     "key, reduce": reduce,
     "read pairs with their keys": keys,
+    "copy numbers": lambda: copies(list(range(RECORDS))),
+    "copy tuples": lambda: copies(RECORD_KINDS["pairs"]),
+    "copy dicts of four fields": lambda: copies(
+        [{"key": number % 1000, "amount": number, "name": f"n{number % 50}", "at": number} for number in range(RECORDS)]
+    ),
+    "log": logs,
 }
 
 

@@ -75,6 +75,46 @@ def test_every_guide_page_is_linked_from_the_readme_and_on_the_site():
     assert {page for page in pages if f"- {page}" not in site and f": {page}" not in site} == set()
 
 
+MEASURED = re.compile(r"\b[0-9][0-9.,]* ?(?:ns|us|µs)\b|records? (?:per|a) second|records/s|times as fast|times faster")
+SOURCE = re.compile(r"\bmake [a-z]|benchmarks/|decisions/|scripts/")
+
+
+def unsourced(page):
+    """Return the figures of a page that nothing on it says how to measure."""
+    text = re.sub(r"^(```+).*?^\1$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return [] if SOURCE.search(text) else MEASURED.findall(text)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.parent.name in ("guide", "internals")], ids=lambda page: page.name
+)
+def test_what_is_measured_has_a_source(page):
+    assert unsourced(page) == []
+
+
+def test_a_figure_without_a_source_is_noticed(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("It takes 12 ns per record, and 3.5 million records per second pass.\n")
+    assert unsourced(page) == ["12 ns", "records per second"]
+    page.write_text("It takes 12 ns per record (`make bench-micro`).\n")
+    assert unsourced(page) == []
+
+
+def test_the_figure_of_the_readme_is_on_the_page_of_the_comparison():
+    said = re.search(r"([\d.]+) million records per second, (\d+) times PyFlink", (ROOT / "README.md").read_text())
+    rows = {}
+    for line in (
+        (ROOT / "docs" / "guide" / "comparison.md").read_text().split("<!-- measured: throughput -->")[1].splitlines()
+    ):
+        name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        rows.setdefault(name, cells)
+    keyed = rows["M records/s (Funken's opaque lambdas / this)"].index("keyed")
+    others = [rows[f"PyFlink, {mode} mode"][keyed] for mode in ("process", "thread")]
+
+    assert f"{float(rows['Funken, opaque lambdas'][keyed]):.1f}" == said[1]
+    assert min(int(re.search(r"\((\d+) x\)", cell)[1]) for cell in others) == int(said[2])
+
+
 def test_a_broken_link_is_noticed(tmp_path):
     page = tmp_path / "page.md"
     links = "[a](page.md#with-a-heading) [b](other.md) [c](#none) `[d](no.md)`"

@@ -216,6 +216,45 @@ def test_explain_prints_the_plan_and_runs_nothing(run, ending):
     assert done.stderr == "to stderr\n"
 
 
+GOING_ON = {
+    "the result is asked for": "client.get_job_execution_result().result()",
+    "a savepoint is made": "client.trigger_savepoint('savepoints').result()",
+    "errors are caught": "try:\n    client.cancel().result()\nexcept Exception:\n    pass\nraise SystemExit(9)",
+}
+
+
+@pytest.mark.parametrize("how", GOING_ON)
+def test_explain_ends_a_script_that_goes_on_after_execute_async(run, how):
+    asynchronous = f"{ENDINGS['execute_async']}\nprint('went on')\n{GOING_ON[how]}"
+    done = run(PROGRAM + asynchronous, "explain", "--target", "local", "{}")
+
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.startswith("sums: 2 stages")
+
+
+BATCH = """
+from funken.dataset import ExecutionEnvironment
+def shown(number):
+    print("runs")
+    return number
+env = ExecutionEnvironment.get_execution_environment()
+numbers = env.from_elements(1, 2).map(shown)
+"""
+
+
+@pytest.mark.parametrize("ending", ["numbers.count()", "numbers.write_as_text('out')\nenv.execute('texts')"])
+def test_explain_prints_the_plan_of_a_batch_program_and_runs_nothing(run, ending, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run(BATCH + ending, "explain", "--target", "local", "{}")
+
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.startswith("Plan, costs: ")
+    assert not (tmp_path / "out").exists()
+
+    done = run(BATCH + ending, "explain", "--target", "local", "--json", "{}")
+    assert "driver_strategy" in json.dumps(json.loads(done.stdout))
+
+
 def test_explain_prints_json(run):
     done = run(PROGRAM + "sums.print()\nenv.execute('sums')", "explain", "--json", "--target", "local", "{}")
 

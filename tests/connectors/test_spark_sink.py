@@ -86,6 +86,34 @@ def test_a_batch_that_was_passed_on_is_not_passed_on_again(sink, batches):
     assert len(batches) == 1
 
 
+def test_a_batch_is_not_passed_on_again_if_its_files_could_not_be_removed(sink, batches, monkeypatch):
+    requests = [prepared(sink, [("to", 1)], 4), prepared(sink, [("be", 2)], 4, subtask=1)]
+
+    def refuse(path):
+        raise PermissionError(path)
+
+    with monkeypatch.context() as broken:
+        broken.setattr("os.remove", refuse)
+        with pytest.raises(PermissionError):
+            committer(sink).commit(requests)
+    committer(sink).recover(requests)
+
+    assert {request.outcome for request in requests} == {CommitOutcome.ALREADY_COMMITTED}
+    assert len(batches) == 1
+    assert rows_in(sink) == []
+
+
+def test_a_later_run_with_the_same_job_id_is_passed_on_or_an_error(sink, batches):
+    committer(sink).commit([prepared(sink, [("to", 1)], None)])
+    committer(sink).commit([prepared(sink, [("be", 2)], None)])
+    lost = prepared(sink, [("or", 3)], None)
+    os.remove(lost.committable.hidden)
+    committer(sink).commit([lost])
+
+    assert batches == [(0, [{"word": "to", "n": 1}]), (0, [{"word": "be", "n": 2}])]
+    assert lost.outcome is CommitOutcome.FAILED
+
+
 def test_a_batch_whose_function_failed_comes_again_as_it_was(tmp_path):
     seen = []
 

@@ -20,10 +20,35 @@ print(json.dumps([len(os.listdir("/proc/self/task")), sorted({"pyarrow", "numpy"
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
-def test_what_is_loaded_before_a_fork_starts_no_thread():
-    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize(("threads", "libraries"), [("1", ["numpy"]), ("4", []), (None, [])])
+def test_what_is_loaded_before_a_fork_starts_no_thread(threads, libraries):
+    env = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    if threads is not None:
+        env["OMP_NUM_THREADS"] = threads
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True, env=env)
 
-    assert json.loads(done.stdout) == [1, []]
+    assert json.loads(done.stdout) == [1, libraries]
+
+
+DRAWN = """
+import os
+from funken.spark.daemon import preload
+preload()
+import numpy
+numpy.random.seed(7)
+for _ in range(2):
+    if os.fork() == 0:
+        print(numpy.random.randint(1 << 60), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_workers_draw_different_random_numbers():
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", DRAWN], capture_output=True, text=True, check=True, env=env)
+
+    assert len(set(done.stdout.split())) == 2
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError])

@@ -122,3 +122,17 @@ def test_a_worker_has_the_folder_and_the_environment_of_the_program(tmp_path, mo
     assert "OTHER" not in os.environ
     assert os.environ["SPARK_OF_THERE"] == "1"
     assert "TARGET" not in repr(home)
+
+
+def test_a_session_with_another_state_of_the_package_is_not_found(tmp_path, monkeypatch):
+    module = tmp_path / "package" / "module.py"
+    module.parent.mkdir()
+    module.write_text("")
+    os.utime(module, ns=(1, 5))
+    assert protocol.changed(tmp_path) == 5
+
+    name = protocol.name_of({"spark.master": "local"}, "")
+    assert protocol.name_of({"spark.master": "local"}, "") == name
+    newest = protocol.changed
+    monkeypatch.setattr(protocol, "changed", lambda package: newest(package) + 1)
+    assert protocol.name_of({"spark.master": "local"}, "") != name

@@ -18,9 +18,9 @@ from typing import Any, NoReturn
 import click
 
 from funken import config
-from funken.api.jobs.batch import watch_batch_jobs
+from funken.api.jobs.batch import WatchedJob, watch_batch_jobs
 from funken.api.jobs.client import JobClient
-from funken.api.jobs.watching import watch_jobs
+from funken.api.jobs.watching import NotToRun, watch_jobs
 from funken.cli.batch.progress import BatchProgressDisplay
 from funken.cli.failures import ending_well, explained
 from funken.cli.progress import Progress
@@ -30,7 +30,6 @@ from funken.config import Configuration, set_default_configuration
 from funken.errors import InvalidConfiguration, JobExecutionError
 from funken.plan.explain import explain_json, explain_text
 from funken.plan.graph import StreamGraph, graphs_begun
-from funken.plan.physical import PhysicalPlan
 
 _STOP_SECONDS = 60.0
 _DETACH_SECONDS = 180.0
@@ -251,7 +250,7 @@ def warn_of_the_unexecuted(script: str, begun: Iterable[StreamGraph]) -> None:
             )
 
 
-class _Planned(BaseException):
+class _Planned(NotToRun):
     """Ends a script whose plan is known; no ``except Exception`` of the script may stop it."""
 
 
@@ -272,12 +271,16 @@ def explain(
 ) -> None:
     """Print the plan of a job without running it.
 
-    The script runs up to its first execute(), which ends it; what it prints goes to stderr.
+    The script runs up to its first execute(), or collect() of a batch program, which ends it; what it prints goes to stderr.
     """
-    plans: list[PhysicalPlan] = []
+    plans: list[str] = []
 
     def plan_only(client: JobClient) -> NoReturn:
-        plans.append(client.plan)
+        plans.append(explain_json(client.plan) if as_json else explain_text(client.plan))
+        raise _Planned
+
+    def batch_plan_only(job: WatchedJob) -> NoReturn:
+        plans.append(job.explain(as_json))
         raise _Planned
 
     with ending_well(script):
@@ -285,10 +288,10 @@ def explain(
         if pyflink:
             importlib.import_module("funken.compat.pyflink")
         try:
-            with watch_jobs(plan_only), redirect_stdout(sys.stderr):
+            with watch_jobs(plan_only), watch_batch_jobs(batch_plan_only), redirect_stdout(sys.stderr):
                 run_script(script, arguments)
         except _Planned:
             pass
         if not plans:
             raise click.ClickException(f"{script} ended without a call of execute().")
-    click.echo(explain_json(plans[0]) if as_json else explain_text(plans[0]))
+    click.echo(plans[0])

@@ -2,19 +2,23 @@
 
 Spark starts this module in place of ``pyspark.daemon`` (``spark.python.daemon.module``), and it runs that module's loop. A
 worker then needs 0.13 s of CPU time before it can run a task instead of 0.55 s. A fork copies only the thread that calls
-it, so nothing may be imported here that starts threads: pyarrow and NumPy do, and each worker imports them itself.
+it, so nothing may be imported here that starts threads. pyarrow does, and each worker imports it itself. NumPy does not where
+Spark lets it compute with one thread (``OMP_NUM_THREADS``, one by default), and is most of what pyarrow imports.
 """
 
 from __future__ import annotations
 
 import gc
 import importlib
+import os
+import sys
 from typing import Any
 
 PRELOADED = (
     "funken",
-    "funken.runtime.task.loop",
+    "funken.runtime.task.mailbox",
     "funken.spark.control.client",
+    "funken.timing.queues",
     "pyspark.sql",
     "pyspark.worker",
 )
@@ -25,6 +29,9 @@ def preload() -> None:
     """Import what the workers need, and exempt it from garbage collection, so that its pages stay shared."""
     for name in PRELOADED:
         importlib.import_module(name)
+    if os.environ.get("OMP_NUM_THREADS") == "1":
+        importlib.import_module("numpy")
+        os.register_at_fork(after_in_child=_seed)
     gc.collect()
     gc.freeze()
 
@@ -44,6 +51,13 @@ def quiet_worker(work: Any) -> Any:
         return code
 
     return worker
+
+
+def _seed() -> None:
+    """Workers must not draw the same random numbers, should NumPy's generator be loaded before they are forked."""
+    random: Any = sys.modules.get("numpy.random")
+    if random is not None:
+        random.seed()
 
 
 def main() -> None:

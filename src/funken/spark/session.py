@@ -43,6 +43,7 @@ from funken.errors import (
 )
 from funken.spark import jvm
 from funken.spark.java import class_data, ensure_java, home_of, without_vector_module
+from funken.spark.lean import spare_imports
 from funken.spark.warm.client import join
 from funken.spark.warm.home import Home
 from funken.spark.warm.protocol import name_of
@@ -103,6 +104,7 @@ def session_for(
 
     Raises ``JavaNotFound``, ``SparkNotStarted``, ``SessionNotSuitable``, ``SessionStopped`` and ``TooFewTaskSlots``.
     """
+    spare_imports()
     with jvm.lock:
         spark = living(given) or existing() or _start(configuration, slots, wanted)
     with losing(spark):

@@ -34,6 +34,7 @@ from funken.runtime.driver.master import JobMaster
 from funken.runtime.job.events import ExecutionsDeployed
 from funken.spark import jvm
 from funken.spark.control.server import ControlServer
+from funken.spark.lean import map_in_arrow
 from funken.spark.session import (
     control_host,
     existing,
@@ -66,7 +67,7 @@ def chain_of(carrier: DataFrame, widths: tuple[int, ...], deployment: Deployment
         for stage, width in enumerate(widths):
             if stage:
                 frame = frame.repartitionById(width, sql.col("target"))
-            frame = frame.mapInArrow(stage_function(deployment, stage), SCHEMA)
+            frame = map_in_arrow(frame, stage_function(deployment, stage), SCHEMA)
     return frame
 
 

@@ -98,6 +98,30 @@ def test_a_job_that_starts_from_an_earlier_checkpoint_loses_nothing(tmp_path):
     assert rows(path) == [(1, "a"), (2, "a"), (2, "a")], "in twice, as a job that goes back in time writes it"
 
 
+@pytest.mark.parametrize("checkpoint", [None, 4])
+def test_a_commit_whose_answer_is_lost_is_in_once(tmp_path, monkeypatch, checkpoint):
+    path = table_at(tmp_path / "t")
+    committer = DeltaSink(path).committer(CommitterContext("out", 1, "job", "out"))
+    write, failures = committer._write, iter([True, False])
+
+    def lost(*given):
+        write(*given)
+        if next(failures):
+            raise OSError("connection reset")
+
+    monkeypatch.setattr(committer, "_write", lost)
+    requests = [prepared(path, [(subtask, "a")], checkpoint, subtask) for subtask in range(2)]
+    for tried in range(2):
+        for request in requests:
+            request.retries = tried
+        committer.commit(requests)
+        assert {request.outcome for request in requests} == {
+            CommitOutcome.ALREADY_COMMITTED if tried else CommitOutcome.RETRY_LATER
+        }
+
+    assert rows(path) == [(0, "a"), (1, "a")]
+
+
 def test_records_go_to_their_partitions(tmp_path):
     schema = pa.schema([("day", pa.date32()), ("n", pa.int64()), ("shop", pa.string()), ("open", pa.bool_())])
     path = table_at(tmp_path / "t", schema, partition_by=["day", "shop", "open"])

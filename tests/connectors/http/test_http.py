@@ -28,6 +28,7 @@ class Service:
 
     def __init__(self):
         self.requests, self.answers, self.pages, self.by_key = [], [], {}, {}
+        self.more = {"Retry-After": "0"}
         service = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -43,7 +44,8 @@ class Service:
                 answer = json.dumps(service.pages.get(self.path, "said")).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(answer)))
-                self.send_header("Retry-After", "0")
+                for name, value in service.more.items():
+                    self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(answer)
 
@@ -139,8 +141,43 @@ def test_exactly_once_needs_no_more_than_a_service_that_honours_the_key(service)
     for _ in range(2):
         committer.commit([CommitRequest(bodies, job_id="a job", operator_uid="out", subtask=1, checkpoint_id=7)])
     committer.close()
-    assert service.by_key == {"a%20job/out/1/7/0": b"[1, 2]", "a%20job/out/1/7/1": b"[3]"}
+    places = {key.rpartition("/")[0].rpartition("/")[0] for key in service.by_key}
+    assert (places, list(service.by_key.values())) == ({"a%20job/out/1/7"}, [b"[1, 2]", b"[3]"])
     assert len(service.posted()) == 4
+
+
+def test_a_later_run_with_the_same_job_id_has_other_keys(service):
+    sink = WebhookSink(service.url, guarantee=EXACTLY_ONCE)
+    committer = sink.committer(CommitterContext("out"))
+    for record in (1, 2):
+        staged = sink.writer(ConnectorContext("out"))
+        staged.write([record], None, 0)
+        [bodies] = staged.prepare_commit(None, end_of_input=True)
+        committer.commit([CommitRequest(bodies, job_id="nightly", operator_uid="out")])
+    committer.close()
+    assert list(service.by_key.values()) == [b"[1]", b"[2]"]
+
+
+def test_a_service_cannot_make_a_task_wait_for_hours(service, monkeypatch):
+    pauses = []
+    monkeypatch.setattr("time.sleep", pauses.append)
+    for asked in ("86400", "Wed, 01 Jan 2098 00:00:00 GMT", "soon"):
+        service.answers, service.more = [503], {"Retry-After": asked}
+        writer(service).write([1], None, 0)
+    assert sum(pause == 60 for pause in pauses) == 2
+    assert max(pauses) == 60
+
+
+def test_another_host_does_not_see_the_headers(service):
+    other = Service()
+    try:
+        service.answers, service.more = [307], {"Location": f"{other.url}/taken"}
+        writer(service, headers={"X-Api-Key": "secret", "Content-Type": "text/plain"}).write([1], None, 0)
+        [(method, path, body, headers)] = other.requests
+        assert (method, path, body, headers["Content-Type"]) == ("POST", "/taken", b"[1]", "text/plain")
+        assert "X-Api-Key" not in headers
+    finally:
+        other.close()
 
 
 @pytest.mark.parametrize("guarantee", [EXACTLY_ONCE, DeliveryGuarantee.AT_LEAST_ONCE])

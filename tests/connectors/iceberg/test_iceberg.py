@@ -79,6 +79,30 @@ def test_a_job_that_starts_from_an_earlier_checkpoint_loses_nothing(lake):
     assert rows(lake, "t") == [(1, "a"), (2, "a"), (2, "a")], "in twice, as a job that goes back in time writes it"
 
 
+@pytest.mark.parametrize("checkpoint", [None, 4])
+def test_a_commit_whose_answer_is_lost_is_in_once(lake, monkeypatch, checkpoint):
+    table_in(lake, "t")
+    mine = committer(lake)
+    add, failures = mine._add, iter([True, False])
+
+    def lost(*given):
+        add(*given)
+        if next(failures):
+            raise OSError("connection reset")
+
+    monkeypatch.setattr(mine, "_add", lost)
+    requests = [prepared(lake, [(subtask, "a")], checkpoint, subtask) for subtask in range(2)]
+    for tried in range(2):
+        for request in requests:
+            request.retries = tried
+        mine.commit(requests)
+        assert {request.outcome for request in requests} == {
+            CommitOutcome.ALREADY_COMMITTED if tried else CommitOutcome.RETRY_LATER
+        }
+
+    assert rows(lake, "t") == [(0, "a"), (1, "a")]
+
+
 def test_files_of_an_attempt_that_does_not_count_are_deleted(lake, tmp_path):
     table_in(lake, "t")
     request = prepared(lake, [(1, "a")])

@@ -86,6 +86,33 @@ def test_a_job_that_starts_from_an_earlier_checkpoint_loses_nothing(tmp_path):
     assert run(path, "SELECT n FROM t") == [(1,), (2,), (2,)]
 
 
+@pytest.mark.parametrize("checkpoint", [None, 4])
+def test_a_commit_whose_answer_is_lost_is_in_once(tmp_path, checkpoint):
+    path = made(tmp_path / "t.db")
+    sink = SqlSink(SqliteDatabase(path), "t", ("n", "word"), guarantee=EXACTLY_ONCE)
+    for run_of_the_job in range(2):
+        committer = sink.committer(CommitterContext("out", 2, "job", "out"))
+        committer.open()
+        committer.recover([])
+        transaction, failures = committer._session.transaction, iter([True])
+
+        def lost(work, transaction=transaction, failures=failures):
+            result = transaction(work)
+            if next(failures, False):
+                raise sqlite3.OperationalError("database is locked")  # what the client knows of a commit that it sent
+            return result
+
+        committer._session.transaction = lost
+        rows = [[(run_of_the_job, "a")], [(run_of_the_job, "b")]]
+        committer.commit([
+            CommitRequest(each, job_id="job", operator_uid="out", subtask=subtask, checkpoint_id=checkpoint)
+            for subtask, each in enumerate(rows)
+        ])  # fmt: skip
+        committer.close()
+
+    assert run(path, "SELECT * FROM t") == [(0, "a"), (0, "b"), (1, "a"), (1, "b")]
+
+
 def test_what_is_wrong_is_said_before_anything_runs(tmp_path):
     path = made(tmp_path / "t.db")
     for database, table, columns, keys, message in (

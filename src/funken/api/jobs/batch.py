@@ -215,6 +215,9 @@ class WatchedJob(Protocol):
     def progress(self) -> BatchProgress:
         """Return where it stands now."""
 
+    def explain(self, as_json: bool = False) -> str:
+        """Return its plan."""
+
 
 BatchWatcher = Callable[[WatchedJob], AbstractContextManager[object]]
 """Called with each program; what it returns is entered before anything runs, and left when all is over, with the error."""

@@ -16,7 +16,7 @@ from funken.api.jobs.leadership import Leadership
 from funken.api.jobs.notebook import shown_in_notebook
 from funken.api.jobs.reporting import reporting
 from funken.api.jobs.results import CompletableFuture, JobExecutionResult, when_over
-from funken.api.jobs.watching import watchers
+from funken.api.jobs.watching import NotToRun, watchers
 from funken.checkpoint.events import Stop
 from funken.errors import InvalidProgram, JobExecutionError
 from funken.operators.coordinators.collecting import Collector
@@ -103,6 +103,8 @@ class JobClient(JobDisplay):
                     f"job {self._job.plan.name!r} did not begin within {_BEGIN_SECONDS:.0f} s and is cancelled: what watches "
                     "it (watch_jobs) has not returned. A watcher must not wait for the job that it is shown."
                 )
+            if self._result.done() and isinstance(refused := self._result.exception(), NotToRun):
+                raise refused
         except BaseException:
             self._job.cancel(suspend=True)  # nobody will have this client to do it
             raise

@@ -17,6 +17,10 @@ Watcher = Callable[["JobClient"], AbstractContextManager[object]]
 _watchers: list[Watcher] = []
 
 
+class NotToRun(BaseException):
+    """What a watcher raises to keep a job from running, and to end the script that began it: ``execute_async`` raises it, too."""
+
+
 @contextmanager
 def watch_jobs(watcher: Watcher) -> Iterator[None]:
     """Show ``watcher`` every job that starts while the ``with`` block lasts, in the thread that runs the job.

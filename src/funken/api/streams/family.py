@@ -62,3 +62,30 @@ def family(name: Literal["count_windows"]) -> Callable[[Windows, int, int], Wind
 def family(name: str) -> Any:
     """Return a class or function of the family."""
     return getattr(import_module(_MODULES[name]), name)
+
+
+_GONE = {
+    "iterate": (
+        "DataStream has no iterate(): Flink removed it in 2.0, and Funken's streams have no feedback edge. For a computation "
+        "that converges use DataSet.iterate() or iterate_delta() of funken.dataset; to come back to a record of the same key, "
+        "keep it in state and set a timer; for any other loop write to a topic that the job reads."
+    )
+}
+"""What Flink's streams had, and what to use instead."""
+
+
+def missing(kind: type, name: str) -> str:
+    """Return what to say of an attribute that a stream has not: where it is, or what there is instead.
+
+    >>> missing(family("DataStream"), "window")
+    "'DataStream' object has no attribute 'window': keyed streams have it, so call key_by() before, or window_all()"
+    >>> missing(family("DataStream"), "mapp")
+    "'DataStream' object has no attribute 'mapp'"
+    """
+    if name in _GONE:
+        return _GONE[name]
+    text = f"{kind.__name__!r} object has no attribute {name!r}"
+    if name.startswith("_") or not hasattr(family("KeyedStream"), name):
+        return text
+    instead = f", or {name}_all()" if hasattr(kind, f"{name}_all") else ""
+    return f"{text}: keyed streams have it, so call key_by() before{instead}"

@@ -13,7 +13,7 @@ from funken.api.functions.base import as_user_function, vectorized_call
 from funken.api.functions.batches import of_batches, over_batches
 from funken.api.streams.declared_types import type_of, typed, typed_side
 from funken.api.streams.display import StreamDisplay
-from funken.api.streams.family import family
+from funken.api.streams.family import family, missing
 from funken.api.streams.partitioning import StreamPartitioning
 from funken.api.streams.settings import StreamSettings
 from funken.api.streams.sinks import StreamEnds
@@ -54,16 +54,6 @@ if TYPE_CHECKING:
     from funken.windowing.windows import GlobalWindow
 
 
-_GONE = {
-    "iterate": (
-        "DataStream has no iterate(): Flink removed it in 2.0, and Funken's streams have no feedback edge. For a computation "
-        "that converges use DataSet.iterate() or iterate_delta() of funken.dataset; to come back to a record of the same key, "
-        "keep it in state and set a timer; for any other loop write to a topic that the job reads."
-    )
-}
-"""What Flink's streams had, and what to use instead."""
-
-
 class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], StreamEnds[T_co], Generic[T_co]):
     """A stream of records.
 
@@ -87,9 +77,7 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(
-                _GONE.get(name, f"{type(self).__name__!r} object has no attribute {name!r}"), name=name, obj=self
-            )
+            raise AttributeError(missing(type(self), name), name=name, obj=self)
 
     # ---- building
 

@@ -138,15 +138,18 @@ class SparkCommitter(Committer):
         files, _ = locate(self._sink.files.base_path)
         missing = [request for request in requests if not any(files.exists(path) for path in request.committable)]
         noted = self._note_of(requests[0].job_id)
-        if not missing:
-            self._files.commit(requests)
-            folder = self._sink.files.base_path.rstrip("/")
-            paths = [f"{folder}/{request.committable.final.rpartition('/')[2]}" for request in requests]
-            self._sink.batch(self._frames().frame_of_files(paths, self._sink.schema), number)
-            self._write(files, noted, number)
-        elif files.exists(noted) and self._read(files, noted) >= number:
+        names = [request.committable.final.rpartition("/")[2] for request in requests]
+        newest, passed = self._read(files, noted) if files.exists(noted) else (-1, [])
+        is_noted = newest == number and passed == sorted(names)
+        if is_noted or (missing and newest > number):
             for request in requests:
                 request.already_committed()
+        elif not missing:
+            self._files.commit(requests)
+            folder = self._sink.files.base_path.rstrip("/")
+            frame = self._frames().frame_of_files([f"{folder}/{name}" for name in names], self._sink.schema)
+            self._sink.batch(frame, number)
+            self._write(files, noted, number, sorted(names))
         else:
             for request in missing:
                 request.failed(
@@ -164,15 +167,17 @@ class SparkCommitter(Committer):
         return f"{locate(self._sink.files.base_path)[1].rstrip('/')}/.passed-{name}"
 
     @staticmethod
-    def _read(files: Files, path: str) -> int:
+    def _read(files: Files, path: str) -> tuple[int, list[str]]:
+        """Return the newest batch that was passed on, and its files: a later run with this job id has other ones."""
         with files.open(path) as file:
-            return int(file.read())
+            number, *names = file.read().decode().split("\n")
+        return int(number), names
 
     @staticmethod
-    def _write(files: Files, path: str, number: int) -> None:
+    def _write(files: Files, path: str, number: int, names: Sequence[str]) -> None:
         written = f"{path}.{uuid4().hex}"
         file = files.create(written)
-        file.write(b"%d" % number)
+        file.write("\n".join([str(number), *names]).encode())
         files.seal(file)
         files.move(written, path)
 

@@ -166,6 +166,9 @@ class DeltaCommitter(Committer):
                     request.already_committed()
                     continue
                 marks[mark] = max(marks.get(mark, 0), request.checkpoint_id)
+            elif request.retries and _is_in(table, request):
+                request.already_committed()
+                continue
             todo.append(request)
             for file in (DataFile(*each) for each in request.committable):
                 partition = {name: text_of(value) for name, value in file.partition.items()}
@@ -197,6 +200,12 @@ class DeltaCommitter(Committer):
             for file in (DataFile(*each) for each in request.committable):
                 with suppress(OSError):
                     files.delete_file(f"{folder}/{file.path}")
+
+
+def _is_in(table: Any, request: CommitRequest) -> bool:
+    """Whether the table has the files of a request without a checkpoint: a try whose answer was lost may have added them."""
+    names = {uri.rpartition("/")[2] for uri in table.file_uris()}
+    return any(DataFile(*each).path.rpartition("/")[2] in names for each in request.committable)
 
 
 __all__ = ["DeltaSink"]

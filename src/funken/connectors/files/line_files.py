@@ -7,6 +7,7 @@ among the subtasks. On the way out, ``LineEncoder`` writes a line per message, a
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import IO, Any
@@ -23,7 +24,10 @@ from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.errors import InvalidConfiguration
 from funken.types.info import TypeInformation
 
+logger = logging.getLogger(__name__)
+
 _BYTES = Charset("ISO-8859-1")  # each byte is a character, and back
+_COLLECTION = "read the file with json.load() and pass the list to from_collection()"
 COLUMN_CHUNK = 1 << 20
 """Bytes per read of what becomes columns: calling Arrow costs as much as 500 lines of CSV (benchmarks/text_columns.py)."""
 
@@ -81,6 +85,14 @@ def _lines(file: IO[bytes], split: FileSplit, position: int | None, size: int) -
     return RangeLines(file, split.start, split.end, position, _BYTES, size)
 
 
+def _remedy(message: bytes) -> str:
+    """Say what to do about a line that is an array of objects, or begins a document of several lines."""
+    text = message.strip()
+    if text not in (b"{", b"[") and not text.startswith(b"[{"):
+        return ""
+    return f"a line holds one document: write each into a line of its own, or, if the file is one array, {_COLLECTION}"
+
+
 class DecodedLines:
     """Lines, decoded; positions are those of the lines, so a chunk's records know which line they came of."""
 
@@ -91,7 +103,9 @@ class DecodedLines:
         self._skip = skip  # records of the first line that are done
         self._path = split.file.path
         self._counts_lines = split.whole
-        self._decoder = MessageDecoder(format.schema, format.malformed, context.metrics.counter("malformedRecords"))
+        malformed = context.metrics.counter("malformedRecords")
+        self._decoder = MessageDecoder(format.schema, format.malformed, malformed, remedy=_remedy)
+        self._operator, self._is_first = context.operator, True
         self._of: list[int] | None = None  # by record, the line
         self._total = 0
         self._dropped = 0  # of the first line in this chunk
@@ -108,6 +122,9 @@ class DecodedLines:
         there = [index for index, line in enumerate(lines) if line]
         messages = lines if len(there) == len(lines) else [line for line in lines if line]
         records, taken = self._decoder.decode(messages, lambda index: self._where(there[index]))
+        if self._is_first:
+            self._is_first = False
+            self._warn_of_array(records, there)
         self._total = len(lines)
         if len(there) == len(lines):
             self._of = taken
@@ -121,6 +138,15 @@ class DecodedLines:
         else:
             self._dropped = 0
         return records
+
+    def _warn_of_array(self, records: list[Any], lines: list[int]) -> None:
+        """Warn if the first lines are one, with an array of objects: one record, where many were meant."""
+        if len(records) == 1 and isinstance(records[0], list) and records[0] and isinstance(records[0][0], dict):
+            logger.warning(
+                "operator %r: %s is a line with an array of %d objects, which is one record, a list. If each object is to be a "
+                "record, write each into a line of its own, or %s.",
+                self._operator, self._where(lines[0]), len(records[0]), _COLLECTION,
+            )  # fmt: skip
 
     def _where(self, line: int) -> str:
         at = self._lines.position(line)

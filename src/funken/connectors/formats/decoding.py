@@ -48,6 +48,8 @@ class MalformedRecord:
 class MessageDecoder:
     """Applies a schema and a policy to blocks of messages; ``payload`` returns the bytes of a message for errors.
 
+    ``remedy`` says what else to do about some malformed messages than to correct the schema.
+
     >>> from funken.connectors.formats.json_schema import JsonSchema
     >>> decoder = MessageDecoder(JsonSchema(), MalformedRecordPolicy.SKIP, Counter())
     >>> decoder.decode([b"1", b"{", b"3"], lambda index: f"message {index}")
@@ -63,11 +65,12 @@ class MessageDecoder:
 
     def __init__(
         self, schema: DeserializationSchema, policy: MalformedRecordPolicy, malformed: Counter,
-        payload: Callable[[Any], bytes] = bytes,
+        payload: Callable[[Any], bytes] = bytes, remedy: Callable[[bytes], str] = lambda message: "",
     ) -> None:  # fmt: skip
         self._schema = schema
         self._policy = policy
         self._payload = payload
+        self._remedy = remedy
         self._block = getattr(schema, "deserialize_block", None)  # a schema of PyFlink has none
         self._all: Callable[[Any], list[Any]] | None = None
         if getattr(type(schema), "deserialize_all", _ONE) is not _ONE:  # a message may hold several records
@@ -111,9 +114,11 @@ class MessageDecoder:
         payload = self._payload(message)
         if self._policy is MalformedRecordPolicy.FAIL:
             shown = repr(payload[:_SHOWN_BYTES]) + (" ..." if len(payload) > _SHOWN_BYTES else "")
+            remedy = self._remedy(payload) or (
+                "correct the schema, or set MalformedRecordPolicy.SKIP or EMIT to go on without it"
+            )
             raise MessageMalformed(
-                f"{where}: {type(self._schema).__name__} cannot read the message {shown} ({reason}); correct the schema, or set "
-                "MalformedRecordPolicy.SKIP or EMIT to go on without it."
+                f"{where}: {type(self._schema).__name__} cannot read the message {shown} ({reason}); {remedy}."
             ) from error
         self.malformed.inc()
         return MalformedRecord(payload, where, reason) if self._policy is MalformedRecordPolicy.EMIT else None

@@ -1,7 +1,8 @@
 """Requests to an HTTP service, and what its answers mean: the only module that imports ``urllib3``.
 
-A request is repeated, with a pause that doubles or that the service asks for (``Retry-After``), where that may help: connections
-that fail, and answers 429, 500, 502, 503 and 504. An address is shown without user, password and query, for there may be a token
+A request is repeated, with a pause that doubles or that the service asks for (``Retry-After``, of which a minute at most is
+waited), where that may help: connections that fail, and answers 429, 500, 502, 503 and 504. A redirect to another host gets none
+of the headers that may hold credentials. An address is shown without user, password and query, for there may be a token
 in them; headers are never shown.
 """
 
@@ -16,7 +17,9 @@ from funken.errors import EnvironmentNotReady, InvalidConfiguration
 
 TRIES = 5
 TIMEOUT_S = 30.0
-_PAUSE_S = 0.2
+_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 60.0
+_HARMLESS = frozenset({"accept", "content-type", "user-agent"})
+"""Headers that another host may see; any other one may be a token."""
 _AGAIN = frozenset({429, 500, 502, 503, 504})
 _SHOWN_BODY = 300
 _REMEDIES = {
@@ -41,9 +44,11 @@ class HttpService:
 
     def __init__(self, headers: Mapping[str, str], tries: int = TRIES) -> None:
         client = urllib3()
-        retry = client.Retry(
+        secret = {name.lower() for name in headers} - _HARMLESS
+        retry = _patient_retry(client)(
             total=tries - 1, backoff_factor=_PAUSE_S, backoff_max=10.0, status_forcelist=_AGAIN, allowed_methods=None,
             raise_on_status=False, redirect=5,
+            remove_headers_on_redirect=client.Retry.DEFAULT_REMOVE_HEADERS_ON_REDIRECT | secret,
         )  # fmt: skip
         timeout = client.Timeout(TIMEOUT_S)
         self._pool = client.PoolManager(maxsize=2, headers=dict(headers), retries=retry, timeout=timeout)
@@ -78,6 +83,20 @@ class HttpService:
     def close(self) -> None:
         """Close the connections."""
         self._pool.clear()
+
+
+def _patient_retry(client: Any) -> Any:
+    """Return the client's class of retries, with a bound to what a service may ask a task to wait."""
+
+    class PatientRetry(client.Retry):  # type: ignore[misc]
+        def get_retry_after(self, response: Any) -> float | None:
+            try:
+                asked: float | None = super().get_retry_after(response)
+            except client.exceptions.InvalidHeader:
+                return None
+            return None if asked is None else min(asked, _LONGEST_PAUSE_S)
+
+    return PatientRetry
 
 
 def urllib3() -> Any:

@@ -104,8 +104,9 @@ class HttpReader(QueuedReader):
         self._source, self._context = source, context
         self._interval_s = duration_ms(source.interval) / 1000
         self._service = HttpService(source.headers)
-        #: splits that the thread asks for, in turn: where the next page begins, and when (s)
+        #: splits that the thread asks for, in turn: where the next page begins, and when (s); the thread takes new ones over
         self._asked: deque[tuple[HttpSplit, float]] = deque()
+        self._new: deque[HttpSplit] = deque()
         self._fetcher = BackgroundFetcher[_Page]("http", self._fetch, context.wake, self._service.close, queued=1)
         self._records: deque[Any] = deque()
         #: whether a page is being read, and where the next one begins
@@ -115,7 +116,7 @@ class HttpReader(QueuedReader):
     def add_splits(self, splits: Sequence[Any]) -> None:
         """Read these too."""
         super().add_splits(splits)
-        self._asked.extend((split, 0.0) for split in splits)
+        self._new.extend(splits)
         self._fetcher.start()
 
     def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
@@ -159,6 +160,8 @@ class HttpReader(QueuedReader):
             self.queue[0], self._following = self._following, None
 
     def _fetch(self) -> list[_Page]:
+        while self._new:
+            self._asked.append((self._new.popleft(), 0.0))
         if not self._asked:
             self._fetcher.pause(_LONGEST_PAUSE_S)
             return []

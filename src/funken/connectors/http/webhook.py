@@ -2,12 +2,15 @@
 
 At least once, the records of a block are sent before ``write`` returns, and may be sent again after a failure. Exactly once, the
 bodies of a checkpoint are sent when it is complete, each with a header ``Idempotency-Key`` that is the same whenever it is sent
-again; a service that honours it takes each once.
+again; a service that honours it takes each once. Job and checkpoint alone make no key: a later run with the same job id, from its
+beginning or from an older checkpoint, has them again, with other bodies. So the writer adds a random part, which is stored with
+the bodies.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -117,7 +120,7 @@ class WebhookWriter(SinkWriter):
 
 
 class StagedBodiesWriter(SinkWriter):
-    """Keeps the bodies of a checkpoint, and gives them away as the committable."""
+    """Keeps the records of a checkpoint, and gives their bodies away as the committable, with a random part for their keys."""
 
     def __init__(self, sink: WebhookSink, context: ConnectorContext) -> None:
         self._sink = sink
@@ -130,9 +133,9 @@ class StagedBodiesWriter(SinkWriter):
         self._count.inc(len(values))
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
-        """Return the bodies."""
+        """Return the random part and the bodies."""
         staged, self._staged = self._staged, []
-        return [list(self._sink.bodies(staged))] if staged else []
+        return [(secrets.token_hex(8), list(self._sink.bodies(staged)))] if staged else []
 
     def close(self) -> None:
         """Forget what is in no checkpoint."""
@@ -149,8 +152,9 @@ class WebhookCommitter(Committer):
     def commit(self, requests: Sequence[CommitRequest]) -> None:
         """Send all bodies; those that were sent before are sent again with the same keys."""
         for request in requests:
-            place = f"{request.job_id}/{request.operator_uid}/{request.subtask}/{request.checkpoint_id}"
-            for number, body in enumerate(request.committable):
+            token, bodies = request.committable
+            place = f"{request.job_id}/{request.operator_uid}/{request.subtask}/{request.checkpoint_id}/{token}"
+            for number, body in enumerate(bodies):
                 key = {"Idempotency-Key": quote(f"{place}/{number}")}
                 try:
                     self._service.request(self._sink.method, self._sink.url, body, key)

@@ -208,6 +208,9 @@ class IcebergCommitter(Committer):
                     request.already_committed()
                     continue
                 marks[mark] = max(marks.get(mark, 0), request.checkpoint_id)
+            elif request.retries and _is_in(table, request):
+                request.already_committed()
+                continue
             todo.append(request)
             added += [DataFile(*each).path for each in request.committable]
         if not todo:
@@ -233,6 +236,12 @@ class IcebergCommitter(Committer):
             for file in (DataFile(*each) for each in request.committable):
                 with suppress(OSError):
                     io.delete(file.path)
+
+
+def _is_in(table: Any, request: CommitRequest) -> bool:
+    """Whether the table has the files of a request without a checkpoint: a try whose answer was lost may have added them."""
+    known = set(table.inspect.files()["file_path"].to_pylist())
+    return any(DataFile(*each).path in known for each in request.committable)
 
 
 __all__ = ["IcebergSink"]

@@ -11,6 +11,7 @@ rows go through checkpoints and the driver. ``PostgresSink`` prepares transactio
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -224,24 +225,27 @@ class StagedCommitter(Committer):
 
     def commit(self, requests: Sequence[CommitRequest]) -> None:
         """Insert the rows of all requests that are not noted, in one transaction."""
-        for request, done in zip(requests, self._run(lambda cursor: self._insert_all(cursor, requests)), strict=True):
+        # A job without checkpoints commits once, but a try whose answer was lost is repeated: it finds a number below all others.
+        numbers = [
+            -1 - secrets.randbelow(1 << 62) if request.checkpoint_id is None else request.checkpoint_id
+            for request in requests
+        ]
+        found = self._run(lambda cursor: self._insert_all(cursor, requests, numbers))
+        for request, done in zip(requests, found, strict=True):
             if done:
                 request.already_committed()
 
-    def _insert_all(self, cursor: Any, requests: Sequence[CommitRequest]) -> list[bool]:
+    def _insert_all(self, cursor: Any, requests: Sequence[CommitRequest], numbers: Sequence[int]) -> list[bool]:
         already = []
-        for request in requests:
+        for request, number in zip(requests, numbers, strict=True):
             key = (request.job_id, request.operator_uid or self._operator, request.subtask)
-            if request.checkpoint_id is not None:
-                cursor.execute(self._select, key)
-                noted = cursor.fetchone()
-                already.append(noted is not None and noted[0] >= request.checkpoint_id)
-                if already[-1]:
-                    continue
-                cursor.execute(self._delete, key)
-                cursor.execute(self._insert, (*key, request.checkpoint_id))
-            else:
-                already.append(False)
+            cursor.execute(self._select, key)
+            noted = cursor.fetchone()
+            already.append(noted is not None and (noted[0] >= number if number >= 0 else noted[0] == number))
+            if already[-1]:
+                continue
+            cursor.execute(self._delete, key)
+            cursor.execute(self._insert, (*key, number))
             rows, size = request.committable, self._sink.batch_size
             for start in range(0, len(rows), size):
                 self._sink.insert(cursor, [tuple(row) for row in rows[start : start + size]])

@@ -313,7 +313,11 @@ class ExecutionEnvironment:
             self._configuration.get(config.JOB_PARAMETERS),
             self._cached_files,
         )
-        program = RunningProgram(job_name or "batch job", plan.sinks)
+        program = RunningProgram(
+            job_name or "batch job",
+            plan.sinks,
+            explained=lambda as_json: explaining.json_text(plan) if as_json else explaining.text(plan),
+        )
         program.begin()
         with ExitStack() as watching:
             watching.callback(program.end)

@@ -105,8 +105,12 @@ class RunningProgram:
     BatchProgress(name='count', seconds=0.0, operators=(), iterations=(), spilled={}, restarts=0)
     """
 
-    def __init__(self, name: str, sinks: Iterable[PhysicalNode], clock: Clock | None = None) -> None:
+    def __init__(
+        self, name: str, sinks: Iterable[PhysicalNode], clock: Clock | None = None,
+        explained: Callable[[bool], str] = lambda as_json: "",
+    ) -> None:  # fmt: skip
         self.name = name
+        self._explained = explained
         self.figures: Callable[[], Figures] = Figures
         self._clock = clock or SystemClock()
         self._operators = list(everything(sinks))
@@ -124,6 +128,10 @@ class RunningProgram:
         self._seconds = self._clock.monotonic() - (self._began or 0.0)
         last = self.figures()
         self.figures = lambda: last
+
+    def explain(self, as_json: bool = False) -> str:
+        """Return the plan, as text or as JSON."""
+        return self._explained(as_json)
 
     def progress(self) -> BatchProgress:
         """Return where the program stands."""

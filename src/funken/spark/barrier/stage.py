@@ -25,6 +25,7 @@ from funken.runtime.heartbeats import HeartbeatSettings
 from funken.spark import jvm
 from funken.spark.barrier.worker import BarrierDeployment, BarrierWorker
 from funken.spark.control.server import ControlServer, Master
+from funken.spark.lean import map_in_arrow
 from funken.spark.session import (
     control_host,
     existing,
@@ -138,7 +139,7 @@ class _Stage:
         try:
             with this_python(self._spark):
                 rows = self._spark.range(0, self._width, 1, self._width)
-                frame = rows.mapInArrow(_worker_function(deployment), _SCHEMA, barrier=True)
+                frame = map_in_arrow(rows, _worker_function(deployment), _SCHEMA, barrier=True)
             frame.write.format("noop").mode("overwrite").save()
         except Exception as error:  # noqa: BLE001 - raised by the watching thread
             self._failure = error
