@@ -140,7 +140,7 @@ chaos: setup ## attack a job on Spark in every way, and compare what it wrote wi
 	@$(BIN)/python -W ignore benchmarks/chaos $(CHAOS)
 
 EXACTLY_ONCE ?=
-exactly-once: setup ## Kafka to Kafka on Spark, workers, driver and broker killed at random: EXACTLY_ONCE='--rounds 3 --seed 7'
+exactly-once: setup ## from Kafka on Spark, workers, driver and servers killed at random: EXACTLY_ONCE='--rounds 4 --targets kafka,postgresql,delta,files'
 	@$(BIN)/python -W ignore benchmarks/exactly_once $(EXACTLY_ONCE)
 
 SOAK_SECONDS ?= 3600

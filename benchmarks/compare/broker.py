@@ -41,7 +41,8 @@ def start(say: Callable[[str], None]) -> bool:
 def _fill(servers: str, topic: str, count: int) -> None:
     from confluent_kafka import Producer  # noqa: PLC0415 - a part of the extra
 
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "queue.buffering.max.messages": 200_000})
+    settings = {"linger.ms": 50, "queue.buffering.max.messages": 200_000, "enable.idempotence": True}
+    producer = Producer({"bootstrap.servers": servers, **settings})
     for number in range(count):
         key, value = kafka_common.message(number, KEYS)
         while True:

@@ -1,6 +1,7 @@
 """Runner: Funken from Kafka to Kafka at a fixed rate; latency from a producer to a ``read_committed`` consumer.
 
 Producer and consumer are processes of their own. A message carries when it was due (us), and each result that of its message.
+Until the first result is there, one message a second is sent: what would wait for the start of the job is not measured.
 With exactly-once delivery a result is visible when its checkpoint is complete, so the interval between checkpoints is in the
 latency.
 """
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import time
 import uuid
+from pathlib import Path
 
 import kafka_common
 from funken_python import environment
@@ -38,18 +40,32 @@ def build(env: StreamExecutionEnvironment, guarantee: str, come: str, go: str) -
     counts.sink_to(sink.build()).uid("results")
 
 
-def produce(topic: str, rate: float, keys: int) -> None:
-    """Send messages at a rate, until killed."""
+def message(number: int, due: float, keys: int) -> tuple[str, int]:
+    """Return a message that is due at a time (s), and its partition."""
+    text = f'{{"at": {int(due * 1e6)}, "user": "user-{number % keys}", "note": "'
+    return text + "x" * (kafka_common.BYTES - len(text) - 2) + '"}', number % keys % kafka_common.PARTITIONS
+
+
+def produce(topic: str, rate: float, keys: int, results: Path) -> None:
+    """Send messages at a rate, from the first result on, until killed."""
     from confluent_kafka import Producer  # noqa: PLC0415 - a part of the extra
 
     producer = Producer({"bootstrap.servers": kafka_common.servers(), "linger.ms": 1})
+
+    def send(number: int, due: float) -> None:
+        value, partition = message(number, due, keys)
+        producer.produce(topic, value, partition=partition)
+
+    sent = 0
+    while not results.exists() or not results.stat().st_size:
+        send(sent, time.time())
+        sent += 1
+        producer.poll(1)
     start, made = time.time(), 0
     while True:
         due = int((time.time() - start) * rate)
         for number in range(made, due):
-            text = f'{{"at": {int((start + number / rate) * 1e6)}, "user": "user-{number % keys}", "note": "'
-            value = text + "x" * (kafka_common.BYTES - len(text) - 2) + '"}'
-            producer.produce(topic, value, partition=number % keys % kafka_common.PARTITIONS)
+            send(number, start + number / rate)
         made = max(made, due)
         producer.poll(0.001)
 
@@ -86,7 +102,7 @@ def main() -> None:
     wanted = spec()
     if sys.argv[2:]:
         if sys.argv[2] == "produce":
-            produce(sys.argv[3], wanted.rate, wanted.keys)
+            produce(sys.argv[3], wanted.rate, wanted.keys, Path(sys.argv[4]))
         consume(sys.argv[3], sys.argv[4])
     from confluent_kafka.admin import AdminClient, NewTopic  # noqa: PLC0415 - the same
 
@@ -101,7 +117,7 @@ def main() -> None:
     path = f"{wanted.folder}/latency.jsonl"
     command = [sys.executable, "-W", "ignore", __file__, wanted.dump()]
     others = [
-        subprocess.Popen([*command, "produce", come]),
+        subprocess.Popen([*command, "produce", come, path]),
         subprocess.Popen([*command, "consume", go, path]),
     ]
     latest = LatestLine(path)

@@ -1,15 +1,17 @@
-"""``make exactly-once``: Kafka to Kafka on Spark under random faults; a ``read_committed`` consumer sees each result once.
+"""``make exactly-once``: from Kafka, on Spark, under random faults, to Kafka and others; a reader sees each result once.
 
-usage: exactly_once [--rounds N] [--records N] [--rate R] [--faults N] [--seed N]
+usage: exactly_once [--rounds N] [--records N] [--rate R] [--faults N] [--seed N] [--targets kafka,postgresql,delta,files]
 
 A round is a job of its own over the same million records, whose rate is limited so that faults come while it works. In each
-round some of the faults are drawn, one after another, each when the job has given output after the one before. The
-broker is one of its own, as in ``make test-services``. Nothing waits without a bound. Prints a JSON line per round.
+round some of the faults are drawn, one after another, each when the job has given output after the one before. The targets
+(``targets.py``) take turns. Broker and database are of the bench's own, as in ``make test-services``. Nothing waits without a
+bound. Prints a JSON line per round.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -21,13 +23,16 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent.parent))
 
 from job import PARTITIONS, PER_MS, WINDOW_MS, results  # noqa: E402 - beside this file
+from targets import TARGETS, Target  # noqa: E402 - the same
 
 from tests.support.kafka import KafkaBroker, jars  # noqa: E402 - not an installed package
+from tests.support.postgres import PostgresServer, postgres_binaries  # noqa: E402 - the same
 
 STEP_SECONDS, ROUND_SECONDS = 120.0, 420.0
 
@@ -40,12 +45,11 @@ class Round:
     """One job, over several drivers."""
 
     def __init__(
-        self, folder: Path, broker: KafkaBroker, source_topic: str, rate: float, chance: random.Random
+        self, folder: Path, broker: KafkaBroker, target: Target, source_topic: str, rate: float, chance: random.Random
     ) -> None:
-        self.folder, self.broker, self.chance = folder, broker, chance
-        self.sink_topic = broker.topic(partitions=2)
+        self.folder, self.broker, self.target, self.chance = folder, broker, target, chance
         self.command = [sys.executable, "-W", "ignore", str(HERE / "job.py"), str(folder), broker.servers]
-        self.command += [source_topic, self.sink_topic, str(rate)]
+        self.command += [source_topic, str(rate), *target.arguments]
         self.drivers = 0
         self.end = time.monotonic() + ROUND_SECONDS
         self.start_driver()
@@ -139,34 +143,36 @@ class Round:
         self.broker.kill()
         self.broker.start()
 
-    def broker_before_commit(self) -> None:
-        """The broker is killed between prepare and commit."""
-        self.ask("broker")
-        now = self.folder / "broker-now"
+    def server_before_commit(self) -> None:
+        """The server that is written to is killed between prepare and commit."""
+        self.ask("server")
+        now = self.folder / "server-now"
         self.wait(now.exists, "checkpoint to be committed")
-        self.broker.kill()
+        self.target.server.kill()
         now.unlink()
-        self.broker.start()
+        self.target.server.start()
 
 
 FAULTS = (
     Round.worker_killed, Round.worker_prepared, Round.driver_killed, Round.driver_before_commit, Round.driver_partly,
-    Round.broker_killed, Round.broker_before_commit,
+    Round.broker_killed, Round.server_before_commit,
 )  # fmt: skip
+SERVERS = (Round.broker_killed, Round.server_before_commit)
 
 
 def attacked(one: Round, faults: int) -> list[str]:
     """Inject faults until they are through or the job has ended; return which ones were."""
     done = []
+    possible = [fault for fault in FAULTS if fault is not Round.server_before_commit or one.target.server is not None]
     try:
-        for fault in one.chance.sample(FAULTS, faults):
+        for fault in one.chance.sample(possible, min(faults, len(possible))):
             pause = time.monotonic() + one.chance.uniform(0.2, 2.5)
             one.wait(lambda pause=pause: bool(one.beats()) and time.monotonic() > pause, "output")  # type: ignore[misc]
             before = one.beats()
             fault(one)
             done.append(fault.__name__)
             print(f"  {fault.__name__}", file=sys.stderr, flush=True)
-            if "broker" not in fault.__name__:
+            if fault not in SERVERS:
                 one.wait(lambda before=before: bool(one.beats() - before), "output of a new attempt")  # type: ignore[misc]
         while one.driver.poll() is None:
             one.wait(lambda: False, "end of the job")
@@ -181,7 +187,9 @@ def fill(broker: KafkaBroker, topic: str, count: int) -> None:
     """Write the numbers, each partition in order."""
     from confluent_kafka import Producer  # noqa: PLC0415 - a part of the extra
 
-    producer = Producer({"bootstrap.servers": broker.servers, "linger.ms": 20, "queue.buffering.max.messages": 200_000})
+    # Idempotent: leaders of a new topic reject the first requests, and a batch that is sent again would come after later ones.
+    settings = {"linger.ms": 20, "queue.buffering.max.messages": 200_000, "enable.idempotence": True}
+    producer = Producer({"bootstrap.servers": broker.servers, **settings})
     for number in range(count):
         while True:
             try:
@@ -201,7 +209,11 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=50_000)
     parser.add_argument("--faults", type=int, default=4, help=f"how many of the {len(FAULTS)} faults each round has")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--targets", default="kafka", help=f"what takes turns, of: {', '.join(TARGETS)}")
     given = parser.parse_args()
+    targets = given.targets.split(",")
+    if unknown := set(targets) - set(TARGETS):
+        raise SystemExit(f"{', '.join(sorted(unknown))} is no target; there are: {', '.join(TARGETS)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # so that nothing is left running
     each = PER_MS * WINDOW_MS
     count = max(each, given.records // each * each)
@@ -210,28 +222,40 @@ def main() -> None:
         raise SystemExit(missing)
     expected = Counter(results(count))
     totals: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory(prefix="exactly-once-") as place:
+    with tempfile.TemporaryDirectory(prefix="exactly-once-") as place, contextlib.ExitStack() as servers:
         (home := Path(place, "kafka")).mkdir()
         broker = KafkaBroker(home, libraries)
-        try:
-            broker.start()
-            source_topic = broker.topic(partitions=PARTITIONS)
-            fill(broker, source_topic, count)
-            for number in range(given.rounds):
-                chance, began = random.Random(given.seed + number), time.monotonic()
-                (folder := Path(place, f"round-{number}")).mkdir()
-                one = Round(folder, broker, source_topic, given.rate, chance)
-                try:
-                    done = attacked(one, given.faults)
-                    found = Counter(broker.values(one.sink_topic))
-                finally:
-                    one.driver.kill()
-                line = {"lost": (expected - found).total(), "doubled": (found - expected).total()}
-                totals.update(line, rounds=1, faults=len(done))
-                line |= {"round": number, "records": count, "results": expected.total(), "drivers": one.drivers}
-                print(json.dumps({**line, "seconds": round(time.monotonic() - began, 1), "faults": done}), flush=True)
-        finally:
-            broker.stop()
+        servers.callback(broker.stop)
+        of_target: dict[str, Any] = {"kafka": broker}
+        if "postgresql" in targets:
+            binaries, missing = postgres_binaries()
+            if binaries is None:
+                raise SystemExit(missing)
+            of_target["postgresql"] = PostgresServer(binaries, fsync="on")
+            servers.callback(of_target["postgresql"].remove)
+            of_target["postgresql"].start()
+        broker.start()
+        source_topic = broker.topic(partitions=PARTITIONS)
+        fill(broker, source_topic, count)
+        for number in range(given.rounds):
+            chance, began = random.Random(given.seed + number), time.monotonic()
+            (folder := Path(place, f"round-{number}")).mkdir()
+            kind = targets[number % len(targets)]
+            target = TARGETS[kind](folder, of_target.get(kind))
+            one = Round(folder, broker, target, source_topic, given.rate, chance)
+            try:
+                done = attacked(one, given.faults)
+                found = target.seen()
+            finally:
+                one.driver.kill()
+            wrong = {"lost": (expected - found).total(), "doubled": (found - expected).total()}
+            totals.update(wrong, rounds=1, faults=len(done))
+            line = {"round": number, "target": kind, **wrong, "records": count, "results": expected.total()}
+            line |= {"drivers": one.drivers, "seconds": round(time.monotonic() - began, 1), "faults": done}
+            print(json.dumps(line), flush=True)
+            if found != expected:
+                print(f"  lost: {sorted(expected - found)[:5]}", file=sys.stderr)
+                print(f"  doubled or wrong: {sorted(found - expected)[:5]}", file=sys.stderr, flush=True)
     print(json.dumps(totals), flush=True)
     if totals["lost"] or totals["doubled"] or not totals["faults"]:
         raise SystemExit("WRONG")

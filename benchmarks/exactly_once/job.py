@@ -1,8 +1,8 @@
-"""The job that is attacked: Kafka to Kafka on Spark, counts and sums per key in windows of event time, exactly once.
+"""The job that is attacked: from Kafka, on Spark, counts and sums per key in windows of event time, written exactly once.
 
-``python job.py FOLDER SERVERS FROM TO RATE``. Partition ``p`` of the input holds the numbers ``p``, ``p + 4``, ... in order. A
-process dies where a file ``die-WHEN-N`` in FOLDER asks for it: a worker that has prepared its transactions, the driver that is
-about to commit, or has committed a part.
+``python job.py FOLDER SERVERS TOPIC RATE KIND WHERE NAME``; the last three are the target's (``targets.py``). Partition ``p`` of
+the input holds the numbers ``p``, ``p + 4``, ... in order. A process dies where a file ``die-WHEN-N`` in FOLDER asks for it: a
+worker that has prepared its transactions, the driver that is about to commit, or has committed a part.
 """
 
 from __future__ import annotations
@@ -26,15 +26,18 @@ from funken import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from funken.connectors import DeliveryGuarantee, JsonSchema, RateLimitedSource, SimpleStringSchema, Sink
-from funken.connectors.kafka import KafkaOffsetsInitializer, KafkaRecordSerializationSchema, KafkaSink, KafkaSource
+from funken.connectors import JsonSchema, RateLimitedSource, Sink
+from funken.connectors.kafka import KafkaOffsetsInitializer, KafkaSource
 from funken.connectors.sink import Committer
+
+sys.path.insert(0, str(Path(__file__).parent))
+from targets import sink_of, takes_rows
 
 PARTITIONS = 4
 KEYS = 1000
 PER_MS = 100
 WINDOW_MS = 100
-BROKER_SECONDS = 60.0
+SERVER_SECONDS = 60.0
 
 
 def results(count: int) -> Iterator[str]:
@@ -132,7 +135,9 @@ class DyingWriter(SinkWriter):
 
     def __init__(self, writer: SinkWriter, folder: str) -> None:
         self.writer, self.folder = writer, folder
-        self.open, self.write, self.flush, self.close = writer.open, writer.write, writer.flush, writer.close  # type: ignore[method-assign]
+        for name in vars(SinkWriter):
+            if name != "prepare_commit" and not name.startswith("_"):
+                setattr(self, name, getattr(writer, name))
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
         """Prepare, and perhaps die."""
@@ -143,7 +148,7 @@ class DyingWriter(SinkWriter):
 
 
 class DyingCommitter(Committer):
-    """A committer whose driver may die, or whose broker may, when a checkpoint is complete and not committed."""
+    """A committer whose driver may die, or whose server may, when a checkpoint is complete and not committed."""
 
     def __init__(self, committer: Committer, folder: str) -> None:
         self.committer, self.folder = committer, folder
@@ -151,26 +156,26 @@ class DyingCommitter(Committer):
         self.recover, self.abort = committer.recover, committer.abort  # type: ignore[method-assign]
 
     def commit(self, requests: Any) -> None:
-        """Commit one transaction after the other."""
+        """Commit; what is asked for comes before, or when a part is done."""
         if requests and asked(self.folder, "commit"):
             die()
-        if requests and asked(self.folder, "broker"):
-            Path(self.folder, "broker-now").touch()
-            end = time.monotonic() + BROKER_SECONDS
-            while Path(self.folder, "broker-now").exists() and time.monotonic() < end:
+        if requests and asked(self.folder, "server"):
+            Path(self.folder, "server-now").touch()
+            end = time.monotonic() + SERVER_SECONDS
+            while Path(self.folder, "server-now").exists() and time.monotonic() < end:
                 time.sleep(0.01)
-        for number, request in enumerate(requests):
-            if number and asked(self.folder, "partly"):
-                die()
-            self.committer.commit([request])
+        if len(requests) > 1 and asked(self.folder, "partly"):
+            self.committer.commit(requests[:1])
+            die()
+        self.committer.commit(requests)
 
 
-def run(folder: str, servers: str, source_topic: str, sink_topic: str, rate: float) -> None:
+def run(folder: str, servers: str, source_topic: str, rate: float, kind: str, where: str, name: str) -> None:
     """Run the job; a driver that starts again resumes from the newest checkpoint."""
     conf = Configuration(
         {
             "execution.target": "continuous",
-            "execution.job-id": f"exactly-once-{sink_topic}",
+            "execution.job-id": f"exactly-once-{name}",
             "execution.checkpointing.interval": "500 ms",
             "execution.checkpointing.dir": f"{folder}/checkpoints",
             "heartbeat.interval": "1 s",
@@ -181,7 +186,7 @@ def run(folder: str, servers: str, source_topic: str, sink_topic: str, rate: flo
         }
     )
     env = StreamExecutionEnvironment.get_execution_environment(conf).set_parallelism(2)
-    builder = KafkaSource.builder().set_bootstrap_servers(servers).set_topics(source_topic).set_group_id(sink_topic)
+    builder = KafkaSource.builder().set_bootstrap_servers(servers).set_topics(source_topic).set_group_id(name)
     numbers = builder.set_value_only_deserializer(JsonSchema()).set_bounded(KafkaOffsetsInitializer.latest()).build()
     timed = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: value["n"] // PER_MS)
     keyed = (
@@ -190,18 +195,11 @@ def run(folder: str, servers: str, source_topic: str, sink_topic: str, rate: flo
         .key_by(lambda v: v["n"] % KEYS)
     )
     windows = keyed.window(TumblingEventTimeWindows.of(WINDOW_MS)).aggregate(Totals(), Named()).uid("windows")
-    serializer = KafkaRecordSerializationSchema.builder().set_topic(sink_topic)
-    sink = (
-        KafkaSink.builder()
-        .set_bootstrap_servers(servers)
-        .set_record_serializer(serializer.set_value_serialization_schema(SimpleStringSchema()).build())
-        .set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
-        .set_transactional_id_prefix(f"job-{sink_topic}")
-        .build()
-    )
-    windows.map_block(Beat(folder)).sink_to(DyingSink(sink, folder)).uid("results")
+    rows = takes_rows(kind)
+    results = windows.map_block(Beat(folder)).map(lambda result: (result,) if rows else result)
+    results.sink_to(DyingSink(sink_of(kind, where, name), folder)).uid("results")
     env.execute("exactly once")
 
 
 if __name__ == "__main__":
-    run(*sys.argv[1:5], float(sys.argv[5]))
+    run(*sys.argv[1:4], float(sys.argv[4]), *sys.argv[5:8])

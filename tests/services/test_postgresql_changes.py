@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from funken.connectors import Batch, Boundedness, ConnectorContext, Source, SourceReader, Wait
+from funken.connectors import Batch, Boundedness, ConnectorContext, NeedSplits, Source, SourceReader, Wait
 from funken.connectors.postgresql import UNCHANGED, ChangeKind, PostgresCdcSource, PostgresDatabase
 from funken.errors import SourceNotReadable
 from funken.testing import check_source
@@ -46,7 +46,7 @@ class Plain(Source):
     """Changes as tuples; and ``Wait(None)`` becomes a short wait, for the kit ends when it has waited often in vain."""
 
     source: PostgresCdcSource
-    boundedness = Boundedness.CONTINUOUS_UNBOUNDED
+    boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED
     max_parallelism = 1
 
     def enumerator(self, parallelism):
@@ -147,6 +147,56 @@ def test_the_changes_keep_the_contract(postgres, source_of):
     expected = [("c", None, (("id", n), ("word", "a" if n < 10 else "b"))) for n in range(40)]
 
     check_source(WithoutAcknowledgement(source), expected, seeds=4)  # each run reads from the beginning
+
+
+def test_a_bounded_source_keeps_the_contract_and_ends_where_the_log_was(postgres, source_of):
+    table = postgres.table("id int PRIMARY KEY, word text", [(n, f"w{n}") for n in range(20)])
+    source = source_of(table, page_size=4, boundedness=Boundedness.BOUNDED)
+    source.enumerator(1).start()
+    postgres.execute(f"UPDATE {table} SET word = 'x' WHERE id < 5; DELETE FROM {table} WHERE id = 19")
+    rows = [(n, "x" if n < 5 else f"w{n}") for n in range(19)]
+
+    ends = Plain(source, boundedness=Boundedness.BOUNDED)
+    check_source(ends, [("r", None, (("id", n), ("word", word))) for n, word in rows], seeds=3)
+
+
+def test_the_next_run_of_a_bounded_source_begins_where_the_last_one_ended(postgres, source_of):
+    table = postgres.table("id int PRIMARY KEY, word text")
+    source = source_of(table, snapshot=False, boundedness=Boundedness.BOUNDED)
+    source.enumerator(1).start()
+    seen = []
+    for word in ("a", "b", "c"):
+        postgres.execute(f"INSERT INTO {table} VALUES ({ord(word)}, '{word}')")
+        seen.append(run_to_the_end(source, lambda: postgres.execute(f"INSERT INTO {table} VALUES (1, 'late')"), word))
+        while postgres.execute("SELECT active FROM pg_replication_slots WHERE slot_name = %s", (source.slot,)) != [
+            (False,)
+        ]:
+            pass  # until the server has taken the last message of the connection
+        postgres.execute(f"DELETE FROM {table} WHERE id = 1")
+
+    words = [[change.after["word"] for change in run if change.after is not None] for run in seen]
+    assert words == [["a"], ["late", "b"], ["late", "c"]]
+
+
+def run_to_the_end(source, meanwhile, until):
+    """Read until the source ends, with a checkpoint there; when a word was read, something happens to the table."""
+    job, found = Reading(source), []
+    for _ in range(100_000):
+        got = job.reader.poll(100, 0)
+        if isinstance(got, NeedSplits):
+            break
+        if isinstance(got, Batch):
+            found += got.values
+            if any(change.after and change.after["word"] == until for change in got.values):
+                meanwhile()
+        else:
+            assert job.woken.wait(60), f"only {found}"
+            job.woken.clear()
+    assert job.reader.split_finished() == ["changes"]
+    assert job.reader.snapshot_state(1) == []
+    job.reader.notify_checkpoint_complete(1)
+    job.reader.close()  # which sends the acknowledgement
+    return found
 
 
 @dataclass(frozen=True)

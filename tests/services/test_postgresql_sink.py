@@ -237,6 +237,34 @@ def test_check_says_what_is_wrong_and_what_to_do(postgres, table):
         PostgresSink(PostgresDatabase(postgres.conninfo), table).check()
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("ALTER TABLE {} DROP COLUMN word", "word.*correct the columns"),
+        ("ALTER TABLE {} ALTER COLUMN word TYPE int USING 0", "invalid input syntax for type integer"),
+        ("DROP TABLE {}", "does not exist.*create the table"),
+    ],
+)
+def test_a_table_that_is_dropped_or_changed_while_it_is_written_is_named(postgres, table, writer_of, change, message):
+    writer = writer_of(sink_to(postgres, table))
+    name, _ = prepared(writer, [pair(1)]).committable
+    postgres.execute(f"COMMIT PREPARED '{name}'")  # else it holds the table's lock
+    postgres.execute(change.format(table))
+
+    with pytest.raises(SinkNotWritable, match=f"table '{table}' cannot be written: .*{message}"):
+        writer.write([pair(2)], None, 0)
+
+
+def test_a_column_that_is_added_while_a_table_is_written_stays_empty(postgres, table, writer_of, committer_of):
+    sink = sink_to(postgres, table)
+    writer = writer_of(sink)
+    committer_of(sink).commit([prepared(writer, [pair(1)])])
+    postgres.execute(f"ALTER TABLE {table} ADD COLUMN more int")
+    committer_of(sink).commit([prepared(writer, [pair(2)], 2)])
+
+    assert rows(postgres, table) == [(1, "word 1", None), (2, "word 2", None)]
+
+
 def test_a_password_is_shown_nowhere(postgres, table):
     postgres.execute("CREATE DATABASE guarded")
     postgres.execute(f"CREATE ROLE ada LOGIN PASSWORD '{PASSWORD}'")

@@ -209,7 +209,7 @@ class KafkaBroker:
         from confluent_kafka import Producer
 
         own = {"transactional.id": transactional} if transactional else {}
-        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 5, **own})
+        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 5, "enable.idempotence": True, **own})
         if transactional:
             producer.init_transactions(60)
             producer.begin_transaction()
@@ -224,7 +224,7 @@ class KafkaBroker:
 
     def read(self, topic, isolation="read_committed"):
         """Return all messages that a reader sees now."""
-        from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+        from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
         consumer = Consumer(
             {
@@ -246,6 +246,7 @@ class KafkaBroker:
                     if message.error() is None:
                         found.append(message)
                     else:
+                        assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
                         ended.add(message.partition())
             return found
         finally:

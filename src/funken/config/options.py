@@ -110,7 +110,8 @@ PRE_AGGREGATION = _option(
     "pipeline.pre-aggregation",
     _boolean,
     True,
-    "Fold what goes to a vectorized window by key and pane before the exchange, where the result is provably the same; "
+    "Fold what goes to a vectorized window, or in BATCH to a reduce, by key and pane before the exchange, where the result is "
+    "provably the same; "
     "explain() tells where, and why not elsewhere.",
 )
 RUNTIME_MODE = _option(

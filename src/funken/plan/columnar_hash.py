@@ -14,7 +14,8 @@ class PreAggregation:
     """How records become partials: the role of each leaf, the length of panes, and the functions that decide it."""
 
     roles: tuple[str, ...]
-    pane: int
+    pane: int | None
+    """``None``: all records of a key are in one."""
     offset: int
     functions: tuple[tuple[UserFunction, Traced], ...]
 

@@ -85,6 +85,23 @@ def test_messages_become_columns_and_those_that_do_not_fit_become_records(mock):
     assert found[0].total() == 400 - 133 - 2 + (34 % 3 == 1)
 
 
+def test_a_field_that_is_added_removed_or_retyped_midway_is_left_out_none_or_as_it_came(mock):
+    declared = Types.ROW_NAMED(["n", "s"], [Types.LONG(), Types.STRING()])
+    forms = ['{"n": %d, "s": "a"}', '{"n": %d, "s": "a", "more": [1]}', '{"n": %d}', '{"n": "%d", "s": "a"}']
+    messages = [forms[number // 50] % number for number in range(200)]
+    builder = written(mock, "changing", messages).set_value_only_deserializer(JsonSchema(declared))
+    for vectorized in (False, True):
+        options = Configuration({"pipeline.vectorized": vectorized, "execution.block.records": 7})
+        env = StreamExecutionEnvironment.create_local_environment(1, options)
+        stream = env.from_source(builder.build(), WatermarkStrategy.no_watermarks(), "orders")
+        found = stream.map(lambda row: (row["n"], row["s"])).execute_and_collect(limit=999)
+
+        assert sorted(pair for pair in found if type(pair[0]) is int) == [
+            (number, "a" if number < 100 else None) for number in range(150)
+        ]
+        assert sorted(pair for pair in found if type(pair[0]) is str) == [(str(n), "a") for n in range(150, 200)]
+
+
 def test_a_reader_of_columns_has_the_positions_of_records(mock):
     declared = Types.ROW_NAMED(["n"], [Types.LONG()])
     messages = [f'{{"n": {number}}}' for number in range(60)]

@@ -274,10 +274,17 @@ def test_a_keyed_operator_without_keys_is_rejected_and_named():
     applied(sorted_input.RULE, stream)
 
 
-def test_columns_that_become_records_for_the_order_are_noted():
+@pytest.mark.parametrize(
+    ("reduce", "order"),
+    [
+        (lambda a, b: (a[0], b[1]), "each key in the order of time, as single records"),
+        (lambda a, b: (a[0], a[1] + b[1]), "in the order of arrival"),
+    ],
+)
+def test_columns_that_become_records_for_the_order_are_noted(reduce, order):
     env = StreamExecutionEnvironment.create_local_environment(1)
     env.set_runtime_mode(RuntimeExecutionMode.BATCH)
     pairs = env.from_source(DataGeneratorSource(lambda i: (i % 3, i), 10), WatermarkStrategy.no_watermarks())
-    pairs.key_by(lambda p: p[0]).reduce(lambda a, b: (a[0], a[1] + b[1])).name("sum").sink_to(DiscardingSink())
+    pairs.key_by(lambda p: p[0]).reduce(reduce).name("sum").sink_to(DiscardingSink())
 
-    assert "batch order: sum: each key in the order of time, as single records" in env.explain()
+    assert f"batch order: sum: {order}\n" in f"{env.explain()}\n"

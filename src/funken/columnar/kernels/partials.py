@@ -100,11 +100,16 @@ def joined_alike(blocks: list[Columns]) -> Columns:
 class Combiner:
     """One per edge writer.
 
-    ``roles`` says what is done with each leaf, ``pane`` and ``offset`` (ms) which panes there are. A block of fewer than
-    ``least`` records is left alone, and one that has fewer than ``worth`` of them per key and pane.
+    ``roles`` says what is done with each leaf, ``pane`` and ``offset`` (ms) which panes there are; with ``None`` all records of a
+    key are in one, and its partial has the highest of their timestamps. A block of fewer than ``least`` records is left alone,
+    and one that has fewer than ``worth`` of them per key and pane.
+
+    >>> block = Columns(("str", "int"), [Column("str", "a", True), Column("int", np.array([7, 5]))], 2)
+    >>> Combiner(("first", "sum"), None, 0, least=2, worth=2).combine(block, block.leaves[0])[0].leaves[1].to_list(1)
+    [12]
     """
 
-    def __init__(self, roles: tuple[str, ...], pane: int, offset: int, least: int, worth: int = WORTH) -> None:
+    def __init__(self, roles: tuple[str, ...], pane: int | None, offset: int, least: int, worth: int = WORTH) -> None:
         self._roles = roles
         self._sums = tuple(number for number, role in enumerate(roles) if role == SUM)
         self._pane = pane
@@ -121,7 +126,7 @@ class Combiner:
         if self._skips:
             self._skips -= 1
             return plain
-        if stamps is None or block.length < self._least or self._may_overflow(block):
+        if block.length < self._least or self._may_overflow(block):
             return plain
         found = self._codes(key, stamps, block.length)
         if found is None:
@@ -143,8 +148,11 @@ class Combiner:
             _folded(leaf, role, codes, counts, present, at)
             for leaf, role in zip(block.leaves, self._roles, strict=True)
         ]
-        partials = Partials(block.schema, leaves, len(at), counts.take(present), self._sums, stamps.take(at))
-        return partials, key.take(at)
+        if stamps is not None and self._pane is not None:
+            stamps = stamps.take(at)
+        elif stamps is not None:
+            stamps = _folded(Column(INT, stamps), MAX, codes, counts, present, at).data
+        return Partials(block.schema, leaves, len(at), counts.take(present), self._sums, stamps), key.take(at)
 
     def _may_overflow(self, block: Columns) -> bool:
         for number in self._sums:
@@ -153,11 +161,15 @@ class Combiner:
                 return True
         return False
 
-    def _codes(self, key: Column, stamps: Array, length: int) -> tuple[Array, int] | None:
+    def _codes(self, key: Column, stamps: Array | None, length: int) -> tuple[Array, int] | None:
         """Return a number for each record, alike for those of one key and pane, and what all are below.
 
         ``None``: too many, or a record without a timestamp (the least there is), about which the window complains.
         """
+        if self._pane is None:
+            return numbered(key, length)
+        if stamps is None:
+            return None
         earliest, latest = int(stamps.min()), int(stamps.max())
         if earliest < LOWEST // 2:
             return None

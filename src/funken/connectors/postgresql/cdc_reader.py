@@ -58,9 +58,13 @@ class CdcReader(SourceReader):
     """Emits ``TableChange``s."""
 
     def __init__(
-        self, database: PostgresDatabase, slot: str, publication: str, page_size: int, context: ConnectorContext
-    ) -> None:
+        self, database: PostgresDatabase, slot: str, publication: str, page_size: int, bounded: bool, context: ConnectorContext
+    ) -> None:  # fmt: skip
         self._database, self._slot, self._publication, self._size = database, slot, publication, page_size
+        self._bounded = bounded
+        self._ended: list[str] = []
+        #: where a bounded reader has ended
+        self._end_lsn = 0
         self._context = context
         self._session = SqlSession(database, f"funken {context.operator}")
         self._pages: Background[Any] = Background(context.wake)
@@ -161,6 +165,10 @@ class CdcReader(SourceReader):
         def read(cursor: Any) -> int:
             cursor.execute("SELECT pg_current_wal_insert_lsn()::text")
             (fence,) = cursor.fetchone()
+            if (
+                self._bounded
+            ):  # a record behind the fence, so that the server tells that there is nothing more before it
+                cursor.execute("SELECT pg_logical_emit_message(false, 'funken', '')")
             return lsn_of(fence)
 
         return self._run(read)
@@ -178,6 +186,11 @@ class CdcReader(SourceReader):
     def _poll_changes(self, split: CdcSplit, limit: int) -> Batch | Wait | NeedSplits:
         stream = self._stream or self._begin(split)
         while True:
+            reached = self._split.lsn if self._commit is None and self._split is not None else 0
+            if self._bounded and (
+                self._commit.end > split.fence if self._commit is not None else reached >= split.fence
+            ):
+                return self._end(split)
             if self._commit is not None:
                 batch = self._emit_changes(self._commit, limit)
                 if batch is not None:
@@ -193,13 +206,25 @@ class CdcReader(SourceReader):
             elif item.end > self._split.lsn:
                 self._commit = item
 
+    def _end(self, split: CdcSplit) -> NeedSplits:
+        """A bounded reader has all changes up to the fence."""
+        self._ended.append(split.id)
+        self._end_lsn, self._split, self._commit = split.fence, None, None
+        return NEED_SPLITS
+
+    def split_finished(self) -> list[str]:
+        """Return the split, once, when a bounded reader has read it."""
+        ended, self._ended = self._ended, []
+        return ended
+
     def _begin(self, split: CdcSplit) -> ReplicationStream:
         self._check_slot(split)
         if split.pages:
             self._seen = SeenChanges(split.pages, dict(split.keys))
         self._stream = ReplicationStream(
-            self._database, self._slot, self._publication, split.lsn, f"funken-cdc-{self._slot}", self._context.wake
-        )
+            self._database, self._slot, self._publication, split.lsn, f"funken-cdc-{self._slot}", self._context.wake,
+            asks=self._bounded,
+        )  # fmt: skip
         self._stream.start()
         return self._stream
 
@@ -254,10 +279,8 @@ class CdcReader(SourceReader):
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the position."""
-        if self._split is None:
-            return []
-        self._of_checkpoints[checkpoint_id] = self._split.lsn
-        return [self._split]
+        self._of_checkpoints[checkpoint_id] = self._end_lsn if self._split is None else self._split.lsn
+        return [] if self._split is None else [self._split]
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Let the server forget what is before the checkpoint."""

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 QUEUED_CHANGES = 50_000
 """Nothing more is received while so many changes are queued."""
 TRIES = 8
-_POLL_MS, _JOIN_S, _REPORT_S = 100, 10.0, 5.0
+_POLL_MS, _JOIN_S, _REPORT_S, _ASK_S = 100, 10.0, 5.0, 0.3
 _IN_USE, _ADMINISTRATOR = "55006", "57P01"
 _OPTIONS = "-c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex -c timezone=UTC -c extra_float_digits=1"
 
@@ -33,14 +33,16 @@ _OPTIONS = "-c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex -c ti
 class ReplicationStream:
     """Receives transactions from a position on, between ``start`` and ``stop``.
 
-    ``take`` returns a transaction, or a position up to which there are no more, or ``None`` if nothing is there.
+    ``take`` returns a transaction, or a position up to which there are no more, or ``None`` if nothing is there. One that
+    ``asks`` wants to know such positions soon, also while nothing happens.
     """
 
     def __init__(
-        self, database: PostgresDatabase, slot: str, publication: str, since: int, name: str, wake: Callable[[], None]
+        self, database: PostgresDatabase, slot: str, publication: str, since: int, name: str, wake: Callable[[], None],
+        asks: bool = False,
     ) -> None:  # fmt: skip
         self._database, self._slot, self._publication, self._name = database, slot, publication, name
-        self._wake = wake
+        self._wake, self._asks = wake, asks
         self._received = since
         self._acknowledged = self._reported = 0
         self.server_end = since
@@ -154,12 +156,13 @@ class ReplicationStream:
     def _receive(self, connection: Any, decoder: ChangeDecoder) -> None:
         readable = select.poll()
         readable.register(connection.socket, select.POLLIN)
-        report_at = self._now() + _REPORT_S
+        every = _ASK_S if self._asks else _REPORT_S
+        report_at = self._now() + every
         while not self._stopped:
             now = self._now()
             if now >= report_at or self._acknowledged > self._reported:
                 self._report(connection)
-                report_at = now + _REPORT_S
+                report_at = now + every
             if not self._has_room():
                 continue
             size, data = connection.get_copy_data(1)
@@ -215,12 +218,13 @@ class ReplicationStream:
             self._items.append(item)
             if isinstance(item, CommittedTransaction):
                 self._queued += len(item.changes)
-        if isinstance(item, CommittedTransaction):
+        if isinstance(item, CommittedTransaction) or self._asks:
             self._wake()
 
     def _report(self, connection: Any) -> None:
         acknowledged = self._acknowledged
-        connection.put_copy_data(b"r" + struct.pack(">QQQqB", self._received, acknowledged, acknowledged, 0, 0))
+        positions = self._received, acknowledged, acknowledged
+        connection.put_copy_data(b"r" + struct.pack(">QQQqB", *positions, 0, self._asks))
         connection.flush()
         self._reported = acknowledged
 

@@ -48,7 +48,9 @@ class PostgresCdcSource(Source):
 
     ``slot`` is a replication slot and ``publication`` a publication (by default of the same name); they are made if they are
     not there. A slot belongs to one job, and **keeps the server's log until it is read or dropped**: call ``drop()`` when the
-    job is gone for good. Without ``snapshot`` only changes after the slot was made are read. One subtask reads.
+    job is gone for good. Without ``snapshot`` only changes after the slot was made are read. One subtask reads. With
+    ``boundedness=Boundedness.BOUNDED`` the source ends where the log was when the snapshot had been read, or, without one, at the
+    start: the tables as they were at that moment, in changes.
 
     Raises ``SourceNotReadable`` at the start if the server's ``wal_level`` is not ``logical``, a table is not there or has no
     primary key, or the user may not read it or not replicate.
@@ -89,7 +91,8 @@ class PostgresCdcSource(Source):
 
     def reader(self, context: ConnectorContext) -> SourceReader:
         """Make the reader."""
-        return CdcReader(self.database, self.slot, self.publication, self.page_size, context)
+        bounded = self.boundedness is Boundedness.BOUNDED
+        return CdcReader(self.database, self.slot, self.publication, self.page_size, bounded, context)
 
     def drop(self) -> None:
         """Drop slot and publication, so that the server need not keep its log for them; fails while the job runs."""

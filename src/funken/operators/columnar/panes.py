@@ -41,6 +41,7 @@ class ArrayPane:
     """One window."""
 
     def __init__(self, schema: RecordSchema) -> None:
+        self.schema = schema
         self._arrays = KeyedArrays(schema)
 
     def check(self, contributions: list[Contribution], length: int) -> None:

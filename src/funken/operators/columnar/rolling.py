@@ -22,8 +22,10 @@ from funken.columnar.kernels.columns import Array, Column, Columns, column_of, j
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.kernels.groups import Groups, ranks, running_float_sum, running_most, running_sum
 from funken.columnar.kernels.keys import key_of
+from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.keyed_arrays import KeyedArrays, grown, leaf_columns, objects
+from funken.operators.columnar.panes import ArrayPane, Contribution
 from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarReduce
 from funken.operators.rolling import RollingReduceLogic
@@ -178,6 +180,64 @@ class ColumnarReduceLogic(RollingReduceLogic):
                 self._layers.finish_snapshot().update(self._arrays.entries(np.flatnonzero(self._has & ~self._touched)))
             self._store()
             self._clear()
+
+
+class ColumnarFinalReduceLogic(RollingReduceLogic):
+    """The reduce of ``BATCH``, where only the last value of a key counts: records, in any order, are folded into one pane.
+
+    A second field beside the record is the highest timestamp.
+    """
+
+    columnar = True
+
+    def __init__(self, spec: ColumnarReduce) -> None:
+        super().__init__(spec.key, spec.function)
+        self._spec = spec
+        functions = TracedFunction(spec.function, spec.traced), TracedFunction(spec.key, spec.traced_key)
+        self._path = ColumnPath(self._take, *functions, partials=True)
+        self._pane = ArrayPane((spec.schema, INT))
+        self._returns = 0
+
+    def process_block(self, block: Block) -> None:
+        """Fold a block."""
+        if len(block) and (self._returns >= _MOST_RETURNS or self._path(block) is None):
+            self.process(*block.rows())
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Fold rows, with what the columns have come to in the table."""
+        if len(self._pane):
+            self._returns += 1
+            for key, (record, at) in self._pane.copied():
+                self._new[key] = record
+                if at != MIN_TIMESTAMP:
+                    self._last[key] = at
+            self._pane = ArrayPane(self._pane.schema)
+        super().process(values, timestamps)
+
+    def _take(self, block: Columns) -> bool:
+        key = key_of(self._spec.traced_key.result, block)
+        stamps = block.timestamps
+        at = Column(INT, MIN_TIMESTAMP, True) if stamps is None else Column(INT, stamps)
+        contributions = [Contribution(MAX, at, at)]
+        for fold, own in zip(reversed(self._spec.folds), reversed(block.leaves), strict=True):
+            of = evaluate(fold.of, block.length, block)
+            assert isinstance(of, Column)
+            contributions.insert(0, Contribution(fold.how, of.cast(fold.kind), own))
+        if self._new:  # rows came before
+            pane = ArrayPane(self._pane.schema)
+            pane.load({key: (value, self._last.get(key, MIN_TIMESTAMP)) for key, value in self._new.items()})
+            self._pane, self._layers.delta = pane, {}
+        self._pane.check(contributions, block.length)
+        self._pane.add(key, contributions, block.length)
+        return True
+
+    def finish(self) -> None:
+        """Emit what each key came to."""
+        if len(self._pane):
+            *leaves, at = self._pane.columns().leaves
+            stamps = None if at.bounds()[1] == MIN_TIMESTAMP else at.data
+            self.output.emit_block(Columns(self._spec.schema, leaves, len(self._pane), stamps))
+        super().finish()
 
 
 class _Step:

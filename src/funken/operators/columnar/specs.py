@@ -129,15 +129,20 @@ class ColumnarReduce(RollingReduce):
     traced: Traced = _NOTHING
     folds: tuple[Fold, ...] = ()
     schema: RecordSchema = "int"
+    any_order: bool = False
+    """In ``BATCH``: whether the final values do not show in which order the records came."""
 
     @property
     def traits(self) -> OperatorTraits:
-        """It takes columns, and has no generated loop."""
-        return replace(super().traits, columnar=True, loop=(), fusable=False)
+        """It takes columns, and has no generated loop; in any order where that does not show."""
+        traits = super().traits
+        order = BatchInput.ANY_ORDER if self.any_order else traits.batch_input
+        return replace(traits, columnar=True, loop=(), fusable=False, batch_input=order)
 
     def build(self) -> Operator:
         """Make the logic."""
-        return late_operator(Operator, "funken.operators.columnar.rolling:ColumnarReduceLogic", self)
+        logic = "ColumnarFinalReduceLogic" if self.any_order else "ColumnarReduceLogic"
+        return late_operator(Operator, f"funken.operators.columnar.rolling:{logic}", self)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""Which windows are pre-aggregated: what goes to them is folded by key and pane before it crosses the exchange.
+"""What is pre-aggregated: what goes to a window is folded by key and pane before it crosses the exchange.
 
 Only where that provably changes nothing: in event-time windows over columns that fire once, at their end (so a pane takes
-its records or is late for all of them), whose contents are folds that may be regrouped. Ints may be added, and compared, in
+its records or is late for all of them), whose contents are folds that may be regrouped; and in a reduce of ``BATCH``, which
+gives one value per key, and is one pane. Ints may be added, and compared, in
 any grouping; the first record of a key stays the first, and the last one of a pane the last. Floats may not be added so. A
 partial is a record (``columnar/kernels/partials.py``), so a leaf of the record plays one role, and no two.
 """
@@ -18,7 +19,7 @@ from funken.columnar.expressions import INT, Argument, Constant, Expression, Mak
 from funken.columnar.folds import FIRST, LAST, SUM, Fold
 from funken.columnar.tracing import Traced
 from funken.ids import EdgeId
-from funken.operators.columnar.specs import ColumnarWindow
+from funken.operators.columnar.specs import ColumnarReduce, ColumnarWindow
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import Strategy
 from funken.plan.columnar_hash import ColumnarHash, PreAggregation
@@ -38,12 +39,13 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
     hashes: dict[EdgeId, ColumnarHash] = {}
     for vertex in plan.vertices:
         node = vertex.nodes[0]
-        if not isinstance(node.spec, ColumnarWindow):
+        spec = node.spec
+        if not isinstance(spec, ColumnarWindow) and not (isinstance(spec, ColumnarReduce) and spec.any_order):
             continue
         (edge,) = (edge for edge in plan.edges if edge.target == vertex.id)
         assert isinstance(edge.partitioning, ColumnarHash)
         try:
-            hashes[edge.id] = replace(edge.partitioning, pre_aggregation=pre_aggregation(node.spec))
+            hashes[edge.id] = replace(edge.partitioning, pre_aggregation=pre_aggregation(spec))
         except NotVectorizable as reason:
             notes.append(RuleNote(_NAME, f"not before the exchange: {reason}", node.id))
         else:
@@ -52,8 +54,16 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
     return replace(plan, edges=tuple(edges)), notes
 
 
-def pre_aggregation(window: ColumnarWindow) -> PreAggregation:
-    """Return how the records of a window are folded before its exchange; raise ``NotVectorizable`` where they must not be."""
+def pre_aggregation(spec: ColumnarWindow | ColumnarReduce) -> PreAggregation:
+    """Return how records are folded before an exchange; raise ``NotVectorizable`` where they must not be."""
+    if isinstance(spec, ColumnarReduce):
+        functions: tuple[tuple[UserFunction, Traced], ...] = ((spec.function, spec.traced),)
+        _check_variables(functions)
+        return PreAggregation(_roles(spec), None, 0, functions)
+    return _of_window(spec)
+
+
+def _of_window(window: ColumnarWindow) -> PreAggregation:
     assigner: Any = window.assigner
     if window.strategy is not Strategy.ALIGNED:
         raise NotVectorizable("which records are in one window is known only where they arrive")
@@ -65,12 +75,16 @@ def pre_aggregation(window: ColumnarWindow) -> PreAggregation:
     if slide > size:
         raise NotVectorizable("its windows have gaps between them")
     functions = _functions(window)
-    if any(each.kind not in ("method", "builtin") for _, traced in functions for each in traced.dependencies):
-        raise NotVectorizable("its function uses variables, which may change")
+    _check_variables(functions)
     roles, pane = _roles(window), gcd(size, slide)
     if pane < size and _keeps_last(window, roles):
         raise NotVectorizable("keeps the last record of windows that overlap")
     return PreAggregation(roles, pane, assigner.offset, functions)
+
+
+def _check_variables(functions: tuple[tuple[UserFunction, Traced], ...]) -> None:
+    if any(each.kind not in ("method", "builtin") for _, traced in functions for each in traced.dependencies):
+        raise NotVectorizable("its function uses variables, which may change")
 
 
 def _keeps_last(window: ColumnarWindow, roles: tuple[str, ...]) -> bool:
@@ -88,10 +102,10 @@ def _functions(window: ColumnarWindow) -> tuple[tuple[UserFunction, Traced], ...
     return created, (UserFunction(function.target, "add"), window.traced)
 
 
-def _roles(window: ColumnarWindow) -> tuple[str, ...]:
-    leaves = dict(leaves_of(window.schema))
+def _roles(spec: ColumnarWindow | ColumnarReduce) -> tuple[str, ...]:
+    leaves = dict(leaves_of(spec.schema))
     roles: dict[tuple[int, ...], str] = {}
-    for own, fold in _wanted(window):
+    for own, fold in _wanted(spec):
         if fold.how == SUM and fold.kind != INT:
             raise NotVectorizable("adds floats, whose sum depends on the order")
         if isinstance(fold.of, Constant) and own is None:
@@ -105,15 +119,15 @@ def _roles(window: ColumnarWindow) -> tuple[str, ...]:
             raise NotVectorizable(f"takes the {fold.how} of a {leaves[path]}")
         if roles.setdefault(path, fold.how) != fold.how:
             raise NotVectorizable("folds one field in two ways")
-    _check_key(window.traced_key.result, roles)
+    _check_key(spec.traced_key.result, roles)
     return tuple(roles.get(path, FIRST) for path in leaves)
 
 
-def _wanted(window: ColumnarWindow) -> list[tuple[tuple[int, ...] | None, Fold]]:
+def _wanted(spec: ColumnarWindow | ColumnarReduce) -> list[tuple[tuple[int, ...] | None, Fold]]:
     """Return the folds that look at records, each with the leaf of the record that it begins with (``None``: none)."""
-    if window.aggregate is not None:
-        return [(None, fold) for fold in window.folds if fold.how != FIRST]
-    return [(path, fold) for (path, _), fold in zip(leaves_of(window.schema), window.folds, strict=True)]
+    if isinstance(spec, ColumnarWindow) and spec.aggregate is not None:
+        return [(None, fold) for fold in spec.folds if fold.how != FIRST]
+    return [(path, fold) for (path, _), fold in zip(leaves_of(spec.schema), spec.folds, strict=True)]
 
 
 def _check_key(key: Expression, roles: dict[tuple[int, ...], str]) -> None:

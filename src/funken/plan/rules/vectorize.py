@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import repeat
 from types import MethodType
 from typing import Any
 
@@ -54,7 +55,7 @@ from funken.plan.nodes import Hash, Node
 from funken.plan.physical import Edge, PhysicalPlan, RuleNote, Vertex
 from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
 from funken.plan.rules.projection import fields_read
-from funken.plan.rules.windows_on_columns import VECTORIZED, check_arrays, columnar_window, traced_key
+from funken.plan.rules.windows_on_columns import VECTORIZED, check_arrays, columnar_window, shows_order, traced_key
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkStrategy
 
 _NAME = "columns"
@@ -268,7 +269,9 @@ class _Vectorizer:
             is_key = fold.of == Argument(0, path) == key.result and fold.how in (FIRST, LAST)
             if kind == STR and not is_key and fold.how == LAST and fold.of != Argument(0, path):
                 raise NotVectorizable("makes text of the result so far")
-        return _Found(ColumnarReduce(spec.key, spec.function, key, traced, folds, schema), schema)
+        paths = [path for path, _ in leaves_of(schema)]
+        any_order = self._batch and not any(map(shows_order, folds, paths, repeat(key)))
+        return _Found(ColumnarReduce(spec.key, spec.function, key, traced, folds, schema, any_order), schema)
 
     def _window(self, spec: WindowSpec, schema: RecordSchema) -> _Found:
         made, results, path = columnar_window(spec, schema, self._batch)

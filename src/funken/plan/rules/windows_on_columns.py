@@ -81,7 +81,7 @@ def columnar_window(
             raise NotVectorizable(f"keeps whole records of a window by {fold.how}")
         if fold.kind == STR and not (fold.how in (FIRST, LAST) and isinstance(fold.of, Argument)):
             raise NotVectorizable("makes text of the records of a window")
-    if batch and any(_shows_order(fold, own, key) for fold, own in _with_own(folds, schema, aggregate)):
+    if batch and any(shows_order(fold, own, key) for fold, own in _with_own(folds, schema, aggregate)):
         raise NotVectorizable("shows the order of its records, which BATCH sorts by time")
     if sessions:
         _check_merges(spec, folds, schema, aggregate, key)
@@ -99,7 +99,7 @@ def _check_merges(
 ) -> None:
     """Raise ``NotVectorizable`` unless merging sessions gives what their records would give in one session, in any order."""
     for fold, own in _with_own(folds, schema, aggregate):
-        if _shows_order(fold, own, key) or (fold.how == LAST and own is not None and not is_of_key(fold.of, key)):
+        if shows_order(fold, own, key) or (fold.how == LAST and own is not None and not is_of_key(fold.of, key)):
             raise NotVectorizable("shows the order of the records of a session")
     if aggregate is None:
         return
@@ -170,8 +170,10 @@ def _with_own(
     return [(fold, path) for fold, (path, _) in zip(folds, leaves_of(schema), strict=True)]
 
 
-def _shows_order(fold: Fold, own: tuple[int, ...] | None, key: Traced) -> bool:
-    """Whether a fold may give something else if the records of a key came in another order."""
+def shows_order(fold: Fold, own: tuple[int, ...] | None, key: Traced) -> bool:
+    """Whether a fold may give something else if the records of a key came in another order; ``own``: the leaf it begins with."""
+    if fold.how in EXTREME or fold.how in ORDERED:
+        return True
     if fold.how == FIRST:
         return own is not None and not is_of_key(Argument(0, own), key)
     if fold.how == LAST:
@@ -193,4 +195,4 @@ def is_of_key(expression: Expression, key: Traced) -> bool:
     return expression == result or (isinstance(result, Make) and expression in result.items)
 
 
-__all__ = ["VECTORIZED", "check_arrays", "columnar_window", "traced_key"]
+__all__ = ["VECTORIZED", "check_arrays", "columnar_window", "is_of_key", "shows_order", "traced_key"]
