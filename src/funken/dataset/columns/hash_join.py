@@ -223,12 +223,13 @@ class ColumnHashJoin:
 
     def _the_other_way(self, share: Share, build: SpilledColumns, probe: SpilledColumns) -> Iterator[Sides]:
         """Let the build side probe a table of the probe side: so it is read, but not indexed, in each superstep."""
-        table = ColumnTable(share, *reversed(self._keys))
+        built, probed = self._keys
+        table = ColumnTable(share, probed, built)
         for block in as_blocks(probe.parts()):
             table.append(block)
         for block in as_blocks(build.parts()):
-            for probed, built in table.pairs(block):
-                yield built, probed
+            for probes, builds in table.pairs(block):
+                yield builds, probes
         table.clear()
 
     def _in_pieces(self, share: Share, build: SpilledColumns, probe: SpilledColumns) -> Iterator[Sides]:
