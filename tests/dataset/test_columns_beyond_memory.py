@@ -294,3 +294,22 @@ def test_few_records_that_wait_for_a_partition_on_disk_are_joined_without_an_ind
         assert all(records < 500 for records in indexed)
     join.close()
     assert memory.used == 0
+
+
+def test_records_that_wait_for_a_larger_partition_are_indexed_in_pieces_that_fit(monkeypatch):
+    sizes = []
+    made = ColumnTable._made
+    monkeypatch.setattr(ColumnTable, "_made", lambda table: sizes.append(table.size) or made(table))
+    memory = MemoryManager(32768, 1, SpillSpace())
+    join = ColumnHashJoin(memory.share("join"), *BOTH, reusable=True)
+    assert all(join.add(each) for each in blocks([(n % 20_000, n) for n in range(400_000)], 1000))
+    join.begin()
+    sizes.clear()
+    probes = blocks([(n, -n) for n in range(0, 20_000, 2)], 1000)
+    pairs = [pair for each in probes for pair in join.probe(each)]
+    pairs += join.finish()
+
+    found = {pair for one, other in pairs for pair in zip(one.to_list(), other.to_list(), strict=True)}
+    assert found == {((n % 20_000, n), (n % 20_000, -(n % 20_000))) for n in range(0, 400_000, 2)}
+    assert max(sizes) <= 32768
+    join.close()

@@ -222,15 +222,18 @@ class ColumnHashJoin:
             left.close()
 
     def _the_other_way(self, share: Share, build: SpilledColumns, probe: SpilledColumns) -> Iterator[Sides]:
-        """Let the build side probe a table of the probe side: so it is read, but not indexed, in each superstep."""
+        """Let the build side probe tables of the probe side: so it is read, but not indexed, in each superstep."""
         built, probed = self._keys
-        table = ColumnTable(share, probed, built)
-        for block in as_blocks(probe.parts()):
-            table.append(block)
-        for block in as_blocks(build.parts()):
-            for probes, builds in table.pairs(block):
-                yield builds, probes
-        table.clear()
+        rest = PushBack(as_blocks(probe.parts()))
+        while True:
+            piece = ColumnTable(share, probed, built)
+            piece.fill(rest)
+            if not piece.records:
+                return
+            for block in as_blocks(build.parts()):
+                for probes, builds in piece.pairs(block):
+                    yield builds, probes
+            piece.clear()
 
     def _in_pieces(self, share: Share, build: SpilledColumns, probe: SpilledColumns) -> Iterator[Sides]:
         built = self._keys_of(build) if self._keep_probe else None
