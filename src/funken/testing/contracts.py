@@ -179,7 +179,8 @@ class _SourceRun:
                 came(self._woken, _LATE_SECONDS)  # nothing is to come; what does is one too many
                 self._woken.clear()
             case Wait(millis=None):
-                if not came(self._woken, _WAKE_SECONDS) and len(self._running) == 1:
+                alone = len(self._running) == 1  # else another one may have something, and have woken before
+                if not came(self._woken, _WAKE_SECONDS if alone else _LATE_SECONDS) and alone:
                     raise ContractViolation(
                         f"the reader returned Wait(None), and woke nobody for {_WAKE_SECONDS:.0f} s"
                     )
