@@ -123,9 +123,9 @@ from funken import NumberSequenceSource, StreamExecutionEnvironment
 begun = sys.argv[1]
 
 def block(number):
-    Path(begun).touch()
     while True:
         try:
+            Path(begun).touch()  # within: a signal may come right after it
             time.sleep(3600)
         except BaseException:  # what would end it is swallowed
             pass

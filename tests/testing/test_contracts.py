@@ -123,13 +123,15 @@ def test_a_source_whose_snapshot_is_wrong_is_seen(fault):
 class WakingReader(SourceReader):
     """Has a record whenever a thread has brought one."""
 
-    def __init__(self, context, wakes):
-        self.context, self.wakes, self.position, self.brought = context, wakes, None, False
+    def __init__(self, context, source):
+        self.context, self.source, self.position, self.brought = context, source, None, False
 
     def add_splits(self, splits):
         [self.position] = splits
 
     def poll(self, limit, now):
+        if self.position == 5 and self.source.endless:
+            return Wait(None)
         if self.position is None or self.position == 5:
             self.position = None
             return NEED_SPLITS
@@ -141,7 +143,7 @@ class WakingReader(SourceReader):
 
     def bring(self):
         self.brought = True
-        if self.wakes:
+        if self.source.wakes:
             self.context.wake()
 
     def snapshot_state(self, checkpoint_id):
@@ -151,18 +153,29 @@ class WakingReader(SourceReader):
 @dataclass(frozen=True)
 class Waking(Source):
     wakes: bool
+    endless: bool = False
     max_parallelism = 1
-    boundedness = Boundedness.BOUNDED
+
+    @property
+    def boundedness(self):
+        return Boundedness.CONTINUOUS_UNBOUNDED if self.endless else Boundedness.BOUNDED
 
     def enumerator(self, parallelism):
         return StaticSplits([0], parallelism)
 
     def reader(self, context):
-        return WakingReader(context, self.wakes)
+        return WakingReader(context, self)
 
 
 def test_a_reader_that_wakes_its_task_is_waited_for():
     check_source(Waking(True), range(1, 6), seeds=3)
+
+
+def test_a_source_without_end_may_wait_when_all_is_read(monkeypatch):
+    monkeypatch.setattr("funken.testing.contracts._WAKE_SECONDS", 5.0)
+    check_source(Waking(True, endless=True), range(1, 6), seeds=3)
+    with pytest.raises(ContractViolation, match=r"lost none, too many 1 \(5 x 1\)"):
+        check_source(Waking(True, endless=True), range(1, 5), seeds=1)
 
 
 def test_a_reader_that_wakes_nobody_is_seen(monkeypatch):

@@ -109,6 +109,7 @@ def end_jvm() -> None:
             process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
+            process.wait(_END_SECONDS)  # whoever has ended the session finds no JVM
 
 
 def main() -> None:
