@@ -223,7 +223,8 @@ class ColumnHashJoin:
 
     def _the_other_way(self, share: Share, build: SpilledColumns, probe: SpilledColumns) -> Iterator[Sides]:
         """Let the build side probe a table of the probe side: so it is read, but not indexed, in each superstep."""
-        table = ColumnTable(share, *reversed(self._keys))
+        build_key, probe_key = self._keys
+        table = ColumnTable(share, probe_key, build_key)
         for block in as_blocks(probe.parts()):
             table.append(block)
         for block in as_blocks(build.parts()):

@@ -155,8 +155,8 @@ class Lloyd:
                 random = self._random(state, place)
                 if state.share < 1.0:
                     # Hot: with all rows (1,000,000, 8 clusters), six rounds took 1.0 s of CPU time, 21 passes of Lloyd's 1.8 s.
-                    some = np.flatnonzero(random.random(len(block)) < state.share)
-                    X, w = X[some], w[some]
+                    sample = np.flatnonzero(random.random(len(block)) < state.share)
+                    X, w = X[sample], w[sample]
                 places, off = nearest(X, state.centers)
                 if state.phase == "weights":
                     return {"weights": np.bincount(places, w, len(state.centers))}
