@@ -79,3 +79,16 @@ def test_sums_that_leave_64_bits_are_pythons(fold):
     stream = pairs.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
     with stream.execute_and_collect() as found:
         assert sorted(found) == [(key, sum(range(key, 20_000, 3)) * 10**14) for key in range(3)]
+
+
+@pytest.mark.parametrize("vectorized", [True, False])
+def test_a_reduce_of_the_results_of_a_reduce(vectorized):
+    conf = Configuration({"execution.runtime-mode": "batch", "pipeline.vectorized": vectorized})
+    env = StreamExecutionEnvironment.create_local_environment(2, conf)
+    source = DataGeneratorSource(lambda i: (i % 30, i, i % 700), 5000)
+    by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda record, _: record[2])
+    pairs = env.from_source(source, by_time, "records").map(lambda record: (record[0], record[1]))
+    sums = pairs.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
+    again = sums.map(lambda pair: (pair[0] % 4, pair[1])).key_by(lambda pair: pair[0])
+    with again.reduce(lambda a, b: (a[0], a[1] + b[1])).execute_and_collect() as found:
+        assert sorted(found) == [(part, sum(i for i in range(5000) if i % 30 % 4 == part)) for part in range(4)]

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from funken.ids import MIN_TIMESTAMP
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.codegen.loops import LoopText
 from funken.operators.context import OperatorContext
@@ -197,13 +197,18 @@ class RollingReduceLogic(Operator):
                 last[of] = max(last.get(of, MIN_TIMESTAMP), timestamps[position])
         self._forget_key()
 
-    def finish(self) -> None:
-        """In BATCH: emit what each key came to."""
-        if self.context.batch:
-            found = {**(self._in_files or {}), **self._layers.whole()}
-            stamps = [self._last.get(key, MIN_TIMESTAMP) for key in found] if self._last else None
-            if found:
-                self.output.emit(list(found.values()), stamps)
+    def watermark(self, watermark: int) -> None:
+        """In BATCH: at the end of time emit what each key came to, ahead of the watermark at which later operators begin."""
+        if watermark == MAX_WATERMARK and self.context.batch:
+            self.emit_final()
+        super().watermark(watermark)
+
+    def emit_final(self) -> None:
+        """Emit what each key came to."""
+        found = {**(self._in_files or {}), **self._layers.whole()}
+        stamps = [self._last.get(key, MIN_TIMESTAMP) for key in found] if self._last else None
+        if found:
+            self.output.emit(list(found.values()), stamps)
 
     def close(self) -> None:
         """Close the user's function."""

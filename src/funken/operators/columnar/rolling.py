@@ -231,13 +231,13 @@ class ColumnarFinalReduceLogic(RollingReduceLogic):
         self._pane.add(key, contributions, block.length)
         return True
 
-    def finish(self) -> None:
+    def emit_final(self) -> None:
         """Emit what each key came to."""
         if len(self._pane):
             *leaves, at = self._pane.columns().leaves
             stamps = None if at.bounds()[1] == MIN_TIMESTAMP else at.data
             self.output.emit_block(Columns(self._spec.schema, leaves, len(self._pane), stamps))
-        super().finish()
+        super().emit_final()
 
 
 class _Step:

@@ -42,8 +42,8 @@ class SortedInput(SpecWrapper):
 class SortedInputLogic(Operator):
     """Keeps the records of every key until the end, then runs ``inner`` over them.
 
-    An input without a key is not kept. ``turns`` is false for an operator that emits nothing before it is finished: it
-    is given the keys one after the other, but is not told of their ends.
+    An input without a key is not kept. ``turns`` is false for an operator that emits nothing before the end: it
+    is given the keys one after the other, and told of the end of all of them.
     """
 
     def __init__(self, inner: Operator, keys: tuple[UserFunction | None, ...], turns: bool = True) -> None:
@@ -99,6 +99,8 @@ class SortedInputLogic(Operator):
                 self._inner.watermark(MAX_WATERMARK)
                 self._inner.begin_key()
                 self._forget_key()
+        if not self._turns:
+            self._inner.watermark(MAX_WATERMARK)
         self._gathered.flush()
         super().watermark(watermark)
 
