@@ -79,8 +79,8 @@ def missing(kind: type, name: str) -> str:
 
     >>> missing(family("DataStream"), "window")
     "'DataStream' object has no attribute 'window': keyed streams have it, so call key_by() before, or window_all()"
-    >>> missing(family("DataStream"), "mapp")
-    "'DataStream' object has no attribute 'mapp'"
+    >>> missing(family("DataStream"), "turn")
+    "'DataStream' object has no attribute 'turn'"
     """
     if name in _GONE:
         return _GONE[name]
