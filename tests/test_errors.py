@@ -21,6 +21,7 @@ OUTSIDE = {
     "HungUp",  # becomes TaskLost
     "Malformed",  # becomes CheckpointCorrupted, with the path
     "NotNow",  # the simulation's
+    "NotToRun",  # ends a script whose plan is to be printed: no `except Exception` may stop it
     "ReduceFailed",  # becomes OperatorFailed, with the record
     "Replaced",  # the simulation's
     "RequestFailed",  # becomes SourceNotReadable or SinkNotWritable, with the operator
