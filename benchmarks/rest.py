@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import multiprocessing
 import statistics
@@ -75,9 +76,11 @@ def decoy(sizes, ready):
     """Answer any request with as many bytes as the job's driver would; runs until it is ended."""
 
     async def answer(reader, writer):
-        while head := await reader.readuntil(b"\r\n\r\n"):
-            size = sizes.get(head.split(b" ", 2)[1].decode(), 100)
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size)
+        with contextlib.suppress(asyncio.IncompleteReadError):  # the other side is done
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                size = sizes.get(head.split(b" ", 2)[1].decode(), 100)
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size)
+        writer.close()
 
     async def run():
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
