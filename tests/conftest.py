@@ -36,8 +36,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "ways(*modes): run in these ways only")
-    # A shell that runs the tests in the background has SIGINT ignored, also for the programs that tests send it to.
+    # A shell that runs the tests in the background has SIGINT ignored, nohup SIGHUP, also for the programs that tests send it to.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_generate_tests(metafunc):

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from sklearn import datasets, neighbors
 
 from funken import InvalidProgram, ml
 from funken.dataset import ExecutionEnvironment
 from funken.ml.data import sources
+from funken.ml.data.blocks import FeatureBlock
 from funken.ml.training import neighbors as ours
 from funken.testing import SimulatedJob, local
 
@@ -20,9 +22,9 @@ parallel = pytest.mark.parametrize("parallelism", [1, 2, 4])
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Let the few rows of these tests be many blocks, and fail a test that gathers rows without need."""
-    monkeypatch.setattr(ours, "_ROWS", 7)
+    monkeypatch.setattr(ours, "_ROWS", 13)
     cut = sources.blocks_of
-    monkeypatch.setattr(sources, "blocks_of", lambda values, layout: cut(values, layout, rows=11))
+    monkeypatch.setattr(sources, "blocks_of", lambda values, layout: cut(values, layout, rows=50))
 
 
 def never(self):
@@ -40,7 +42,7 @@ def data(env, labels):
 def test_predictions_are_those_of_all_rows_in_one_place(parallelism, settings, monkeypatch):
     monkeypatch.setattr(sources.BlockSet, "gather", never)
     env = ExecutionEnvironment.create_local_environment(parallelism)
-    asking = env.from_collection([(row.tolist(), "?") for row in X[::3] + 0.01])
+    asking = env.from_collection([(row.tolist(), "?") for row in X[::6] + 0.01])
     right = neighbors.KNeighborsClassifier(4, **settings).fit(X, NAMES)
     numbers = neighbors.KNeighborsRegressor(4, **settings).fit(X, X[:, 0] * 2)
 
@@ -50,7 +52,7 @@ def test_predictions_are_those_of_all_rows_in_one_place(parallelism, settings, m
     regressor = ml.KNeighborsRegressor(4, **settings).fit(data(env, X[:, 0] * 2), y=1)
     means = dict((tuple(record[0]), mean) for record, mean in regressor.predict(asking).collect())
 
-    rows = X[::3] + 0.01
+    rows = X[::6] + 0.01
     assert [found[tuple(row.tolist())] for row in rows] == right.predict(rows).tolist()
     np.testing.assert_allclose([chances[tuple(row.tolist())] for row in rows], right.predict_proba(rows), atol=1e-9)
     np.testing.assert_allclose([means[tuple(row.tolist())] for row in rows], numbers.predict(rows), rtol=1e-9)
@@ -70,6 +72,18 @@ def test_neighbors_of_a_data_set(parallelism):
         near = found[tuple(row.tolist())]
         np.testing.assert_allclose([distance for distance, _ in near], far, rtol=1e-9, atol=1e-6)
         np.testing.assert_array_equal([neighbor for _, neighbor in near], X[at])
+
+
+@pytest.mark.parametrize("made", [np.array, sparse.csr_matrix])
+def test_distances_have_no_rounding_error_of_their_squares(made):
+    rows = np.array([[1e8 + at, 1.0] for at in (3, 2, 1, 0, 9)])
+    kernel = {"metric": "minkowski", "p": 2, "metric_params": None, "algorithm": "brute"}
+    block = FeatureBlock(made(rows), None)
+
+    _, (distances, places, _, _) = ours.SearchBlock(kernel, 3, False)(("asking", [], made(rows[3:4])), (100, block))
+
+    assert distances.tolist() == [[0.0, 1.0, 2.0]]
+    assert places.tolist() == [[103, 102, 101]]
 
 
 def test_rows_are_gathered_where_one_model_is_needed(tmp_path):

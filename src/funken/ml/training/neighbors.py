@@ -26,6 +26,9 @@ _ROWS = 1024
 Nearest = tuple[Any, Any, Any, Any]
 """Of records that ask: the distances, where the rows are, their labels (or None) and the rows themselves (or None)."""
 
+_SPARE = 4
+"""So many more candidates are looked at where distances are first found with a rounding error."""
+
 
 def best(one: Nearest, other: Nearest, k: int) -> Nearest:
     """Return the nearest of two sets of neighbours; of equal distances, those that come first.
@@ -93,18 +96,47 @@ class Numbered(MapPartitionFunction):
             place += len(block)
 
 
+def by_products(kernel: Any) -> bool:
+    """Whether scikit-learn finds these distances as ``|a|^2 - 2 a b + |b|^2``, whose rounding error is that of the squares."""
+    metric, given = kernel["metric"], kernel["metric_params"]
+    return not given and (metric in ("euclidean", "l2") or (metric == "minkowski" and kernel["p"] == 2))
+
+
+def exact(X: Any, rows: Any, places: Any, k: int) -> tuple[Any, Any]:
+    """Return the k nearest of candidates by their differences, and where they are; of equal distances, those that come first.
+
+    >>> X, rows = np.array([[1e8]]), np.array([[1e8 + 2], [1e8 + 1], [1e8]])
+    >>> [found.tolist() for found in exact(X, rows, np.array([[0, 1, 2]]), 2)]
+    [[[0.0, 1.0]], [[2, 1]]]
+    """
+    if sparse.issparse(X) or sparse.issparse(rows):
+        off = (
+            sparse.csr_matrix(X)[np.repeat(np.arange(len(places)), places.shape[1])]
+            - sparse.csr_matrix(rows)[places.ravel()]
+        )
+        squares = np.asarray(off.multiply(off).sum(axis=1)).reshape(places.shape)
+    else:
+        off = rows[places] - X[:, None, :]
+        squares = np.einsum("ijk,ijk->ij", off, off)
+    order = np.lexsort((places, squares))[:, :k]
+    return np.sqrt(np.take_along_axis(squares, order, axis=1)), np.take_along_axis(places, order, axis=1)
+
+
 class SearchBlock:
     """Finds the nearest rows of one block for the records of another."""
 
     def __init__(self, kernel: Any, k: int, rows: bool) -> None:
         self._kernel, self._k, self._rows = kernel, k, rows
+        self._rounded = by_products(kernel)
 
     def __call__(self, asking: Any, known: Any) -> tuple[Any, Nearest]:
         """Search."""
         name, _, X = asking
         first, block = known
         searched = neighbors.NearestNeighbors(**self._kernel).fit(block.X)
-        distances, places = searched.kneighbors(X, min(self._k, len(block)))
+        distances, places = searched.kneighbors(X, min(self._k + self._rounded * _SPARE, len(block)))
+        if self._rounded:
+            distances, places = exact(X, block.X, places, self._k)
         labels = None if block.y is None else block.y[places]
         rows = None
         if self._rows:
