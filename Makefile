@@ -24,7 +24,7 @@ WORKERS = $$(($$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') + 1))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha cluster cep-compare nexmark column-share chaos exactly-once soak simulate mutate fuzz fuzz-vectorized run clean
+.PHONY: help setup fmt lint types test test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha cluster yarn cep-compare nexmark column-share chaos exactly-once soak simulate mutate fuzz fuzz-vectorized run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -161,6 +161,9 @@ bench-ha: setup ## kill the leader of a job on Spark KILLS times, and compare it
 
 cluster: setup ## three hosts (network namespaces; needs root), of which one is killed and one cut off: BENCH='--hosts 4 --loss cut'
 	@$(BIN)/python -W ignore benchmarks/cluster $(BENCH)
+
+yarn: setup ## the demo on a YARN of this machine, in cluster mode: DEMO='--speed 0 -p 2'
+	@$(BIN)/python -W ignore benchmarks/cluster/yarn.py $(DEMO)
 
 cep-compare: setup ## random patterns of events on Flink's own automaton (Java) and on ours: SEEDS=2000 FIRST_SEED=0
 	@$(BIN)/python -W ignore scripts/cep_compare.py $(if $(filter command,$(origin SEEDS)),--seeds $(SEEDS)) --first-seed $(FIRST_SEED)

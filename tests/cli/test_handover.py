@@ -106,3 +106,15 @@ def test_only_a_text_that_comes_slowly_begins_here(where, speed, target, here):
 
 def test_the_demo_says_so():
     assert "begins in this process at once" in " ".join(demo.help.split())
+
+
+@pytest.mark.parametrize(
+    ("master", "here"), [("", True), ("local[4]", True), ("spark://host:7077", False), ("yarn", False)]
+)
+def test_on_a_cluster_nothing_begins_here(master, here):
+    assert begins_here(None, None, Configuration({"execution.target": "continuous", "spark.master": master})) == here
+
+
+def test_under_spark_submit_nothing_begins_here(monkeypatch):
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert not begins_here(None, None, Configuration({"execution.target": "continuous"}))

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -100,6 +101,27 @@ def test_a_job_in_the_background_is_shown_by_the_service_and_kept_in_the_history
     assert "sell (0) #0 shop: sold " in output("history", "shop", "--dir", archive)
     assert "begins" in next((tmp_path / "cache/funken/drivers").iterdir()).read_text()
     assert output("history", job["jid"][:5], "--dir", archive, "--json")["state"] == "CANCELED"
+
+
+def test_a_job_in_the_background_is_stopped_although_its_program_ends_at_once(tmp_path):
+    archive = tmp_path / "archive"
+    (tmp_path / "job.py").write_text(JOB)
+    done = run(
+        "run", "--detach", "--target", "local", "-p", 1, "-D", f"jobmanager.archive.fs.dir={archive}",
+        "-D", "execution.checkpointing.interval=1h", "-D", f"execution.checkpointing.dir={tmp_path}/checkpoints",
+        tmp_path / "job.py", "shop",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    (driver,) = registered()
+    try:
+        path = output("stop", "shop", "--savepoint-dir", tmp_path / "saved").strip()
+
+        assert Path(path).parent == tmp_path / "saved" and Path(path).is_dir()
+        wait_until(lambda: is_gone(driver.pid), "the driver ends")
+        assert "FINISHED" in output("history", "--dir", archive)
+    finally:
+        if not is_gone(driver.pid):
+            os.kill(driver.pid, signal.SIGKILL)
 
 
 def listed(client):

@@ -147,6 +147,54 @@ def test_the_graph_of_a_large_job_fits_the_screen_of_a_laptop(page, serve):
     shoot(page, "dashboard-large")
 
 
+OVERLAPS = """() => {
+  const graph = document.querySelector("svg.graph").getBoundingClientRect();
+  const inside = (a, b) => a.left >= b.left && a.right <= b.right && a.top >= b.top && a.bottom <= b.bottom;
+  const meets = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+  const at = (node) => node.getBoundingClientRect();
+  const wrong = [];
+  for (const vertex of document.querySelectorAll(".vertex"))
+    for (const text of vertex.querySelectorAll("text"))
+      if (!inside(at(text), at(vertex.querySelector(".box")))) wrong.push(`${text.textContent} leaves its box`);
+  for (const rate of document.querySelectorAll(".rate")) {
+    if (!rate.textContent) continue;
+    if (!inside(at(rate), graph)) wrong.push(`${rate.textContent} leaves the graph`);
+    for (const box of document.querySelectorAll(".box"))
+      if (meets(at(rate), at(box))) wrong.push(`${rate.textContent} is over a box`);
+  }
+  return wrong;
+}"""
+
+
+@needs_browser
+@pytest.mark.parametrize("lag", [None, 9_200, 750_000, 90_000_000])
+@pytest.mark.parametrize("vertices", [4, 9, 30])
+def test_no_text_of_the_graph_leaves_its_box_or_covers_another(page, serve, vertices, lag):
+    job = FakeJob()
+    job.current = large_picture(vertices)
+    if lag is not None:
+        job.current = replace(job.current, taken=1_700_000_000_000 + lag)
+    page.goto(f"{serve(job)}/#/jobs/{JOB}")
+    page.wait_for_selector(f".vertex[data-level] >> nth={vertices - 1}")
+
+    assert page.evaluate(OVERLAPS) == []
+    shown = "wm " if lag is None else "lag "
+    assert all(shown in page.locator(".vertex").nth(n).text_content() for n in range(vertices))
+
+
+@needs_browser
+def test_what_is_not_known_of_a_job_takes_no_place(page, serve):
+    job = FakeJob()
+    page.goto(f"{serve(job)}/#/jobs/{JOB}")
+    page.wait_for_selector(".vertex[data-level]")
+    assert "Ended" not in page.locator(".facts").inner_text()
+
+    over = {JobStatus.CREATED: 1000, JobStatus.FINISHED: 6000}
+    job.current = replace(job.current, state=JobStatus.FINISHED, timestamps=over, taken=11_000)
+
+    page.wait_for_selector(".facts:has-text('Ended')")
+
+
 @needs_browser
 def test_a_savepoint_is_asked_for_confirmed_and_its_result_shown(page, serve):
     job = FakeJob()
@@ -242,7 +290,9 @@ def test_checkpoints_are_listed_and_shown_by_subtask(page, serve):
     page.goto(f"{serve(FakeJob())}/#/jobs/{JOB}/checkpoints")
     page.wait_for_selector("#checkpoints tbody tr >> nth=2")
     assert "timed out" in page.locator("#checkpoints").inner_text()
-    assert page.locator("rect.mark").count() == 3
+    bars = [page.locator("rect.mark").nth(n).bounding_box() for n in range(3)]
+    assert all(bar["width"] < 40 for bar in bars)  # a few checkpoints do not fill the page
+    assert page.locator(".axis text").count() == 4  # three durations; under three bars there is room for one time
     page.locator("#checkpoints tbody tr").nth(2).click()
 
     page.wait_for_selector("#checkpoint tbody tr >> nth=3")

@@ -172,6 +172,43 @@ def test_a_savepoint_is_taken_and_the_job_ended_with_another(start, tmp_path):
     assert read(f"{job}/checkpoints")["latest"]["savepoint"]["checkpoint_type"] == "SAVEPOINT"
 
 
+@pytest.mark.parametrize("asked", ["stop", "cancel"])
+def test_a_server_closes_when_the_end_of_what_was_begun_has_been_read(start, servers, asked):
+    client = start()
+    job = f"{client.get_web_interface_url()}/jobs/{client.get_job_id()}"
+    if asked == "stop":
+        trigger = read(f"{job}/stop", "POST", b"{}")["request-id"]
+    else:
+        read(job, "PATCH")
+    client.get_job_execution_result().exception(timeout=WAIT)  # the job is over, and nobody has asked since
+    closing = threading.Thread(target=servers.close)
+    closing.start()
+    closing.join(0.5)
+    assert closing.is_alive()
+
+    if asked == "stop":
+        assert "location" in completed(f"{job}/savepoints/{trigger}")
+    else:
+        assert read(job)["state"] == "CANCELED"
+
+    closing.join(WAIT)
+    with pytest.raises(urllib.error.URLError):
+        read(job)
+
+
+def test_a_server_whose_clients_are_gone_closes_all_the_same(start, servers, monkeypatch):
+    monkeypatch.setattr(server, "_READ_SECONDS", 0.1)
+    client = start()
+    job = f"{client.get_web_interface_url()}/jobs/{client.get_job_id()}"
+    read(job, "PATCH")
+    client.get_job_execution_result().exception(timeout=WAIT)
+
+    servers.close()
+
+    with pytest.raises(urllib.error.URLError):
+        read(job)
+
+
 def completed(url):
     """Wait until an operation is over."""
     turn = threading.Event()

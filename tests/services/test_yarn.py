@@ -1,11 +1,16 @@
 """Programs that spark-submit starts on YARN, in both deploy modes, with modules that come by --py-files."""
 
+import re
+import subprocess
 import sys
 import zipfile
 from collections import Counter
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from funken.cli.main import main
 from tests.support.files import written
 from tests.support.hadoop import YarnCluster, hadoop_jars
 
@@ -65,3 +70,24 @@ def test_a_program_runs_where_spark_submit_says(yarn, tmp_path, deploy, target):
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{yarn.logs()}"
     assert ("the job has run" in done.stdout) is (deploy == "client")
     assert written(tmp_path) == Counter(f"{key} {n}" for key in range(10) for n in range(1, COUNT // 10 + 1))
+
+
+def test_the_demo_runs_in_cluster_mode_by_the_command_of_the_guide():
+    if (found := hadoop_jars())[0] is None:
+        pytest.skip(found[1])
+    root = Path(__file__).parents[2]
+    (command,) = re.findall(r"`(make [a-z]+)` starts a YARN", (root / "docs" / "guide" / "clusters.md").read_text())
+    expected = CliRunner().invoke(main, ["demo", "--target", "local", "--speed", "0"]).stdout
+    (words,) = re.findall(r"[\d,]+ words, [\d,]+ of them different", expected)
+
+    done = subprocess.run(
+        [*command.split(), "-o", "setup"], cwd=root, capture_output=True, text=True, timeout=600, check=False
+    )
+
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert words in done.stdout
+    rows = [
+        line.split() for line in expected[expected.index(words) :].splitlines() if re.match(r"\s*\S+\s+[\d,]+\s", line)
+    ]
+    assert len(rows) == 10
+    assert all(row in [line.split() for line in done.stdout.splitlines()] for row in rows)

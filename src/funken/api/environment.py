@@ -18,11 +18,13 @@ from funken.api.jobs.targets import RuntimeExecutionMode, is_batch, recompiler, 
 from funken.api.options import CheckpointConfig, ExecutionConfig
 from funken.api.streams.stream import DataStream
 from funken.checkpoint.settings import CheckpointSettings
+from funken.columnar.expressions import RecordSchema
 from funken.config import Configuration
 from funken.connectors.base import Source
 from funken.connectors.collection import CollectionSource
 from funken.connectors.dataframe import RowsSource
 from funken.errors import InvalidProgram
+from funken.ids import OperatorId
 from funken.io.durations import DurationLike, duration_ms
 from funken.leaderelection.election import with_high_availability
 from funken.operators.source import SourceSpec
@@ -292,6 +294,12 @@ class StreamExecutionEnvironment(ProgramDisplay):
     def _stage(self, name: str | None, runner: Runner | None) -> RewriteStage:
         compiled = self._compiled(name, runner)
         return RewriteStage.of(compiled, self._configuration, wants_batch(self._configuration, compiled))
+
+    def _shape_of(self, operator: OperatorId) -> RecordSchema | None:
+        """Return the shape of what an operator emits, if it can be traced in the functions of the program."""
+        compiled = compile_plan(self.graph.up_to(operator), "", 1)
+        batch = wants_batch(self._configuration, compiled)
+        return RewriteStage.of(compiled, self._configuration, batch).shapes().get(operator)
 
     def _submit(self, name: str | None) -> JobClient:
         target = target_of(self._configuration, self._compiled(name, None), self._frame)

@@ -130,9 +130,14 @@ def timed_lines(environment: StreamExecutionEnvironment, where: str | None, spee
 
 
 def begins_here(where: str | None, speed: float | None, configuration: Configuration) -> bool:
-    """Whether to begin in this process: a text that comes slowly has results to show while Spark starts."""
+    """Whether to begin in this process: a text that comes slowly has results to show while Spark starts.
+
+    Not where Spark is a cluster: its hosts would resume from a savepoint in a temporary folder of this one.
+    """
     if configuration.get(config.TARGET) != "continuous" or where == "-" or (where or "").startswith("socket://"):
         return False
+    if "PYSPARK_GATEWAY_PORT" in os.environ or not (configuration.get(config.MASTER) or "local").startswith("local"):
+        return False  # spark-submit has started this program, or a master is named
     return bool(MANUAL_LINES_PER_SECOND if where is None and speed is None else speed)
 
 

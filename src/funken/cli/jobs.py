@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from funken.cli.remote import OVER, FoundJob, all_jobs, clients, find_job, remote_options
-from funken.errors import FunkenError
+from funken.errors import FunkenError, ServerNotReached
 
 _POLL_SECONDS = 0.2
 
@@ -254,7 +254,13 @@ def operation_of(job: FoundJob, path: str, trigger: str, what: str, timeout: flo
     """Wait for an operation and return what came of it; raises ``ClickException`` if it fails or takes too long."""
     until = time.monotonic() + timeout
     while True:
-        found = job.get(path, trigger)
+        try:
+            found = job.get(path, trigger)
+        except ServerNotReached as error:
+            raise click.ClickException(
+                f"the driver of job {job.id} has ended before it said what became of {what}. 'funken history {job.id}' shows how "
+                "the job ended, if it is archived."
+            ) from error
         if found["status"]["id"] == "COMPLETED":
             break
         if time.monotonic() >= until:

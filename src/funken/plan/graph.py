@@ -79,6 +79,16 @@ class StreamGraph:
             del self._past[operator]
         return taken
 
+    def up_to(self, operator: OperatorId) -> StreamGraph:
+        """Return the graph of an operator and what feeds it, by the same ids; it may have been executed."""
+        wanted, open_ones = set[OperatorId](), [operator]
+        while open_ones:
+            wanted.add(found := open_ones.pop())
+            open_ones += [given.upstream for given in self[found].inputs if given.upstream not in wanted]
+        made = StreamGraph()
+        made._nodes = {each: self[each] for each in sorted(wanted)}
+        return made
+
     def stable_ids(self) -> dict[OperatorId, str]:
         """Return the id under which each operator's state is kept: its ``uid``, or a hash of its place in the graph."""
         ids: dict[OperatorId, str] = {}

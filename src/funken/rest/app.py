@@ -25,7 +25,7 @@ from funken.errors import RequestRejected
 from funken.rest.endpoints import ENDPOINTS, Call, Endpoint
 from funken.rest.jobs import Jobs
 from funken.rest.openapi import document
-from funken.rest.operations import Operations
+from funken.rest.operations import CANCEL, Operations
 from funken.rest.parameters import Parameter
 from funken.rest.responses import encoded, error_response, json_response
 from funken.rest.security import Guard
@@ -42,7 +42,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 def application(jobs: Jobs, settings: RestSettings) -> ASGIApp:
     """Return the application over the jobs of a server."""
-    operations = Operations()
+    operations = Operations(jobs.unread)
     by_path: dict[str, dict[str, Endpoint]] = {}
     for endpoint in ENDPOINTS:
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
@@ -82,7 +82,10 @@ def _cached(endpoint: Endpoint, call: Call) -> bytes:
     """Return the encoded answer; of what follows from a snapshot, the one that was made before."""
     if "jobid" not in call.path or "triggerid" in call.path or endpoint.fresh:
         return encoded(endpoint.answer(call))
-    picture = call.entry.picture()
+    entry = call.entry
+    if entry.job is None:  # who asks learns that it is over
+        call.jobs.unread.read(entry.id, CANCEL)
+    picture = entry.picture()
     key = f"{endpoint.path} {call.path} {call.query}"
     found = picture.bodies.get(key)
     if found is None:

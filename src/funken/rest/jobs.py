@@ -136,6 +136,43 @@ class JobEntry:
             self.job = None
 
 
+class Unread:
+    """What a server has begun for clients that do not know the end of it yet, from any thread.
+
+    Before it closes, it waits a moment for their question: else ``funken stop`` of a driver that ends with its job would find no
+    server to ask for the savepoint's path.
+
+    >>> unread = Unread()
+    >>> unread.begun("job", "stop")
+    >>> unread.wait(0)
+    False
+    >>> unread.read("job", "stop")
+    >>> unread.wait(0)
+    True
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._names: set[tuple[str, str]] = set()
+
+    def begun(self, job: str, name: str) -> None:
+        """An operation of a job was begun for a client that will ask for its end."""
+        with self._changed:
+            self._names.add((job, name))
+
+    def read(self, job: str, name: str) -> None:
+        """Its end was told."""
+        if (job, name) in self._names:  # without the lock: most requests have begun nothing
+            with self._changed:
+                self._names.discard((job, name))
+                self._changed.notify_all()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until all were told; return whether they were."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._names, seconds)
+
+
 class Jobs:
     """All jobs of a server, from any thread; those that are over are bounded."""
 
@@ -144,6 +181,7 @@ class Jobs:
         self._capacity = capacity
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
+        self.unread = Unread()
         self._entries: dict[str, JobEntry] = {}
 
     def add(self, job: ServedJob) -> JobEntry:

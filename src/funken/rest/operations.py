@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from funken.errors import FunkenError, JobExecutionError, RequestRejected
-from funken.rest.jobs import JobEntry, ServedJob
+from funken.rest.jobs import JobEntry, ServedJob, Unread
 from funken.rest.views.jobs import Json
 from funken.runtime.job.states import JobStatus
 
 _KEPT = 256
+CANCEL = "cancel"
+"""The name of a cancellation among what was begun: its end is the state of the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ def cause_of(error: BaseException) -> Json:
 class Operations:
     """The operations of a server, from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, unread: Unread) -> None:
+        self._unread = unread
         self._lock = threading.Lock()  # of the event loop too: never held while a job is asked
         self._beginning = threading.Lock()
         self._known: dict[tuple[str, str], TriggeredOperation] = {}
@@ -79,6 +82,7 @@ class Operations:
         job = entry.job
         state = entry.refresh().state
         if job is not None and not state.is_terminal_state():
+            self._unread.begun(entry.id, CANCEL)
             job.cancel()
             entry.refresh()
         elif state is not JobStatus.CANCELED:
@@ -93,7 +97,10 @@ class Operations:
                 "ended are gone.",
                 404,
             )
-        return found.status()
+        status = found.status()
+        if "operation" in status:
+            self._unread.read(job_id, trigger)
+        return status
 
     def _begin(self, entry: JobEntry, what: str, trigger: str | None, begin: Callable[[ServedJob], Any]) -> str:
         number = trigger or uuid.uuid4().hex
@@ -109,6 +116,7 @@ class Operations:
             except FunkenError as error:
                 raise RequestRejected(str(error), 409) from error
             with self._lock:
+                self._unread.begun(entry.id, number)
                 self._known[entry.id, number] = TriggeredOperation(number, entry.id, future)
                 for old in list(self._known)[:-_KEPT]:
                     del self._known[old]

@@ -34,6 +34,8 @@ _NEEDED = ("starlette", "uvicorn")
 _BACKLOG = 128
 _CONNECTIONS = 256
 _CLOSE_SECONDS = 2.0
+_READ_SECONDS = 3.0
+"""The dashboard asks once a second, a command five times."""
 
 
 class RestServer:
@@ -97,7 +99,9 @@ class RestServer:
         self._socket.close()
 
     def close(self) -> None:
-        """Stop serving; waits for a bounded time."""
+        """Stop serving, when clients have read the end of what they have begun; waits for a bounded time."""
+        if self.serves:
+            self.jobs.unread.wait(_READ_SECONDS)
         self._closing.set()
         unregister(self._registered)
         if self._server is not None:

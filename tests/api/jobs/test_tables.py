@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from funken import (
+    Configuration,
     DataGeneratorSource,
     InvalidProgram,
     JobExecutionError,
@@ -130,3 +131,39 @@ def test_a_stream_without_end_needs_a_limit():
     with pytest.raises(InvalidProgram, match="'numbers' never ends, and a table does"):
         numbers.to_pandas()
     assert numbers.to_arrow(limit=3).num_rows == 3
+
+
+def numbers(function=None):
+    env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
+    made = DataGeneratorSource(function or (lambda n: n), 10)
+    return env.from_source(made, WatermarkStrategy.no_watermarks(), "numbers")
+
+
+EMPTY = {
+    "a number": (lambda s: s, "value: int64"),
+    "tuples": (lambda s: s.map(lambda n: (n, n / 2, str(n), n > 3)), "f0: int64, f1: double, f2: string, f3: bool"),
+    "dicts": (lambda s: s.map(lambda n: {"n": n, "text": str(n)}), "n: int64, text: string"),
+    "sums": (lambda s: s.map(lambda n: (n % 3, n)).key_by(lambda p: p[0]).reduce(lambda a, b: (a[0], a[1] + b[1])),
+             "f0: int64, f1: int64"),
+    "what cannot be read": (lambda s: s.map(lambda n: [n for _ in range(2)]), ""),
+    "a union": (lambda s: s.map(lambda n: (n, n)).union(s.map(lambda n: (n, n))), ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("program", EMPTY)
+def test_without_records_the_columns_are_those_that_could_be_traced(program):
+    build, columns = EMPTY[program]
+    full = build(numbers()).execute_and_collect(as_arrow=True)
+    empty = build(numbers().filter(lambda n: n < 0)).execute_and_collect(as_arrow=True)
+
+    assert len(full) > 0 and len(empty) == 0
+    assert ", ".join(f"{field.name}: {field.type}" for field in empty.schema) == columns
+    assert not columns or empty.schema == full.schema
+
+
+def test_where_columns_are_off_nothing_is_traced():
+    env = StreamExecutionEnvironment.get_execution_environment(
+        Configuration({"execution.target": "local", "pipeline.vectorized": False})
+    )
+    stream = env.from_source(DataGeneratorSource(lambda n: n, 0), WatermarkStrategy.no_watermarks(), "numbers")
+    assert stream.to_arrow().schema.names == []

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from funken.columnar.expressions import BOOL, FLOAT, INT, STR, RecordSchema, without_none
+from funken.columnar.library import BYTES, DATE, TIMEDELTA
 from funken.connectors.formats.record_types import arrow_type, as_document, shape_of
 from funken.errors import InvalidProgram, ValueDoesNotFit
 from funken.types.columns import columns_of
@@ -18,14 +20,22 @@ if TYPE_CHECKING:
 _WHO = "a table of records"
 
 
-def table_of(records: Sequence[object], declared: TypeInformation | None = None) -> pa.Table:
+def table_of(
+    records: Sequence[object],
+    declared: TypeInformation | None = None,
+    traced: Callable[[], RecordSchema | None] = lambda: None,
+) -> pa.Table:
     """Return records as a table; a column that a record with names lacks is null there.
+
+    Without records and a declared type, the columns are those of the shape that ``traced()`` has found in the functions.
 
     Raises ``InvalidProgram`` where the records have no columns in common, or the values of a column no type.
     """
     arrow = importlib.import_module("pyarrow")
     schema = _declared_columns(declared)
     rows = _rows(records)
+    if not schema and not rows:
+        schema = _traced_columns(traced())
     if schema and rows:
         by_columns = importlib.import_module("funken.connectors.dataframes.staging").by_columns
         rows = [*map(by_columns([*schema], _WHO), rows)]
@@ -57,6 +67,25 @@ def _declared_columns(declared: TypeInformation | None) -> dict[str, pa.DataType
         case TypeInformation() if (found := _arrow_type(declared)) is not None:
             return {"value": found}
     return {}
+
+
+def _traced_columns(shape: RecordSchema | None) -> dict[str, pa.DataType | None]:
+    """Return the columns of a shape, with the types that pyarrow would find in its values; null where only they say it."""
+    arrow = importlib.import_module("pyarrow")
+    known = {INT: arrow.int64(), FLOAT: arrow.float64(), BOOL: arrow.bool_(), STR: arrow.string(), DATE: arrow.date32()}
+    known |= {BYTES: arrow.binary(), TIMEDELTA: arrow.duration("us")}
+    match shape:
+        case None:
+            return {}
+        case tuple():
+            names = getattr(shape, "names", None) or [f"f{place}" for place in range(len(shape))]
+            return {name: known.get(_plain_kind(kind), arrow.null()) for name, kind in zip(names, shape, strict=True)}
+        case _:
+            return {"value": known.get(_plain_kind(shape), arrow.null())}
+
+
+def _plain_kind(schema: RecordSchema) -> str:
+    return without_none(schema) if isinstance(schema, str) else ""
 
 
 def _arrow_type(declared: TypeInformation) -> pa.DataType | None:

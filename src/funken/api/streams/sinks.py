@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from funken.api.environment import StreamExecutionEnvironment
     from funken.api.jobs.iterator import CloseableIterator
+    from funken.columnar.expressions import RecordSchema
 
 _FRAMES = ("connectors.dataframes.staging", "spark.frames.files")
 
@@ -179,7 +180,7 @@ class StreamEnds(Generic[T_co]):
 
         Fields of dicts, rows, named tuples and dataclasses are columns; those of other tuples are ``f0``, ``f1``, ..., and any
         other record is a column ``value``. Columns have the declared types of the stream, where it has some, also without
-        records; else those of the values.
+        records; else those of the values. Without either they are those that could be traced in the functions, if any.
 
         Raises ``InvalidProgram`` for a stream without end, unless it has a ``limit``, and for records that do not fit one table.
 
@@ -193,14 +194,19 @@ class StreamEnds(Generic[T_co]):
         the other f0, f1. Bring them into one form in a map() before, or collect the streams apart.
         """
         if limit is not None:
-            return table_of(self.execute_and_collect(job_execution_name, limit), type_of(self))
+            return table_of(self.execute_and_collect(job_execution_name, limit), type_of(self), self._traced)
         endless = [node.name for node in self._environment.graph if not traits_of(node.spec).bounded]
         if endless:
             raise InvalidProgram(
                 f"source {endless[0]!r} never ends, and a table does: say how many records are enough (limit=), or bound it."
             )
         with self.execute_and_collect(job_execution_name) as records:
-            return table_of(list(records), type_of(self))
+            return table_of(list(records), type_of(self), self._traced)
+
+    def _traced(self) -> RecordSchema | None:
+        if len(self._inputs) != 1 or self._inputs[0].side is not None:
+            return None
+        return self._environment._shape_of(self._inputs[0].upstream)
 
     def to_pandas(self, limit: int | None = None, job_execution_name: str | None = None) -> pd.DataFrame:
         """Run the program and return this stream's records as a ``pandas.DataFrame``; raises what ``to_arrow`` raises.

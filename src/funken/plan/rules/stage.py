@@ -9,10 +9,12 @@ attempt, when the attempt is planned: the stage is applied again to the compiled
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from funken.columnar.expressions import RecordSchema
 from funken.config import Configuration
+from funken.ids import OperatorId
 from funken.plan.physical import PhysicalPlan, RuleNote
 from funken.plan.rules import (
     backend_choice,
@@ -71,6 +73,11 @@ class RewriteStage:
     def plan(self, restored_in_keyed_state: frozenset[str] = frozenset()) -> PhysicalPlan:
         """Return the plan of an attempt, by what it starts from."""
         return rewrite(self.compiled, replace(self.context, restored_in_keyed_state=restored_in_keyed_state))
+
+    def shapes(self) -> Mapping[OperatorId, RecordSchema]:
+        """Return the shapes of the records that operators emit, of those that could be traced."""
+        before = RULES[: RULES.index(vectorize.RULE)]
+        return vectorize.shapes(rewrite(self.compiled, self.context, before), self.context)
 
 
 __all__ = ["RULES", "RewriteStage", "rewrite"]

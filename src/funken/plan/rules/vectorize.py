@@ -90,6 +90,13 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
         refused |= unheld
 
 
+def shapes(plan: PhysicalPlan, context: RuleContext) -> Mapping[OperatorId, RecordSchema]:
+    """Return the shapes of what operators emit, where they could be traced: also where columns are of no use."""
+    if not context.vectorized or context.state_in_files:
+        return {}
+    return _Vectorizer(plan, context.batch, {}).shapes()
+
+
 def _unheld(plan: PhysicalPlan) -> dict[OperatorId, str]:
     """Return the sources that would have to read a field of which there are no columns, with the reason."""
     found = {}
@@ -136,6 +143,13 @@ class _Vectorizer:
         )
         notes = [RuleNote(_NAME, text, operator) for operator, text in self._paths.items()]
         return replace(with_nodes(self._plan, self._rewritten), edges=edges), notes
+
+    def shapes(self) -> Mapping[OperatorId, RecordSchema]:
+        """Return what operators emit that could be vectorized."""
+        for vertex in self._plan.vertices:
+            for node in vertex.nodes:
+                self._decide(vertex, node)
+        return {operator: found.shape for operator, found in self._found.items() if found.shape is not None}
 
     def _decide(self, vertex: Vertex, node: Node) -> None:
         try:

@@ -65,7 +65,7 @@ export function actions(id) {
   const name = () => document.querySelector("h1")?.textContent || id;
 
   async function savepoint() {
-    const answer = await ask("Savepoint", `Save the state of “${name()}”? The job goes on.`, [FOLDER], "Save");
+    const answer = await ask("Savepoint", `Save the state of “${name()}”? The job keeps running.`, [FOLDER], "Save");
     if (answer) {
       await attempt("Savepoint", async () => {
         const body = { "target-directory": answer[0] || null, "cancel-job": false };
@@ -76,7 +76,7 @@ export function actions(id) {
   }
 
   async function stop() {
-    const drain = ["Drain: fire all windows and event-time timers first. Not for a job that is to go on later.", { type: "checkbox", id: "drain" }];
+    const drain = ["Drain: fire all windows and event-time timers first. Not for a job that is to be resumed.", { type: "checkbox", id: "drain" }];
     const answer = await ask("Stop", `Save the state of “${name()}” and end it?`, [FOLDER, drain], "Stop", true);
     if (answer) {
       await attempt("Stop", async () => {
@@ -89,7 +89,7 @@ export function actions(id) {
 
   async function rescale() {
     const field = ["Parallelism", { type: "number", min: 1, value: 2, id: "parallelism" }];
-    const text = `Let “${name()}” go on with another parallelism, from a checkpoint that is made now?`;
+    const text = `Resume “${name()}” with another parallelism, from a checkpoint that is taken now?`;
     const answer = await ask("Rescale", text, [field], "Rescale");
     if (answer) {
       await attempt("Rescaling", async () => {

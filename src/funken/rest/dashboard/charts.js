@@ -5,6 +5,8 @@ import { bytes, clock, duration } from "./format.js";
 
 const SIZE = { width: 560, height: 190, left: 58, right: 10, top: 10, bottom: 22 };
 const WIDE = 1160;
+const WIDEST_BAR = 28;
+const ROOM_FOR_TIMES = 130;
 
 function ceiling(value) {
   if (!(value > 0)) return 1;
@@ -16,7 +18,8 @@ function frame(title, width = SIZE.width) {
   return svg("svg", { viewBox: `0 0 ${width} ${SIZE.height}`, width: "100%", role: "img", "aria-label": title });
 }
 
-function axes(top, format, begin, end, width = SIZE.width) {
+// Lines with their values, and what the time was at the left and the right; ``last`` is where the right is, if not at the edge.
+function axes(top, format, begin, end, width = SIZE.width, last = width - SIZE.right) {
   const inner = SIZE.height - SIZE.top - SIZE.bottom;
   const group = svg("g", { class: "axis" });
   for (const share of [0, 0.5, 1]) {
@@ -25,7 +28,7 @@ function axes(top, format, begin, end, width = SIZE.width) {
     group.append(svg("text", { x: SIZE.left - 6, y: y + 4, "text-anchor": "end" }, format(top * share)));
   }
   group.append(svg("text", { x: SIZE.left, y: SIZE.height - 6 }, clock(begin)));
-  group.append(svg("text", { x: width - SIZE.right, y: SIZE.height - 6, "text-anchor": "end" }, clock(end)));
+  if (last - SIZE.left >= ROOM_FOR_TIMES) group.append(svg("text", { x: last, y: SIZE.height - 6, "text-anchor": "end" }, clock(end)));
   return group;
 }
 
@@ -62,7 +65,7 @@ export function checkpointTimeline(onchoose) {
     if (!known.length) return root.replaceChildren();
     const lasting = (each) => (each.ended == null ? now : each.ended) - each.triggered;
     const top = ceiling(Math.max(...known.map(lasting)));
-    const step = (WIDE - SIZE.left - SIZE.right) / Math.max(known.length, 12);
+    const step = Math.min(WIDEST_BAR, (WIDE - SIZE.left - SIZE.right) / known.length);
     const inner = SIZE.height - SIZE.top - SIZE.bottom;
     const bars = known.map((each, place) => {
       const height = Math.max(3, (lasting(each) / top) * inner);
@@ -71,7 +74,7 @@ export function checkpointTimeline(onchoose) {
       bar.addEventListener("click", () => onchoose(each.id));
       return bar;
     });
-    root.replaceChildren(axes(top, duration, known[0].triggered, known[known.length - 1].triggered, WIDE), ...bars);
+    root.replaceChildren(axes(top, duration, known[0].triggered, known[known.length - 1].triggered, WIDE, SIZE.left + known.length * step), ...bars);
   }
   return { node, update };
 }

@@ -28,6 +28,9 @@ export function duration(ms) {
   return parts.map((part, place) => `${part} ${["d", "h", "min", "s"][place]}`).slice(first, first + 2).join(" ");
 }
 
+// The largest unit of a duration only.
+export const brief = (ms) => duration(ms).split(" ").slice(0, 2).join(" ");
+
 const two = (number) => String(number).padStart(2, "0");
 
 export function clock(ms) {

@@ -3,20 +3,20 @@
 
 import { el, setAttribute, setText, svg } from "./dom.js";
 import { edgeRate } from "./model.js";
-import { percent, rate, shorten, watermark, duration } from "./format.js";
+import { brief, clock, count, percent, rate, shorten, watermark, duration } from "./format.js";
 
 const TOP = 20;
 const SIZES = {
-  large: { name: "large", width: 196, height: 88, gapX: 52, gapY: 18, band: 32, line: 17, pad: 9, letters: 25 },
-  small: { name: "small", width: 134, height: 60, gapX: 38, gapY: 10, band: 26, line: 15, pad: 6, letters: 17 },
+  large: { name: "large", width: 196, height: 88, gapX: 60, gapY: 18, left: 18, right: 58, band: 32, line: 17, pad: 9, letters: 25 },
+  small: { name: "small", width: 132, height: 60, gapX: 36, gapY: 10, left: 16, right: 40, band: 26, line: 15, pad: 6, letters: 17 },
 };
 const TALL = 520; // higher than this, a graph is drawn with small boxes
 
 // Where boxes go: a column per stage, within it in the order of what feeds them.
 export function layout(graph, width, size) {
   const stages = [...new Set(graph.vertices.map((vertex) => vertex.stage))].sort((a, b) => a - b);
-  const margin = 18; // for edges that go on in the next band
-  const perBand = Math.max(1, Math.floor((width - 2 * margin + size.gapX) / (size.width + size.gapX)));
+  const margins = size.left + size.right; // for edges that lead to the next band, and their rates
+  const perBand = Math.max(1, Math.floor((width - margins + size.gapX) / (size.width + size.gapX)));
   const places = new Map();
   const heads = [];
   const bands = [];
@@ -30,7 +30,7 @@ export function layout(graph, width, size) {
         return { vertex, order: from.length ? from.reduce((a, b) => a + b, 0) / from.length : vertex.id };
       });
       members.sort((a, b) => a.order - b.order || a.vertex.id - b.vertex.id);
-      const x = column * (size.width + size.gapX) + margin;
+      const x = column * (size.width + size.gapX) + size.left;
       members.forEach(({ vertex }, row) => {
         places.set(vertex.id, { x, y: top + row * (size.height + size.gapY), row, band: bands.length, column });
       });
@@ -42,7 +42,7 @@ export function layout(graph, width, size) {
     top = bottom + size.band + TOP;
   }
   const columns = Math.min(perBand, stages.length);
-  return { places, heads, bands, width: columns * (size.width + size.gapX) - size.gapX + 2 * margin, height: top - size.band - TOP + 6 };
+  return { places, heads, bands, width: columns * (size.width + size.gapX) - size.gapX + margins, height: top - size.band - TOP + 6 };
 }
 
 // The way of an edge, and where its rate stands. One that goes to another band, or over columns, runs in the free space below boxes.
@@ -61,7 +61,7 @@ export function route(from, to, bands, size) {
     return { path: `M${x} ${y[0]}V${y[1]}`, label: { x: x + 6, y: y[0] + 13 }, vertical: true };
   }
   const free = from.band === to.band ? Math.max(from.y, to.y) + size.height + size.gapY / 2 : bands[from.band].bottom + size.band / 2;
-  const out = start.x + 12;
+  const out = start.x + (from.band === to.band ? 12 : size.right - 6);
   const into = end.x - 10;
   return { path: `M${start.x} ${start.y}H${out}V${free}H${into}V${end.y}H${end.x}`, label };
 }
@@ -84,16 +84,24 @@ export function graphView(job, onchoose, width = 1180) {
   root.append(...boxes.map((box) => box.node), ...edges.map((each) => each.rated));
   const legend = el("p", { class: "legend" },
     ...[["busy", "busy"], ["pressed", "back-pressured"], ["idle", "idle"]].map(([kind, text]) => el("span", {}, el("i", { class: `c-${kind}` }), text)),
-    el("span", {}, "a box is yellow from 10 %, red from 50 % back-pressure, orange from 80 % busy"));
+    el("span", {}, "a box is yellow from 10 %, red from 50 % back-pressure, orange from 80 % busy; edges have their records per second"));
 
   function update(current, vertices, chosen) {
     vertices.forEach((vertex, number) => boxes[number].update(vertex, vertex.id === chosen));
     for (const { edge, rated } of edges) {
       const value = edgeRate(current, vertices, edge);
-      setText(rated, value == null ? "" : rate(value));
+      setText(rated, value == null ? "" : size === SIZES.small ? count(value) : rate(value));
     }
   }
   return { node: el("div", {}, root, legend), update };
+}
+
+// The time of the watermark and how far it lags; its date where that says nothing.
+function watermarkLine(mark, lag, small) {
+  const text = watermark(mark);
+  if (lag == null) return small ? `wm ${text.replace(/^\d+-/, "")}` : `wm ${text}`;
+  const time = text.includes(":") ? clock(mark) : text;
+  return small ? `${time}, lag ${brief(lag)}` : `wm ${time}, lag ${duration(lag)}`;
 }
 
 function vertexBox(info, { x, y }, size, onchoose) {
@@ -117,10 +125,10 @@ function vertexBox(info, { x, y }, size, onchoose) {
     node.classList.toggle("chosen", isChosen);
     const state = `${vertex.state.toLowerCase()} · ${vertex.parallelism} subtask${vertex.parallelism === 1 ? "" : "s"}`;
     const load = `busy ${percent(vertex.busy)} · ${small ? "bp" : "back-pr."} ${percent(vertex.pressed)}`;
-    const lag = vertex.lag != null && vertex.lag < 1e11 ? `, lag ${duration(vertex.lag)}` : "";
-    const mark = small ? `wm ${watermark(vertex.watermark).replace(/^\d+-/, "")}` : shorten(`wm ${watermark(vertex.watermark)}${lag}`, 33);
+    const lag = vertex.lag != null && vertex.lag >= 0 && vertex.lag < 1e11 ? vertex.lag : null;
+    const mark = watermarkLine(vertex.watermark, lag, small);
     (small ? [load, mark] : [state, load, mark]).forEach((text, line) => setText(texts[line + 1], text));
-    setText(hint, `${about}\n${state}, ${load}${lag}`);
+    setText(hint, `${about}\n${state}, ${load}\nwatermark ${watermark(vertex.watermark)}${lag == null ? "" : `, lag ${duration(lag)}`}`);
     const inner = size.width - 2 * size.pad;
     let at = x + size.pad;
     [vertex.busy, vertex.pressed, Math.max(0, 1 - vertex.busy - vertex.pressed)].forEach((share, number) => {

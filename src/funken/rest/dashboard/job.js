@@ -18,13 +18,15 @@ const TABS = [
 ];
 const histories = new Map();
 
+const NONE = "–"; // what formats say of what is not there
+
 export function jobPage(id, name = "graph") {
   if (!histories.has(id)) histories.set(id, new History());
   const history = histories.get(id);
   const title = el("h1", {}, "…");
   const badge = el("span");
   const facts = el("div", { class: "facts" });
-  const values = ["Id", "Started", "Duration", "Ended", "Restarts", "Read", "Checkpoints"].map((label) => {
+  const values = ["Started", "Duration", "Ended", "Restarts", "Read", "Checkpoints", "Id"].map((label) => {
     const value = el("b");
     facts.append(el("span", {}, `${label} `, value));
     return value;
@@ -46,8 +48,11 @@ export function jobPage(id, name = "graph") {
       buttons.update(job.state);
       const newest = history.samples[history.samples.length - 1];
       const done = job.checkpoints;
-      [id, moment(job.start_time), duration(job.duration), moment(job.end_time), count(job.restarts), rate(newest ? newest.read : 0),
-        `${done.completed} completed, ${done.failed} failed`].forEach((text, number) => setText(values[number], text));
+      [moment(job.start_time), duration(job.duration), moment(job.end_time), count(job.restarts), rate(newest ? newest.read : 0),
+        `${done.completed} completed, ${done.failed} failed`, id].forEach((text, number) => {
+        setText(values[number], text);
+        values[number].parentNode.hidden = text === NONE;
+      });
       if (!tab) {
         tab = (TABS.find(([key]) => key === name) || TABS[0])[2](job);
         body.replaceChildren(tab.node);
