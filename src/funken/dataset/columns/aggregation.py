@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from funken.dataset.columns.block import block_of, columns_in, lifted
+from funken.dataset.columns.block import block_of, columns_in
 from funken.dataset.columns.folding import ColumnReduce
 from funken.dataset.columns.keys import key_leaves
+from funken.dataset.columns.lifting import lifted
 from funken.dataset.columns.partitions import SpilledColumns, cut_by_hash
 from funken.dataset.memory.blocks import Block, weighed, weight
 from funken.dataset.memory.manager import Share
