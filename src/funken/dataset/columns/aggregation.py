@@ -95,7 +95,7 @@ class ColumnAggregation:
         if columns is None or self._schema not in (None, columns.schema) or not key_leaves(columns, self._key):
             return False
         self._schema = columns.schema
-        for part, size in weighed(block_of(columns), self._share.limit // 4):
+        for part, size in weighed(block_of(columns), self._share.own // 4):
             own = columns_in(part)
             assert own is not None
             self._keep(own, size)
@@ -116,7 +116,8 @@ class ColumnAggregation:
 
     def _make_space(self) -> None:
         share = self._share
-        if self._spills and self._exact and self._level < MAX_LEVEL and share.used > share.limit // 2:
+        may_spill = self._spills and self._exact and self._level < MAX_LEVEL
+        if may_spill and share.used > share.limit // 2 and not share.fits(share.used):
             self._write()
 
     def _write(self) -> None:

@@ -18,9 +18,6 @@ _LIFTED = {int: "int", float: "float", str: "str"}
 """Kinds of fields that become columns; an array of bools would not be smaller."""
 _VERSION = 2
 """Of marshal's format: every value is written where it is used, floats as eight bytes."""
-_HEAD = 5
-"""Bytes of a list's or a tuple's tag and length."""
-_TAGS = {int: (b"i", "<i4"), float: (b"g", "<f8")}
 _WIDE = 1 << 31
 
 
@@ -39,7 +36,7 @@ def lifted(block: Block) -> Columns | None:
     kinds = tuple(_LIFTED.get(type(value), "") for value in first)
     if not all(kinds):
         return None
-    leaves = _of_numbers(block, first) or _of_fields(block, kinds)
+    leaves = _of_numbers(block, first, kinds) or _of_fields(block, kinds)
     if leaves is None:
         return None
     from funken.columnar.kernels.columns import Columns as Made  # noqa: PLC0415 - loads NumPy
@@ -47,41 +44,21 @@ def lifted(block: Block) -> Columns | None:
     return Made(kinds, leaves, len(block))
 
 
-def _of_numbers(block: Block, first: tuple[Any, ...]) -> list[Column] | None:
-    """Return the columns of tuples of floats and of ints of 32 bits; None if there is anything else.
-
-    ``marshal`` writes all of it in one pass, each value behind a tag of its exact type and as long as that says. If the tags of
-    each record are those of the first one, so are the places of the next record's: nothing else can be taken for numbers.
-    """
-    if type(block) is not list:
+def _of_numbers(block: Block, first: tuple[Any, ...], kinds: tuple[str, ...]) -> list[Column] | None:
+    """Return columns of floats and of ints of 32 bits, which ``marshal`` writes at once; None if there is anything else."""
+    if type(block) is not list or not all(map(_is_short, first)):
         return None
-    fields = []
-    for place, value in enumerate(first):
-        tag = _TAGS.get(type(value))
-        if tag is None or (type(value) is int and not -_WIDE <= value < _WIDE):
-            return None
-        fields += [(f"tag{place}", "S1"), (f"value{place}", tag[1])]
     try:
         data = marshal.dumps(block, _VERSION)
     except ValueError:  # something that is no plain value
         return None
-    import numpy as np  # noqa: PLC0415 - not for programs without columns
+    from funken.columnar.kernels.codec import marshalled_numbers  # noqa: PLC0415 - loads NumPy
 
-    from funken.columnar.kernels.columns import Column as Made  # noqa: PLC0415 - loads NumPy
+    return marshalled_numbers(data, kinds, len(block))
 
-    layout = np.dtype([("head", "S1"), ("width", "<i4"), *fields])
-    if len(data) != _HEAD + layout.itemsize * len(block):
-        return None
-    found = np.frombuffer(data, layout, len(block), _HEAD)
-    if not ((found["head"] == b"(").all() and (found["width"] == len(first)).all()):
-        return None
-    made = []
-    for place, value in enumerate(first):
-        if not (found[f"tag{place}"] == _TAGS[type(value)][0]).all():
-            return None
-        kind = _LIFTED[type(value)]
-        made.append(Made(kind, found[f"value{place}"].astype(np.int64 if kind == "int" else np.float64)))
-    return made
+
+def _is_short(value: Any) -> bool:
+    return type(value) is float or (type(value) is int and -_WIDE <= value < _WIDE)
 
 
 def _of_fields(block: Block, kinds: tuple[str, ...]) -> list[Column] | None:
