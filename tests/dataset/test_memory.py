@@ -3,12 +3,13 @@
 import random
 import resource
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from funken.dataset.memory.aggregation import HashAggregation, combined
-from funken.dataset.memory.blocks import weight
+from funken.dataset.memory.blocks import dump, weight
 from funken.dataset.memory.buffers import BlockCache, BlockQueue
 from funken.dataset.memory.hash_join import HybridHashJoin
 from funken.dataset.memory.manager import MemoryManager
@@ -272,6 +273,15 @@ def test_a_table_is_measured_before_it_borrows():
 
     assert memory.pool == 50_000
     assert sorted(record for block in sums.blocks() for record in block) == [(key, 50) for key in range(20)]
+
+
+@pytest.mark.parametrize(
+    "array", [np.arange(50_000), np.zeros((300, 200), order="F"), np.arange(50_000)[::3], np.array([], int)]
+)
+def test_an_array_weighs_what_it_takes_on_disk(array):
+    block = [(1, array), (2, "x", array[:5])]
+
+    assert len(dump(block)) - 100 <= weight(block) <= len(dump(block))
 
 
 def test_too_little_memory_for_the_plan_is_refused():
