@@ -30,6 +30,7 @@ def documents() -> list[Path]:
     """Return the pages that are written by hand."""
     pages = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")]
     pages += [page for page in (ROOT / "docs").rglob("*.md") if "reference" not in page.parts]
+    pages += (ROOT / "src" / "funken").rglob("*.md")
     return sorted(pages + list((ROOT / "changelog.d").glob("*.md")) + list((ROOT / "examples").rglob("*.md")))
 
 

@@ -23,7 +23,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / "README.md", ROOT / "ARCHITECTURE.md"),
+    *sorted(page for folder in ("docs", "src/funken") for page in (ROOT / folder).rglob("*.md")),
+]
 MODULES = sorted((ROOT / "src" / "funken").rglob("*.py"))
 
 FENCED = re.compile(

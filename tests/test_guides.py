@@ -9,7 +9,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
-    path for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    [
+        *ROOT.glob("*.md"),
+        *(page for folder in ("docs", "examples", "src/funken") for page in (ROOT / folder).rglob("*.md")),
+    ]
 )
 MESSAGES = re.findall(r"^### `(.*)`$", (ROOT / "docs" / "guide" / "troubleshooting.md").read_text(), re.MULTILINE)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

@@ -71,6 +71,7 @@ class Document:
 
     def __init__(self, file: Path, size: int, conditions: dict[str, Any]) -> None:
         self.file = file
+        file.parent.mkdir(parents=True, exist_ok=True)
         self._document = json.loads(file.read_text()) if file.exists() else {}
         self._entry = self._document.setdefault(str(size), {"systems": {}})
         self._entry |= conditions

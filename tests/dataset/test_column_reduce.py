@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from funken.columnar.kernels.columns import columns_of
+from funken.columnar.kernels.columns import columns_of, joined
 from funken.dataset import Aggregations
 from funken.dataset.api.aggregations import FieldAggregator
 from funken.dataset.columns.folding import ColumnReduce
@@ -149,3 +149,16 @@ def test_an_error_names_the_record():
 
     with pytest.raises(OperatorFailed, match="at the record .*ZeroDivisionError"):
         divided.collect()
+
+
+def test_sums_that_are_merged_again_and_again_stay_columns():
+    adding = ColumnReduce(DataSetFunction(lambda one, other: (0, one[1] + other[1])))
+    sums = columns_of([(0, 1), (0, 2)], ("int", "int"))
+
+    for _ in range(200):  # each time, what may be known of the sums without a look at them doubles
+        merged = adding.by_key(joined([sums, columns_of([(0, 1)], ("int", "int"))]), [0])
+        assert merged is not None
+        sums = merged
+
+    assert sums.to_list() == [(0, 203)]
+    assert adding.by_key(columns_of([(0, 2**62), (0, 2**62)], ("int", "int")), [0]) is None

@@ -245,7 +245,7 @@ def test_a_join_beyond_memory_makes_no_records(kind, hint, monkeypatch):
 @pytest.mark.parametrize("hint", HINTS)
 def test_the_constant_side_of_an_iteration_that_is_beyond_memory_stays_columns(hint, monkeypatch):
     def program(env):
-        constant = env.generate_sequence(0, 20_000).map(lambda n: (n % 5000, n, 1.0))
+        constant = env.generate_sequence(0, 40_000).map(lambda n: (n % 5000, n, 1.0))
         start = env.generate_sequence(0, 4999).map(lambda n: (n, 0)).iterate(4)
         step = start.join(constant, hint).where(0).equal_to(0).using(lambda a, b: (b[1] % 5000, a[1] + 1))
         return start.close_with(step.group_by(0).max(1))
@@ -267,12 +267,12 @@ def test_the_constant_side_of_an_iteration_that_is_beyond_memory_stays_columns(h
 def test_a_merge_by_record_with_many_equal_keys_spills_them():
     env = environment(False, 1, TINY)
     left = env.from_collection([(n % 3, n) for n in range(30)])
-    right = env.from_collection([(n % 3, "x" * 50) for n in range(3000)])
+    right = env.from_collection([(n % 3, "x" * 50) for n in range(9000)])
     pairs = left.join(right, JoinHint.REPARTITION_SORT_MERGE).where(0).equal_to(0)
 
     found = pairs.using(lambda a, b: (a[1], 1)).group_by(0).sum(1).collect()
 
-    assert sorted(found) == [(n, 1000) for n in range(30)]
+    assert sorted(found) == [(n, 3000) for n in range(30)]
     assert env.get_last_job_execution_result().spill_files > 0
 
 

@@ -11,6 +11,7 @@ from funken import Configuration
 from funken.dataset import Aggregations, ExecutionEnvironment, JoinHint
 from funken.dataset.columns import aggregation
 from funken.dataset.columns.block import ColumnBlock, columns_in
+from funken.dataset.columns.lifting import lifted
 from funken.dataset.formats import inputs
 from funken.dataset.formats.inputs import TextInput
 from funken.dataset.memory.aggregation import HashTable
@@ -65,6 +66,63 @@ def test_groups_of_opaque_records_are_those_of_a_loop(keys, values, budget, para
         found = [(key, float(value), other) for key, value, other in found]
         records = [(key, float(value), other) for key, value, other in records]
     assert sorted(map(repr, found)) == expected(records)
+
+
+FIELDS = {
+    "narrow": st.one_of(st.integers(-(2**31), 2**31 - 1), st.sampled_from([-(2**31), 2**31 - 1, 0, 105, 103])),
+    "ints": st.integers(-(2**63), 2**63 - 1),
+    "floats": st.floats(),
+    "texts": st.text(st.characters(exclude_categories=["Cs"]), max_size=3),
+}
+
+
+class Whole(int):
+    """Is no plain int."""
+
+
+ODD = [True, None, 2**63, Whole(3), 2.5, 7, 1 << 31, "a", "\ud800", (1,), b"i"]
+
+
+@st.composite
+def blocks(draw):
+    fields = draw(st.lists(st.sampled_from([*FIELDS]), min_size=1, max_size=3))
+    return fields, draw(st.lists(st.tuples(*(FIELDS[name] for name in fields)), min_size=1, max_size=12))
+
+
+@settings(max_examples=300, deadline=None)
+@given(blocks(), st.integers(0, 11), st.integers(0, 2), st.sampled_from([*ODD, ...]))
+def test_lifted_records_are_those_that_were_there_with_their_types(made, at, place, odd):
+    fields, block = made
+    if odd is not ...:
+        at, place = at % len(block), place % len(fields)
+        block[at] = (*block[at][:place], odd, *block[at][place + 1 :])
+    types = [{type(record[place]) for record in block} for place in range(len(fields))]
+    fit = all(not isinstance(value, int) or -(2**63) <= value < 2**63 for record in block for value in record)
+    plain = all(len(found) == 1 and found <= {int, float, str} for found in types)
+    written = all(not isinstance(value, str) or value != "\ud800" for record in block for value in record)
+
+    found = lifted(block)
+
+    assert (found is not None) == (fit and plain and written)
+    if found is not None:
+        assert repr(found.to_list()) == repr(block)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [[], [()], [[1, 2.0]], [(1, 2.0), (1, 2.0, 3)], [(1, 2), [1, 2]], [(1, 2.0), (1,), (1, 2.0, 3)], [(1,), 1], [None]],
+    ids=repr,
+)
+def test_what_are_no_tuples_of_one_width_stays_as_it_is(block):
+    assert lifted(block) is None
+
+
+def test_numbers_are_lifted_at_once_and_others_field_by_field(monkeypatch):
+    from funken.dataset.columns import lifting
+
+    monkeypatch.setattr(lifting, "_of_fields", lambda block, kinds: pytest.fail("it was taken field by field"))
+
+    assert lifted([(1, 0.5), (-5, float("-inf"))]).to_list() == [(1, 0.5), (-5, float("-inf"))]
 
 
 def test_plain_records_are_grouped_without_a_table(monkeypatch):

@@ -3,12 +3,13 @@
 import random
 import resource
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from funken.dataset.memory.aggregation import HashAggregation, combined
-from funken.dataset.memory.blocks import weight
+from funken.dataset.memory.blocks import dump, weight
 from funken.dataset.memory.buffers import BlockCache, BlockQueue
 from funken.dataset.memory.hash_join import HybridHashJoin
 from funken.dataset.memory.manager import MemoryManager
@@ -199,6 +200,88 @@ def test_a_cache_is_read_again():
     assert manager.space.files == 1
     cache.close()
     assert manager.used == 0
+
+
+@given(
+    st.integers(0, 400_000),
+    st.integers(1, 9),
+    st.lists(st.tuples(st.integers(0, 8), st.sampled_from(["fits", "release", "close"]), st.integers(0, 90_000))),
+)
+def test_what_all_shares_may_keep_is_the_budget_at_most(more, consumers, actions):
+    memory = MemoryManager(4096 * consumers + more, consumers, SpillSpace())
+    shares = [memory.share(str(number)) for number in range(consumers)]
+    for number, action, size in actions:
+        share = shares[number % consumers]
+        if action == "fits":
+            before = share.limit
+            if share.fits(size):
+                share.reserve(size)
+            else:
+                assert share.limit == before, "something was borrowed, and it is not enough"
+                assert share.used + size - share.limit > memory.pool
+        elif action == "release":
+            share.release(size)
+        else:
+            share.close()
+        assert share.used <= share.limit
+        assert memory.used == sum(each.used for each in shares) <= memory.budget
+        assert sum(each.limit for each in shares) + memory.pool == memory.budget
+        assert all(each.limit >= memory.limit for each in shares)
+    for share in shares:
+        share.close()
+    assert memory.pool == memory.budget - consumers * memory.limit
+
+
+def test_one_structure_may_have_more_than_its_share_while_others_need_nothing():
+    memory = MemoryManager(100_000, 10, SpillSpace())
+    cache, other = BlockCache(memory.share("cached")), memory.share("sort")
+    kept = [[(n, f"{n} {at} xxxxxxxxxx") for at in range(100)] for n in range(10)]
+
+    for block in kept:
+        cache.add(block)
+
+    assert memory.limit < weight(kept[0]) * 9 < memory.used < 50_000
+    assert [record for block in cache for record in block] == [record for block in kept for record in block]
+    assert memory.space.files == 0, "a part of the cache went to disk"
+    other.reserve(5000)  # its own share, which nobody has borrowed
+    assert memory.used <= memory.budget
+    cache.close()
+    assert other.fits(50_000)
+
+
+def test_a_queue_and_a_part_of_a_share_borrow_nothing():
+    memory = MemoryManager(100_000, 10, SpillSpace())
+    queue, part = BlockQueue(memory.share("exchange")), memory.share("join").part(2)
+
+    for n in range(20):
+        queue.put([(n, f"{n} {at} {n:090}") for at in range(10)])
+
+    assert memory.pool == 50_000
+    assert memory.space.files == 1
+    assert not part.fits(3000)
+    assert part.limit == 2500
+
+
+def test_a_table_is_measured_before_it_borrows():
+    memory = MemoryManager(100_000, 10, SpillSpace())
+    sums = HashAggregation(
+        memory.share("sum"), lambda block: [key for key, _ in block], lambda one, other: (one[0], one[1] + other[1])
+    )
+
+    for _ in range(50):  # every record is counted as if it had a new key
+        sums.add([(key, 1) for key in range(20)])
+
+    assert memory.pool == 50_000
+    assert sorted(record for block in sums.blocks() for record in block) == [(key, 50) for key in range(20)]
+
+
+@pytest.mark.parametrize(
+    "array", [np.arange(50_000), np.zeros((300, 200), order="F"), np.arange(50_000)[::3], np.array([], int)]
+)
+def test_an_array_weighs_what_it_takes_on_disk(array):
+    block = [(1, array), (2, "x", array[:5])]
+
+    assert len(dump(block)) - 100 <= weight(block) <= len(dump(block))
 
 
 def test_too_little_memory_for_the_plan_is_refused():

@@ -5,6 +5,7 @@ import random
 import numpy as np
 
 from funken.graph import Graph
+from funken.graph.columns.random_edges import rmat_chunk, uniform_chunk
 from tests.dataset.programs import environment
 
 DEFAULT = [(1, 2, 12), (1, 3, 13), (2, 3, 23), (3, 4, 34), (3, 5, 35), (4, 5, 45), (5, 1, 51)]
@@ -30,6 +31,18 @@ def mix(x):
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
+
+
+def rmat(scale=6, count=320):
+    """Return vertices and edges of an R-MAT graph, with what it has: loops, repeated edges, vertices without any, and hubs."""
+    source, target, _ = rmat_chunk(count, scale, 42, (0.57, 0.19, 0.19), 0)
+    return list(range(1 << scale)), list(zip(source.tolist(), target.tolist(), strict=True))
+
+
+def spread(vertices=40, count=90):
+    """Return vertices and edges of a graph whose edges are drawn evenly."""
+    source, target, _ = uniform_chunk(count, vertices, 7, 0)
+    return list(range(vertices)), list(zip(source.tolist(), target.tolist(), strict=True))
 
 
 def odd(seed):

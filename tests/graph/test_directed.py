@@ -62,6 +62,15 @@ def test_directions_of_triangles_and_what_is_between_neighbours(case):
         if both.has_edge(a, b) and both.has_edge(b, c) and both.has_edge(a, c)
     }
     assert len(found) > 15
+    permuted = graph.run(TriangleListing(directed=True, permute_results=True)).collect()
+    assert len(permuted) == 6 * len(found)
+    assert {tuple(ids): ways for *ids, ways in permuted} == {
+        order: way(peer, order[0], order[1]) << 4 | way(peer, order[0], order[2]) << 2 | way(peer, order[1], order[2])
+        for triangle in found
+        for order in permutations(triangle)
+    }
+    plain = graph.run(TriangleListing(permute_results=True)).collect()
+    assert sorted(plain) == sorted(tuple(ids) for *ids, _ in permuted)
     local = {v: (both.degree(v), sum(peer.has_edge(a, b) for a, b in permutations(both[v], 2))) for v in both}
     assert {v: rest for v, *rest in graph.run(LocalClusteringCoefficient(directed=True)).collect()} == {
         v: list(rest) for v, rest in local.items()

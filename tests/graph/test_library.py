@@ -19,11 +19,13 @@ from funken.graph import (
     Summarization,
 )
 from tests.dataset.programs import environment
-from tests.graph.examples import asm, default, odd
+from tests.graph.examples import asm, default, odd, rmat, spread
 
 PARALLELISMS = [1, 2, 4]
 SHAPES = {
     "odd": odd(3),
+    "R-MAT": rmat(),
+    "random": spread(),
     "star": (range(9), [(0, n) for n in range(1, 9)]),
     "grid": (range(12), [(n, n + 1) for n in range(12) if n % 4 < 3] + [(n, n + 4) for n in range(8)]),
     "texts": (["a", "b", "c", "d", ("e", 1)], [("a", "b"), ("b", "c"), ("c", "a"), (("e", 1), "a"), ("b", "b")]),

@@ -27,15 +27,15 @@ from funken.graph import (
 )
 from funken.graph.columns import triangles as columns
 from tests.dataset.programs import environment
-from tests.graph.examples import asm, odd
+from tests.graph.examples import asm, odd, rmat, spread
 
 PARALLELISMS = [1, 2, 4]
 
 
 @pytest.mark.parametrize("parallelism", PARALLELISMS)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_triangles_and_similarity_of_an_odd_graph(seed, parallelism):
-    vertices, edges = odd(seed)
+@pytest.mark.parametrize("shape", [odd(1), odd(2), rmat(), spread()], ids=["odd", "odd 2", "R-MAT", "random"])
+def test_triangles_and_similarity_are_those_of_networkx(shape, parallelism):
+    vertices, edges = shape
     edges = edges + [(target + 1, source) for source, target in edges]
     vertices = [*vertices, "alone"]
     peer = networkx.Graph((source, target) for source, target in edges if source != target)

@@ -40,6 +40,8 @@ def spoiled(X):
 IRIS = datasets.load_iris(return_X_y=True)
 CANCER = datasets.load_breast_cancer(return_X_y=True)
 DIABETES = datasets.load_diabetes(return_X_y=True)
+EXERCISE, PHYSIOLOGY = datasets.load_linnerud(return_X_y=True)
+LINNERUD = EXERCISE, PHYSIOLOGY[:, 1]
 WINE = datasets.load_wine(return_X_y=True)
 DIGITS = datasets.load_digits(return_X_y=True)
 SCALED = preprocessing.StandardScaler().fit_transform(CANCER[0]), CANCER[1]
@@ -98,6 +100,8 @@ PREDICTORS = {
     "least squares": (ml.LinearRegression(), linear_model.LinearRegression(), DIABETES, 1e-8),
     "ridge": (ml.Ridge(0.5), linear_model.Ridge(0.5), DIABETES, 1e-8),
     "no intercept": (ml.Ridge(2.0, fit_intercept=False), linear_model.Ridge(2.0, fit_intercept=False), DIABETES, 1e-8),
+    "few rows": (ml.LinearRegression(), linear_model.LinearRegression(), LINNERUD, 1e-8),
+    "ridge of few rows": (ml.Ridge(10.0), linear_model.Ridge(10.0), LINNERUD, 1e-8),
     "lasso": (ml.Lasso(0.3, tol=1e-10), linear_model.Lasso(0.3, tol=1e-10), DIABETES, 1e-6),
     "elastic net": (
         ml.ElasticNet(0.01, l1_ratio=0.3, tol=1e-10),

@@ -200,7 +200,8 @@ MANAGED_MEMORY = _option(
     memory_bytes,
     256 * 2**20,
     "What the operators of one subtask of a DataSet program may keep in memory, in serialised bytes: sorts, hash tables, queues "
-    "and caches have equal parts. What is more goes to io.tmp.dirs. Python objects take several times as much of the process.",
+    "and caches have equal parts of one half; the other half is for those that need more. What is more goes to io.tmp.dirs. "
+    "Python objects take several times as much of the process.",
 )
 SHUFFLE_MEMORY = _option(
     "execution.shuffle-memory", _at_least(1), 256 * 1024, "Bytes in flight per task and direction in continuous mode."

@@ -21,6 +21,14 @@ from funken.graph.library.clustering import (
     TriangleListing,
 )
 from funken.graph.library.communities import CommunityDetection, LabelPropagation, Summarization
+from funken.graph.library.degrees import (
+    Degrees,
+    EdgeDegreesPair,
+    EdgeSourceDegrees,
+    EdgeTargetDegrees,
+    MaximumDegree,
+    VertexDegrees,
+)
 from funken.graph.library.ranking import HITS, PageRank
 from funken.graph.library.reaching import BreadthFirstSearch, ConnectedComponents, SingleSourceShortestPaths
 from funken.graph.library.similarity import AdamicAdar, JaccardIndex
@@ -64,14 +72,18 @@ __all__ = [
     "CommunityDetection",
     "ComputeFunction",
     "ConnectedComponents",
+    "Degrees",
     "DirectedMetrics",
     "DirectedMetricsResult",
     "DisjointSet",
+    "EdgeDegreesPair",
     "EdgeDirection",
     "EdgeMetrics",
     "EdgeMetricsResult",
     "EdgeSlice",
+    "EdgeSourceDegrees",
     "EdgeStream",
+    "EdgeTargetDegrees",
     "EstimatedTriangles",
     "ExactTriangleCount",
     "GatherFunction",
@@ -89,6 +101,7 @@ __all__ = [
     "JaccardIndex",
     "LabelPropagation",
     "LocalClusteringCoefficient",
+    "MaximumDegree",
     "MessageCombiner",
     "MessagingFunction",
     "Neighbor",
@@ -109,6 +122,7 @@ __all__ = [
     "TriangleEstimate",
     "TriangleListing",
     "Triplet",
+    "VertexDegrees",
     "WindowTriangleCount",
     "WindowTriangles",
 ]

@@ -6,11 +6,12 @@ A payload begins with ``TAG``, which no pickle begins with. Bounds are included,
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import ARRAYS, HIGHEST, INT, LOWEST, STR
+from funken.columnar.expressions import ARRAYS, FLOAT, HIGHEST, INT, LOWEST, STR
 from funken.columnar.kernels.columns import Array, Column, Columns
 from funken.columnar.kernels.partials import Partials
 from funken.columnar.kernels.ropes import Rope
@@ -105,3 +106,42 @@ def _text(array: Any) -> tuple[bytes, bytes]:
 
 
 __all__ = ["TAG", "decode_block", "encode_block"]
+
+
+# ---- tuples of numbers, as marshal writes them
+
+_MARSHALLED = {INT: (b"i", "<i4"), FLOAT: (b"g", "<f8")}
+_HEAD = 5
+"""Bytes of the tag and the length of a list or a tuple."""
+
+
+def marshalled_numbers(data: bytes, kinds: Sequence[str], length: int) -> list[Column] | None:
+    """Return columns of a list (marshal's format 2) of ``length`` tuples of numbers, ints of 32 bits and floats; or None.
+
+    Each value is behind a tag of its exact type, and as long as that says. So if all tags are right where they should be, from
+    the first record on, nothing else was there.
+
+    >>> import marshal
+    >>> data = marshal.dumps([(1, 0.5), (2, 1.5)], 2)
+    >>> [column.data.tolist() for column in marshalled_numbers(data, ("int", "float"), 2)]
+    [[1, 2], [0.5, 1.5]]
+    >>> marshalled_numbers(marshal.dumps([(1, 0.5), (True, 1.5)], 2), ("int", "float"), 2) is None
+    True
+    """
+    fields = [
+        field
+        for place, kind in enumerate(kinds)
+        for field in ((f"tag{place}", "S1"), (f"value{place}", _MARSHALLED[kind][1]))
+    ]
+    layout = np.dtype([("head", "S1"), ("width", "<i4"), *fields])
+    if len(data) != _HEAD + layout.itemsize * length:
+        return None
+    found = np.frombuffer(data, layout, length, _HEAD)
+    if not ((found["head"] == b"(").all() and (found["width"] == len(kinds)).all()):
+        return None
+    made = []
+    for place, kind in enumerate(kinds):
+        if not (found[f"tag{place}"] == _MARSHALLED[kind][0]).all():
+            return None
+        made.append(Column(kind, found[f"value{place}"].astype(np.int64 if kind == INT else np.float64)))
+    return made

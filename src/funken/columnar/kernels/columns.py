@@ -42,13 +42,14 @@ class Column:
     def bounds(self) -> tuple[int, int]:
         """Return the bounds of an int column, which is not empty."""
         if self.low is None or self.high is None:
-            if self.constant:
-                self.low = self.high = self.data
-            else:
-                self.low, self.high = int(self.data.min()), int(self.data.max())
-        assert self.low is not None
-        assert self.high is not None
+            return self.measured()
         return self.low, self.high
+
+    def measured(self) -> tuple[int, int]:
+        """Return the least and the greatest value as the bounds from now on; those that are carried grow with every sum."""
+        low, high = (self.data, self.data) if self.constant else (int(self.data.min()), int(self.data.max()))
+        self.low, self.high = low, high
+        return low, high
 
     def take(self, positions: Array) -> Column:
         """Return the values at some positions."""

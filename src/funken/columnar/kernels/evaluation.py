@@ -189,6 +189,8 @@ class _Evaluation:
 
     def _integers(self, op: str, left: Column, right: Column) -> Column:
         low, high = RANGES[op](*left.bounds(), *right.bounds())
+        if low < LOWEST or high > HIGHEST:  # with bounds that were carried
+            low, high = RANGES[op](*left.measured(), *right.measured())
         if low < LOWEST or high > HIGHEST:
             raise FallBackToRows("an overflow")
         if left.constant and right.constant:

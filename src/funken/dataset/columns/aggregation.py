@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from funken.dataset.columns.block import block_of, columns_in, lifted
+from funken.dataset.columns.block import block_of, columns_in
 from funken.dataset.columns.folding import ColumnReduce
 from funken.dataset.columns.keys import key_leaves
+from funken.dataset.columns.lifting import lifted
 from funken.dataset.columns.partitions import SpilledColumns, cut_by_hash
 from funken.dataset.memory.blocks import Block, weighed, weight
 from funken.dataset.memory.manager import Share
@@ -94,7 +95,7 @@ class ColumnAggregation:
         if columns is None or self._schema not in (None, columns.schema) or not key_leaves(columns, self._key):
             return False
         self._schema = columns.schema
-        for part, size in weighed(block_of(columns), self._share.limit // 4):
+        for part, size in weighed(block_of(columns), self._share.own // 4):
             own = columns_in(part)
             assert own is not None
             self._keep(own, size)
@@ -115,7 +116,8 @@ class ColumnAggregation:
 
     def _make_space(self) -> None:
         share = self._share
-        if self._spills and self._exact and self._level < MAX_LEVEL and share.used > share.limit // 2:
+        may_spill = self._spills and self._exact and self._level < MAX_LEVEL
+        if may_spill and share.used > share.limit // 2 and not share.fits(share.used):
             self._write()
 
     def _write(self) -> None:

@@ -7,7 +7,6 @@ tuples, which are made once. Those that do know take ``columns``. Nothing here l
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -64,43 +63,6 @@ def _decoded(payload: bytes) -> ColumnBlock:
     from funken.columnar.kernels.codec import decode_block  # noqa: PLC0415 - loads NumPy
 
     return ColumnBlock(decode_block(payload))
-
-
-_LIFTED = {int: "int", float: "float", str: "str"}
-"""Kinds of fields that become columns; an array of bools would not be smaller."""
-
-
-def lifted(block: Block) -> Columns | None:
-    """Return records of a list as columns; None unless they are tuples of one width whose fields are of one plain type each.
-
-    >>> lifted([(1, 0.5, "a"), (2, 1.5, "b")]).to_list()
-    [(1, 0.5, 'a'), (2, 1.5, 'b')]
-    >>> [lifted(block) for block in ([(1, 2), (1, 2.0)], [(1,), (1, 2)], [(2**63,)], [(True,)], [[1]], [(1, None)])]
-    [None, None, None, None, None, None]
-    """
-    # Hot: once per block, all loops are in C; see ``benchmarks/columns.py --only lifted``.
-    if set(map(type, block)) != {tuple}:
-        return None
-    width = len(block[0])
-    if not width or set(map(len, block)) != {width}:
-        return None
-    fields, kinds = [], []
-    for place in range(width):
-        field = list(map(itemgetter(place), block))
-        fields.append(field)
-        types = set(map(type, field))
-        kind = _LIFTED.get(types.pop())
-        if kind is None or types:
-            return None
-        kinds.append(kind)
-    from funken.columnar.kernels.columns import Columns as Made  # noqa: PLC0415 - loads NumPy
-    from funken.columnar.kernels.columns import column_of  # noqa: PLC0415 - loads NumPy
-
-    try:
-        leaves = [column_of(field, kind) for field, kind in zip(fields, kinds, strict=True)]
-    except (OverflowError, UnicodeEncodeError):  # more than 64 bits, or a text that has no encoding
-        return None
-    return Made(tuple(kinds), leaves, len(block))
 
 
 def block_of(columns: Columns) -> Block:

@@ -121,7 +121,8 @@ class ColumnHashJoin:
                 partition.build.add(part)
             else:
                 partition.table.append(block_of(part))
-        while sum(partition.table.size for partition in self._partitions) > self._share.limit // 2:
+        share = self._share
+        while (kept := sum(each.table.size for each in self._partitions)) > share.limit // 2 and not share.fits(kept):
             self._spill(max(self._partitions, key=lambda partition: partition.table.size))
 
     def _spill(self, partition: _Partition) -> None:

@@ -61,7 +61,7 @@ class ColumnTable:
 
     def fits(self, block: Block) -> bool:
         """Whether there is memory for a block of columns."""
-        return self._share.used + _cost(block) <= self._share.limit
+        return self._share.fits(_cost(block))
 
     def add(self, block: Block) -> bool:
         """Take a block of the build side; return False if it has other columns, or there is no memory for it."""

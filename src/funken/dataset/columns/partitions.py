@@ -40,7 +40,7 @@ class SpilledColumns:
 
     def __init__(self, share: Share) -> None:
         self._share = share
-        self._most = max(256, share.limit // (_GATHERED * FAN_OUT))
+        self._most = max(256, share.own // (_GATHERED * FAN_OUT))
         self._waiting: list[Columns] = []
         self._size = 0
         self._extents: list[Extent] = []

@@ -72,7 +72,7 @@ class ColumnSorter:
         self._schema, self._leaves = found[0].schema, found[1]
         share = self._share
         for part, size in weighed(block, share.grain):
-            if self._waiting and share.used + _COPIES * size > share.limit:
+            if self._waiting and not share.fits(_COPIES * size):
                 self._spill()
             share.reserve(_COPIES * size)
             columns = columns_in(part)
@@ -94,7 +94,7 @@ class ColumnSorter:
     @property
     def _block(self) -> int:
         """How heavy the blocks of runs are: small, so that many runs are merged at once."""
-        return max(256, self._share.limit // _BLOCKS)
+        return max(256, self._share.own // _BLOCKS)
 
     def _write(self, blocks: Iterable[Columns]) -> Run:
         file, most = self._share.file(), self._block

@@ -81,9 +81,8 @@ class HashTable:
         """Reserve for ``size`` bytes more; if they do not fit, measure, and say whether they do then."""
         share = self._share
         if share.used + size > share.limit:
-            share.release()
-            share.reserve(sum(weight(block) for block in blocks_of(self.table.values())))
-            if self.table and share.used + size > share.limit // 2:
+            share.measure(sum(weight(block) for block in blocks_of(self.table.values())))
+            if self.table and share.used + size > share.limit // 2 and not share.fits(share.used + 2 * size):
                 return False
         share.reserve(size)
         return True

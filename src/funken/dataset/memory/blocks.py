@@ -8,7 +8,7 @@ arrays.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -23,10 +23,10 @@ BLOCK_RECORDS = 1024
 PROTOCOL = 5
 
 
-def dump(block: Block) -> bytes:
-    """Serialise a block; raise ``RecordNotPicklable`` if a record of it cannot be."""
+def dump(block: Block, apart: Callable[[pickle.PickleBuffer], Any] | None = None) -> bytes:
+    """Serialise a block, large buffers ``apart`` if wanted; raise ``RecordNotPicklable`` if a record of it cannot be."""
     try:
-        return pickle.dumps(block, PROTOCOL)
+        return pickle.dumps(block, PROTOCOL, buffer_callback=apart)
     except Exception as error:
         for record in block:
             try:
@@ -52,7 +52,10 @@ def weight(block: Block) -> int:
     True
     """
     size = getattr(block, "size", None)  # of columns: what their arrays have
-    return len(dump(block)) if size is None else int(size)
+    if size is not None:
+        return int(size)
+    arrays: list[pickle.PickleBuffer] = []  # not copied only to be counted
+    return len(dump(block, arrays.append)) + sum(array.raw().nbytes for array in arrays)
 
 
 def weighed(block: Block, most: int) -> Iterator[tuple[Block, int]]:

@@ -1,4 +1,7 @@
-"""Blocks that wait: a queue that is read once, a cache that is read any number of times. Both spill beyond their share."""
+"""Blocks that wait: a queue that is read once, a cache that is read any number of times. Both spill beyond their share.
+
+The cache borrows for it first; a queue does not, as a block on disk costs it one way there and back.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +101,7 @@ class BlockCache:
         self.records += len(block)
         for part, size in weighed(block, share.grain) if block else ():
             self.size += size
-            if share.used + size > share.limit:
+            if not share.fits(size):
                 self._kept.append(share.file().write(part))
             else:
                 share.reserve(size)

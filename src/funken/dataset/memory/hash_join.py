@@ -80,7 +80,7 @@ class HybridHashJoin:
         share = self._share
         for part, size in weighed(block, share.grain) if block else ():
             self._records += len(part)
-            if share.used + size > share.limit:
+            if not share.fits(size):
                 self._make_space(size)
             if not self._partitions:
                 share.reserve(size)
@@ -104,7 +104,7 @@ class HybridHashJoin:
     def _make_space(self, size: int) -> None:
         if not self._partitions:
             self._split()
-        while self._share.used + size > self._share.limit:
+        while not self._share.fits(size):
             largest = max(self._partitions, key=lambda partition: partition.size)
             if not largest.table:
                 return

@@ -34,9 +34,8 @@ class SolutionSet:
         self._entries.update(zip(keys, block, strict=True))
         share.reserve(size)
         if share.used > share.limit:  # replaced entries were counted, too: measure what is there
-            share.release()
-            share.reserve(sum(map(weight, self.blocks())))
-            if share.used > share.limit:
+            share.measure(sum(map(weight, self.blocks())))
+            if not share.fits(0):
                 raise StateTooLarge(
                     f"operator {share.operator!r}: the solution set of a subtask has {share.used:,} bytes in "
                     f"{len(self._entries):,} entries, but its share of the memory is {share.limit:,}. "

@@ -45,7 +45,7 @@ class ExternalSorter:
         """Take a block."""
         share = self._share
         for part, size in weighed(block, share.grain) if block else ():
-            if self._records and share.used + size > share.limit:
+            if self._records and not share.fits(size):
                 self._spill()
             share.reserve(size)
             self._records += part

@@ -101,7 +101,7 @@ def everything_of(node: PhysicalNode) -> Iterator[PhysicalNode]:
 
 
 def memory_consumers(roots: Iterable[PhysicalNode], outside: Iterable[int] = ()) -> int:
-    """Count the structures of one subtask that keep records: each has an equal share of the managed memory."""
+    """Count the structures of one subtask that keep records: each has an equal share of one half of the managed memory."""
     roots = list(roots)
     plan = list(walk(roots, outside))
     readers: dict[int, int] = {}

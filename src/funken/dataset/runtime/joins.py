@@ -7,10 +7,11 @@ from itertools import chain, islice, repeat
 from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
-from funken.dataset.columns.block import block_of, columns_in, lifted
+from funken.dataset.columns.block import block_of, columns_in
 from funken.dataset.columns.functions import ColumnFunction, paired
 from funken.dataset.columns.hash_join import ColumnHashJoin
 from funken.dataset.columns.joining import ColumnTable
+from funken.dataset.columns.lifting import lifted
 from funken.dataset.columns.merging import ColumnMerge
 from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, Blocks, blocks_of
 from funken.dataset.memory.buffers import BlockCache

@@ -19,7 +19,7 @@ import numpy as np
 
 from funken.dataset import DataSet
 from funken.errors import InvalidProgram
-from funken.graph.columns.chunks import column, edge_chunks, joined, parts_of, vertex_chunks
+from funken.graph.columns.chunks import column, each_once, edge_chunks, joined, parts_of, vertex_chunks
 from funken.graph.core import GraphBase
 from funken.sdk import stable_hash
 
@@ -78,7 +78,7 @@ class IdIndex:
             self._table = np.cumsum(seen, dtype=np.int32) - 1
             self._least = least
         else:
-            self.ids = np.unique(joined(filled))
+            self.ids = each_once(joined(filled))
 
     def places(self, ids: Any) -> Any:
         """Return the places of ids that are known."""
@@ -295,7 +295,7 @@ class _Assemble:
             # one number per edge is sorted once, where an order by two arrays sorts twice and gathers
             span = int(target.max()) + 1
             if int(source.max()) < np.iinfo(np.int64).max // span - 1:
-                pairs = np.unique(source.astype(np.int64) * span + target)
+                pairs = each_once(source.astype(np.int64) * span + target)
                 return (pairs // span).astype(source.dtype), pairs % span, None
         order = np.lexsort((target, source) if weight is None or self._layout.ways else (target, source, weight))
         source, target = source[order], target[order]

@@ -6,7 +6,7 @@ less those that are closed. Those with one connected pair follow from the number
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, permutations
 from math import comb
 from typing import Any
@@ -169,12 +169,31 @@ def triangles_in_order(record: Any) -> Any:
     >>> triangles_in_order((3, 1, 2, 0b01_10_11, 2, 2, 2))
     (1, 2, 3, 57)
     """
-    ids, mask = record[:3], record[3]
-    ways = {(0, 1): mask >> 4 & 3, (0, 2): mask >> 2 & 3, (1, 2): mask & 3}
-    ways |= {(other, one): _turned(way) for (one, other), way in ways.items()}
+    ids = record[:3]
     try:
         order = sorted(range(3), key=ids.__getitem__)
     except TypeError:
         order = [0, 1, 2]
-    uv, uw, vw = (ways[pair] for pair in combinations(order, 2))
-    return (*(ids[place] for place in order), uv << 4 | uw << 2 | vw)
+    return _reordered(record, order)
+
+
+def _reordered(record: Any, order: Sequence[int]) -> Any:
+    mask = record[3]
+    ways = {(0, 1): mask >> 4 & 3, (0, 2): mask >> 2 & 3, (1, 2): mask & 3}
+    ways |= {(other, one): _turned(way) for (one, other), way in ways.items()}
+    uv, uw, vw = (ways[order[one], order[other]] for one, other in combinations(range(3), 2))
+    return (*(record[place] for place in order), uv << 4 | uw << 2 | vw)
+
+
+def in_all_orders(record: Any) -> list[Any]:
+    """Return a triangle six times, in every order of its vertices, with the directions of the edges in that order if it has them.
+
+    >>> in_all_orders((1, 2, 3))
+    [(1, 2, 3), (1, 3, 2), (2, 1, 3), (2, 3, 1), (3, 1, 2), (3, 2, 1)]
+    >>> [(*ids, f"{ways:06b}") for *ids, ways in in_all_orders((1, 2, 3, 0b01_01_11))[:3]]
+    [(1, 2, 3, '010111'), (1, 3, 2, '010111'), (2, 1, 3, '101101')]
+    """
+    orders = permutations(range(3))
+    if len(record) == 3:
+        return [tuple(record[place] for place in order) for order in orders]
+    return [_reordered(record, order) for order in orders]

@@ -13,7 +13,8 @@ class TriangleListing:
     """Gives each triangle once, as ``(id, id, id)``; in order, if ids have one.
 
     ``directed``: as ``(a, b, c, directions)``, where the number has two bits for each of ab, ac and bc, from the highest on:
-    1 for an edge in this direction, 2 in the other one, 3 for both.
+    1 for an edge in this direction, 2 in the other one, 3 for both. ``permute_results``: each triangle in all six orders of its
+    vertices, so that a join by the first of them has all triangles of a vertex.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import Graph
@@ -25,11 +26,18 @@ class TriangleListing:
     [(1, 2, 3, '010101')]
     """
 
-    def __init__(self, directed: bool = False) -> None:
+    def __init__(self, directed: bool = False, permute_results: bool = False) -> None:
         self._directed = directed
+        self._permutes = permute_results
 
     def run(self, graph: GraphBase) -> DataSet:
         """Return the triangles."""
+        from funken.graph.columns.triads import in_all_orders
+
+        found = self._each_once(graph)
+        return found.flat_map(in_all_orders) if self._permutes else found
+
+    def _each_once(self, graph: GraphBase) -> DataSet:
         from funken.graph.columns.triads import triangles_in_order
         from funken.graph.columns.triangles import WITH_WAYS, resolved, triangle_numbers
 

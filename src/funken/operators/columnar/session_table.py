@@ -8,6 +8,7 @@ import numpy as np
 
 from funken.columnar.expressions import RecordSchema, leaves_of
 from funken.columnar.kernels.columns import Array
+from funken.columnar.kernels.groups import each_once
 from funken.columnar.kernels.keys import Slots
 from funken.operators.columnar.keyed_arrays import LEAF_TYPES, grown
 
@@ -106,7 +107,7 @@ class SessionTable:
         """Remove the oldest sessions of keys; return the slots of which none is left."""
         columns = self._columns
         columns["open"][rows] = False
-        slots = np.unique(columns["slot"].take(rows))
+        slots = each_once(columns["slot"].take(rows))
         newest = self._newest.take(slots)
         gone = ~columns["open"].take(newest)
         self._newest[slots[gone]] = _NONE

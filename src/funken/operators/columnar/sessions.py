@@ -19,6 +19,7 @@ from funken.columnar.expressions import leaves_of
 from funken.columnar.folds import MAX, MIN, SUM
 from funken.columnar.kernels.columns import Array, Columns, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows
+from funken.columnar.kernels.groups import each_once
 from funken.columnar.kernels.keys import column_of_keys, key_of
 from funken.columnar.records import fits
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
@@ -89,7 +90,7 @@ class ColumnarSessions(SessionWindows):
         table = self._table
         numbers = table.slots.find(key, block.length)
         table.reserve()
-        seen = np.unique(numbers)
+        seen = each_once(numbers)
         rows = table.of(seen)
         scan = _Scan(
             np.append(table.field("slot", rows), numbers),
@@ -171,7 +172,7 @@ class ColumnarSessions(SessionWindows):
             array = np.empty(len(values), LEAF_TYPES[leaf])
             array[:] = values
             leaves.append(array.take(by_key))
-        slots, nothing = np.unique(slot), np.empty(0, np.int64)
+        slots, nothing = each_once(slot), np.empty(0, np.int64)
         slot, start, order = slot.take(by_key), start.take(by_key), order.take(by_key)
         table.replace(slots, nothing, slot, start, end.take(by_key), order, leaves)
         self._first_end = int(end.min())
