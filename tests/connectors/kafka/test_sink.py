@@ -142,6 +142,44 @@ def test_a_transaction_that_expired_fails_the_job(made):
     assert "transaction.timeout.ms" in request.reason
 
 
+@pytest.mark.parametrize(("late", "fails"), [(3_599_999, False), (3_600_000, True)])
+def test_a_transaction_that_expired_before_it_was_prepared_fails_the_attempt_and_not_the_job(made, late, fails):
+    sink, log = made
+    now = 1_000_000
+    writer = sink.writer(ConnectorContext("sink", operator_uid="out", processing_time=lambda: now))
+    writer.open()
+    prepared(writer, ["a"])
+    now += 5_000_000  # nothing is open for a while
+    writer.write(["b"], None, 0)
+    writer.flush(end_of_input=False)
+    now += late  # the worker was stopped, or the checkpoint was late; the records are acknowledged
+    if fails:
+        log.expire()
+        with pytest.raises(
+            SinkNotWritable, match=r"transaction of checkpoint 2 was open for 3600000 ms.*transaction.timeout.ms"
+        ):
+            writer.prepare_commit(2, end_of_input=False)
+    else:
+        assert writer.prepare_commit(2, end_of_input=False)
+
+
+def test_a_transaction_expires_from_its_first_record(made):
+    class Choosing(KafkaRecordSerializationSchema):
+        def serialize(self, value):
+            return ProducerRecord("words", value.encode()) if value != "dropped" else None
+
+    now = 0
+    writer = replace(made[0], serializer=Choosing()).writer(
+        ConnectorContext("sink", operator_uid="out", processing_time=lambda: now)
+    )
+    writer.open()
+    for checkpoint in range(1, 4):
+        now += 2_000_000
+        assert prepared(writer, ["dropped"], checkpoint) == []
+    now += 2_000_000
+    assert prepared(writer, ["a"], 4)
+
+
 def test_a_commit_whose_markers_are_still_being_written_is_done(made, monkeypatch):
     sink, log = made
     [committable] = prepared(writer_of(sink), ["a"])

@@ -193,6 +193,7 @@ class TransactionalKafkaWriter(KafkaWriter):
         self._transaction: _Transaction | None = None
         self._next: Future[_Transaction] | None = None
         self._number = 0
+        self._since = 0
         self._ids = f"{sink.ids_of(context.operator_uid or context.operator)}{context.subtask}/{secrets.token_hex(4)}/"
 
     @property
@@ -229,16 +230,27 @@ class TransactionalKafkaWriter(KafkaWriter):
         except confluent().KafkaException as error:
             raise self._failure(f"no transaction can be begun: {message_of(error)}") from error
         self._producer, self._sent = self._transaction.producer, 0
+        self._since = self._context.processing_time()
         self._make_next()
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
         """Return the transaction, whose records are acknowledged by ``flush``; nothing if it has none.
 
-        A transaction without records is not known to the coordinator: it stays open for the records to come.
+        A transaction without records is not known to the coordinator: it stays open for the records to come. One that has
+        expired fails the attempt here: were it in a complete checkpoint, its records would be lost.
         """
-        done = self._transaction
+        done, now = self._transaction, self._context.processing_time()
         if done is None or not self._sent:
+            self._since = now
             return []
+        if now - self._since >= self._sink.transaction_timeout:
+            raise SinkNotWritable(
+                f"{self._who}: the transaction of checkpoint {checkpoint_id} was open for {now - self._since} ms, and the "
+                f"brokers abort it after {self._sink.transaction_timeout} (transaction.timeout.ms), so it is written again from "
+                "the checkpoint before; if this repeats, set a longer timeout, or find what delays the checkpoints",
+                self._context.operator,
+                self._context.subtask,
+            )
         self._transaction = self._producer = None
         _in_background(lambda: _drop(done))
         return [tuple(done.prepared)]
