@@ -251,6 +251,20 @@ def test_what_is_in_no_checkpoint_is_aborted(made):
     assert log.entries[committable.transactional_id].state == "CompleteAbort"
 
 
+@pytest.mark.parametrize(("days", "told"), [(8, True), (6, False)])
+def test_records_that_brokers_delete_at_once_for_their_age_are_told_once(made, caplog, days, told):
+    now = 1_800_000_000_000
+    writer = made[0].writer(ConnectorContext("sink", operator_uid="out", processing_time=lambda: now))
+    writer.open()
+    for _ in range(2):
+        writer.write(["a", "b", "c"], [now, 0, now - days * 86_400_000], now)
+    writer.write(["d"], None, now)
+    writer.close()
+
+    assert [record.getMessage().split(": ")[0] for record in caplog.records] == ["operator 'sink'"] * told
+    assert ("8 days old" in caplog.text) is told
+
+
 def test_closing_a_writer_aborts_what_is_open_and_keeps_what_is_prepared(made):
     sink, log = made
     writer = writer_of(sink)
