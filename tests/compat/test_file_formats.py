@@ -114,9 +114,21 @@ def test_rows_of_messages_and_back():
     assert csv_in.deserialize(b"one;x") is None
     with pytest.raises(ValueError, match="field 'name' is missing"):
         json_in.deserialize(b'{"id": 1}')
-    schema = '{"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]}'
-    message = AvroRowSerializationSchema(avro_schema_string=schema).serialize({"id": 7})
-    assert AvroRowDeserializationSchema(avro_schema_string=schema).deserialize(message) == {"id": 7}
+    schema = """{"type": "record", "name": "R", "fields": [
+        {"name": "id", "type": "int"},
+        {"name": "in", "type": ["null", {"type": "record", "name": "In", "fields": [{"name": "x", "type": "string"}]}]}]}"""
+    avro_out = AvroRowSerializationSchema(avro_schema_string=schema)
+    avro_in = AvroRowDeserializationSchema(avro_schema_string=schema)
+    rows = [
+        Row(7, Row("a")),
+        Row(**{"in": Row(x="a"), "id": 7}),
+        (7, ("a",)),
+        {"id": 7, "in": {"x": "a"}},
+        Row(f0=7, f1=("a",)),
+    ]
+    for each in rows:
+        assert avro_in.deserialize(avro_out.serialize(each)) == Row(**{"id": 7, "in": Row(x="a")}), each
+    assert avro_in.deserialize(avro_out.serialize((7, None)))["in"] is None
 
 
 def rows_of_parquet():
