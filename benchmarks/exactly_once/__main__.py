@@ -1,11 +1,12 @@
 """``make exactly-once``: from Kafka, on Spark, under random faults, to Kafka and others; a reader sees each result once.
 
 usage: exactly_once [--rounds N] [--records N] [--rate R] [--faults N] [--seed N] [--targets kafka,postgresql,delta,files]
+                    [--keep FOLDER]
 
 A round is a job of its own over the same million records, whose rate is limited so that faults come while it works. In each
 round some of the faults are drawn, one after another, each when the job has given output after the one before. The targets
 (``targets.py``) take turns. Broker and database are of the bench's own, as in ``make test-services``. Nothing waits without a
-bound. Prints a JSON line per round.
+bound. Prints a JSON line per round. ``--keep`` leaves logs, checkpoints and what was written in a new folder.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from tests.support.kafka import KafkaBroker, jars  # noqa: E402 - not an install
 from tests.support.postgres import PostgresServer, postgres_binaries  # noqa: E402 - the same
 
 STEP_SECONDS, ROUND_SECONDS = 120.0, 420.0
+NEVER_MS, SOON_MS = 3_600_000, 20_000
+"""How long transactions may be open: in most rounds, and where one is to expire."""
 
 
 class Over(Exception):
@@ -45,11 +48,14 @@ class Round:
     """One job, over several drivers."""
 
     def __init__(
-        self, folder: Path, broker: KafkaBroker, target: Target, source_topic: str, rate: float, chance: random.Random
-    ) -> None:
+        self, folder: Path, broker: KafkaBroker, target: Target, source_topic: str, rate: float, chance: random.Random,
+        faults: int,
+    ) -> None:  # fmt: skip
         self.folder, self.broker, self.target, self.chance = folder, broker, target, chance
+        self.faults = drawn(chance, target, faults)
+        expires = SOON_MS if Round.transaction_expired in self.faults else NEVER_MS
         self.command = [sys.executable, "-W", "ignore", str(HERE / "job.py"), str(folder), broker.servers]
-        self.command += [source_topic, str(rate), *target.arguments]
+        self.command += [source_topic, str(rate), str(expires), *target.arguments]
         self.drivers = 0
         self.end = time.monotonic() + ROUND_SECONDS
         self.start_driver()
@@ -123,6 +129,11 @@ class Round:
         marker = self.ask("prepared")
         self.wait(lambda: not marker.exists(), "transaction that was prepared")
 
+    def transaction_expired(self) -> None:
+        """A worker stops, with its records acknowledged, until the broker has aborted its transaction."""
+        marker = self.ask("expired")
+        self.wait(lambda: not marker.exists(), "transaction that was to expire")
+
     def driver_killed(self) -> None:
         """SIGKILL to the driver, at any time."""
         self.driver.kill()
@@ -155,17 +166,32 @@ class Round:
 
 FAULTS = (
     Round.worker_killed, Round.worker_prepared, Round.driver_killed, Round.driver_before_commit, Round.driver_partly,
-    Round.broker_killed, Round.server_before_commit,
+    Round.broker_killed, Round.server_before_commit, Round.transaction_expired,
 )  # fmt: skip
 SERVERS = (Round.broker_killed, Round.server_before_commit)
+QUICK = (Round.worker_killed, Round.worker_prepared)
+"""What a job recovers from before transactions that are prepared expire, also where they expire soon."""
 
 
-def attacked(one: Round, faults: int) -> list[str]:
+def drawn(chance: random.Random, target: Target, count: int) -> list[Callable[[Round], None]]:
+    """Draw faults. One transaction that expires is alone with faults after which others do not."""
+    possible = [
+        fault
+        for fault in FAULTS
+        if (fault is not Round.server_before_commit or target.server is not None)
+        and (fault is not Round.transaction_expired or target.kind == "kafka")
+    ]
+    faults = chance.sample(possible, min(count, len(possible)))
+    if Round.transaction_expired not in faults:
+        return faults
+    return [fault if fault is Round.transaction_expired else chance.choice(QUICK) for fault in faults]
+
+
+def attacked(one: Round) -> list[str]:
     """Inject faults until they are through or the job has ended; return which ones were."""
     done = []
-    possible = [fault for fault in FAULTS if fault is not Round.server_before_commit or one.target.server is not None]
     try:
-        for fault in one.chance.sample(possible, min(faults, len(possible))):
+        for fault in one.faults:
             pause = time.monotonic() + one.chance.uniform(0.2, 2.5)
             one.wait(lambda pause=pause: bool(one.beats()) and time.monotonic() > pause, "output")  # type: ignore[misc]
             before = one.beats()
@@ -199,6 +225,11 @@ def fill(broker: KafkaBroker, topic: str, count: int) -> None:
                 producer.poll(0.05)
     if producer.flush(120):
         raise SystemExit("the broker does not take the input")
+    there: dict[int, list[int]] = {part: [] for part in range(PARTITIONS)}
+    for message in sorted(broker.read(topic), key=lambda message: message.offset()):
+        there[message.partition()].append(json.loads(message.value())["n"])
+    if there != {part: list(range(part, count, PARTITIONS)) for part in range(PARTITIONS)}:
+        raise SystemExit("the input is not in the topic as it was written")
 
 
 def main() -> None:
@@ -207,9 +238,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--rate", type=float, default=50_000)
-    parser.add_argument("--faults", type=int, default=4, help=f"how many of the {len(FAULTS)} faults each round has")
+    parser.add_argument("--faults", type=int, default=4, help=f"how many of the {len(FAULTS)} faults a round has")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--targets", default="kafka", help=f"what takes turns, of: {', '.join(TARGETS)}")
+    parser.add_argument("--keep", type=Path, help="a folder to make, in which everything is left")
     given = parser.parse_args()
     targets = given.targets.split(",")
     if unknown := set(targets) - set(TARGETS):
@@ -222,7 +254,10 @@ def main() -> None:
         raise SystemExit(missing)
     expected = Counter(results(count))
     totals: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory(prefix="exactly-once-") as place, contextlib.ExitStack() as servers:
+    with contextlib.ExitStack() as servers:
+        if given.keep:
+            given.keep.mkdir(parents=True)
+        place = given.keep or servers.enter_context(tempfile.TemporaryDirectory(prefix="exactly-once-"))
         (home := Path(place, "kafka")).mkdir()
         broker = KafkaBroker(home, libraries)
         servers.callback(broker.stop)
@@ -242,9 +277,9 @@ def main() -> None:
             (folder := Path(place, f"round-{number}")).mkdir()
             kind = targets[number % len(targets)]
             target = TARGETS[kind](folder, of_target.get(kind))
-            one = Round(folder, broker, target, source_topic, given.rate, chance)
+            one = Round(folder, broker, target, source_topic, given.rate, chance, given.faults)
             try:
-                done = attacked(one, given.faults)
+                done = attacked(one)
                 found = target.seen()
             finally:
                 one.driver.kill()
@@ -254,6 +289,7 @@ def main() -> None:
             line |= {"drivers": one.drivers, "seconds": round(time.monotonic() - began, 1), "faults": done}
             print(json.dumps(line), flush=True)
             if found != expected:
+                (folder / "evidence.json").write_text(json.dumps(target.evidence()))
                 print(f"  lost: {sorted(expected - found)[:5]}", file=sys.stderr)
                 print(f"  doubled or wrong: {sorted(found - expected)[:5]}", file=sys.stderr, flush=True)
     print(json.dumps(totals), flush=True)

@@ -1,8 +1,10 @@
 """The job that is attacked: from Kafka, on Spark, counts and sums per key in windows of event time, written exactly once.
 
-``python job.py FOLDER SERVERS TOPIC RATE KIND WHERE NAME``; the last three are the target's (``targets.py``). Partition ``p`` of
-the input holds the numbers ``p``, ``p + 4``, ... in order. A process dies where a file ``die-WHEN-N`` in FOLDER asks for it: a
-worker that has prepared its transactions, the driver that is about to commit, or has committed a part.
+``python job.py FOLDER SERVERS TOPIC RATE EXPIRES KIND WHERE NAME``; the last three are the target's (``targets.py``), EXPIRES is
+how long its transactions may be open (ms). Partition ``p`` of the input holds the numbers ``p``, ``p + 4``, ... in order. A
+process dies where a file ``die-WHEN-N`` in FOLDER asks for it: a worker that has prepared its transactions, the driver that is
+about to commit, or has committed a part. ``die-expired-N`` asks a worker to wait, when its records are acknowledged, until its
+transaction has expired.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ KEYS = 1000
 PER_MS = 100
 WINDOW_MS = 100
 SERVER_SECONDS = 60.0
+LATE_S = 3.0
 
 
 def results(count: int) -> Iterator[str]:
@@ -114,6 +117,7 @@ class DyingSink(Sink[str]):
 
     sink: Sink[str]
     folder: str
+    expires_ms: int
 
     def check(self) -> None:
         """Check the sink."""
@@ -121,7 +125,7 @@ class DyingSink(Sink[str]):
 
     def writer(self, context: Any) -> SinkWriter:
         """Make a writer."""
-        return DyingWriter(self.sink.writer(context), self.folder)
+        return DyingWriter(self.sink.writer(context), self.folder, self.expires_ms / 1000 + LATE_S)
 
     def committer(self, context: Any) -> Committer | None:
         """Make a committer."""
@@ -131,17 +135,30 @@ class DyingSink(Sink[str]):
 
 
 class DyingWriter(SinkWriter):
-    """A writer whose worker may die when it has prepared transactions."""
+    """A writer whose worker may die when it has prepared transactions, or stop for longer than they may be open."""
 
-    def __init__(self, writer: SinkWriter, folder: str) -> None:
-        self.writer, self.folder = writer, folder
+    def __init__(self, writer: SinkWriter, folder: str, stopped_s: float) -> None:
+        self.writer, self.folder, self.stopped_s = writer, folder, stopped_s
+        self.written = False
         for name in vars(SinkWriter):
-            if name != "prepare_commit" and not name.startswith("_"):
+            if name not in ("write", "flush", "prepare_commit") and not name.startswith("_"):
                 setattr(self, name, getattr(writer, name))
+
+    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
+        """Write."""
+        self.written = True
+        self.writer.write(values, timestamps, now)
+
+    def flush(self, end_of_input: bool) -> None:
+        """Wait for acknowledgements, and perhaps until the transaction has expired."""
+        self.writer.flush(end_of_input)
+        if self.written and asked(self.folder, "expired"):
+            time.sleep(self.stopped_s)
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
         """Prepare, and perhaps die."""
         prepared = self.writer.prepare_commit(checkpoint_id, end_of_input)
+        self.written = False
         if prepared and asked(self.folder, "prepared"):
             die()
         return prepared
@@ -170,7 +187,9 @@ class DyingCommitter(Committer):
         self.committer.commit(requests)
 
 
-def run(folder: str, servers: str, source_topic: str, rate: float, kind: str, where: str, name: str) -> None:
+def run(
+    folder: str, servers: str, source_topic: str, rate: float, expires_ms: int, kind: str, where: str, name: str
+) -> None:
     """Run the job; a driver that starts again resumes from the newest checkpoint."""
     conf = Configuration(
         {
@@ -197,9 +216,9 @@ def run(folder: str, servers: str, source_topic: str, rate: float, kind: str, wh
     windows = keyed.window(TumblingEventTimeWindows.of(WINDOW_MS)).aggregate(Totals(), Named()).uid("windows")
     rows = takes_rows(kind)
     results = windows.map_block(Beat(folder)).map(lambda result: (result,) if rows else result)
-    results.sink_to(DyingSink(sink_of(kind, where, name), folder)).uid("results")
+    results.sink_to(DyingSink(sink_of(kind, where, name, expires_ms), folder, expires_ms)).uid("results")
     env.execute("exactly once")
 
 
 if __name__ == "__main__":
-    run(*sys.argv[1:4], float(sys.argv[4]), *sys.argv[5:8])
+    run(*sys.argv[1:4], float(sys.argv[4]), int(sys.argv[5]), *sys.argv[6:9])

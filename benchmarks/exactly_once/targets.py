@@ -18,8 +18,8 @@ from funken.connectors.postgresql import PostgresDatabase, PostgresSink
 EXACTLY = DeliveryGuarantee.EXACTLY_ONCE
 
 
-def sink_of(kind: str, where: str, name: str) -> Sink[Any]:
-    """Return the sink of a target, by its arguments; results are text."""
+def sink_of(kind: str, where: str, name: str, expires_ms: int) -> Sink[Any]:
+    """Return the sink of a target, by its arguments; results are text, and Kafka's transactions may be open for some ms."""
     if kind == "kafka":
         serializer = KafkaRecordSerializationSchema.builder().set_topic(name)
         return (
@@ -28,6 +28,7 @@ def sink_of(kind: str, where: str, name: str) -> Sink[Any]:
             .set_record_serializer(serializer.set_value_serialization_schema(SimpleStringSchema()).build())
             .set_delivery_guarantee(EXACTLY)
             .set_transactional_id_prefix(f"job-{name}")
+            .set_property("transaction.timeout.ms", str(expires_ms))
             .build()
         )
     if kind == "postgresql":
@@ -58,6 +59,10 @@ class Target:
         """Return what a reader sees, and how often."""
         raise NotImplementedError
 
+    def evidence(self) -> Any:
+        """Return what helps to explain a result that is wrong, as JSON takes it."""
+        return None
+
 
 class KafkaTarget(Target):
     """A topic, read with ``read_committed``."""
@@ -70,6 +75,12 @@ class KafkaTarget(Target):
     def seen(self) -> Counter[str]:
         """Return the messages."""
         return Counter(self.server.values(self.name))
+
+    def evidence(self) -> Any:
+        """Return what is open, and where each message of the topic is; offsets between them are markers or aborted."""
+        held = self.server.what_readers_wait_for(self.name)
+        there = [(each.partition(), each.offset(), each.value().decode()) for each in self.server.read(self.name)]
+        return {"held": held, "visible": there}
 
 
 class PostgresTarget(Target):

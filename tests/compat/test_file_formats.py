@@ -114,6 +114,140 @@ def test_rows_of_messages_and_back():
     assert csv_in.deserialize(b"one;x") is None
     with pytest.raises(ValueError, match="field 'name' is missing"):
         json_in.deserialize(b'{"id": 1}')
-    schema = '{"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]}'
-    message = AvroRowSerializationSchema(avro_schema_string=schema).serialize({"id": 7})
-    assert AvroRowDeserializationSchema(avro_schema_string=schema).deserialize(message) == {"id": 7}
+    schema = """{"type": "record", "name": "R", "fields": [
+        {"name": "id", "type": "int"},
+        {"name": "in", "type": ["null", {"type": "record", "name": "In", "fields": [{"name": "x", "type": "string"}]}]}]}"""
+    avro_out = AvroRowSerializationSchema(avro_schema_string=schema)
+    avro_in = AvroRowDeserializationSchema(avro_schema_string=schema)
+    rows = [
+        Row(7, Row("a")),
+        Row(**{"in": Row(x="a"), "id": 7}),
+        (7, ("a",)),
+        {"id": 7, "in": {"x": "a"}},
+        Row(f0=7, f1=("a",)),
+    ]
+    for each in rows:
+        assert avro_in.deserialize(avro_out.serialize(each)) == Row(**{"id": 7, "in": Row(x="a")}), each
+    assert avro_in.deserialize(avro_out.serialize((7, None)))["in"] is None
+
+
+def rows_of_parquet():
+    """The types of a table's columns, as PyFlink's programs declare them for its file formats."""
+    from pyflink.table import DataTypes
+
+    return DataTypes.ROW(
+        [
+            DataTypes.FIELD("id", DataTypes.BIGINT()),
+            DataTypes.FIELD("price", DataTypes.DOUBLE()),
+            DataTypes.FIELD("item", DataTypes.VARCHAR(20)),
+            DataTypes.FIELD("paid", DataTypes.BOOLEAN()),
+            DataTypes.FIELD("at", DataTypes.TIMESTAMP(3)),
+            DataTypes.FIELD("tags", DataTypes.ARRAY(DataTypes.STRING())),
+            DataTypes.FIELD("counts", DataTypes.MAP(DataTypes.STRING(), DataTypes.INT())),
+        ]
+    )
+
+
+def test_parquet_with_the_types_of_a_table(env, tmp_path):
+    from datetime import datetime
+
+    from pyflink.common import Configuration, Row, WatermarkStrategy
+    from pyflink.datastream.connectors.file_system import FileSink, FileSource
+    from pyflink.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat
+
+    row_type = rows_of_parquet()
+    rows = [
+        Row(
+            id=n,
+            price=n / 2,
+            item=f"tea {n}",
+            paid=n % 2 == 0,
+            at=datetime.fromisoformat(f"2026-01-01T0{n}:00"),
+            tags=["a"],
+            counts={"b": n},
+        )
+        for n in range(5)
+    ]
+    ds = env.from_collection(rows)
+    sink = FileSink.for_bulk_format(
+        str(tmp_path), ParquetBulkWriters.for_row_type(row_type, hadoop_config=Configuration(), utc_timestamp=True)
+    ).build()
+    ds.sink_to(sink)
+    env.execute()
+
+    source = FileSource.for_bulk_file_format(
+        ParquetColumnarRowInputFormat(
+            row_type=row_type,
+            hadoop_config=Configuration(),
+            batch_size=500,
+            is_utc_timestamp=False,
+            is_case_sensitive=True,
+        ),
+        str(tmp_path),
+    ).build()
+    found = env.from_source(source, WatermarkStrategy.no_watermarks(), "parquet").execute_and_collect()
+    assert sorted(found, key=lambda row: row["id"]) == rows
+
+
+def test_csv_with_the_types_of_a_table(env, tmp_path):
+    from pyflink.common import Types, WatermarkStrategy
+    from pyflink.datastream import MapFunction
+    from pyflink.datastream.connectors.file_system import FileSink, FileSource
+    from pyflink.datastream.formats.csv import CsvBulkWriters, CsvReaderFormat, CsvSchema
+    from pyflink.datastream.tests.test_util import DataStreamTestSinkFunction
+    from pyflink.table import DataTypes
+
+    class Same(MapFunction):
+        def map(self, value):
+            return value
+
+    (tmp_path / "in.csv").write_text("7,1#2#3,0.5,true,tea\n8,,,false,\n")
+    schema = (
+        CsvSchema.builder()
+        .add_number_column("id", number_type=DataTypes.BIGINT())
+        .add_array_column("array", separator="#", element_type=DataTypes.INT())
+        .add_number_column("price", DataTypes.DOUBLE())
+        .add_boolean_column("paid")
+        .add_string_column("item")
+        .set_column_separator(",")
+        .build()
+    )
+    source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), str(tmp_path / "in.csv")).build()
+    ds = env.from_source(source, WatermarkStrategy.no_watermarks(), "csv-source")
+    results = DataStreamTestSinkFunction()
+    ds.map(Same(), output_type=Types.PICKLED_BYTE_ARRAY()).add_sink(results)
+    ds.sink_to(FileSink.for_bulk_format(str(tmp_path / "out"), CsvBulkWriters.for_schema(schema)).build())
+    env.execute()
+
+    first, second = results.get_results(True, False)
+    assert (first["id"], list(first["array"]), first["price"], first["paid"], first["item"]) == (
+        7,
+        [1, 2, 3],
+        0.5,
+        True,
+        "tea",
+    )
+    assert (second["id"], second["price"], second["paid"]) == (8, None, False)
+    [written] = (tmp_path / "out").rglob("part-*")
+    assert written.read_text().splitlines()[0] == "7,1#2#3,0.5,true,tea"
+
+
+def test_avro_files_are_an_input_format(env, tmp_path):
+    from pyflink.datastream.connectors.file_system import FileSink
+    from pyflink.datastream.formats.avro import (
+        AvroBulkWriters,
+        AvroInputFormat,
+        AvroSchema,
+        GenericRecordAvroTypeInfo,
+    )
+
+    schema = AvroSchema.parse_string(
+        '{"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}, {"name": "item", "type": "string"}]}'
+    )
+    ds = env.from_collection([{"id": n, "item": f"tea {n}"} for n in range(3)])
+    sink = FileSink.for_bulk_format(str(tmp_path), AvroBulkWriters.for_generic_record(schema)).build()
+    ds.map(lambda record: record, output_type=GenericRecordAvroTypeInfo(schema)).sink_to(sink)
+    env.execute()
+
+    read_back = env.create_input(AvroInputFormat(str(tmp_path), schema)).map(lambda record: record["id"])
+    assert sorted(read_back.execute_and_collect()) == [0, 1, 2]

@@ -47,6 +47,7 @@ NAMES = {
     "pyflink.datastream.connectors.jdbc": "JdbcSink JdbcConnectionOptions JdbcExecutionOptions",
     "pyflink.datastream.formats.json": "JsonRowDeserializationSchema JsonRowSerializationSchema",
     "pyflink.datastream.formats.csv": "CsvRowDeserializationSchema CsvReaderFormat CsvSchema",
+    "pyflink.table": "DataTypes Row RowKind",
     "pyflink.metrics": "Counter Distribution Meter MetricGroup",
     "pyflink.java_gateway": "get_gateway",
     "pyflink.version": "__version__",
@@ -79,7 +80,7 @@ def test_submodules_are_attributes_as_of_any_package():
 @pytest.mark.parametrize(
     ("module", "why"),
     [
-        ("pyflink.table", "Funken has no Table API. Write the query with Spark"),
+        ("pyflink.table.StreamTableEnvironment", r"Funken has no Table API.*Write the query with Spark"),
         ("pyflink.table.udf", "Funken has no Table API"),
         ("pyflink.fn_execution.state_impl", "the insides of PyFlink's workers"),
         ("pyflink.dataset", "no DataSet API"),
@@ -88,6 +89,17 @@ def test_submodules_are_attributes_as_of_any_package():
 def test_what_cannot_work_fails_at_import_and_says_what_to_use(module, why):
     with pytest.raises(ImportError, match=why):
         importlib.import_module(module)
+
+
+def test_of_the_table_api_there_are_types_and_nothing_else():
+    from pyflink.table import DataTypes
+    from pyflink.table.types import DataTypes as Same
+
+    assert DataTypes is Same
+    with pytest.raises(ImportError, match="Funken has no Table API"):
+        from pyflink.table import EnvironmentSettings  # noqa: F401
+    with pytest.raises(NotInFunken, match=r"DataTypes.INTERVAL\(\) cannot work"):
+        DataTypes.INTERVAL(None)
 
 
 def test_a_module_that_pyflink_has_not_either_is_not_found():

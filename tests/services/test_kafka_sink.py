@@ -12,6 +12,7 @@ from funken.connectors.kafka.transactions import BrokerTransactionAdmin, Prepare
 from funken.connectors.kafka.transport import Transport
 from funken.errors import InvalidConfiguration, SinkNotWritable
 from funken.testing import check_sink, local
+from funken.timing.clock import SystemClock
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
 
@@ -205,6 +206,22 @@ def test_a_transaction_that_expired_fails_the_job(kafka, topic, admin, committer
     assert request.outcome.name == "FAILED"
     assert "its records are lost. Did it expire" in request.reason
     assert kafka.values(topic) == []
+
+
+def test_a_transaction_that_expired_before_it_was_prepared_is_written_again(kafka, topic, admin):
+    sink, clock = sink_to(kafka.servers, topic, transaction_timeout_ms="1500"), SystemClock()
+    writer = sink.writer(ConnectorContext("sink", operator_uid="out", processing_time=clock.now))
+    writer.open()
+    writer.write(["a"], None, 0)
+    writer.flush(end_of_input=False)
+    for _ in range(600):
+        if "CompleteAbort" in admin.in_states(["CompleteAbort"], f"p-{topic}/").values():
+            break
+        Transport().pause(0.1)
+
+    with pytest.raises(SinkNotWritable, match=r"transaction of checkpoint 1 was open for \d+ ms"):
+        writer.prepare_commit(1, end_of_input=False)
+    writer.close()
 
 
 def test_a_list_of_transactions_is_complete_or_an_error_while_the_broker_starts(own_kafka):

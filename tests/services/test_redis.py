@@ -118,17 +118,52 @@ def test_deleted_entries_and_an_empty_end_do_not_hold_a_bounded_source(server, c
 
 def test_trimmed_entries_that_were_not_read_are_told(server, client, name, caplog):
     ids = add(client, name, range(10))
-    client.xtrim(name, minid=ids[5], approximate=False)
-    client.xdel(name, ids[5])
+    client.xtrim(name, minid=ids[6], approximate=False)
     source = RedisStreamSource(server, name)
     reader = source.reader(ConnectorContext("redis"))
     from funken.connectors.redis.reader import RedisStreamSplit
 
-    reader.add_splits([RedisStreamSplit(name, ids[2].decode())])
+    reader.add_splits([RedisStreamSplit(name, ids[2].decode(), read=3)])  # out of a checkpoint
     assert poll(reader).values[0].fields["n"] == "6"
     reader.close()
-    assert "were trimmed or deleted" in caplog.text
-    assert ids[2].decode() in caplog.text
+    assert f"3 entries after {ids[2].decode()} were trimmed or deleted" in caplog.text
+
+
+def test_entries_that_are_trimmed_while_a_job_reads_are_told_if_they_were_not_read(
+    server, client, name, caplog, monkeypatch
+):
+    from funken.connectors.redis.reader import _Streams
+
+    monkeypatch.setattr("funken.connectors.redis.reader._ENTRIES", 10)
+    ids = add(client, name, range(-5, 40))[5:]
+    client.xtrim(name, minid=ids[0], approximate=False)  # what was gone before the job began
+    enumerator = RedisStreamSource(server, name).enumerator(1)
+    enumerator.start()
+    streams = _Streams(server, ConnectorContext("redis"))
+    [streams._positions[name]] = enumerator.next_splits(0)
+
+    def read():
+        return [int(fields[b"n"]) for _, entries, _ in streams._fetch() for _, fields in entries]
+
+    def told():
+        return [record.getMessage().partition(": stream ")[2].partition(" were ")[0] for record in caplog.records]
+
+    assert read() == [*range(10)]
+    client.xtrim(name, minid=ids[10], approximate=False)  # what was read
+    assert read() == [*range(10, 20)]
+    assert told() == []
+    client.xtrim(name, minid=ids[25], approximate=False)
+    assert read() == [*range(25, 35)]
+    assert told() == [f"{name!r}: 5 entries after {ids[19].decode()}"]
+    assert read() == [*range(35, 40)]
+    client.xdel(name, *ids[25:])  # what was read
+    assert (read(), len(told())) == ([], 1)
+    late = add(client, name, range(40, 42))
+    client.xdel(name, *late)
+    assert (read(), read(), told()[1:]) == ([], [], [f"{name!r}: 2 entries after {ids[-1].decode()}"])
+    add(client, name, range(42, 60))
+    client.xtrim(name, maxlen=3, approximate=False)
+    assert (read(), told()[2:]) == ([57, 58, 59], [f"{name!r}: 15 entries after {ids[-1].decode()}"])
 
 
 def test_bytes_are_left_as_they_are_without_an_encoding(server, client, name):

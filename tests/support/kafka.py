@@ -104,6 +104,8 @@ class KafkaBroker:
             "share.coordinator.state.topic.min.isr": 1,
             "group.initial.rebalance.delay.ms": 0,
             "auto.create.topics.enable": "false",
+            # Brokers delete by the records' timestamps, which are those of events: windows of 1970 last some seconds.
+            "log.retention.ms": -1,
             **(self._security() if secure else {}),
             **properties,
         }

@@ -61,6 +61,8 @@ def converter(type_info: TypeInformation) -> Convert:
             return _row([_or_none(converter(one)) for one in fields], type_info)
         case MapTypeInfo(keys, values):
             return _map(converter(keys), _or_none(converter(values)), type_info)
+        case PrimitiveArrayTypeInfo(BasicTypeInfo(BasicType.BYTE) as element):
+            return _bytes(_list(converter(element), type_info))
         case PrimitiveArrayTypeInfo(element):
             return _list(converter(element), type_info)
         case OfElements(element):
@@ -217,6 +219,15 @@ def _list(convert: Convert, type_info: TypeInformation) -> Convert:
         return [convert(item) for item in value]
 
     return convert_list
+
+
+def _bytes(convert_list: Convert) -> Convert:
+    """Bytes are bytes, as PyFlink has it, and not the list of their numbers."""
+
+    def convert(value: Any) -> Any:
+        return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else convert_list(value)
+
+    return convert
 
 
 def _map(key: Convert, item: Convert, type_info: TypeInformation) -> Convert:

@@ -234,6 +234,8 @@ class Types:
     [{'to': -56}]
     >>> declared_as(Types.PRIMITIVE_ARRAY(Types.INT()), [1, 2]), declared_as(Types.BASIC_ARRAY(Types.INT()), [1, None])
     ([[1, 2]], [[1, None]])
+    >>> declared_as(Types.PRIMITIVE_ARRAY(Types.BYTE()), b"to")
+    [b'to']
     >>> declared_as(Types.OBJECT_ARRAY(Types.TUPLE([Types.INT()])), [(1,), None])
     [[(1,), None]]
     """
@@ -338,7 +340,7 @@ class Types:
 
     @staticmethod
     def PRIMITIVE_ARRAY(element_type: TypeInformation) -> TypeInformation:
-        """Return the type of lists of numbers, truth values or characters, without ``None``."""
+        """Return the type of lists of numbers, truth values or characters, without ``None``; of ``BYTE``, of ``bytes`` too."""
         return PrimitiveArrayTypeInfo(*_checked("PRIMITIVE_ARRAY", [element_type]))
 
     @staticmethod

@@ -249,6 +249,29 @@ def test_many_types_survive_each_format(job, tmp_path):
         assert job(source(into, folder)).run() == rows
 
 
+@pytest.mark.parametrize("format", ["parquet", "avro"])
+def test_maps_are_dicts_wherever_they_are(job, tmp_path, format):
+    counts = Types.MAP(Types.STRING(), Types.LONG())
+    declared = Types.ROW_NAMED(
+        ["counts", "listed", "nested"],
+        [counts, Types.LIST(counts), Types.MAP(Types.STRING(), counts)],
+    )
+    there = Row("counts", "listed", "nested")
+    rows = [
+        there({"a": 1, "b": 2}, [{"c": 3}, {}], {"x": {"d": 4}}),
+        there({}, [], {}),
+        there(None, None, None),
+    ]
+    made = ParquetFormat(declared) if format == "parquet" else AvroFormat(record_type=declared)
+    write(made, tmp_path, [rows])
+
+    assert job(source(made, tmp_path)).run() == rows
+    undeclared = ParquetFormat() if format == "parquet" else AvroFormat()
+    first, *_ = job(source(undeclared, tmp_path)).run()
+    assert (first["counts"], first["listed"]) == ({"a": 1, "b": 2}, [{"c": 3}, {}])
+    assert first["nested"] == {"x": {"d": 4}}
+
+
 # ---- rows of text
 
 

@@ -142,6 +142,44 @@ def test_a_transaction_that_expired_fails_the_job(made):
     assert "transaction.timeout.ms" in request.reason
 
 
+@pytest.mark.parametrize(("late", "fails"), [(3_599_999, False), (3_600_000, True)])
+def test_a_transaction_that_expired_before_it_was_prepared_fails_the_attempt_and_not_the_job(made, late, fails):
+    sink, log = made
+    now = 1_000_000
+    writer = sink.writer(ConnectorContext("sink", operator_uid="out", processing_time=lambda: now))
+    writer.open()
+    prepared(writer, ["a"])
+    now += 5_000_000  # nothing is open for a while
+    writer.write(["b"], None, 0)
+    writer.flush(end_of_input=False)
+    now += late  # the worker was stopped, or the checkpoint was late; the records are acknowledged
+    if fails:
+        log.expire()
+        with pytest.raises(
+            SinkNotWritable, match=r"transaction of checkpoint 2 was open for 3600000 ms.*transaction.timeout.ms"
+        ):
+            writer.prepare_commit(2, end_of_input=False)
+    else:
+        assert writer.prepare_commit(2, end_of_input=False)
+
+
+def test_a_transaction_expires_from_its_first_record(made):
+    class Choosing(KafkaRecordSerializationSchema):
+        def serialize(self, value):
+            return ProducerRecord("words", value.encode()) if value != "dropped" else None
+
+    now = 0
+    writer = replace(made[0], serializer=Choosing()).writer(
+        ConnectorContext("sink", operator_uid="out", processing_time=lambda: now)
+    )
+    writer.open()
+    for checkpoint in range(1, 4):
+        now += 2_000_000
+        assert prepared(writer, ["dropped"], checkpoint) == []
+    now += 2_000_000
+    assert prepared(writer, ["a"], 4)
+
+
 def test_a_commit_whose_markers_are_still_being_written_is_done(made, monkeypatch):
     sink, log = made
     [committable] = prepared(writer_of(sink), ["a"])
@@ -211,6 +249,20 @@ def test_what_is_in_no_checkpoint_is_aborted(made):
     committer_of(sink).abort([CommitRequest(committable)])
 
     assert log.entries[committable.transactional_id].state == "CompleteAbort"
+
+
+@pytest.mark.parametrize(("days", "told"), [(8, True), (6, False)])
+def test_records_that_brokers_delete_at_once_for_their_age_are_told_once(made, caplog, days, told):
+    now = 1_800_000_000_000
+    writer = made[0].writer(ConnectorContext("sink", operator_uid="out", processing_time=lambda: now))
+    writer.open()
+    for _ in range(2):
+        writer.write(["a", "b", "c"], [now, 0, now - days * 86_400_000], now)
+    writer.write(["d"], None, now)
+    writer.close()
+
+    assert [record.getMessage().split(": ")[0] for record in caplog.records] == ["operator 'sink'"] * told
+    assert ("8 days old" in caplog.text) is told
 
 
 def test_closing_a_writer_aborts_what_is_open_and_keeps_what_is_prepared(made):

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from funken import Encoder, FileSink
 from funken.connectors import CommitRequest, Committer, Sink, SinkWriter
 from funken.connectors.sink import PreparedCommittable
 from funken.errors import CommitError
@@ -259,3 +260,30 @@ def test_a_committer_knows_the_time_between_checkpoints(interval):
     stream.get_execution_environment().execute()
 
     assert [context.checkpoint_interval for context in sink.contexts] == [interval]
+
+
+def test_what_became_of_committables_is_counted():
+    context = OperatorCoordinatorContext("out")
+    coordinator = CommitCoordinator(context, Out(Scripted()))
+    coordinator.start()
+    assert context.commits.metrics() == {}
+
+    coordinator.commit(prepared("", "later", "later done"))
+    with pytest.raises(CommitError):
+        coordinator.commit(prepared("lost"))
+    duration = context.commits.metrics().pop("lastCommitDuration")
+
+    assert duration >= 0
+    assert context.commits == type(context.commits)(2, 1, 2, 1, context.commits.last_duration)
+
+
+def test_a_job_tells_what_it_has_committed(tmp_path):
+    stream = local(["a", "b"])
+    stream.sink_to(FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder()).build())
+    client = stream.get_execution_environment().execute_async("files")
+    client.get_job_execution_result().result(60)
+    metrics = client.snapshot().metrics()
+
+    assert metrics["numCommittablesSuccess"] == 1
+    assert metrics["lastCommitDuration"] > 0
+    assert "numCommittablesRetry" in client.snapshot().to_dict()["commits"]

@@ -27,6 +27,7 @@ from funken.compat.pyflink.streams import DataStream
 from funken.config.configuration import warn
 from funken.config.flink import nearest
 from funken.connectors.base import Source
+from funken.connectors.files.file_format import FileFormat
 from funken.connectors.files.lines import StreamFormat
 from funken.connectors.files.source import FileSource
 from funken.errors import InvalidProgram
@@ -96,7 +97,10 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         return self.add_source(source, "text file")
 
     def create_input(self, input_format: Any, type_info: Any = None) -> DataStream:
-        """Raise: an input format is a Java object."""
+        """Add the records of files; raises if the format is a Java object."""
+        if isinstance(input_format, FileFormat):
+            source = FileSource.for_record_stream_format(input_format, getattr(input_format, "path", None)).build()
+            return self.add_source(source, "files")
         refuse("create_input()", "Use from_source() with a FileSource, or a subclass of funken.Source.")
 
     # ---- configuration

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from funken.compat.pyflink.formats import CsvSettings
 from funken.compat.pyflink.refusals import not_yet
 from funken.connectors.files import arrow_files, avro_files, csv_files
 from funken.connectors.formats import avro_schema
-from funken.types.info import Types
+from funken.types.info import PickledBytesTypeInfo, Types
 
 AvroSchema = avro_schema.AvroSchema
 
@@ -197,13 +198,14 @@ class OrcBulkWriters:
 
 
 class AvroInputFormat(avro_files.AvroFormat):
-    """Records of Avro files, as dicts; for ``from_source`` through ``FileSource.for_record_stream_format``."""
+    """Records of Avro files, as dicts; for ``create_input``, or ``FileSource.for_record_stream_format``."""
 
     def __init__(self, path: str | None = None, schema: Any = None) -> None:
         super().__init__(getattr(schema, "schema", schema))
+        object.__setattr__(self, "path", path)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (None, self.schema)
+        return type(self), (self.path, self.schema)  # type: ignore[attr-defined]
 
 
 class AvroBulkWriters:
@@ -233,11 +235,11 @@ class AvroParquetWriters:
         return arrow_files.ParquetFormat()
 
 
-class GenericRecordAvroTypeInfo:
-    """The type of records of Avro, for PyFlink's ``type_info``; dicts need none here."""
+@dataclass(frozen=True, repr=False)
+class GenericRecordAvroTypeInfo(PickledBytesTypeInfo):
+    """The type of records of Avro, for PyFlink's ``output_type``; dicts need none here, so it stands for no declaration."""
 
-    def __init__(self, schema: Any) -> None:
-        self.schema = schema
+    schema: Any = None
 
 
 _WHY = "write rows with FileSink.for_row_format() or a format of files with for_bulk_format()."

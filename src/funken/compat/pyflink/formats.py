@@ -325,14 +325,27 @@ class CsvRowSerializationSchema(_Strict):
 
 
 class AvroRowDeserializationSchema(_Lenient):
-    """Records of Avro, as dicts; ``avro_schema_string`` is the schema in JSON."""
+    r"""Rows of Avro; ``avro_schema_string`` is the schema in JSON.
+
+    >>> schema = '{"type": "record", "name": "R", "fields": [{"name": "item", "type": "string"}, {"name": "n", "type": "int"}]}'
+    >>> AvroRowDeserializationSchema(avro_schema_string=schema).deserialize(b"\x06tea\x06")
+    Row(item='tea', n=3)
+    """
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
         super().__init__(_avro(record_class, avro_schema_string), False)
+        self._made = avro_schema.rows_of(self._schema.schema)
+
+    def deserialize(self, message: bytes) -> Any:
+        """Return the row of a message."""
+        return self._made(super().deserialize(message))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (None, self._schema.schema)
 
 
 class AvroRowSerializationSchema(_Strict):
-    """Avro of records.
+    """Avro of rows and tuples, whose fields are taken by their names if they have those of the schema, else in their order.
 
     >>> schema = AvroRowSerializationSchema(avro_schema_string='"string"')
     >>> AvroRowDeserializationSchema(avro_schema_string='"string"').deserialize(schema.serialize("tea"))
@@ -341,6 +354,14 @@ class AvroRowSerializationSchema(_Strict):
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
         super().__init__(_avro(record_class, avro_schema_string))
+        self._document = avro_schema.documents_of(self._schema.schema)
+
+    def serialize(self, element: Any) -> bytes:
+        """Return the bytes of a row."""
+        return super().serialize(self._document(element))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (None, self._schema.schema)
 
 
 def _avro(record_class: Any, schema: str | None) -> avro_schema.AvroSchema:

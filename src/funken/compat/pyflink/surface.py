@@ -33,6 +33,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "pyflink.util.java_utils": ("java",),
     "pyflink.util.exceptions": ("exceptions",),
     "pyflink.util.api_stability_decorators": ("exceptions",),
+    "pyflink.table": ("types",),
+    "pyflink.table.types": ("types",),
     "pyflink.testing": (),
     "pyflink.testing.test_case_utils": ("testing",),
     "pyflink.common": (*_COMMON, "windows"),
@@ -81,8 +83,8 @@ MODULES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 REFUSED = {
-    "pyflink.table": "Funken has no Table API. Write the query with Spark (SparkSession.sql, DataFrames), or the job with "
-    "DataStream alone.",
+    "pyflink.table": "Funken has no Table API, of which it has DataTypes alone, for formats of files. Write the query with Spark "
+    "(SparkSession.sql, DataFrames), or the job with DataStream alone.",
     "pyflink.fn_execution": "These are the insides of PyFlink's workers. Use what pyflink.datastream has.",
     "pyflink.dataset": "PyFlink has had no DataSet API since 1.12. Use DataStream with RuntimeExecutionMode.BATCH.",
     "pyflink.ml": "This is another package; it needs Flink. Use Spark ML.",
@@ -103,7 +105,9 @@ def sources(name: str) -> list[str] | None:
 def refusal(name: str) -> str | None:
     """Return why a PyFlink module cannot be there, if it is one of those.
 
-    >>> refusal("pyflink.table.udf").split(".")[0]
+    >>> refusal("pyflink.table.udf").split(",")[0]
     'Funken has no Table API'
     """
+    if name in MODULES:
+        return None
     return next((why for module, why in REFUSED.items() if name == module or name.startswith(f"{module}.")), None)

@@ -18,7 +18,7 @@ from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
 from funken.types.info import TypeInformation
 from funken.types.text import written
 
-_COLLECTED: dict[str, list[tuple[str, str]]] = {}
+_COLLECTED: dict[str, list[tuple[Any, str]]] = {}
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,12 @@ class DataStreamTestSinkFunction(Sink):
         """Make the committer."""
         return _Keeping(self.id)
 
-    def get_results(self, is_python_object: bool = False, stringify: bool = True) -> list[str]:
-        """Return the records as Python or (by default) as Flink writes them, and forget them."""
-        return [pair[0 if is_python_object else 1] for pair in _COLLECTED.pop(self.id, [])]
+    def get_results(self, is_python_object: bool = False, stringify: bool = True) -> list[Any]:
+        """Return the records as Python or (by default) as Flink writes them, or as they are, and forget them."""
+        pairs = _COLLECTED.pop(self.id, [])
+        if not stringify:
+            return [value for value, _ in pairs]
+        return [str(value) if is_python_object else shown for value, shown in pairs]
 
     def clear(self) -> None:
         """Forget what was collected."""
@@ -70,11 +73,11 @@ class _Keeping(Committer):
 class _Collecting(SinkWriter):
     def __init__(self, sink: DataStreamTestSinkFunction) -> None:
         self._show = str if sink.type_info is None else written(sink.type_info)
-        self._pairs: list[tuple[str, str]] = []
+        self._pairs: list[tuple[Any, str]] = []
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
         """Collect a block."""
-        self._pairs += [(str(value), self._show(value)) for value in values]
+        self._pairs += [(value, self._show(value)) for value in values]
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
         """Return what was collected since the last time."""

@@ -11,6 +11,7 @@ from pyarrow import compute, parquet
 
 from funken.connectors.sql.records import RowMaker
 from funken.errors import ValueDoesNotFit
+from funken.types.arrow import python_rows
 
 ROWS_PER_FILE = 500_000
 
@@ -122,7 +123,7 @@ class ParquetRows:
             if self._skipped >= size:
                 self._skipped -= size
             else:
-                self._rows = self._file.read_row_group(self._group).slice(self._skipped).to_pylist()
+                self._rows = python_rows(self._file.read_row_group(self._group).slice(self._skipped))
                 self._given = self._skipped = 0
             self._group += 1
         taken = self._rows[self._given : self._given + max(1, limit)]

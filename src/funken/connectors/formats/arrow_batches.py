@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from funken.columnar.expressions import RecordSchema
 from funken.connectors.formats.arrow_columns import NOT_READ, columns_of_batch, names_of
 from funken.connectors.formats.record_types import RecordShape
+from funken.types.arrow import python_values
 
 _BATCH_ROWS = 8192
 _COLUMN_ROWS = 32_768
@@ -77,7 +78,7 @@ class ArrowRecords:
         """Make records; fields that are not read are marked as such."""
         read, rows = set(self._read), batch.num_rows
         if self._shape is None:
-            values = [batch.column(name).to_pylist() if name in read else [NOT_READ] * rows for name in self._names]
+            values = [python_values(batch.column(name)) if name in read else [NOT_READ] * rows for name in self._names]
             return [dict(zip(self._names, row, strict=True)) for row in zip(*values, strict=True)] or [{}] * rows
         columns: list[Sequence[Any]] = []
         for name, declared in zip(self._shape.names, self._types, strict=True):
@@ -86,7 +87,7 @@ class ArrowRecords:
             elif name not in read:
                 columns.append([NOT_READ] * rows)
             else:
-                columns.append(_converted(name, batch.column(name), declared.type).to_pylist())
+                columns.append(python_values(_converted(name, batch.column(name), declared.type)))
         return [self._shape.make(values) for values in zip(*columns, strict=True)]
 
     def position(self, taken: int) -> int:

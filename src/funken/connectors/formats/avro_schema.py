@@ -17,6 +17,7 @@ from typing import Any
 from funken.connectors.formats.record_types import as_document, from_documents, shape_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.errors import EnvironmentNotReady, InvalidConfiguration, InvalidProgram
+from funken.types.row import Row, make_row
 
 
 def fastavro() -> Any:
@@ -130,6 +131,78 @@ def parsed(schema: str) -> Any:
     except (ValueError, KeyError, TypeError, errors.SchemaParseException, errors.UnknownType) as error:
         what = f"{type(error).__name__}: {error}"
         raise InvalidConfiguration(f"this is no schema of Avro ({what}): {schema[:200]}; pass its JSON.") from None
+
+
+def rows_of(schema: str) -> Callable[[Any], Any]:
+    """Return what makes rows of the dicts that records of a schema are read as, those within included.
+
+    >>> inner = '{"type": "record", "name": "In", "fields": [{"name": "x", "type": "int"}]}'
+    >>> make = rows_of('{"type": "record", "name": "Out", "fields": [{"name": "all", "type": {"type": "array", "items": '
+    ...                + inner + "}}]}")
+    >>> make({"all": [{"x": 1}]})
+    Row(all=[Row(x=1)])
+    """
+    return _within(json.loads(schema), _row_maker) or _same
+
+
+def documents_of(schema: str) -> Callable[[Any], Any]:
+    """Return what makes dicts of rows, tuples and dicts: by the names of the schema's fields, or in their order.
+
+    >>> make = documents_of('{"type": "record", "name": "Sale", "fields": [{"name": "item", "type": "string"}, '
+    ...                     '{"name": "n", "type": "int"}]}')
+    >>> make(("tea", 3)), make(Row(n=1, item="jam"))
+    ({'item': 'tea', 'n': 3}, {'n': 1, 'item': 'jam'})
+    >>> make(("tea",))
+    Traceback (most recent call last):
+    ...
+    ValueError: ('tea',) has 1 fields, and the schema 2: item, n
+    """
+    return _within(json.loads(schema), _document_maker) or _same
+
+
+_Makers = dict[str, Callable[[Any], Any]]
+
+
+def _within(schema: Any, of_record: Callable[[_Makers], Callable[[Any], Any]]) -> Callable[[Any], Any] | None:
+    """Return what converts the records in a value; ``None`` where there are none."""
+    if isinstance(schema, list):
+        there = [each for each in schema if each != "null"]
+        inner = _within(there[0], of_record) if len(there) == 1 else None
+        return None if inner is None else lambda value: None if value is None else inner(value)
+    if not isinstance(schema, dict):
+        return None
+    kind = schema.get("type")
+    if kind == "record":
+        return of_record({each["name"]: _within(each["type"], of_record) or _same for each in schema["fields"]})
+    if kind == "array":
+        item = _within(schema["items"], of_record)
+        return None if item is None else lambda values: [item(value) for value in values]
+    if kind == "map":
+        item = _within(schema["values"], of_record)
+        return None if item is None else lambda values: {key: item(value) for key, value in values.items()}
+    return _within(kind, of_record) if isinstance(kind, dict | list) else None
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _row_maker(fields: _Makers) -> Callable[[Any], Any]:
+    names = list(fields)
+    return lambda record: make_row(names, [make(record[name]) for name, make in fields.items()])
+
+
+def _document_maker(fields: _Makers) -> Callable[[Any], Any]:
+    def make(record: Any) -> Any:
+        named = as_document(record) if not isinstance(record, Row) or record._fields is not None else record
+        if isinstance(named, dict) and (not isinstance(record, Row) or fields.keys() <= named.keys()):
+            return {name: fields[name](value) if name in fields else value for name, value in named.items()}
+        values = tuple(record)
+        if len(values) != len(fields):
+            raise ValueError(f"{record!r} has {len(values)} fields, and the schema {len(fields)}: {', '.join(fields)}")
+        return {name: convert(value) for (name, convert), value in zip(fields.items(), values, strict=True)}
+
+    return make
 
 
 _SIMPLE = {

@@ -25,6 +25,7 @@ from funken.connectors.context import ConnectorContext
 from funken.connectors.iceberg.catalog import IcebergCatalog, pyiceberg
 from funken.connectors.reading.queued_reader import QueuedReader
 from funken.errors import SourceNotReadable
+from funken.types.arrow import python_rows
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class IcebergReader(QueuedReader):
                 batch = next(self._batches, None)
                 if batch is None:
                     break
-                self._rows, self._given = batch.to_pylist(), 0
+                self._rows, self._given = python_rows(batch), 0
             else:
                 taken = self._rows[self._given : self._given + max(1, limit)]
                 self._given += len(taken)
@@ -153,7 +154,7 @@ class IcebergReader(QueuedReader):
             if batch is None:
                 return
             if batch.num_rows > rows:
-                self._rows = batch.slice(rows).to_pylist()
+                self._rows = python_rows(batch.slice(rows))
                 return
             rows -= batch.num_rows
 

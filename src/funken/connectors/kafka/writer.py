@@ -9,6 +9,7 @@ takes several requests.
 from __future__ import annotations
 
 import json
+import logging
 import secrets
 import threading
 from collections.abc import Callable
@@ -26,11 +27,15 @@ from funken.errors import SinkNotWritable
 
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
+
 FLUSH_S = 300.0
 """How long a writer waits for acknowledgements."""
 OPEN_S = 60.0
 _ABORT_S = 5.0
 _STATISTICS_MS = 25
+_RETENTION_MS = 7 * 24 * 3_600_000
+"""How long brokers keep records by default, by the records' own timestamps."""
 
 
 class KafkaWriter(SinkWriter):
@@ -44,6 +49,7 @@ class KafkaWriter(SinkWriter):
         self._producer: Any = None
         self._sent = 0
         self._delivery_error: Any = None
+        self._dated = False
         self._count = context.metrics.counter("numRecordsSend")
 
     def open(self) -> None:
@@ -56,6 +62,8 @@ class KafkaWriter(SinkWriter):
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
         """Hand a block to the client; waits while its queue is full."""
+        if not self._dated:
+            self._warn_of_old(timestamps)
         try:
             sent = self._write_values(values, timestamps) if self._plain else self._write_records(values, timestamps)
             self._producer.poll(0)
@@ -64,6 +72,20 @@ class KafkaWriter(SinkWriter):
         self._sent += sent
         self._count.inc(sent)
         self._raise_delivery_error()
+
+    def _warn_of_old(self, timestamps: list[int] | None) -> None:
+        """Say so, once, if the first records are so old that brokers delete them at once."""
+        self._dated = True
+        oldest = min((at for at in timestamps or () if at > 0), default=None)
+        days = 0 if oldest is None else (self._context.processing_time() - oldest) // 86_400_000
+        if oldest is not None and days * 86_400_000 >= _RETENTION_MS:
+            logger.warning(
+                "%s: records are written with their event times, and the first ones are %d days old. Brokers delete what is "
+                "older than the topic's retention.ms (by default 7 days) within minutes: set it to -1 or more than that, or "
+                "the topic's message.timestamp.type to LogAppendTime.",
+                self._who,
+                days,
+            )
 
     def _write_values(self, values: list[Any], timestamps: list[int] | None) -> int:
         produce, topic = self._producer.produce, self._serializer.topic
@@ -193,6 +215,7 @@ class TransactionalKafkaWriter(KafkaWriter):
         self._transaction: _Transaction | None = None
         self._next: Future[_Transaction] | None = None
         self._number = 0
+        self._since = 0
         self._ids = f"{sink.ids_of(context.operator_uid or context.operator)}{context.subtask}/{secrets.token_hex(4)}/"
 
     @property
@@ -229,16 +252,27 @@ class TransactionalKafkaWriter(KafkaWriter):
         except confluent().KafkaException as error:
             raise self._failure(f"no transaction can be begun: {message_of(error)}") from error
         self._producer, self._sent = self._transaction.producer, 0
+        self._since = self._context.processing_time()
         self._make_next()
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
         """Return the transaction, whose records are acknowledged by ``flush``; nothing if it has none.
 
-        A transaction without records is not known to the coordinator: it stays open for the records to come.
+        A transaction without records is not known to the coordinator: it stays open for the records to come. One that has
+        expired fails the attempt here: were it in a complete checkpoint, its records would be lost.
         """
-        done = self._transaction
+        done, now = self._transaction, self._context.processing_time()
         if done is None or not self._sent:
+            self._since = now
             return []
+        if now - self._since >= self._sink.transaction_timeout:
+            raise SinkNotWritable(
+                f"{self._who}: the transaction of checkpoint {checkpoint_id} was open for {now - self._since} ms, and the "
+                f"brokers abort it after {self._sink.transaction_timeout} (transaction.timeout.ms), so it is written again from "
+                "the checkpoint before; if this repeats, set a longer timeout, or find what delays the checkpoints",
+                self._context.operator,
+                self._context.subtask,
+            )
         self._transaction = self._producer = None
         _in_background(lambda: _drop(done))
         return [tuple(done.prepared)]

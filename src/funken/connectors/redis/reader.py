@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 _ENTRIES = 1000
 """The most entries of a stream in one reply."""
 _BLOCK_MS = 200
+_BEGINNING = "0-0"
 
 Entry = tuple[bytes, dict[bytes, bytes]]
 _Block = tuple[str, list[Entry], bool]
@@ -29,11 +30,19 @@ Made = Callable[["RedisStreamSplit", Entry], Any]
 
 @dataclass(frozen=True, slots=True)
 class RedisStreamSplit:
-    """A stream: ``last`` is the id of the last entry that was read, ``until`` of the last one to be read, if it is bounded."""
+    """A stream: ``last`` is the id of the last entry that was read, ``until`` of the last one to be read, if it is bounded.
+
+    ``read`` is how many entries were added to the stream up to that one, if it is known: so what was deleted unread is noticed.
+    """
 
     id: str
     last: str
     until: str | None = None
+    read: int | None = None
+
+    def after(self, last: str, count: int) -> RedisStreamSplit:
+        """Return the split when some more entries were read."""
+        return replace(self, last=last, read=None if self.read is None else self.read + count)
 
 
 def in_order(entry_id: str) -> tuple[int, int]:
@@ -83,7 +92,7 @@ class RedisStreamReader(SourceReader):
             values.append(self._made(split, entry))
             last = entry[0].decode()
             timestamps.append(in_order(last)[0])
-        self._splits[self._of] = replace(split, last=last)
+        self._splits[self._of] = split.after(last, len(values))
         return Batch(values, timestamps, split=self._of)
 
     def _end(self, stream: str) -> None:
@@ -112,14 +121,14 @@ class _Streams:
         self._connection = server.connect(f"funken {context.operator}")
         self._lock = threading.Lock()
         self._positions: dict[str, RedisStreamSplit] = {}
-        self._new: list[str] = []
+        #: by stream, up to which entry it was said that something is lost
+        self._told: dict[str, str] = {}
         self.fetcher = BackgroundFetcher[_Block]("redis", self._fetch, context.wake, self._connection.close)
 
     def add(self, splits: Sequence[RedisStreamSplit]) -> None:
         """Fetch from these, too."""
         with self._lock:
             self._positions.update({split.id: split for split in splits})
-            self._new += [split.id for split in splits]
         self.fetcher.start()
 
     def take(self) -> _Block | None:
@@ -136,21 +145,32 @@ class _Streams:
 
     def _fetch(self) -> list[_Block]:
         with self._lock:
-            positions, (new, self._new) = dict(self._positions), (self._new, [])
+            positions = dict(self._positions)
         if not positions:
             self.fetcher.pause(_BLOCK_MS / 1000)
             return []
-        self._warn_of_trimmed({stream: positions[stream] for stream in new})
+        found = self._there(positions)
         # A stream that is read to its end must not wait for others.
-        bounded = any(split.until is not None for split in positions.values())
-        found = self._connection.xread(
-            {stream: split.last for stream, split in positions.items()},
-            count=_ENTRIES,
-            block=None if bounded else _BLOCK_MS,
-        )
+        if not found and all(split.until is None for split in positions.values()):
+            found = self._connection.xread(_after(positions), count=_ENTRIES, block=_BLOCK_MS)
         # The second version of the protocol gives pairs, the third a mapping with the entries one deeper.
         pairs = found.items() if isinstance(found, dict) else found
         return self._blocks({_text(stream): _flat(entries) for stream, entries in pairs}, positions)
+
+    def _there(self, positions: dict[str, RedisStreamSplit]) -> Any:
+        """Read what is there, and in the same moment look for what was deleted before it was read."""
+        with self._connection.pipeline(transaction=True) as pipeline:
+            for stream in positions:
+                pipeline.xinfo_stream(stream)
+            pipeline.xread(_after(positions), count=_ENTRIES)
+            *infos, found = pipeline.execute(raise_on_error=False)
+        if isinstance(found, Exception):
+            raise found
+        caught_up = positions.keys() - {_text(stream) for stream in dict(found)}
+        for stream, info in zip(list(positions), infos, strict=True):
+            if isinstance(info, dict):  # else the stream is not there
+                positions[stream] = self._looked_at(positions[stream], info, stream in caught_up)
+        return found
 
     def _blocks(self, found: dict[str, list[Entry]], positions: dict[str, RedisStreamSplit]) -> list[_Block]:
         blocks: list[_Block] = []
@@ -163,24 +183,41 @@ class _Streams:
                     more = more and in_order(entries[-1][0].decode()) < upto
                     entries = [entry for entry in entries if in_order(entry[0].decode()) <= upto]
                 if entries:
-                    self._positions[stream] = replace(split, last=entries[-1][0].decode())
+                    split = split.after(entries[-1][0].decode(), len(entries))  # noqa: PLW2901 - the one after it
                     blocks.append((stream, entries, False))
+                self._positions[stream] = split
                 if split.until is not None and not more:
                     del self._positions[stream]
                     blocks.append((stream, [], True))
         return blocks
 
-    def _warn_of_trimmed(self, splits: dict[str, RedisStreamSplit]) -> None:
-        for stream, split in splits.items():
-            if split.last == "0-0" or not self._connection.exists(stream):
-                continue
-            deleted = self._connection.xinfo_stream(stream).get("max-deleted-entry-id", b"0-0").decode()
-            if in_order(deleted) > in_order(split.last):
-                logger.warning(
-                    "operator %r: entries of the stream %r up to %s were trimmed or deleted, and those after %s were not "
-                    "read yet: they are lost. Trim less (MAXLEN, MINID), or read faster.",
-                    self._context.operator, stream, deleted, split.last,
-                )  # fmt: skip
+    def _looked_at(self, split: RedisStreamSplit, info: dict[str, Any], caught_up: bool) -> RedisStreamSplit:
+        """Warn of entries that are gone and were not read; return the split with what is known of its place."""
+        added = info.get("entries-added")  # Redis before 7 has none of this
+        if added is None:
+            return split
+        first, lost = info["first-entry"], 0
+        behind = first is None or in_order(first[0].decode()) > in_order(split.last)
+        if (
+            split.read is not None and behind
+        ):  # all that is there was not read, so what is not there and not read is gone
+            lost = added - split.read - info["length"]
+        deleted = info.get("max-deleted-entry-id", b"0-0").decode()
+        told = max(split.last, self._told.get(split.id, _BEGINNING), key=in_order)
+        if lost > 0 or (split.last != _BEGINNING and in_order(deleted) > in_order(told)):
+            self._told[split.id] = deleted
+            logger.warning(
+                "operator %r: stream %r: %s after %s were trimmed or deleted before they were read: they are lost. Trim less "
+                "(MAXLEN, MINID), or read faster.",
+                self._context.operator, split.id, f"{lost} entries" if lost > 0 else "entries", split.last,
+            )  # fmt: skip
+        if caught_up:
+            return replace(split, read=added)
+        return split if not lost or split.read is None else replace(split, read=split.read + lost)
+
+
+def _after(positions: dict[str, RedisStreamSplit]) -> dict[str, str]:
+    return {stream: split.last for stream, split in positions.items()}
 
 
 def _text(name: Any) -> str:

@@ -113,9 +113,11 @@ class _StreamsFound(StaticSplits):
     def _found(self, connection: Any, stream: str) -> RedisStreamSplit:
         source = self._source
         try:
-            last = _BEGINNING
+            last, read, added = _BEGINNING, 0, 0
             if connection.exists(stream):
-                last = connection.xinfo_stream(stream)["last-generated-id"].decode()
+                info = connection.xinfo_stream(stream)
+                last, added = info["last-generated-id"].decode(), info.get("entries-added")
+                read = None if added is None else added - info["length"]
             elif not source.may_be_missing:
                 raise SourceNotReadable(
                     f"the stream {stream!r} is not there at {source.server.shown}; correct its name, add an entry, or pass "
@@ -125,8 +127,9 @@ class _StreamsFound(StaticSplits):
             raise SourceNotReadable(
                 f"the stream {stream!r} at {source.server.shown} cannot be read: {source.server.problem(error)}"
             ) from error
-        begin = {"earliest": _BEGINNING, "latest": last}.get(source.start, source.start)
-        split = RedisStreamSplit(stream, begin)
+        begins = {"earliest": (_BEGINNING, read), "latest": (last, added)}
+        begin, before = begins.get(source.start, (source.start, None))
+        split = RedisStreamSplit(stream, begin, read=before)
         return replace(split, until=last) if source.bounded else split
 
 

@@ -14,6 +14,7 @@ from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, blocks_of, weight
 from funken.dataset.plan.nodes import Statistics
 from funken.dataset.plan.record_type import UNKNOWN, RecordType, common_type, declared_type, tuple_of, type_of
 from funken.errors import InvalidProgram, SourceNotReadable
+from funken.types.arrow import python_rows, python_values
 
 COLUMN_RECORDS = 1 << 14
 """Records in a block of columns."""
@@ -282,12 +283,12 @@ class ParquetInput(FileInput):
             columns = list(self.columns) or None
             for batch in file.iter_batches(BLOCK_RECORDS, row_groups=[group], columns=columns):
                 if self.target is not None:
-                    yield from (self.target(**row) for row in batch.to_pylist())
+                    yield from (self.target(**row) for row in python_rows(batch))
                 elif self.columns:
                     chosen = batch.select(list(self.columns))
-                    yield from zip(*(column.to_pylist() for column in chosen.columns), strict=True)
+                    yield from zip(*(python_values(column) for column in chosen.columns), strict=True)
                 else:
-                    yield from batch.to_pylist()
+                    yield from python_rows(batch)
 
     def blocks(self, split: Any) -> Iterator[Block]:
         """Return the records of a row group; tuples of plain values as columns."""
@@ -306,7 +307,7 @@ class ParquetInput(FileInput):
                 if columns is not None:
                     yield block_of(columns)
                 else:
-                    yield from blocks_of(zip(*(column.to_pylist() for column in chosen), strict=True))
+                    yield from blocks_of(zip(*(python_values(column) for column in chosen), strict=True))
 
     def statistics(self) -> Statistics:
         """Return the rows and bytes that the files' footers name."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from funken.config import Configuration
+from funken.operators.coordinators.commit_counts import CommitCounts
 
 T = TypeVar("T")
 
@@ -57,7 +58,7 @@ class OperatorCoordinatorContext:
 
     ``operator`` is the operator's name, ``operator_uid`` its stable id, ``restored_checkpoint_id`` the checkpoint that the
     attempt starts from. ``send_event(subtask, payload)`` sends an event to a subtask. ``shared`` is one dict for all
-    coordinators of the attempt, by any name (Flink's ``CoordinatorStore``).
+    coordinators of the attempt, by any name (Flink's ``CoordinatorStore``). ``commits`` are the counts of all sinks of the job.
     """
 
     operator: str
@@ -71,6 +72,7 @@ class OperatorCoordinatorContext:
     worker: Worker = field(default_factory=_Inline)
     shared: dict[str, Any] = field(default_factory=dict)
     configuration: Configuration = field(default_factory=Configuration)
+    commits: CommitCounts = field(default_factory=CommitCounts)
 
 
 class OperatorCoordinator:

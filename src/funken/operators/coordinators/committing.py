@@ -18,6 +18,7 @@ from funken.connectors.context import CommitterContext
 from funken.connectors.sink import CommitOutcome, CommitRequest, Committer, PreparedCommittable, Sink
 from funken.errors import CommitError
 from funken.operators.coordinators.base import OperatorCoordinator, OperatorCoordinatorContext
+from funken.timing.clock import SystemClock
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
@@ -144,9 +145,14 @@ class CommitCoordinator(OperatorCoordinator):
         commit: Callable[[Sequence[CommitRequest]], None],
     ) -> None:
         requests, pause, retries = self._requests(prepared), _FIRST_PAUSE, 0
+        counts, clock = self.context.commits, SystemClock()
+        began = clock.monotonic()
         while True:
             given = tuple(requests)
             self._call(partial(commit, given), "commit")
+            if given:
+                self._count(given)
+                counts.last_duration = clock.monotonic() - began
             for request in requests:
                 if request.outcome is CommitOutcome.FAILED:
                     raise self._failed(request, request.reason) from request.error
@@ -163,6 +169,18 @@ class CommitCoordinator(OperatorCoordinator):
             for request in requests:
                 request.retries, request.outcome = retries, CommitOutcome.COMMITTED
             commit = committer.commit
+
+    def _count(self, requests: Iterable[CommitRequest]) -> None:
+        counts = self.context.commits
+        for request in requests:
+            if request.outcome is CommitOutcome.FAILED:
+                counts.failure += 1
+            elif request.outcome is CommitOutcome.RETRY_LATER:
+                counts.retry += 1
+            elif request.outcome is CommitOutcome.ALREADY_COMMITTED:
+                counts.already += 1
+            else:
+                counts.success += 1
 
     def _requests(self, prepared: Iterable[PreparedCommittable]) -> list[CommitRequest]:
         return [

@@ -17,6 +17,7 @@ from funken.config import Configuration
 from funken.errors import JobExecutionError
 from funken.ids import OperatorId
 from funken.operators.coordinators.base import OperatorCoordinator, OperatorCoordinatorContext
+from funken.operators.coordinators.commit_counts import CommitCounts
 from funken.operators.coordinators.committing import CommitCoordinator
 from funken.operators.coordinators.source import SourceCoordinator
 from funken.operators.traits import traits_of
@@ -49,6 +50,7 @@ class Coordinators:
         self._fail = fail
         self._send = send
         self.shared: dict[str, Any] = {}
+        self.commits = CommitCounts()
         self._workers: list[CoordinatorWorker] = []
         self._made: dict[OperatorId, OperatorCoordinator] = {}
         self._declared = {
@@ -95,6 +97,7 @@ class Coordinators:
             worker=worker,
             shared=self.shared,
             configuration=self.configuration,
+            commits=self.commits,
         )
         make = traits_of(node.spec).coordinator
         assert make is not None

@@ -186,6 +186,7 @@ class Job:
                 tuple(reversed(machine.failures)),
                 tuple(reversed(machine.restart_history)),
                 self._masked,
+                self.master.coordinators.commits.metrics(),
             )
 
     @property
@@ -207,6 +208,7 @@ class Job:
             former.close()
             self.master.coordinators.configuration = former.coordinators.configuration
             self.master.coordinators.threaded = former.coordinators.threaded
+            self.master.coordinators.commits = former.coordinators.commits
         self.master.coordinators.settings = self.settings
         self.master.observe = partial(self._observe, self.master, attempt)
         self._metrics.clear()

@@ -91,6 +91,8 @@ class JobSnapshot:
     """The newest restarts, newest first."""
     configuration: Mapping[str, Any]
     """What was set, with secrets masked."""
+    commits: Mapping[str, int | float] = field(default_factory=dict)
+    """What became of the committables of its sinks, and how long (ms) the last commit took; empty before the first one."""
 
     @property
     def phase(self) -> str:
@@ -149,7 +151,7 @@ class JobSnapshot:
                 None if self.checkpoints.restored is None else self.checkpoints.restored.restored
             ),
         }
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in found.items() if value is not None} | dict(self.commits)
 
     def latencies(self) -> Iterator[tuple[str, str, int, Mapping[str, float]]]:
         """Yield of each subtask that latency markers have reached: where from, the operator, its number, ages (ms)."""
