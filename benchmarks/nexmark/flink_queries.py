@@ -13,7 +13,10 @@ TABLES = {
     "expires BIGINT, seller BIGINT, category BIGINT, extra STRING",
     "bid": "auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, date_time BIGINT, extra STRING",
 }
-TIME = ", ts AS TO_TIMESTAMP_LTZ(date_time, 3), WATERMARK FOR ts AS ts - INTERVAL '0.001' SECOND, clock AS PROCTIME()"
+TIME = "ts AS TO_TIMESTAMP_LTZ(date_time, 3)"
+WATERMARK = "WATERMARK FOR ts AS ts - INTERVAL '0.001' SECOND"
+TIMES = dict.fromkeys(("q5", "q7", "q8", "q11", "q18"), WATERMARK) | {"q12": "clock AS PROCTIME()"}
+"""What else the tables have for a query: who needs no watermarks does not pay for them."""
 
 FUNCTIONS = {"count_char": "bench.Functions$CountChar", "side_input": "bench.Functions$SideInput"}
 """Functions in Java: SQL cannot count a letter, and no connector of Flink looks keys up in a file any more."""
@@ -23,6 +26,9 @@ CANNOT = {"q6": "an OVER window over a result that is updated: refused by Flink'
 
 UNCHECKED = {"q12": "windows that the clock has not closed when the input ends never fire: no two runs give the same"}
 """Queries whose result cannot be compared in streaming mode."""
+
+REPLACED = {"q9": 1}
+"""How many leading fields say which row a change replaces, where Flink leaves out the row that is replaced."""
 
 DAY, MINUTE = "DATE_FORMAT(ts, 'yyyy-MM-dd')", "DATE_FORMAT(ts, 'HH:mm')"
 LEVELS = ("", " FILTER (WHERE price < 10000)", " FILTER (WHERE price >= 10000 AND price < 1000000)")

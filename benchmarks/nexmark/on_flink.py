@@ -17,8 +17,9 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
-from flink_queries import FUNCTIONS, QUERIES, TABLES, TIME
+from flink_queries import FUNCTIONS, QUERIES, REPLACED, TABLES, TIME, TIMES
 from pyflink.common import Configuration
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.table import StreamTableEnvironment, Table, TableDescriptor
@@ -45,9 +46,10 @@ def environment(wanted: dict[str, Any], events: str) -> StreamTableEnvironment:
     for key, value in (options | wanted["options"]).items():
         conf.set_string(key, value)
     tables = StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment(conf))
+    times = ", ".join(filter(None, (TIME, TIMES.get(wanted["query"]))))
     for name, columns in TABLES.items():
         place = f"'connector' = 'filesystem', 'path' = 'file://{events}/{name}', 'format' = 'parquet'"
-        tables.execute_sql(f"CREATE TABLE {name} ({columns}{TIME}) WITH ({place})")
+        tables.execute_sql(f"CREATE TABLE {name} ({columns}, {times}) WITH ({place})")
     for name, function in FUNCTIONS.items():
         tables.execute_sql(f"CREATE TEMPORARY FUNCTION {name} AS '{function}' LANGUAGE JAVA")
     return tables
@@ -66,16 +68,22 @@ def run(wanted: dict[str, Any], events: str, log: str) -> float:
     return time.perf_counter() - begin
 
 
-def rows(query: Table) -> list[tuple[Any, ...]]:
-    """Return what a changelog says in the end."""
+def rows(query: Table, key: int) -> list[tuple[Any, ...]]:
+    """Return what a changelog says in the end; with a key, a change replaces the row with the same leading fields."""
     found: Counter[tuple[Any, ...]] = Counter()
+    last: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     with query.execute().collect() as changes:
         for change in changes:
-            kind = str(change.get_row_kind())
-            found[tuple(map(plain, change))] += -1 if kind in GONE else 1
+            row, gone = tuple(map(plain, change)), str(change.get_row_kind()) in GONE
+            if key and gone:
+                last.pop(row[:key])
+            elif key:
+                last[row[:key]] = row
+            else:
+                found[row] += -1 if gone else 1
     if any(count < 0 for count in found.values()):
         raise SystemExit("the changelog takes back what it never said")
-    return list(found.elements())
+    return [*found.elements(), *last.values()]
 
 
 def plain(value: Any) -> Any:
@@ -87,7 +95,7 @@ def logged(log: Path) -> list[tuple[Any, ...]]:
     """Return what is in the files that are finished."""
     found: list[tuple[Any, ...]] = []
     for path in log.glob("dt=*/hm=*/part-*"):
-        partition = [part.partition("=")[2] for part in path.relative_to(log).parts[:2]]
+        partition = [unquote(part.partition("=")[2]) for part in path.relative_to(log).parts[:2]]
         with path.open(newline="") as file:
             found += [(*map(int, numbers), extra, *partition) for *numbers, extra in csv.reader(file)]
     return found
@@ -103,7 +111,7 @@ def main() -> None:
             seconds = run(wanted, events, log)
         if what == "rows":
             query = environment(wanted, events).sql_query(QUERIES[wanted["query"]])
-            found = logged(Path(log)) if wanted["query"] == "q10" else rows(query)
+            found = logged(Path(log)) if wanted["query"] == "q10" else rows(query, REPLACED.get(wanted["query"], 0))
             Path(wanted["folder"], "rows.pickle").write_bytes(pickle.dumps(found))
         print(json.dumps({"seconds": seconds, "rows": len(found)}), flush=True)
 
