@@ -138,8 +138,8 @@ class ValueState(State, Generic[T]):
             self.table[self.slot()] = self._kept(value)
 
     def _fresh_default(self) -> T:
-        default: T = copy.deepcopy(self._default)
-        return default
+        default: T = self._default
+        return default if default is None or type(default) in PLAIN else copy.deepcopy(default)
 
 
 class ListState(State, Generic[T]):
