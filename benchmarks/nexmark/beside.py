@@ -17,6 +17,7 @@ import json
 import math
 import os
 import pickle
+import signal
 import statistics
 import sys
 import tempfile
@@ -204,6 +205,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="measure nothing, and keep nothing")
     parser.add_argument("--docs", action="store_true", help="also put all that is kept into the guide")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # what runs ends with this process
     queries = sessions.chosen(args.query, QUERIES, "query", parser)
     systems = sessions.chosen(args.systems, SYSTEMS, "system", parser)
     for name in {SYSTEMS[name].environment for name in systems} | {"duckdb"}:
