@@ -356,7 +356,7 @@ def test_flink_has_every_query_that_it_can_run():
 
 
 def test_the_mean_is_over_the_queries_that_both_systems_were_measured_with():
-    from beside import mean, ratios
+    from beside_page import mean, ratios
 
     def figures(speed):
         return {"events_per_s": speed} if speed else {"failed": "wrong"}

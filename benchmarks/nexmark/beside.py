@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import pickle
 import signal
@@ -23,7 +22,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +31,7 @@ import book
 import environments
 import flink_queries
 import sessions
+from beside_page import FLINK, SYSTEMS, Document, into_page, mean, ratios
 from checking import WrongResult, compare
 from duck import NoAnswer, Oracle
 from events import Nexmark
@@ -44,38 +43,6 @@ from rounds import machine
 HERE = Path(__file__).parent
 FILE = book.RESULTS / "nexmark-beside.json"
 CHECKED, CHECKED_RATE = 20_000, 200
-FLINK = "flink-sql"
-MINI_BATCHES = {
-    "table.exec.mini-batch.enabled": "true",
-    "table.exec.mini-batch.allow-latency": "2 s",
-    "table.exec.mini-batch.size": "50000",
-}
-
-
-@dataclass(frozen=True)
-class System:
-    """A column: a script, in an environment, with options."""
-
-    title: str
-    script: str
-    environment: str
-    options: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def flink(self) -> bool:
-        """Return whether it is Flink."""
-        return self.environment == "pyflink"
-
-
-SYSTEMS = {
-    FLINK: System("Flink SQL", "on_flink.py", "pyflink"),
-    "flink-sql-mini-batches": System("Flink SQL, mini-batches", "on_flink.py", "pyflink", MINI_BATCHES),
-    "funken": System("Funken", "on_funken.py", "funken", {"execution.target": "continuous"}),
-    "funken-batch": System("Funken, batch", "on_funken.py", "funken", {"execution.target": "batch"}),
-    "funken-local": System("Funken, one process", "on_funken.py", "funken", {"execution.target": "local"}),
-}
-
-Document = dict[str, Any]
 
 
 def tasks(few: Path, many: Path, checked: Path, rounds: int) -> list[tuple[str, str]]:
@@ -155,25 +122,6 @@ def keep(query: str, name: str, figures: dict[str, Any], args: argparse.Namespac
     partial.replace(FILE)
 
 
-def ratios(document: Document, over: str, under: str) -> dict[str, float]:
-    """Return, of each query that both systems were measured with, how many times as fast the first one is."""
-    found = {}
-    for query, figures in document["queries"].items():
-        above, below = (figures.get(name, {}).get("events_per_s") for name in (over, under))
-        if above and below:
-            found[query] = above / below
-    return found
-
-
-def mean(values: dict[str, float]) -> float:
-    """Return the geometric mean.
-
-    >>> mean({"q0": 0.5, "q1": 2.0})
-    1.0
-    """
-    return math.exp(statistics.fmean(map(math.log, values.values())))
-
-
 def prepared(folder: Path, args: argparse.Namespace) -> dict[str, Path]:
     """Write the events that are not there yet."""
     places = {}
@@ -228,6 +176,8 @@ def main() -> None:
         ):
             if found := ratios(document, over, under):
                 print(f"{SYSTEMS[over].title} / {SYSTEMS[under].title}: {mean(found):.2f} over {len(found)} queries")
+        if args.docs:
+            into_page(book.GUIDE, document)
     sys.exit(failed)
 
 
