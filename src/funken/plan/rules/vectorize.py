@@ -157,7 +157,7 @@ class _Vectorizer:
         if found is None or found.shape is None or edge.id in self._hashes or edge.side is not None:
             return
         with suppress(NotVectorizable):
-            self._exchange(edge, self._nodes[edge.source_node], found.shape)
+            self._exchange(edge, self._nodes[edge.source_node], found.shape, to_records=True)
 
     def _rewritten(self, node: Node) -> Node:
         found = self._found.get(node.id)
@@ -264,13 +264,13 @@ class _Vectorizer:
             self._exchange(edge, upstream, found.shape)
         return found.shape
 
-    def _exchange(self, edge: Edge, upstream: Node, schema: RecordSchema) -> None:
+    def _exchange(self, edge: Edge, upstream: Node, schema: RecordSchema, to_records: bool = False) -> None:
         if edge.local:
             return
         if type(edge.partitioning) is not Hash:
             raise NotVectorizable(f"{upstream.name!r} sends it single records, by {edge.partitioning.label}")
         traced = traced_key(edge.partitioning.key, schema)
-        self._hashes[edge.id] = ColumnarHash(edge.partitioning.key, traced)
+        self._hashes[edge.id] = ColumnarHash(edge.partitioning.key, traced, to_records=to_records)
 
     def _reduce(self, spec: RollingReduce, schema: RecordSchema) -> _Found:
         check_arrays(schema)
