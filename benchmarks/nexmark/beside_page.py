@@ -49,11 +49,11 @@ SYSTEMS = {
 Document = dict[str, Any]
 
 
-def ratios(document: Document, over: str, under: str) -> dict[str, float]:
-    """Return, of each query that both systems were measured with, how many times as fast the first one is."""
+def ratios(document: Document, over: str, under: str, figure: str = "events_per_s") -> dict[str, float]:
+    """Return, of each query that both systems were measured with, how many times the second one's figure the first one's is."""
     found = {}
     for query, figures in document["queries"].items():
-        above, below = (figures.get(name, {}).get("events_per_s") for name in (over, under))
+        above, below = (figures.get(name, {}).get(figure) for name in (over, under))
         if above and below:
             found[query] = above / below
     return found
@@ -81,6 +81,8 @@ def comparison(document: Document) -> str:
         rows.append((f"{query} {QUERIES[query].title}", *cells, *(f"{each:.2f}" if each else "-" for each in found)))
     means = [f"**{mean(all_of):.2f}**" if (all_of := ratios(document, name, FLINK)) else "-" for name in ours]
     rows.append(("geometric mean", *("" for _ in names), *means))
+    spent = [mean(found) for name in ours if (found := ratios(document, name, FLINK, "events_per_cpu_s"))]
+    of_cpu = ", ".join(f"{each:.2f}" for each in spent)
     text = table(
         ("events/s", *(SYSTEMS[name].title for name in names), *(f"{SYSTEMS[name].title} / Flink" for name in ours)),
         rows,
@@ -97,6 +99,7 @@ def comparison(document: Document) -> str:
     days = sorted(each["at"][:10] for each in measured)
     text += (
         f"\n{document['machine']}; parallelism {document['parallelism']}; jobs over {many:,} events less jobs over {few:,}; "
+        f"events per second of CPU, all processes and compilers of a system included: {of_cpu}; "
         f"commit {commits}, {' to '.join(dict.fromkeys((days[0], days[-1])))}; {told}."
     )
     if (busy := statistics.median(each["others"] for each in measured)) > BUSY:
