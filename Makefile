@@ -127,9 +127,14 @@ bench-micro: setup ## what a record costs in the engine's inner loops, and in wh
 QUERY ?=
 EVENTS ?=
 MODE ?= local
-nexmark: setup ## the Nexmark queries, checked with DuckDB, then measured: QUERY=q5 EVENTS=100000 MODE=local|local-parquet|batch|batch-parquet|continuous|all DOCS=1
+nexmark: setup ## the Nexmark queries, checked with DuckDB, then measured: QUERY=q5 EVENTS=100000 MODE=local|local-parquet|batch|batch-parquet|continuous|all DOCS=1; BESIDE=flink-sql instead of a mode: on both
+ifdef BESIDE
+	@$(BIN)/python -W ignore benchmarks/nexmark/beside.py --query '$(QUERY)' --systems '$(BESIDE),funken' $(if $(EVENTS),--events $(EVENTS)) \
+	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(DOCS),--docs)
+else
 	@$(BIN)/python -W ignore benchmarks/nexmark/run.py --query '$(QUERY)' --mode '$(MODE)' $(if $(EVENTS),--events $(EVENTS)) \
 	  $(if $(SECONDS),--seconds $(SECONDS)) $(if $(DOCS),--docs)
+endif
 
 WHERE ?= nexmark,examples
 column-share: setup ## which operators of the queries and the examples run on columns, and why not: WHERE=examples ALL=1 MODE=batch

@@ -1,9 +1,9 @@
 """``make bench-against COMMIT=...``: is Funken slower than it was? This tree and an earlier commit take turns in one go.
 
-The earlier commit is unpacked into a temporary folder; each tree runs its own ``benchmarks/keyed.py``, which checks its
-results first: the programs in it must not differ, the names that it imports may. Every other round goes the other way
-round. What is printed are medians of the ratios of neighbouring runs, this tree over the earlier one. The options in the
-environment's ``BENCH_OPTIONS`` are for this tree.
+The earlier commit is unpacked into a temporary folder; each tree runs its own ``benchmarks/keyed.py`` and its own queries of
+``benchmarks/nexmark``, whose results are checked first: the programs must not differ, the names that they import may. Every
+other round goes the other way round. What is printed are medians of the ratios of neighbouring runs, this tree over the earlier
+one. The options in the environment's ``BENCH_OPTIONS`` are for this tree, but not for the queries.
 
 usage: against.py COMMIT [--runs N] [--seconds S] [--allowed FRACTION] [--only TEXT] [--with FOLDER]; ``--only`` runs the programs
 whose name contains the text, ``--with`` compares another tree than this one; ends with 1 if a throughput fell by more
@@ -27,15 +27,26 @@ PROGRAMS = {
     "grep, full load": ["grep"],
     "windows, full load": ["windows"],
 }
+QUERIES = {f"nexmark {name}": name for name in ("q0", "q5", "q8", "q16")}
+"""Run in one process, without Spark: a pass through, windows, a join, reports with state."""
 
 
-def run(script: Path, source: Path, options: str, arguments: list[str]) -> dict[str, float]:
-    """Run a ``keyed.py`` on the package below ``source``; return its figures."""
+def command_of(name: str, tree: Path, seconds: float, old: Path) -> list[str]:
+    """Return the command of a program, with the scripts of a tree; both trees read what the old one can."""
+    length = ["--seconds", str(seconds)]
+    if name in QUERIES:
+        generated = [] if (old / "benchmarks/nexmark/files.py").exists() else ["--generated"]
+        return [str(HERE / "nexmark_query.py"), QUERIES[name], str(tree), *length, *generated]
+    return [str(tree / "benchmarks/keyed.py"), *PROGRAMS[name], *length]
+
+
+def run(command: list[str], source: Path, options: str) -> dict[str, float]:
+    """Run a script on the package below ``source``; return its figures."""
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(source), "BENCH_OPTIONS": options}
-    command = [sys.executable, "-W", "ignore", str(script), *arguments]
+    command = [sys.executable, "-W", "ignore", *command]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
     if done.returncode:
-        raise SystemExit(f"keyed.py {' '.join(arguments)} with {source} failed:\n{done.stderr[-3000:]}")
+        raise SystemExit(f"{' '.join(command[3:])} with {source} failed:\n{done.stderr[-3000:]}")
     figures: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
     return figures
 
@@ -53,17 +64,16 @@ def main() -> None:
     root: Path = args.tree.resolve()
     rows: list[tuple[str, float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
-        command = ["git", "archive", args.commit, "src", "benchmarks/keyed.py"]
+        command = ["git", "archive", args.commit, "src", "benchmarks"]
         archive = subprocess.run(command, cwd=HERE.parent, capture_output=True, check=True)
         subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
         options = os.environ.get("BENCH_OPTIONS", "")
-        for name, arguments in ((name, each) for name, each in PROGRAMS.items() if args.only in name):
+        for name in (name for name in (*PROGRAMS, *QUERIES) if args.only in name):
             now, then = [], []
             for number in range(args.runs):
                 turns = [("then", Path(folder), "", then), ("now", root, options, now)]
                 for which, tree, given, found in turns if number % 2 == 0 else reversed(turns):
-                    script, source = tree / "benchmarks/keyed.py", tree / "src"
-                    found.append(run(script, source, given, [*arguments, "--seconds", str(args.seconds)]))
+                    found.append(run(command_of(name, tree, args.seconds, Path(folder)), tree / "src", given))
                     shown = ", ".join(f"{key} {value:,.1f}" for key, value in found[-1].items())
                     print(f"  {name} {number + 1}/{args.runs} {which:<5} {shown}", flush=True)
             latency = ratio(now, then, "p99") if all(figures["p99"] for figures in then) else float("nan")

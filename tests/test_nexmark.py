@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -308,3 +311,83 @@ def test_of_a_closed_auction_and_of_bids_that_cannot_count_nothing_is_kept():
     harness.watermark(10)
     assert harness.output == [(auction(7, 4, 9), bid(7, at=9))]
     assert harness.snapshot()["keyed"].groups == nothing
+
+
+def whole_files(tmp_path):
+    """Return streams of two files of a kind, which take turns in time."""
+    from files import write_events
+    from streams import ParquetStreams
+
+    def streams(env, nexmark, count, folder):
+        write_events(nexmark, count, tmp_path / "events", 2)
+        return ParquetStreams(env, tmp_path / "events", folder, whole=True)
+
+    return streams
+
+
+@pytest.mark.ways("local")
+@pytest.mark.parametrize("name", ["q5", "q9", "q11"], ids=["windows", "timers", "sessions"])
+def test_it_does_from_files_that_take_turns_when_each_has_a_reader(name, environment, tmp_path):
+    same_as_duckdb(name, environment, tmp_path, whole_files(tmp_path))
+
+
+def test_files_that_take_turns_are_each_in_order_and_have_every_event_once(tmp_path):
+    import pyarrow.parquet as pq
+    from events import Bid, Nexmark
+    from files import folder_of, write_events
+
+    write_events(Nexmark(), 1000, tmp_path / "one")
+    write_events(Nexmark(), 1000, tmp_path / "two", 2)
+    (whole,) = folder_of(tmp_path / "one", Bid).iterdir()
+    parts = [pq.read_table(path).to_pylist() for path in folder_of(tmp_path / "two", Bid).iterdir()]
+    assert len(parts) == 2
+    assert all(part == sorted(part, key=lambda row: row["date_time"]) for part in parts)
+    together = sorted((row for part in parts for row in part), key=lambda row: tuple(row.values()))
+    assert together == sorted(pq.read_table(whole).to_pylist(), key=lambda row: tuple(row.values()))
+
+
+def test_flink_has_every_query_that_it_can_run():
+    from flink_queries import CANNOT, QUERIES, UNCHECKED
+    from queries.catalogue import QUERIES as OURS
+
+    assert {*QUERIES, *CANNOT} == set(OURS)
+    assert not set(QUERIES) & set(CANNOT)
+    assert set(UNCHECKED) <= set(QUERIES)
+
+
+def test_the_mean_is_over_the_queries_that_both_systems_were_measured_with():
+    from beside_page import mean, ratios
+
+    def figures(speed):
+        return {"events_per_s": speed} if speed else {"failed": "wrong"}
+
+    speeds = {"q0": (4.0, 2.0), "q1": (1.0, 2.0), "q2": (0, 2.0), "q3": (9.0, 0)}
+    document = {"queries": {name: {"a": figures(a), "b": figures(b)} for name, (a, b) in speeds.items()}}
+    assert ratios(document, "a", "b") == {"q0": 2.0, "q1": 0.5}
+    assert mean(ratios(document, "a", "b")) == pytest.approx(1.0)
+
+
+def query_of(tree, name="q0"):
+    """Run a query for the regression gate."""
+    command = [sys.executable, "-W", "ignore", str(ROOT / "benchmarks/nexmark_query.py"), name, str(tree)]
+    return subprocess.run(
+        [*command, "--events", "2000", "--seconds", "0.01"], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_the_gate_measures_a_query_of_a_tree():
+    done = query_of(ROOT)
+    assert not done.returncode, done.stderr
+    assert json.loads(done.stdout)["records_per_s"] > 0
+
+
+def test_the_gate_refuses_a_query_with_a_wrong_result(tmp_path):
+    shutil.copytree(BENCH, tmp_path / "benchmarks" / "nexmark")
+    query = tmp_path / "benchmarks" / "nexmark" / "queries" / "stateless.py"
+    text = query.read_text()
+    query.write_text(
+        text.replace("bid.auction, bid.bidder, bid.price, bid.date_time", "1, bid.bidder, bid.price, bid.date_time")
+    )
+    done = query_of(tmp_path)
+    assert done.returncode
+    assert "wrong result" in done.stderr

@@ -6,6 +6,7 @@ An environment is made again when its list of packages changes; the Java classes
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -41,6 +42,9 @@ KAFKA_JARS = (
     "org.apache.commons:commons-pool2:2.13.1",
 )
 """Flink's and Spark's connectors for Kafka; neither is made for the newest version of its system yet, and both work with it."""
+
+PARQUET_JAR = "org.apache.flink:flink-sql-parquet:2.3.0"
+"""Flink's format; the classes of Hadoop that it needs are among PySpark's."""
 
 INSTALL_SECONDS = 1800
 
@@ -105,12 +109,24 @@ def libraries() -> Path:
 
 def kafka_jars(system: str) -> list[Path]:
     """Return the jars of Flink's (``flink``) or Spark's (``spark``) connector, as Maven Central has them; fetched once."""
-    folder = ENVS / "kafka-jars"
-    wanted = [name.split(":") for name in KAFKA_JARS if ("flink" in name) == (system == "flink")]
+    return _fetched(system, "kafka-jars", *(name for name in KAFKA_JARS if ("flink" in name) == (system == "flink")))
+
+
+def parquet_jars() -> list[Path]:
+    """Return the jars with which Flink reads Parquet files; fetched once."""
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None and spec.origin is not None
+    hadoop = sorted(Path(spec.origin).parent.glob("jars/hadoop-client-*.jar"))
+    return [*_fetched("flink", "parquet-jars", PARQUET_JAR), *hadoop]
+
+
+def _fetched(system: str, place: str, *names: str) -> list[Path]:
+    folder = ENVS / place
+    wanted = [name.split(":") for name in names]
     found = [folder / f"{artifact}-{version}.jar" for _, artifact, version in wanted]
     if not all(path.exists() for path in found):
         if shutil.which("mvn") is None:
-            raise CannotBuild(f"{system}: there is no Maven to fetch its Kafka connector (apt-get install maven).")
+            raise CannotBuild(f"{system}: there is no Maven to fetch {', '.join(names)} (apt-get install maven).")
         for name in wanted:
             copy = ["-Dmdep.stripVersion=false", "-Dtransitive=false", f"-DoutputDirectory={folder}"]
             _run(system, ["mvn", "-q", "-B", "-C", "dependency:copy", f"-Dartifact={':'.join(name)}", *copy])

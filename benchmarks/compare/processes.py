@@ -64,7 +64,12 @@ class Others:
         self._used.update(members(self._leader))
         self._end = self._machine()
 
+    @property
+    def used(self) -> float:
+        """Return the seconds of CPU that the session has used, up to the last sample."""
+        return sum(self._used.values())
+
     def share(self) -> float:
         """Return the share of all cores that others used, from 0 to 1, up to the last sample."""
         passed, busy = (end - begin for begin, end in zip(self._begin, self._end, strict=True))
-        return max(0.0, busy - sum(self._used.values())) / passed if passed else 0.0
+        return max(0.0, busy - self.used) / passed if passed else 0.0

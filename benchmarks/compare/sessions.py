@@ -34,11 +34,11 @@ def proportional(pid: int) -> int:
 
 
 def run(command: list[str], folder: str, answers: int, seconds: float) -> Iterator[dict[str, Any]]:
-    """Give each line of JSON that the command prints, with ``memory`` and ``others``, and end it after so many ``answers``.
+    """Give each line of JSON that the command prints, with ``memory``, ``others``, ``cpu``, and end it after so many ``answers``.
 
-    These are the most bytes that the session has had since the line before, and the share of all cores that everything else on
-    the machine has used since the start. The command gets a line of input before each answer: the next one only when this one
-    has been dealt with, so that nothing else runs while an answer is looked at.
+    These are the most bytes that the session has had since the line before, the share of all cores that everything else on the
+    machine has used since the start, and the seconds of CPU that the session has. The command gets a line of input before each
+    answer: the next one only when this one has been dealt with, so that nothing else runs while an answer is looked at.
 
     Raises ``SystemFailed`` if it ends with fewer answers, or gives none for ``seconds``.
     """
@@ -58,7 +58,11 @@ def run(command: list[str], folder: str, answers: int, seconds: float) -> Iterat
             most = max(most, sum(proportional(pid) for pid, _ in processes.members(started.pid)))
             written = [line for line in output.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
             for line in written[found:]:
-                yield json.loads(line) | {"memory": most, "others": round(others.share(), 2)}
+                yield json.loads(line) | {
+                    "memory": most,
+                    "others": round(others.share(), 2),
+                    "cpu": round(others.used, 2),
+                }
                 found, most, begun = found + 1, 0, _next(started)
             late = time.monotonic() > begun + seconds
             if found < answers and (ended or late):

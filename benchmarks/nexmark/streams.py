@@ -64,13 +64,21 @@ class GeneratedStreams:
         return self._events.filter(lambda event: type(event) is Bid).name("bids")
 
 
-class ParquetStreams:
-    """A source each, of the Parquet files that ``files.py`` has written below ``events``."""
+WHOLE = 1 << 40
+"""More bytes than a file has."""
 
-    def __init__(self, environment: StreamExecutionEnvironment, events: Path, folder: str) -> None:
+
+class ParquetStreams:
+    """A source each, of the Parquet files that ``files.py`` has written below ``events``.
+
+    With ``whole``, a file has one reader: files that take turns in time have to be read side by side.
+    """
+
+    def __init__(self, environment: StreamExecutionEnvironment, events: Path, folder: str, whole: bool = False) -> None:
         self.folder = folder
         self._environment = environment
         self._events = events
+        self._whole = whole
 
     @property
     def people(self) -> DataStream:
@@ -88,7 +96,8 @@ class ParquetStreams:
         return self._source(Bid, "bids")
 
     def _source(self, kind: type[Event], name: str) -> DataStream:
-        source = FileSource.for_bulk_file_format(ParquetFormat(kind), str(folder_of(self._events, kind))).build()
+        files = FileSource.for_bulk_file_format(ParquetFormat(kind), str(folder_of(self._events, kind)))
+        source = (files.set_split_bytes(WHOLE) if self._whole else files).build()
         return self._environment.from_source(source, IN_ORDER, name)
 
 

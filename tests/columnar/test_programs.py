@@ -13,6 +13,8 @@ from funken import (
     DataGeneratorSource,
     DataStream,
     DiscardingSink,
+    KeyedCoProcessFunction,
+    KeyedStream,
     MapFunction,
     NumberSequenceSource,
     Row,
@@ -21,9 +23,12 @@ from funken import (
     StreamExecutionEnvironment,
     TumblingEventTimeWindows,
     Types,
+    ValueStateDescriptor,
     WatermarkStrategy,
 )
 from funken.errors import OperatorFailed
+from funken.plan.columnar_hash import ColumnarHash
+from funken.plan.nodes import Hash, Rebalance
 
 MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps()
 BOUNDED = WatermarkStrategy.for_bounded_out_of_orderness(40)
@@ -99,6 +104,42 @@ UNORDERED: list[Any] = [
     lambda keyed: keyed.window(TumblingEventTimeWindows.of(50)).aggregate(Totals()),
     lambda keyed: keyed.window(SlidingEventTimeWindows.of(60, 25)).aggregate(Totals()),
     lambda keyed: keyed.map(lambda r: (r[0], r[1])),
+]
+
+
+def with_key(record: Any, ctx: Any) -> Any:
+    return [(ctx.get_current_key(), ctx.timestamp(), record)]
+
+
+class Latest(KeyedCoProcessFunction):
+    """Pairs records of the second input with the latest of the first, and has timers."""
+
+    def open(self, runtime_context: Any) -> None:
+        self._latest = runtime_context.get_state(ValueStateDescriptor("latest"))
+
+    def process_element1(self, value: Any, ctx: Any) -> Any:
+        ctx.timer_service().register_event_time_timer(ctx.timestamp() // 100 * 100 + 99)
+        self._latest.update(value)
+
+    def process_element2(self, value: Any, ctx: Any) -> Any:
+        yield ctx.get_current_key(), value
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        yield timestamp, ctx.get_current_key()
+
+
+def with_itself(keyed: KeyedStream) -> DataStream:
+    again = keyed.filter(lambda r: True).key_by(lambda r: r[0])
+    return keyed.connect(again).process(Latest())
+
+
+#: operators that work record by record, behind the exchange to which columns come
+PER_RECORD: list[Any] = [
+    lambda keyed: keyed.process(with_key),
+    lambda keyed: keyed.window(TumblingEventTimeWindows.of(50)).apply(
+        lambda key, window, rs: [(key, window.end, sorted(rs))]
+    ),
+    with_itself,
 ]
 
 
@@ -216,6 +257,35 @@ def test_a_random_program_gives_the_same_results_on_both_paths(seed: int) -> Non
         assert Counter(found) == Counter(expected)
         if parallelism == 1 and not batch:  # in BATCH, records come key after key; columns in the order of arrival
             assert found == expected
+
+
+@pytest.mark.parametrize("end", PER_RECORD, ids=["process", "window", "connect"])
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(n, marks=pytest.mark.simulation) for n in range(3, 40))])
+def test_columns_that_end_behind_an_exchange_give_the_same_records(seed: int, end: Any) -> None:
+    batch = seed % 3 == 2
+    for parallelism, width in ((1, 1), (2, 1), (4, 4)):
+        expected, found = (
+            collected(random_program(seed, environment(parallelism, vectorized, batch), width, [end]))
+            for vectorized in (False, True)
+        )
+        assert Counter(found) == Counter(expected)
+        if parallelism == 1 and end is not with_itself:
+            assert found == expected
+
+
+def test_columns_cross_a_keyed_exchange_to_an_operator_that_takes_records() -> None:
+    env, seen = environment(2, True), list[int]()
+    pairs = numbers(env).map(lambda i: (i % 10, i)).name("pairs")
+    pairs.key_by(lambda pair: pair[0]).process(with_key).name("traced")
+    pairs.key_by(lambda pair: len(seen)).process(with_key).name("opaque")
+    pairs.rebalance().process(lambda pair, ctx: [pair]).name("by turns")
+    plan = env.compile()
+    names = {vertex.id: vertex.nodes[0].name for vertex in plan.vertices}
+    assert {names[edge.target]: type(edge.partitioning) for edge in plan.edges} == {
+        "traced": ColumnarHash,
+        "opaque": Hash,
+        "by turns": Rebalance,
+    }
 
 
 def numbers(env: StreamExecutionEnvironment, count: int = 100) -> DataStream:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from streams import Streams
 
 from funken import BucketAssigner, DataStream, Encoder, FileSink, Sink
-from queries.reports import day, minute
+from queries.reports import MINUTE, day, minute
 
 
 def q10(streams: Streams) -> DataStream:
@@ -28,7 +29,12 @@ class Minutes(BucketAssigner):
 
     def get_bucket_id(self, element: Any, context: Any) -> str:
         """Return the folder of a bid."""
-        return f"dt={day(element[3])}/hm={minute(element[3])}"
+        return _folder(element[3] // MINUTE)
+
+
+@lru_cache(maxsize=1024)
+def _folder(minutes: int) -> str:
+    return f"dt={day(minutes * MINUTE)}/hm={minute(minutes * MINUTE)}"
 
 
 class Csv(Encoder):

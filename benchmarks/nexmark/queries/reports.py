@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from streams import Streams
@@ -12,6 +13,7 @@ from funken import DataStream, KeyedProcessFunction, MapStateDescriptor, ValueSt
 from funken.operators.context import RuntimeContext
 
 CHEAP, DEAR = 10_000, 1_000_000
+MINUTE = 60_000
 
 
 def day(at: int) -> str:
@@ -21,7 +23,12 @@ def day(at: int) -> str:
 
 def minute(at: int) -> str:
     """Return the time of day of a time (ms), to the minute."""
-    return datetime.fromtimestamp(at / 1000, UTC).strftime("%H:%M")
+    return _time_of(at // MINUTE)
+
+
+@lru_cache(maxsize=1024)
+def _time_of(minutes: int) -> str:
+    return datetime.fromtimestamp(minutes * MINUTE / 1000, UTC).strftime("%H:%M")
 
 
 def level(price: int) -> int:

@@ -27,6 +27,8 @@ class ColumnarHash(Hash):
     traced: Traced
     pre_aggregation: PreAggregation | None = None
     """How a block is folded before it is sent; ``None``: not at all."""
+    to_records: bool = False
+    """Whether the operator behind it works record by record: then blocks are kept smaller."""
 
     @property
     def label(self) -> str:

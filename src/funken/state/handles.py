@@ -21,6 +21,7 @@ from funken.state.descriptors import (
     ValueStateDescriptor,
 )
 from funken.state.isolation import PLAIN, isolated, kept
+from funken.types.copying import can_change
 from funken.types.generics import Generic, IN_contra, OUT_co, T
 
 
@@ -72,7 +73,9 @@ class State:
     def _all_kept(self, values: Iterable[Any]) -> list[Any]:
         """Return what is stored for several values, as a new list."""
         stored = list(values)
-        return stored if self.plain.issuperset(map(type, stored)) else [self._kept(value) for value in stored]
+        if self.plain.issuperset(map(type, stored)) or not can_change(stored):
+            return stored
+        return [self._kept(value) for value in stored]
 
     def _read(self, value: Any) -> Any:
         """Return what is shown of a value that may be changed."""
@@ -138,8 +141,8 @@ class ValueState(State, Generic[T]):
             self.table[self.slot()] = self._kept(value)
 
     def _fresh_default(self) -> T:
-        default: T = copy.deepcopy(self._default)
-        return default
+        default: T = self._default
+        return default if default is None or type(default) in PLAIN else copy.deepcopy(default)
 
 
 class ListState(State, Generic[T]):

@@ -15,7 +15,7 @@ from funken.columnar.kernels.columns import Array, Column, Columns, column_of, v
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.kernels.patterns import TextPart
 from funken.columnar.kernels.ropes import Rope
-from funken.state.keygroups import KeyRouter, key_group_of, subtask_of
+from funken.state.keygroups import KeyRouter, key_group_of, stable_hash, subtask_of
 
 _DENSE = 1 << 16
 """A range of ints up to this wide is looked up in a table."""
@@ -156,13 +156,39 @@ def hashes(numbers: Array) -> Array:
     hashed = np.where(hashed == ~np.uint64(0), ~np.uint64(1), hashed)  # hash(-1) is -2
     # number >> 32 of a negative number: its sign comes in from the left.
     shifted = (hashed.view(np.int64) >> np.int64(32)).view(np.uint64)
-    mask, h = np.uint64(0xFFFFFFFF), hashed ^ shifted
-    h &= mask
+    return _mixed(hashed ^ shifted)
+
+
+def _mixed(h: Array) -> Array:
+    mask = np.uint64(0xFFFFFFFF)
+    h = h & mask
     h ^= h >> np.uint64(16)
     h = (h * np.uint64(0x85EBCA6B)) & mask
     h ^= h >> np.uint64(13)
     h = (h * np.uint64(0xC2B2AE35)) & mask
     return h ^ (h >> np.uint64(16))
+
+
+def hashes_of_tuples(column: CompositeKey, length: int) -> Array:
+    """Return ``stable_hash`` of tuples, as 64-bit unsigned numbers.
+
+    >>> from funken.state.keygroups import stable_hash
+    >>> keys = [(1, "a"), (-1, "b"), (2**40, "a")]
+    >>> hashes_of_tuples(column_of_keys(keys), 3).tolist() == [stable_hash(key) for key in keys]
+    True
+    """
+    h = np.full(length, 0x345678 + len(column.items), np.uint64)
+    for item in column.items:
+        of_item: Any
+        if item.constant:
+            of_item = np.uint64(stable_hash(item.data))
+        elif item.kind == INT:
+            of_item = hashes(item.data)
+        else:
+            codes, values = key_codes(item, length)
+            of_item = np.array([stable_hash(value) for value in values], np.uint64).take(codes)
+        h = _mixed(h * np.uint64(31) + of_item)
+    return h
 
 
 class KeyTargets:
@@ -186,6 +212,8 @@ class KeyTargets:
             return subtask_of(group, self._max_parallelism, self._parallelism)
         if column.kind == INT:
             return self._of_ints(column)
+        if isinstance(column, CompositeKey):
+            return self._owners(hashes_of_tuples(column, length))
         owners = self._subtask_of
         if numbers_in(column) is None:
             codes, keys = key_codes(column, length)
@@ -200,18 +228,18 @@ class KeyTargets:
     def _of_ints(self, column: Column) -> Array:
         low, high = column.bounds()
         if high - low >= _DENSE:
-            return self._owners(column.data)
+            return self._owners(hashes(column.data))
         if low < self._low or high >= self._low + len(self._table):
             least, most = low, high
             if len(self._table):
                 least, most = min(low, self._low), max(high, self._low + len(self._table) - 1)
             if most - least >= _DENSE:
                 least, most = low, high
-            self._low, self._table = least, self._owners(np.arange(least, most + 1, dtype=np.int64))
+            self._low, self._table = least, self._owners(hashes(np.arange(least, most + 1, dtype=np.int64)))
         return self._table.take(column.data - self._low if self._low else column.data)
 
-    def _owners(self, numbers: Array) -> Array:
-        groups = hashes(numbers) % np.uint64(self._max_parallelism)
+    def _owners(self, hashed: Array) -> Array:
+        groups = hashed % np.uint64(self._max_parallelism)
         owners = groups * np.uint64(self._parallelism) // np.uint64(self._max_parallelism)
         return owners.astype(np.uint16)
 

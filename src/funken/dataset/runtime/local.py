@@ -16,6 +16,7 @@ from funken.dataset.runtime.coordinator import LocalSupersteps
 from funken.dataset.runtime.iterations import IterationRun
 from funken.dataset.runtime.pipeline import BatchJob, Pipeline
 from funken.dataset.runtime.progress import Figures, JobCounters, RunningProgram
+from funken.runtime.collector import collecting_rarely
 
 
 class _Part:
@@ -50,7 +51,7 @@ def run(
 ) -> ExecutionOutcome:
     """Run a plan; raise what fails, when everything is closed."""
     parallelism = max(node.parallelism for node in everything(sinks))
-    with SpillSpace(directories) as space, Outputs(sinks):
+    with collecting_rarely(), SpillSpace(directories) as space, Outputs(sinks):
         consumers = memory_consumers(sinks)
         memories = [MemoryManager(budget, consumers, space) for _ in range(parallelism)]
         iterations: list[LocalSupersteps] = []

@@ -2,13 +2,14 @@
 
 An operator is vectorized only where the result is provably the same: its functions are traced (``columnar/tracing.py``), the
 types of its input are known, and every operation has a kernel with Python's results. Columns begin at a source that makes
-them, and end where an operator is not vectorized: it is given lists, as ever. A source or filter alone gains nothing, so
-columns without a consumer are not made.
+them, and end where an operator is not vectorized: it is given lists, as ever. They cross a keyed exchange before they end, if
+the key can be traced. A source or filter alone gains nothing, so columns without a consumer are not made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import repeat
 from types import MethodType
@@ -135,6 +136,8 @@ class _Vectorizer:
         for vertex in self._plan.vertices:
             for node in vertex.nodes:
                 self._decide(vertex, node)
+        for edge in self._plan.edges:
+            self._carry(edge)
         for node in reversed(list(self._nodes.values())):
             self._drop_if_useless(node)
         edges = tuple(
@@ -161,6 +164,14 @@ class _Vectorizer:
             return
         self._found[node.id] = found
         self._paths[node.id] = found.path
+
+    def _carry(self, edge: Edge) -> None:
+        """Send columns to an operator that takes lists: they are made where they arrive, and not before and behind."""
+        found = self._found.get(edge.source_node)
+        if found is None or found.shape is None or edge.id in self._hashes or edge.side is not None:
+            return
+        with suppress(NotVectorizable):
+            self._exchange(edge, self._nodes[edge.source_node], found.shape, to_records=True)
 
     def _rewritten(self, node: Node) -> Node:
         found = self._found.get(node.id)
@@ -267,13 +278,13 @@ class _Vectorizer:
             self._exchange(edge, upstream, found.shape)
         return found.shape
 
-    def _exchange(self, edge: Edge, upstream: Node, schema: RecordSchema) -> None:
+    def _exchange(self, edge: Edge, upstream: Node, schema: RecordSchema, to_records: bool = False) -> None:
         if edge.local:
             return
         if type(edge.partitioning) is not Hash:
             raise NotVectorizable(f"{upstream.name!r} sends it single records, by {edge.partitioning.label}")
         traced = traced_key(edge.partitioning.key, schema)
-        self._hashes[edge.id] = ColumnarHash(edge.partitioning.key, traced)
+        self._hashes[edge.id] = ColumnarHash(edge.partitioning.key, traced, to_records=to_records)
 
     def _reduce(self, spec: RollingReduce, schema: RecordSchema) -> _Found:
         check_arrays(schema)

@@ -24,6 +24,7 @@ from funken.errors import JobExecutionError
 from funken.io.storage import open_storage
 from funken.plan.serialization import portable
 from funken.runtime.chain.log_capture import LogCapture
+from funken.runtime.collector import collecting_rarely
 from funken.runtime.driver.job import Job
 from funken.runtime.job.events import ExecutionsDeployed
 from funken.runtime.messages import TaskCommand, TaskEvent, TaskId, TaskOpening, TaskStarted
@@ -68,7 +69,8 @@ class LocalRunner:
             loop = LocalLoop(job, portable(job.plan), self._clock, self._sleep or sleep, wake)
             logs = _capture(job)
             try:
-                loop.run()
+                with collecting_rarely():
+                    loop.run()
             finally:
                 loop.close()
                 logs.uninstall()

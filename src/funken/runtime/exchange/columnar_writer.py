@@ -21,7 +21,9 @@ from funken.plan.columnar_hash import ColumnarHash
 from funken.runtime.exchange.writers import HashWriter
 
 _FACTOR = 8
-"""A block of columns holds so many times the records of a block of lists, if the bytes allow."""
+"""A block of columns for columns holds so many times the records of a block of lists, if the bytes allow."""
+_TO_RECORDS = 2
+"""The same of a block that becomes records where it arrives: they are worked off in one go, which others wait for."""
 _FOLDED = 4
 """A block of partials stands for so many times the records again at most: it may be written down as records."""
 
@@ -41,6 +43,7 @@ class ColumnarHashWriter(HashWriter):
             self._combiner = Combiner(before.roles, before.pane, before.offset, max(1, self._max_records // 2))
         self._folds = [] if before is None else [TracedFunction(*function) for function in before.functions]
         self._owners = KeyTargets(self.edge.target_max_parallelism, self.targets)
+        self._factor = _TO_RECORDS if partitioning.to_records else _FACTOR
         self._blocks: list[list[Columns]] = [[] for _ in range(self.targets)]
         self._waiting = [0] * self.targets
 
@@ -89,14 +92,14 @@ class ColumnarHashWriter(HashWriter):
             self._since[target] = self._ingestion_time.at
         waiting.append(block)
         self._waiting[target] += max(block.length, block.records // _FOLDED)
-        if self._waiting[target] >= self._limit * _FACTOR:
+        if self._waiting[target] >= self._limit * self._factor:
             self._send_columns(target)
 
     def _send_columns(self, target: int) -> None:
         waiting = self._blocks[target]
         block = joined_alike(waiting)
         payload = encode_block(block)
-        self._adapt(len(payload), max(1, block.length // _FACTOR))
+        self._adapt(len(payload), max(1, block.length // self._factor))
         self.records += block.records
         self._send_data(target, payload, self._since[target] or self._ingestion_time.at)
         waiting.clear()

@@ -21,6 +21,7 @@ from funken import config
 from funken.config import Configuration
 from funken.errors import JobCancelled, JobExecutionError, TaskLost, TooFewTaskSlots
 from funken.plan.serialization import program_bytes
+from funken.runtime.collector import collect_rarely
 from funken.runtime.heartbeats import HeartbeatSettings
 from funken.spark import jvm
 from funken.spark.barrier.worker import BarrierDeployment, BarrierWorker
@@ -37,7 +38,6 @@ from funken.spark.session import (
     this_python,
 )
 from funken.spark.submit import unless_gone
-from funken.spark.worker import collect_rarely
 from funken.timing.clock import SystemClock
 from funken.timing.waiting import result_of
 

@@ -1,0 +1,205 @@
+"""``make nexmark BESIDE=flink-sql``: the queries on Flink's SQL and on Funken, of the same Parquet files, one after the other.
+
+usage: beside.py [--query q5,q7] [--systems NAMES] [--events N] [--fewer N] [--rounds N] [--parallelism N] [--seconds S]
+                 [--seed N] [--folder FOLDER] [--check] [--docs]
+
+A system has a process of its own for a query. Its result is compared with DuckDB's first, every field of every row; a wrong
+one has no figure. Then jobs over few and over many events take turns, after one over many that warms the process up, its JVM
+and its Python workers. Events per second are what the longer jobs have more, over what they need more: so the start of a job
+counts for no system. Each kind of event has as many files as there are subtasks, and a file one reader. Figures go to
+``benchmarks/results/nexmark-beside.json``; ``--docs`` puts them into the guide.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pickle
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).parents[1] / "compare"))
+
+import book
+import environments
+import flink_queries
+import sessions
+from beside_page import FLINK, SYSTEMS, Document, into_page, mean, ratios
+from checking import WrongResult, compare
+from duck import NoAnswer, Oracle
+from events import Nexmark
+from files import write_events
+from queries.catalogue import QUERIES
+from queries.joins import side_input
+from rounds import machine
+
+HERE = Path(__file__).parent
+FILE = book.RESULTS / "nexmark-beside.json"
+CHECKED, CHECKED_RATE = 20_000, 200
+
+
+def tasks(few: Path, many: Path, checked: Path, rounds: int) -> list[tuple[str, str]]:
+    """Return what a process does, in order."""
+    turns = [("run", str(many)), *[("run", str(few)), ("run", str(many))] * rounds] if rounds else []
+    return [("rows", str(checked)), *turns]
+
+
+def answers(
+    name: str, query: str, wanted: list[tuple[str, str]], args: argparse.Namespace, folder: str
+) -> Iterator[Any]:
+    """Run a query on a system; give a line for each task."""
+    system = SYSTEMS[name]
+    side_input(folder)
+    spec: dict[str, Any] = {"query": query, "parallelism": args.parallelism, "options": system.options}
+    spec |= {"tasks": wanted, "folder": folder}
+    if system.flink:
+        spec["jars"] = [str(path) for path in environments.parquet_jars()]
+    command = [
+        str(environments.python(system.environment)),
+        "-W",
+        "ignore",
+        str(HERE / system.script),
+        json.dumps(spec),
+    ]
+    return sessions.run(command, folder, len(wanted), args.seconds)
+
+
+def measured(
+    name: str, query: str, places: dict[str, Path], oracle: Oracle, args: argparse.Namespace
+) -> dict[str, Any]:
+    """Check and measure a query on a system; a system that cannot, or gives a wrong result, has no figure."""
+    if SYSTEMS[name].flink and query in flink_queries.CANNOT:
+        return {"cannot": flink_queries.CANNOT[query]}
+    wanted = tasks(places["few"], places["many"], places["checked"], 0 if args.check else args.rounds)
+    took: dict[str, list[float]] = {"few": [], "many": []}
+    cpu: dict[str, list[float]] = {"few": [], "many": []}
+    before = 0.0
+    figures: dict[str, Any] = {}
+    try:
+        with tempfile.TemporaryDirectory(prefix="funken-nexmark-") as folder:
+            for number, line in enumerate(answers(name, query, wanted, args, folder)):
+                if number == 0:
+                    rows = pickle.loads(Path(folder, "rows.pickle").read_bytes())
+                    figures["rows_checked"] = right(name, query, rows, oracle, Nexmark(args.seed, CHECKED_RATE))
+                elif number > 1:  # the first one warms up
+                    which = "many" if number % 2 else "few"
+                    took[which].append(line["seconds"])
+                    cpu[which].append(line["cpu"] - before)
+                before = line["cpu"]
+                figures |= {"memory": max(line["memory"], figures.get("memory", 0)), "others": line["others"]}
+        if args.check:
+            return figures
+        shorter, longer = statistics.median(took["few"]), statistics.median(took["many"])
+        figures |= {"seconds": took, "few_s": round(shorter, 3), "many_s": round(longer, 3)}
+        if longer <= shorter:
+            return figures | {"failed": f"{longer:.2f} s for many events and {shorter:.2f} s for few tell no speed"}
+        more, spent = args.events - args.fewer, statistics.median(cpu["many"]) - statistics.median(cpu["few"])
+        figures |= {"events_per_cpu_s": more / spent} if spent > 0 else {}
+        return figures | {"events_per_s": more / (longer - shorter)}
+    except (WrongResult, NoAnswer, sessions.SystemFailed) as error:
+        return figures | {"failed": f"{type(error).__name__}: {str(error).strip()[:1500]}"}
+
+
+def right(name: str, query: str, rows: list[Any], oracle: Oracle, checked: Nexmark) -> int:
+    """Compare a result with DuckDB's."""
+    if SYSTEMS[name].flink and query in flink_queries.UNCHECKED:
+        return 0
+    return compare(query, rows, oracle.rows(query, checked))
+
+
+def keep(query: str, name: str, figures: dict[str, Any], args: argparse.Namespace) -> None:
+    """Put the figures of a query and a system into the document."""
+    document: Document = json.loads(FILE.read_text()) if FILE.exists() else {}
+    here = {"machine": machine(), "versions": book.versions() | {"flink": environments.PACKAGES["pyflink"][0]}}
+    here |= {"events": [args.fewer, args.events], "parallelism": args.parallelism}
+    if any(document.get(fact) != value for fact, value in here.items()):
+        document = {**here, "queries": {}}
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    document["queries"].setdefault(query, {})[name] = figures | {"commit": book.commit(), "at": at}
+    document["queries"] = {each: document["queries"][each] for each in QUERIES if each in document["queries"]}
+    partial = FILE.with_suffix(".partial")
+    partial.write_text(json.dumps(document, indent=1) + "\n")
+    partial.replace(FILE)
+
+
+def prepared(folder: Path, args: argparse.Namespace) -> dict[str, Path]:
+    """Write the events that are not there yet."""
+    places = {}
+    counts = {"few": (args.fewer, 10_000), "many": (args.events, 10_000), "checked": (CHECKED, CHECKED_RATE)}
+    for name, (count, rate) in counts.items():
+        if name != "checked" and args.check:
+            places[name] = folder
+            continue
+        places[name] = folder / f"{args.seed}-{rate}-{count}-{args.parallelism}"
+        if not places[name].exists():
+            part = places[name].with_suffix(".part")
+            write_events(Nexmark(args.seed, rate), count, part, args.parallelism)
+            part.rename(places[name])
+    return places
+
+
+def main() -> None:
+    """Check, measure, print, keep."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--query", default="", help=f"some of {', '.join(QUERIES)}; all by default")
+    parser.add_argument("--systems", default=f"{FLINK},funken", help=f"some of {', '.join(SYSTEMS)}")
+    parser.add_argument("--events", type=int, default=2_000_000, help="how many the longer jobs have")
+    parser.add_argument("--fewer", type=int, default=500_000, help="how many the shorter jobs have")
+    parser.add_argument("--rounds", type=int, default=2, help="so many jobs of either length; medians count")
+    parser.add_argument("--parallelism", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--seconds", type=float, default=240, help="how long a job may take")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folder", type=Path, help="where the events stay for the next call")
+    parser.add_argument("--check", action="store_true", help="measure nothing, and keep nothing")
+    parser.add_argument("--docs", action="store_true", help="also put all that is kept into the guide")
+    args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # what runs ends with this process
+    queries = sessions.chosen(args.query, QUERIES, "query", parser)
+    systems = sessions.chosen(args.systems, SYSTEMS, "system", parser)
+    for name in {SYSTEMS[name].environment for name in systems} | {"duckdb"}:
+        environments.build(name, print)
+    failed = False
+    with tempfile.TemporaryDirectory() as own:
+        places = prepared(args.folder or Path(own), args)
+        oracle = Oracle(environments.python("duckdb"), Path(own), CHECKED)
+        for number, query in enumerate(queries):
+            for name in systems if number % 2 else systems[::-1]:
+                figures = measured(name, query, places, oracle, args)
+                failed |= "failed" in figures
+                print(f"{query:4} {SYSTEMS[name].title:24} {told(figures)}", flush=True)
+                if not args.check:
+                    keep(query, name, figures, args)
+    if FILE.exists():
+        document = json.loads(FILE.read_text())
+        for over, under in (
+            (o, u) for o in SYSTEMS for u in SYSTEMS if u.startswith(FLINK) and not o.startswith(FLINK)
+        ):
+            if found := ratios(document, over, under):
+                of_cpu = mean(ratios(document, over, under, "events_per_cpu_s"))
+                text = f"{mean(found):.2f} over {len(found)} queries, {of_cpu:.2f} per second of CPU"
+                print(f"{SYSTEMS[over].title} / {SYSTEMS[under].title}: {text}")
+        if args.docs:
+            into_page(book.GUIDE, document)
+    sys.exit(failed)
+
+
+def told(figures: dict[str, Any]) -> str:
+    """Return figures as a line."""
+    if why := figures.get("failed") or figures.get("cannot"):
+        return str(why)
+    rows = f"{figures['rows_checked']:,} rows are right"
+    if "events_per_s" not in figures:
+        return rows
+    seconds = f"{figures['few_s']:.2f} and {figures['many_s']:.2f} s"
+    return f"{figures['events_per_s']:12,.0f} events/s; {rows}; {seconds}, {figures['memory'] / 1e9:.1f} GB"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""What is compared with Flink SQL, how many times as fast Funken is, and the table and the picture of the guide."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import environments
+from queries.catalogue import QUERIES
+from report import BEGIN, BUSY, END, table
+
+HERE = Path(__file__).parent
+FLINK = "flink-sql"
+MINI_BATCHES = {
+    "table.exec.mini-batch.enabled": "true",
+    "table.exec.mini-batch.allow-latency": "2 s",
+    "table.exec.mini-batch.size": "50000",
+}
+
+
+@dataclass(frozen=True)
+class System:
+    """A column: a script, in an environment, with options."""
+
+    title: str
+    script: str
+    environment: str
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def flink(self) -> bool:
+        """Return whether it is Flink."""
+        return self.environment == "pyflink"
+
+
+SYSTEMS = {
+    FLINK: System("Flink SQL", "on_flink.py", "pyflink"),
+    "flink-sql-mini-batches": System("Flink SQL, mini-batches", "on_flink.py", "pyflink", MINI_BATCHES),
+    "funken": System("Funken", "on_funken.py", "funken", {"execution.target": "continuous"}),
+    "funken-batch": System("Funken, batch", "on_funken.py", "funken", {"execution.target": "batch"}),
+    "funken-local": System("Funken, one process", "on_funken.py", "funken", {"execution.target": "local"}),
+}
+
+Document = dict[str, Any]
+
+
+def ratios(document: Document, over: str, under: str, figure: str = "events_per_s") -> dict[str, float]:
+    """Return, of each query that both systems were measured with, how many times the second one's figure the first one's is."""
+    found = {}
+    for query, figures in document["queries"].items():
+        above, below = (figures.get(name, {}).get(figure) for name in (over, under))
+        if above and below:
+            found[query] = above / below
+    return found
+
+
+def mean(values: dict[str, float]) -> float:
+    """Return the geometric mean.
+
+    >>> mean({"q0": 0.5, "q1": 2.0})
+    1.0
+    """
+    return math.exp(statistics.fmean(map(math.log, values.values())))
+
+
+def comparison(document: Document) -> str:
+    """Return the table of the guide, and whence its figures are."""
+    names = [
+        name for name in SYSTEMS if any("events_per_s" in each.get(name, {}) for each in document["queries"].values())
+    ]
+    ours = [name for name in names if not SYSTEMS[name].flink]
+    rows = []
+    for query, figures in document["queries"].items():
+        cells = [_cell(figures.get(name)) for name in names]
+        found = [ratios({"queries": {query: figures}}, name, FLINK).get(query) for name in ours]
+        rows.append((f"{query} {QUERIES[query].title}", *cells, *(f"{each:.2f}" if each else "-" for each in found)))
+    means = [f"**{mean(all_of):.2f}**" if (all_of := ratios(document, name, FLINK)) else "-" for name in ours]
+    rows.append(("geometric mean", *("" for _ in names), *means))
+    spent = [mean(found) for name in ours if (found := ratios(document, name, FLINK, "events_per_cpu_s"))]
+    of_cpu = ", ".join(f"{each:.2f}" for each in spent)
+    text = table(
+        ("events/s", *(SYSTEMS[name].title for name in names), *(f"{SYSTEMS[name].title} / Flink" for name in ours)),
+        rows,
+    )
+    measured = [
+        figures[name]
+        for figures in document["queries"].values()
+        for name in names
+        if "events_per_s" in figures.get(name, {})
+    ]
+    told = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
+    few, many = document["events"]
+    commits = ", ".join(sorted({each["commit"] for each in measured}))
+    days = sorted(each["at"][:10] for each in measured)
+    text += (
+        f"\n{document['machine']}; parallelism {document['parallelism']}; jobs over {many:,} events less jobs over {few:,}; "
+        f"events per second of CPU, all processes and compilers of a system included: {of_cpu}; "
+        f"commit {commits}, {' to '.join(dict.fromkeys((days[0], days[-1])))}; {told}."
+    )
+    if (busy := statistics.median(each["others"] for each in measured)) > BUSY:
+        text += f" **Other programs used {busy:.0%} of the cores meanwhile.**"
+    left = {
+        query: each["cannot"]
+        for query, all_of in document["queries"].items()
+        for each in all_of.values()
+        if "cannot" in each
+    }
+    failed = [
+        f"{query} on {SYSTEMS[name].title}"
+        for query, each in document["queries"].items()
+        for name in each
+        if "failed" in each[name]
+    ]
+    notes = [f"{query} has no figure: {why}." for query, why in left.items()]
+    notes += [f"Failed: {', '.join(failed)}."] if failed else []
+    return text + "\n" + "".join(f"\n* {note}" for note in notes) + ("\n" if notes else "")
+
+
+def _cell(figures: dict[str, Any] | None) -> str:
+    if figures is None or "cannot" in figures:
+        return "-"
+    return f"{figures['events_per_s']:,.0f}" if "events_per_s" in figures else "**failed**"
+
+
+def into_page(page: Path, document: Document) -> None:
+    """Put the table into the guide, between its marks, and the picture beside it."""
+    before, mark, rest = page.read_text().partition(BEGIN.format("beside"))
+    if mark and END in rest:
+        page.write_text(f"{before}{mark}\n{comparison(document)}{END}{rest.partition(END)[2]}")
+    environments.build("plots", print)
+    picture = page.parent / "images" / "nexmark-beside.png"
+    command = [environments.python("plots"), HERE / "ratios.py", picture]
+    subprocess.run(command, input=json.dumps(ratios(document, "funken", FLINK)), text=True, check=True, timeout=180)

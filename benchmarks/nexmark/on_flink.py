@@ -1,0 +1,120 @@
+"""Runs a query on Flink's SQL, from Parquet files; in an environment that has PyFlink, which submits it and sees no record.
+
+usage: on_flink.py JSON; with ``query``, ``parallelism``, ``options`` (Flink's), ``jars``, ``folder`` and ``tasks``. A task is
+"run" or "rows" and a folder of events; for each there is a line of input, and a line of output: the ``seconds`` of a job from
+its submission to its end, and of "rows" how many there are; they are in ``folder``/rows.pickle. All jobs share a JVM: the first
+ones warm it up.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import pickle
+import sys
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from flink_queries import FUNCTIONS, QUERIES, REPLACED, TABLES, TIME, TIMES
+from pyflink.common import Configuration
+from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.table import StreamTableEnvironment, Table, TableDescriptor
+
+LOG = (
+    "CREATE TABLE log (auction BIGINT, bidder BIGINT, price BIGINT, date_time BIGINT, extra STRING, dt STRING, hm STRING) "
+    "PARTITIONED BY (dt, hm) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'csv')"
+)
+GONE = ("-U", "-D")
+
+
+def environment(wanted: dict[str, Any], events: str) -> StreamTableEnvironment:
+    """Return an environment with the tables."""
+    conf = Configuration()
+    options = {
+        "parallelism.default": str(wanted["parallelism"]),
+        "taskmanager.numberOfTaskSlots": str(wanted["parallelism"]),
+        "table.local-time-zone": "UTC",
+        "pipeline.jars": ";".join(f"file://{path}" for path in wanted["jars"]),
+        "pipeline.global-job-parameters": f"side.input:{wanted['folder']}/side_input.csv",
+    }
+    if wanted["query"] == "q10":  # files are finished by a checkpoint, the last ones by the one at the end
+        options["execution.checkpointing.interval"] = "1 s"
+    for key, value in (options | wanted["options"]).items():
+        conf.set_string(key, value)
+    tables = StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment(conf))
+    times = ", ".join(filter(None, (TIME, TIMES.get(wanted["query"]))))
+    for name, columns in TABLES.items():
+        place = f"'connector' = 'filesystem', 'path' = 'file://{events}/{name}', 'format' = 'parquet'"
+        tables.execute_sql(f"CREATE TABLE {name} ({columns}, {times}) WITH ({place})")
+    for name, function in FUNCTIONS.items():
+        tables.execute_sql(f"CREATE TEMPORARY FUNCTION {name} AS '{function}' LANGUAGE JAVA")
+    return tables
+
+
+def run(wanted: dict[str, Any], events: str, log: str) -> float:
+    """Return the seconds that a job takes into a sink that drops all; of q10, into files."""
+    tables = environment(wanted, events)
+    query = tables.sql_query(QUERIES[wanted["query"]])
+    begin = time.perf_counter()
+    if wanted["query"] == "q10":
+        tables.execute_sql(LOG.format(log))
+        query.execute_insert("log").wait()
+    else:
+        query.execute_insert(TableDescriptor.for_connector("blackhole").build()).wait()
+    return time.perf_counter() - begin
+
+
+def rows(query: Table, key: int) -> list[tuple[Any, ...]]:
+    """Return what a changelog says in the end; with a key, a change replaces the row with the same leading fields."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    last: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    with query.execute().collect() as changes:
+        for change in changes:
+            row, gone = tuple(map(plain, change)), str(change.get_row_kind()) in GONE
+            if key and gone:
+                last.pop(row[:key])
+            elif key:
+                last[row[:key]] = row
+            else:
+                found[row] += -1 if gone else 1
+    if any(count < 0 for count in found.values()):
+        raise SystemExit("the changelog takes back what it never said")
+    return [*found.elements(), *last.values()]
+
+
+def plain(value: Any) -> Any:
+    """Return times as ms."""
+    return round(value.replace(tzinfo=UTC).timestamp() * 1000) if isinstance(value, datetime) else value
+
+
+def logged(log: Path) -> list[tuple[Any, ...]]:
+    """Return what is in the files that are finished."""
+    found: list[tuple[Any, ...]] = []
+    for path in log.glob("dt=*/hm=*/part-*"):
+        partition = [unquote(part.partition("=")[2]) for part in path.relative_to(log).parts[:2]]
+        with path.open(newline="") as file:
+            found += [(*map(int, numbers), extra, *partition) for *numbers, extra in csv.reader(file)]
+    return found
+
+
+def main() -> None:
+    """Do what is asked for, one task for each line of input."""
+    wanted = json.loads(sys.argv[1])
+    for number, (what, events) in enumerate(wanted["tasks"]):
+        sys.stdin.readline()
+        log, found, seconds = f"{wanted['folder']}/log-{number}", list[Any](), 0.0
+        if what == "run" or wanted["query"] == "q10":
+            seconds = run(wanted, events, log)
+        if what == "rows":
+            query = environment(wanted, events).sql_query(QUERIES[wanted["query"]])
+            found = logged(Path(log)) if wanted["query"] == "q10" else rows(query, REPLACED.get(wanted["query"], 0))
+            Path(wanted["folder"], "rows.pickle").write_bytes(pickle.dumps(found))
+        print(json.dumps({"seconds": seconds, "rows": len(found)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Runs a query on Funken, from Parquet files: the other side of ``on_flink.py``, with the same arguments and answers.
+
+``options`` are Funken's, with ``execution.target``. All jobs share a session of Spark: the first ones start it and its workers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from checking import results
+from queries.catalogue import QUERIES
+from streams import ParquetStreams
+
+from funken import Configuration, DiscardingSink, StreamExecutionEnvironment
+
+
+def main() -> None:
+    """Do what is asked for, one task for each line of input."""
+    wanted = json.loads(sys.argv[1])
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # Spark's workers find the programs' modules by it
+    query = QUERIES[wanted["query"]]
+    conf = Configuration(wanted["options"] | {"parallelism.default": wanted["parallelism"]})
+    for number, (what, events) in enumerate(wanted["tasks"]):
+        sys.stdin.readline()
+        folder, found, seconds = Path(wanted["folder"], f"{number}"), list[Any](), 0.0
+        folder.mkdir()
+        env = StreamExecutionEnvironment.get_execution_environment(conf)
+        streams = ParquetStreams(env, Path(events), str(folder), whole=True)
+        if what == "rows":
+            found = list(map(tuple, results(query, env, streams)))
+            Path(wanted["folder"], "rows.pickle").write_bytes(pickle.dumps(found))
+        else:
+            query.program(streams).sink_to(query.sink(str(folder)) if query.sink else DiscardingSink())
+            begin = time.perf_counter()
+            env.execute(query.name)
+            seconds = time.perf_counter() - begin
+        print(json.dumps({"seconds": seconds, "rows": len(found)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""Does a record cost the same in wider jobs, with more keys and in longer chains? The keyed job of ``keyed.py`` at full load.
+
+usage: scale.py [--widths 2,4,8,16] [--keys 1000,100000,1000000,10000000] [--operators 1,50] [--seconds S] [--results FILE]
+
+One number of each is varied, the others stay at 2 subtasks, 1000 keys and 1 ``map``; functions are called for every record. What
+is printed is how many records a second all subtasks work off on the cores of this machine, and how much more a record costs
+than in the first case. A case has a process of its own, and its result is checked first. Keys come in the order of their
+numbers; what is measured begins when each was seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import keyed
+
+from funken import DataStream, DiscardingSink
+
+HERE = Path(__file__).parent
+CHECKED = 20_000
+FACTS = ("widths", "keys", "operators")
+MOST = 240.0
+"""How long it may take (s) until every key was seen."""
+
+
+def program(stream: DataStream, keys: int, operators: int) -> DataStream:
+    """Map so often, key, count."""
+    pairs = stream.map(lambda i: (i % keys, 1))
+    for _ in range(operators - 1):
+        pairs = pairs.map(lambda pair: (pair[0], pair[1]))
+    return pairs.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
+
+
+def one(width: int, keys: int, operators: int, seconds: float) -> dict[str, float]:
+    """Check and measure a case in this process."""
+    os.environ["BENCH_OPTIONS"] = f"{os.environ.get('BENCH_OPTIONS', '')} pipeline.vectorized=false"
+    keyed.WIDTH = width
+    env = keyed.environment(5)
+    with program(keyed.numbers(env, 0, CHECKED, dealt=True), keys, operators).execute_and_collect() as records:
+        last = Counter[int]()
+        for key, count in records:
+            last[key] = max(last[key], count)
+    assert last == Counter(i % keys for i in range(CHECKED)), "wrong result: counts differ"
+    env = keyed.environment(5)
+    program(keyed.numbers(env, 0, 10**12, dealt=True), keys, operators).sink_to(DiscardingSink())
+    client = env.execute_async("scale")
+    try:
+        until = time.monotonic() + MOST
+        while worked_off(client) < 1.2 * keys:  # subtasks of the source are not at the same place
+            if time.monotonic() > until:
+                raise SystemExit(f"not all of {keys:,} keys were seen within {MOST:g} s")
+            time.sleep(0.1)
+        return keyed.measure(client, seconds, 1)
+    finally:
+        client.cancel().result(120)
+
+
+def worked_off(client: Any) -> int:
+    """Return how many records have come behind the exchange."""
+    return sum(m.vertices[1].records_in for m in client.metrics().values() if 1 in m.vertices)
+
+
+def case(width: int, keys: int, operators: int, seconds: float) -> dict[str, float]:
+    """Run a case in a process of its own."""
+    given = [str(each) for each in (width, keys, operators, seconds)]
+    command = [sys.executable, "-W", "ignore", __file__, "--one", *given]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=MOST + 300, env=environment, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(given)} failed:\n{done.stderr[-3000:]}")
+    figures: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
+    return figures
+
+
+def main() -> None:
+    """Measure case by case, print, keep."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--widths", default="2,4,8,16")
+    parser.add_argument("--keys", default="1000,100000,1000000,10000000")
+    parser.add_argument("--operators", default="1,50")
+    parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--results", type=Path, default=HERE / "results" / "scale.json")
+    parser.add_argument("--one", nargs=4, type=float, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        width, keys, operators, seconds = args.one
+        print(json.dumps(one(int(width), int(keys), int(operators), seconds)))
+        return
+    found: dict[str, dict[str, float]] = {}
+    for place, fact in enumerate(FACTS):
+        values = [int(value) for value in getattr(args, fact).split(",") if value]
+        for value in values:
+            given = [2, 1000, 1]
+            given[place] = value
+            speed = case(*given, args.seconds)["records_per_s"]
+            of_fact = found.setdefault(fact, {})
+            of_fact[str(value)] = round(speed)
+            costs = of_fact[str(values[0])] / speed
+            print(f"{fact} {value:>10,} {speed:14,.0f} records/s, a record costs {costs:.2f} x", flush=True)
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    document = {"machine": machine, "commit": commit.stdout.strip(), "records_per_s": found}
+    args.results.write_text(json.dumps(document, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
