@@ -98,6 +98,10 @@ def verdicts(documents: Documents) -> list[Verdict]:
     # The ratio to the better of two modes is the smaller of the two ratios.
     modes = [against("keyed", "funken", f"pyflink-{mode}") for mode in ("process", "thread")]
     pyflink = min(modes, key=statistics.median) if all(modes) else []
+    of_kafka = [
+        against("kafka", "keyed count, funken", f"keyed count, pyflink-{mode}") for mode in ("process", "thread")
+    ]
+    kafka_pyflink = min(of_kafka, key=statistics.median) if all(of_kafka) else []
     kept = [against("checkpoints", f"funken, {p}, every 5 s", f"funken, {p}, none") for p in ("keyed", "grep")]
     return [
         Verdict("keyed, opaque lambdas / PyFlink's better mode", 40, 80, "x", pyflink),
@@ -110,6 +114,21 @@ def verdicts(documents: Documents) -> list[Verdict]:
             "windows, vectorized / Flink Java", 0.5, 1.5, "x", against("windows", "funken-vectorised", "flink-java")
         ),
         Verdict("grep, vectorized / Flink Java", 0.5, 1, "x", against("grep", "funken-vectorised", "flink-java")),
+        Verdict("Kafka, opaque lambdas / PyFlink's better mode", 20, 20, "x", kafka_pyflink),
+        Verdict(
+            "Kafka, opaque lambdas / Bytewax",
+            1,
+            1,
+            "x",
+            against("kafka", "keyed count, funken", "keyed count, bytewax"),
+        ),
+        Verdict(
+            "Kafka, vectorized / Flink SQL",
+            1,
+            1,
+            "x",
+            against("kafka", "keyed count, funken-vectorised", "keyed count, flink-sql"),
+        ),
         Verdict("p99, keyed, full load", 100, 50, "ms", figures(full, "p99")),
         Verdict("p50, keyed, at 100,000/s, buffer timeout 5 ms", 10, 3, "ms", figures(fixed, "p50")),
         Verdict("p99, keyed, at 100,000/s, buffer timeout 5 ms", 40, 15, "ms", figures(fixed, "p99")),
