@@ -116,6 +116,20 @@ def verdicts(documents: Documents) -> list[Verdict]:
         Verdict("grep, vectorized / Flink Java", 0.5, 1, "x", against("grep", "funken-vectorised", "flink-java")),
         Verdict("Kafka, opaque lambdas / PyFlink's better mode", 20, 20, "x", kafka_pyflink),
         Verdict(
+            "JSON lines, opaque lambdas / Flink SQL",
+            1,
+            2,
+            "x",
+            against("json", "sliding count, funken", "sliding count, flink-sql"),
+        ),
+        Verdict(
+            "JSON lines, vectorized / Flink SQL",
+            1,
+            2,
+            "x",
+            against("json", "sliding count, funken-vectorised", "sliding count, flink-sql"),
+        ),
+        Verdict(
             "Kafka, opaque lambdas / Bytewax",
             1,
             1,
@@ -185,7 +199,14 @@ def throughput(documents: Documents) -> str:
 
 
 QUANTILES = ("p50", "p90", "p99", "p99.9")
-BASES = {"cep": "flink", "kafka": "funken", "checkpoints": "none", "incremental": "aggregate", "windowing": "as it is"}
+BASES = {
+    "cep": "flink",
+    "kafka": "funken",
+    "json": "funken",
+    "checkpoints": "none",
+    "incremental": "aggregate",
+    "windowing": "as it is",
+}
 """What the other cases of an experiment are compared with; the last part of a case's name, or, by load, the first."""
 
 KEPT = 0.95
