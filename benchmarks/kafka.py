@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from funken import DiscardingSink, StreamExecutionEnvironment, WatermarkStrategy  # noqa: E402 - not an installed package
+from funken import DiscardingSink, StreamExecutionEnvironment, Types, WatermarkStrategy  # noqa: E402 - not an installed package
 from funken.connectors import ByteArraySchema, DeliveryGuarantee, JsonSchema  # noqa: E402
 from funken.connectors.kafka import (  # noqa: E402
     KafkaOffsetsInitializer,
@@ -22,6 +22,8 @@ from funken.connectors.kafka import (  # noqa: E402
     KafkaSource,
 )
 from tests.support.kafka import KafkaBroker, jars  # noqa: E402
+
+ORDER = Types.ROW_NAMED(["id", "user", "price", "note"], [Types.LONG(), Types.STRING(), Types.DOUBLE(), Types.STRING()])
 
 
 def messages(count):
@@ -74,19 +76,12 @@ def main():
             topic = broker.topic(partitions=4)
             broker.produce(topic, messages(count))
 
-            def bytes_only(env):
-                env.from_source(source_of(broker, topic, ByteArraySchema()), no_watermarks, "orders").sink_to(
-                    DiscardingSink()
-                )
+            def read(schema, program):
+                def build(env):
+                    orders = env.from_source(source_of(broker, topic, schema), no_watermarks, "orders")
+                    program(orders).sink_to(DiscardingSink())
 
-            def parsed(env):
-                env.from_source(source_of(broker, topic, JsonSchema()), no_watermarks, "orders").sink_to(
-                    DiscardingSink()
-                )
-
-            def keyed(env):
-                orders = env.from_source(source_of(broker, topic, JsonSchema()), no_watermarks, "orders")
-                counted(orders).sink_to(DiscardingSink())
+                return build
 
             def to_kafka(guarantee):
                 def build(env):
@@ -95,9 +90,12 @@ def main():
 
                 return build
 
-            measure("bytes", count, bytes_only, folder)
-            measure("JSON", count, parsed, folder)
-            measure("JSON, keyed count", count, keyed, folder)
+            measure("bytes", count, read(ByteArraySchema(), lambda orders: orders), folder)
+            measure("JSON", count, read(JsonSchema(), lambda orders: orders), folder)
+            measure("JSON, keyed count", count, read(JsonSchema(), counted), folder)
+            users = read(JsonSchema(ORDER), lambda orders: orders.map(lambda order: order["user"]))
+            measure("JSON as columns, one field", count, users, folder)
+            measure("JSON as columns, keyed count", count, read(JsonSchema(ORDER), counted), folder)
             measure("to Kafka, at least once, 1 s", count, to_kafka(DeliveryGuarantee.AT_LEAST_ONCE), folder, 1000)
             measure("to Kafka, exactly once, 1 s", count, to_kafka(DeliveryGuarantee.EXACTLY_ONCE), folder, 1000)
             measure("to Kafka, exactly once, 100 ms", count, to_kafka(DeliveryGuarantee.EXACTLY_ONCE), folder, 100)

@@ -19,6 +19,7 @@ from typing import NoReturn
 
 import broker
 import environments
+import json_common
 import report
 from experiments import AIMED, EXPERIMENTS, MAIN, Case, elsewhere
 from protocol import Spec
@@ -29,6 +30,8 @@ from systems import SYSTEMS
 
 RESULTS = environments.HERE.parent / "results"
 GUIDE = environments.ROOT / "docs" / "guide"
+INPUTS = {"kafka": broker, "json": json_common}
+"""What makes the input of an experiment, for all its runs, and removes it."""
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -92,7 +95,7 @@ def run(args: argparse.Namespace, console: Console, folder: Path) -> None:
         broken: dict[str, str] = {}
         for rounds, todo in planned(args, folder, console):
             name = rounds.experiment.name
-            if name == "kafka" and todo and not broker.start(console.print):
+            if name in INPUTS and todo and not INPUTS[name].start(console.print):
                 continue
             task = progress.add_task(name, total=len(todo))
             for number, case in todo:
@@ -113,7 +116,8 @@ def run(args: argparse.Namespace, console: Console, folder: Path) -> None:
                     console.print(f"  {name:<14} {number + 1}  {case.label:<40} {done['took']:>4.0f} s  {shown(done)}")
                 progress.advance(task)
             progress.update(task, description=name)
-            broker.stop()
+            if name in INPUTS:
+                INPUTS[name].stop()
 
 
 def main() -> None:

@@ -144,6 +144,14 @@ def _kafka() -> Iterable[Case]:
             yield Case(f"funken at {KAFKA_RATE:,}/s, {guarantee}, {interval} ms", "kafka-latency", spec)
 
 
+JSON_SYSTEMS = ("funken", "flink-sql", "funken-vectorised")
+
+
+def _json() -> Iterable[Case]:
+    for name in JSON_SYSTEMS:
+        yield Case(f"sliding count, {name}", f"json-{name}", {"program": "json"})
+
+
 EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
@@ -163,6 +171,7 @@ EXPERIMENTS = {
         Experiment("windowing", "The window job, one setting changed at a time", tuple(_steps()), seconds=5, warmup=3),
         Experiment("cep", "Patterns of events, on one core", tuple(_patterns())),
         Experiment("kafka", "Kafka: JSON of 150 bytes, a count per key", tuple(_kafka())),
+        Experiment("json", "Lines of JSON: filter, a count per key in sliding windows", tuple(_json())),
         Experiment(
             "async",
             "Enrichment, one answer at a time or many at once",
@@ -198,6 +207,6 @@ def elsewhere(experiment: str, case: Case) -> float:
     """Return how long a run takes beside what it measures, on two idle cores (s): starting, checking, starting again."""
     if experiment in ("async", "recovery"):
         return 90 if experiment == "async" else 40
-    if experiment == "kafka":
+    if experiment in ("kafka", "json"):
         return 25
     return 18 if case.system.startswith(("pyflink", "spark")) else 6 if case.system == "bytewax" else 13

@@ -98,6 +98,10 @@ def verdicts(documents: Documents) -> list[Verdict]:
     # The ratio to the better of two modes is the smaller of the two ratios.
     modes = [against("keyed", "funken", f"pyflink-{mode}") for mode in ("process", "thread")]
     pyflink = min(modes, key=statistics.median) if all(modes) else []
+    of_kafka = [
+        against("kafka", "keyed count, funken", f"keyed count, pyflink-{mode}") for mode in ("process", "thread")
+    ]
+    kafka_pyflink = min(of_kafka, key=statistics.median) if all(of_kafka) else []
     kept = [against("checkpoints", f"funken, {p}, every 5 s", f"funken, {p}, none") for p in ("keyed", "grep")]
     return [
         Verdict("keyed, opaque lambdas / PyFlink's better mode", 40, 80, "x", pyflink),
@@ -110,6 +114,35 @@ def verdicts(documents: Documents) -> list[Verdict]:
             "windows, vectorized / Flink Java", 0.5, 1.5, "x", against("windows", "funken-vectorised", "flink-java")
         ),
         Verdict("grep, vectorized / Flink Java", 0.5, 1, "x", against("grep", "funken-vectorised", "flink-java")),
+        Verdict("Kafka, opaque lambdas / PyFlink's better mode", 20, 20, "x", kafka_pyflink),
+        Verdict(
+            "JSON lines, opaque lambdas / Flink SQL",
+            1,
+            2,
+            "x",
+            against("json", "sliding count, funken", "sliding count, flink-sql"),
+        ),
+        Verdict(
+            "JSON lines, vectorized / Flink SQL",
+            1,
+            2,
+            "x",
+            against("json", "sliding count, funken-vectorised", "sliding count, flink-sql"),
+        ),
+        Verdict(
+            "Kafka, opaque lambdas / Bytewax",
+            1,
+            1,
+            "x",
+            against("kafka", "keyed count, funken", "keyed count, bytewax"),
+        ),
+        Verdict(
+            "Kafka, vectorized / Flink SQL",
+            1,
+            1,
+            "x",
+            against("kafka", "keyed count, funken-vectorised", "keyed count, flink-sql"),
+        ),
         Verdict("p99, keyed, full load", 100, 50, "ms", figures(full, "p99")),
         Verdict("p50, keyed, at 100,000/s, buffer timeout 5 ms", 10, 3, "ms", figures(fixed, "p50")),
         Verdict("p99, keyed, at 100,000/s, buffer timeout 5 ms", 40, 15, "ms", figures(fixed, "p99")),
@@ -166,7 +199,14 @@ def throughput(documents: Documents) -> str:
 
 
 QUANTILES = ("p50", "p90", "p99", "p99.9")
-BASES = {"cep": "flink", "kafka": "funken", "checkpoints": "none", "incremental": "aggregate", "windowing": "as it is"}
+BASES = {
+    "cep": "flink",
+    "kafka": "funken",
+    "json": "funken",
+    "checkpoints": "none",
+    "incremental": "aggregate",
+    "windowing": "as it is",
+}
 """What the other cases of an experiment are compared with; the last part of a case's name, or, by load, the first."""
 
 KEPT = 0.95

@@ -12,6 +12,7 @@ from funken.connectors.kafka import KafkaOffsetsInitializer, KafkaSource, KafkaT
 from funken.connectors.kafka.enumerator import KafkaPartitionSplit
 from funken.errors import InvalidConfiguration, SourceNotReadable
 from funken.testing import check_source
+from funken.timing.clock import SystemClock
 
 LATEST = KafkaOffsetsInitializer.latest()
 
@@ -55,6 +56,32 @@ def test_some_partitions_and_offsets(mock):
     begin = KafkaOffsetsInitializer.offsets({one: 7})
 
     assert run(builder.set_partitions({one}).set_starting_offsets(begin).build()) == [29, 33, 37]
+
+
+def test_partitions_of_several_topics_are_read_in_order(mock):
+    for topic in ("several-a", "several-b"):
+        written(mock, topic, (f'["{topic}", {number}]' for number in range(80)))
+    builder = KafkaSource.builder().set_bootstrap_servers(mock.servers).set_topics("several-a", "several-b")
+    found = run(builder.set_bounded(LATEST).set_value_only_deserializer(JsonSchema()).build())
+
+    for topic in ("several-a", "several-b"):
+        for partition in range(4):
+            of_it = [number for name, number in found if name == topic and number % 4 == partition]
+            assert of_it == list(range(partition, 80, 4))
+
+
+def test_a_partition_whose_queue_was_full_is_asked_for_again_at_once(mock, monkeypatch):
+    """Each answer fills the client's queue, and by default it waits for a second after each, which is a minute here."""
+    monkeypatch.setattr("funken.connectors.kafka.fetcher.FETCHED", 5)
+    monkeypatch.setattr("funken.connectors.kafka.fetcher._QUEUED", 5)
+    for _ in range(40):  # batches, of which a small answer has one or two
+        source = written(mock, "full", [f'"{number:0500}"' for number in range(4 * 10)])
+    small = source.set_properties({"queued.min.messages": "1", "fetch.message.max.bytes": "5000"})
+    clock = SystemClock()
+    begin = clock.monotonic()
+
+    assert len(run(small.set_value_only_deserializer(JsonSchema()).build())) == 1600
+    assert clock.monotonic() - begin < 20
 
 
 def test_malformed_messages_keep_their_place(mock):

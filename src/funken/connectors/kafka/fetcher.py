@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-FETCHED = 5_000
+FETCHED = 2_500
 """The most records in a block."""
-_QUEUED = 20_000
-"""Nothing more is taken while so many records are queued."""
+_QUEUED = 5_000
+"""Nothing more is taken while so many are queued: of 20,000 the first are out of the processor's cache when they are read."""
 _POLL_S, _JOIN_S = 0.05, 10.0
 
 

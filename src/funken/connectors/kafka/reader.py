@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 from funken.columnar.block import Block
@@ -19,6 +20,7 @@ from funken.columnar.expressions import RecordSchema
 from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, SourceReader, Wait
 from funken.connectors.context import ConnectorContext
 from funken.connectors.formats.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
+from funken.connectors.formats.text_columns import count_of
 from funken.connectors.kafka.client import LastError, confluent, made, message_of
 from funken.connectors.kafka.enumerator import KafkaPartitionSplit
 from funken.connectors.kafka.fetcher import Fetcher
@@ -58,8 +60,10 @@ class KafkaReader(SourceReader):
         self._known_ends: dict[KafkaTopicPartition, int] = {}
         self._committed: dict[KafkaTopicPartition, int] = {}
         self._of_checkpoints: dict[int, dict[KafkaTopicPartition, int]] = {}
-        #: what was fetched: records of one partition, in order; the last of them may say that the partition ends there
-        self._runs: deque[tuple[KafkaTopicPartition, list[Any]]] = deque()
+        #: what was fetched: records of one partition, in order, and whether some only say that the partition ends there
+        self._runs: deque[tuple[KafkaTopicPartition, list[Any], bool]] = deque()
+        #: the topics of all partitions that there were
+        self._topics: set[str] = set()
         self._ending: list[KafkaTopicPartition] = []
         self._ended: list[str] = []
         self._ask_at = 0
@@ -95,6 +99,7 @@ class KafkaReader(SourceReader):
         for split in splits:
             key = KafkaTopicPartition(split.topic, split.partition)
             self._splits[key], self._positions[key] = split, split.offset
+            self._topics.add(key.topic)
             group = self._metrics.add_group("topic", key.topic).add_group("partition", str(key.partition))
             group.gauge("currentOffset", partial(self._current, key))
             group.gauge("committedOffset", partial(self._committed.get, key, -1))
@@ -136,28 +141,32 @@ class KafkaReader(SourceReader):
             self._sort_in(block)
 
     def _sort_in(self, block: list[Any]) -> None:
-        """Cut a block into runs of one partition."""
-        keys = {(key.topic, key.partition): key for key in self._splits}
-        of: tuple[str, int] | None = None
-        run: list[Any] | None = None
-        for message in block:
-            error = message.error()
-            if error is not None and error.code() != self._kafka.KafkaError._PARTITION_EOF:
-                self._on_error(error)
-                continue
-            where = (message.topic(), message.partition())
-            if where != of:
-                of, key = where, keys.get(where)
-                run = None
-                if key is not None:  # else it has ended
-                    run = []
-                    self._runs.append((key, run))
-            if run is not None:
-                run.append(message)
+        """Cut a block into runs of one partition, without a loop over its messages (benchmarks/kafka.py, "bytes")."""
+        message = self._kafka.Message
+        ends = any(map(message.error, block))  # an error is true; comparing one with None breaks (confluent-kafka 2.16)
+        if ends:
+            block = [each for each in block if not self._is_error(each.error())]
+        places: Iterable[Any] = map(message.partition, block)
+        if len(self._topics) > 1:
+            places = zip(map(message.topic, block), places, strict=True)
+        keys = {(key if len(self._topics) > 1 else key.partition): key for key in self._splits}
+        begin = 0
+        for where, run in groupby(places):
+            end = begin + len(list(run))
+            if where in keys:  # else it has ended
+                self._runs.append((keys[where], block[begin:end], ends))
+            begin = end
+
+    def _is_error(self, error: Any) -> bool:
+        """Whether a message is none but an error, which is reported, or raised if the reader cannot go on."""
+        if error is None or error.code() == self._kafka.KafkaError._PARTITION_EOF:
+            return False
+        self._on_error(error)
+        return True
 
     def _next(self, limit: int) -> Batch | None:
         """Take records off the first run; ``None`` if none of them is for the stream."""
-        key, run = self._runs[0]
+        key, run, ends = self._runs[0]
         split = self._splits.get(key)
         if split is None:
             self._runs.popleft()
@@ -167,7 +176,7 @@ class KafkaReader(SourceReader):
         if not run:
             self._runs.popleft()
         if self._ends:
-            taken = self._cut(key, split, taken)
+            taken = self._cut(key, split, taken, ends)
         if not taken:
             return None
         offset = taken[-1].offset() + 1
@@ -175,13 +184,15 @@ class KafkaReader(SourceReader):
         self._positions[key] = offset
         return Batch(values, timestamps, split.id) if len(values) else None
 
-    def _cut(self, key: KafkaTopicPartition, split: KafkaPartitionSplit, taken: list[Any]) -> list[Any]:
+    def _cut(self, key: KafkaTopicPartition, split: KafkaPartitionSplit, taken: list[Any], ends: bool) -> list[Any]:
         """Drop what is not before the stopping offset, and end the partition where it is reached.
 
         The last offsets may be of no record (a transaction's end, or compacted): then the end of the partition is reported.
         """
         end = split.stopping_offset
         assert end is not None
+        if not ends and taken[-1].offset() + 1 < end:
+            return taken
         kept = []
         for message in taken:
             at = message.offset()
@@ -199,7 +210,7 @@ class KafkaReader(SourceReader):
         if self._of_records:
             messages = [_record(key, message) for message in taken]
         else:
-            messages = [message.value() for message in taken]
+            messages = list(map(self._kafka.Message.value, taken))
             if None in messages:  # it deletes a key: a record without a value
                 taken = [message for message, value in zip(taken, messages, strict=True) if value is not None]
                 messages = [value for value in messages if value is not None]
@@ -217,7 +228,7 @@ class KafkaReader(SourceReader):
         """Parse the messages as the lines of a text, if none has a line feed in it."""
         assert self._to_columns is not None
         text = b"\n".join(messages)
-        if text.count(b"\n") != len(messages) - 1:
+        if count_of(text, b"\n") != len(messages) - 1:
             return None
         block = self._to_columns(text)
         return block if block is not None and len(block) == len(messages) else None

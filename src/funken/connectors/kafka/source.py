@@ -82,6 +82,8 @@ class KafkaSource(Source):
             "group.id": "funken",  # the client wants one; nothing is committed to it
             # What waits in the client for a reader that does not read, e.g. one that is throttled, is bounded.
             "queued.max.messages.kbytes": "16384",
+            # A partition whose queue was full is asked for again after this time: by default a second, in which a reader idles.
+            "fetch.queue.backoff.ms": "5",
             **own,
             "bootstrap.servers": self.servers,
             "enable.auto.commit": False,
