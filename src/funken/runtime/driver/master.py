@@ -18,11 +18,13 @@ from funken.operators.coordinators.collecting import Collectors
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.attempts import AttemptOutputs
 from funken.runtime.driver.coordinators import Coordinators
+from funken.runtime.driver.loops import LoopMaster
 from funken.runtime.driver.source_rates import SourceRates
 from funken.runtime.messages import (
     CheckpointAcknowledged,
     CheckpointDeclined,
     CoordinatorEvent,
+    LoopReported,
     MetricsReport,
     QueueDelayExceeded,
     StartReading,
@@ -66,6 +68,14 @@ class JobMaster:
     ) -> None:  # fmt: skip
         self.plan = plan
         self.tasks = [TaskId(stage, index) for stage, width in enumerate(plan.widths) for index in range(width)]
+        roots = {
+            TaskId(head.vertex.stage, index)
+            for head in plan.heads
+            if head.root
+            for index in range(head.vertex.parallelism)
+        }
+        self.triggered = [task for task in self.tasks if task.stage == 0 or task in roots]
+        """The tasks that a checkpoint begins at: those with sources, and with heads of loops, whose inputs may have ended."""
         self.opening: set[TaskId] = set()
         self.started: set[TaskId] = set()
         self.finished: set[TaskId] = set()
@@ -87,6 +97,7 @@ class JobMaster:
         self._attempt_outputs = AttemptOutputs()
         self._progress = progress
         self._source_rates = SourceRates(plan.vertices)
+        self._loops = LoopMaster(plan)
         self._lock = threading.RLock()
         self._cancelled = False
         self._stopping = threading.Event()
@@ -215,6 +226,8 @@ class JobMaster:
                 return []
         with self._lock:
             match event:
+                case LoopReported():
+                    return self._loops.handle(event)
                 case CoordinatorEvent():
                     # Answers are sent before the lock is released: they must not overtake the trigger of a checkpoint.
                     self.coordinators.handle_event(event)
@@ -293,8 +306,11 @@ class JobMaster:
     # ---- time
 
     def advance(self, now: int) -> None:
-        """Let processing time (ms) pass for the coordinators."""
+        """Let processing time (ms) pass for the coordinators and the loops."""
         self.coordinators.tick(now)
+        with self._lock:
+            for task, command in self._loops.advance(now):
+                self.send(task, command)
 
 
 def _read_already(task: TaskId) -> TaskLost:

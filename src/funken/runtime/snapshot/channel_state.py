@@ -9,6 +9,8 @@ Not every edge takes unaligned barriers (``may_overtake``): where the target of 
 barriers are aligned, as in Flink. Broadcast state must be the same in every subtask, pointwise edges keep an order that
 only their parallelism guarantees, and a user's partitioner cannot be called again with another number of targets.
 
+The same is done with what comes back to the head of a loop between its snapshot and the return of the barrier, with any barrier.
+
 A snapshot names an edge by the stable ids of its two operators. With other parallelisms than before, records of a keyed edge
 go to the subtask that owns their key now, the others to any; watermarks are left out, since the channels they were of
 no longer exist.
@@ -29,6 +31,9 @@ from funken.plan.physical import Edge, PhysicalPlan
 from funken.runtime.exchange.wire import BlockHeader, BlockKind
 from funken.state.keygroups import KeyRouter
 from funken.types.copying import copied_block
+
+_DEALT = 100
+"""How many records that came back are dealt out together to the subtasks of another parallelism."""
 
 UNALIGNED = b"!"
 """What an unaligned barrier's block contains."""
@@ -76,18 +81,27 @@ class UnsentRecords(NamedTuple):
 
 @dataclass
 class ChannelState:
-    """The channel state of one operator subtask; ``keyed`` blocks belong to the subtasks that own their keys."""
+    """The channel state of one operator subtask; ``keyed`` blocks belong to the subtasks that own their keys.
+
+    ``dealt`` are parts of blocks that came back in a loop, which may go to any subtask.
+    """
 
     received: list[BufferedBlock] = field(default_factory=list)
     keyed: list[BufferedBlock] = field(default_factory=list)
     sent: list[UnsentRecords] = field(default_factory=list)
+    dealt: list[BufferedBlock] = field(default_factory=list)
 
     def to_state(self) -> SubtaskState:
-        """Return it as plain data; what is not keyed is one element, so that it all goes to the same subtask, in order."""
-        received, keyed, sent = (
-            [(tuple(entry[0]), *entry[1:]) for entry in entries] for entries in (self.received, self.keyed, self.sent)
+        """Return it as plain data; what is not keyed is one element, so that it all goes to the same subtask, in order.
+
+        Of what is dealt out, each part is an element.
+        """
+        received, keyed, sent, dealt = (
+            [(tuple(entry[0]), *entry[1:]) for entry in entries]
+            for entries in (self.received, self.keyed, self.sent, self.dealt)
         )
-        return SubtaskState(inflight=[(received, sent)] if received or sent else [], inflight_keyed=keyed)
+        together = [(received, sent)] if received or sent else []
+        return SubtaskState(inflight=together + [([part], []) for part in dealt], inflight_keyed=keyed)
 
     def add(self, state: SubtaskState) -> None:
         """Add restored channel state."""
@@ -132,11 +146,24 @@ class ChannelStateWriter:
                 *block.rows(),
             )  # fmt: skip
             at = found.setdefault(names[edge.id].target, ChannelState())
-            (at.keyed if isinstance(edge.partitioning, Hash) else at.received).append(piece)
+            if isinstance(edge.partitioning, Hash):
+                at.keyed.append(piece)
+            elif edge.feedback:
+                at.dealt += _parts(piece)
+            else:
+                at.received.append(piece)
         for edge, block in self.sent:
             at = found.setdefault(names[edge.id].source, ChannelState())
             at.sent.append(UnsentRecords(names[edge.id], *block.rows()))
         return found
+
+
+def _parts(piece: BufferedBlock) -> list[BufferedBlock]:
+    values, stamps = piece.values, piece.timestamps
+    return [
+        piece._replace(values=values[at : at + _DEALT], timestamps=stamps and stamps[at : at + _DEALT])
+        for at in range(0, len(values), _DEALT)
+    ]
 
 
 def reassigned(piece: BufferedBlock, edge: Edge, subtask: int) -> BufferedBlock | None:

@@ -21,11 +21,21 @@ class Count:
 
 @dataclass(slots=True)
 class SubtaskBarriers:
-    """The barriers of one subtask; without ``channels`` it is a source."""
+    """The barriers of one subtask; without ``channels`` it is a source.
+
+    ``feedback`` are the feedback channels of the head of a loop: no barrier of theirs is waited for. A ``root`` has no input
+    from within the loop: when its inputs have ended, the driver triggers it like a source.
+    """
 
     vertex: int
     channels: tuple[ChannelId, ...]
     aligned_only: frozenset[ChannelId] = frozenset()
+    feedback: frozenset[ChannelId] = frozenset()
+    root: bool = False
+    #: the newest checkpoint that the driver has triggered at the root
+    triggered: int = -1
+    #: whether the head has sent its end
+    ending: bool = False
     ended_channels: set[ChannelId] = field(default_factory=set)
     #: whether all its channels have ended, or the source
     ended: bool = False
@@ -52,6 +62,11 @@ class SubtaskBarriers:
         came = self.ended_channels | self.arrived
         return [channel for channel in self.channels if channel not in came]
 
+    @property
+    def inputs_ended(self) -> bool:
+        """Whether all channels have ended that barriers are waited for."""
+        return len(self.ended_channels) == len(self.channels)
+
     def count(self, channel: ChannelId, checkpoint: int, now: Millis, monotonic: float) -> None:
         """Count a barrier."""
         self.counts.setdefault(checkpoint, Count(now, monotonic)).arrived.add(channel)
@@ -75,7 +90,7 @@ class SubtaskBarriers:
 
     def validate(self) -> None:
         """Assert the invariants."""
-        assert self.blocked <= self.arrived or self.taking is not None, f"blocks for nothing: {self}"
+        assert self.blocked - self.feedback <= self.arrived or self.taking is not None, f"blocks for nothing: {self}"
         assert self.arrived <= set(self.channels), f"a barrier of an unknown channel: {self}"
         assert not (self.counts and self.ended), f"counts barriers, and has ended: {self}"
         assert all(checkpoint > self.newest for checkpoint in self.counts), f"counts for an older checkpoint: {self}"
