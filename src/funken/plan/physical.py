@@ -54,6 +54,11 @@ class Edge:
         """Whether the edge stays within its task."""
         return self.source_stage == self.target_stage and not self.feedback
 
+    @property
+    def label(self) -> str:
+        """How its records are spread, and whether they go back, as people read it."""
+        return f"{'FEEDBACK ' if self.feedback else ''}{self.partitioning.label}"
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the edge by itself: its key selector is no operator's."""
         return by_itself(Edge, f"the partitioning after operator {self.source_node}", vars(self))
@@ -131,6 +136,16 @@ class PhysicalPlan:
     def bounded(self) -> bool:
         """Whether every source ends by itself."""
         return all(traits_of(node.spec).bounded for node in self.nodes)
+
+    def head_tasks(self, roots: bool = False) -> dict[tuple[int, int], str]:
+        """Return the tasks (stage, number) that host heads of loops, or roots among them only, each with an operator's name."""
+        heads = [head.vertex for head in self.heads if head.root or not roots]
+        return {(each.stage, number): each.nodes[0].name for each in heads for number in range(each.parallelism)}
+
+    def tail_tasks(self) -> set[tuple[int, int]]:
+        """Return the tasks (stage, number) that send anything back."""
+        back = [edge for edge in self.edges if edge.feedback]
+        return {(edge.source_stage, number) for edge in back for number in range(edge.source_parallelism)}
 
     @property
     def has_loop(self) -> bool:

@@ -193,6 +193,13 @@ class LoopReported(TaskEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class FeedbackAddress(TaskEvent):
+    """Where a task with heads of loops takes what comes back: host and port."""
+
+    address: tuple[str, int] = ("", 0)
+
+
+@dataclass(frozen=True, slots=True)
 class TaskEnded(TaskEvent):
     """Every subtask of the task has ended; with checkpoints, its final state is at ``handles``."""
 
@@ -262,6 +269,13 @@ class CheckpointAborted(TaskCommand):
     """A checkpoint is aborted."""
 
     checkpoint: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackAddresses(TaskCommand):
+    """Where all tasks with heads of loops take what comes back."""
+
+    addresses: dict[TaskId, tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)

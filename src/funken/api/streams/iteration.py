@@ -34,6 +34,11 @@ class IterativeStream(DataStream[T_co], Generic[T_co]):
         loop: IterativeStream[Any] = cls(stream._environment, (NodeInput(stream._apply("iterate", Iterate()).id),))
         if step is None:
             return loop
+        if not callable(step):
+            raise InvalidProgram(
+                f"iterate({step!r}): a loop does not end after a time without records, as Flink's did, but when nothing goes "
+                "round any more. Call iterate(), or give it a step: a function of the loop's stream."
+            )
         made = step(loop)
         if not (isinstance(made, tuple) and len(made) == 2 and all(isinstance(part, DataStream) for part in made)):
             raise InvalidProgram(

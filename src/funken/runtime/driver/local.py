@@ -20,10 +20,8 @@ from typing import Any
 
 import cloudpickle
 
-from funken import config
 from funken.config import Configuration
 from funken.errors import JobExecutionError
-from funken.io.spill import ByteSpillSpace, SpillingQueue
 from funken.io.storage import open_storage
 from funken.plan.serialization import portable
 from funken.runtime.chain.log_capture import LogCapture
@@ -161,14 +159,9 @@ class LocalLoop:
         self.quiet = False
         """Whether no task had anything to do in the last round: then they flush."""
         self._inbox: dict[TaskId, deque[bytes]] = {}
-        space = feedback_space(job.configuration)
-        heads = {
-            TaskId(head.vertex.stage, index): head.vertex.name
-            for head in job.plan.heads
-            for index in range(head.vertex.parallelism)
+        self._lanes = {
+            task: FeedbackLane.of(job.settings.feedback, name) for task, name in job.plan.head_tasks().items()
         }
-        budget = job.configuration.get(config.FEEDBACK_MEMORY)
-        self._lanes = {task: FeedbackLane(SpillingQueue(budget, space, name)) for task, name in heads.items()}
         self._loops = {task: self._loop(blob, task) for task in job.master.tasks}
 
     def _loop(self, blob: bytes, number: TaskId) -> TaskLoop:
@@ -308,10 +301,3 @@ class LocalLoop:
         for told in raised:
             if not failed or not isinstance(told, JobExecutionError):
                 raise told
-
-
-def feedback_space(configuration: Configuration) -> ByteSpillSpace:
-    """Return where blocks go that come back to heads of loops, beyond their budget."""
-    space = ByteSpillSpace(configuration.get(config.TEMPORARY_DIRECTORIES).split(","))
-    space.remedy = f"raise {config.FEEDBACK_MEMORY.key}"
-    return space

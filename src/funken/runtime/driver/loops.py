@@ -13,7 +13,15 @@ from dataclasses import dataclass, field
 from funken.checkpoint.events import Stop
 from funken.errors import CheckpointError
 from funken.plan.physical import LoopHead, PhysicalPlan
-from funken.runtime.messages import LoopEnd, LoopReported, LoopRound, TaskCommand, TaskId
+from funken.runtime.messages import (
+    FeedbackAddress,
+    FeedbackAddresses,
+    LoopEnd,
+    LoopReported,
+    LoopRound,
+    TaskCommand,
+    TaskId,
+)
 
 _PAUSE_MILLIS = 10
 
@@ -56,18 +64,28 @@ class _Loop:
 
 
 class LoopMaster:
-    """The loops of one attempt of a job; without loops there is nothing to do."""
+    """The loops of one attempt of a job; without loops there is nothing to do.
+
+    Where tasks send blocks back over connections of their own, it also tells the tails where the heads listen.
+    """
 
     def __init__(self, plan: PhysicalPlan) -> None:
         self._loops: dict[int, _Loop] = {}
         self._of_vertex: dict[int, _Loop] = {}
+        self._heads = set(plan.head_tasks())
+        self._tails = sorted(plan.tail_tasks())
+        self._addresses: dict[TaskId, tuple[str, int]] = {}
         for head in plan.heads:
             loop = self._loops.setdefault(head.loop, _Loop())
             loop.heads.append(head)
             self._of_vertex[head.vertex.id] = loop
 
-    def handle(self, event: LoopReported) -> list[tuple[TaskId, TaskCommand]]:
+    def handle(self, event: LoopReported | FeedbackAddress) -> list[tuple[TaskId, TaskCommand]]:
         """Handle the report of a head; return the commands to send."""
+        if isinstance(event, FeedbackAddress):
+            self._addresses[event.task] = event.address
+            known = FeedbackAddresses(dict(self._addresses))
+            return [(TaskId(*tail), known) for tail in self._tails] if self._heads <= self._addresses.keys() else []
         loop = self._of_vertex[event.vertex]
         if event.round != loop.round:
             return []

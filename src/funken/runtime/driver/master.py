@@ -24,6 +24,7 @@ from funken.runtime.messages import (
     CheckpointAcknowledged,
     CheckpointDeclined,
     CoordinatorEvent,
+    FeedbackAddress,
     LoopReported,
     MetricsReport,
     QueueDelayExceeded,
@@ -68,12 +69,7 @@ class JobMaster:
     ) -> None:  # fmt: skip
         self.plan = plan
         self.tasks = [TaskId(stage, index) for stage, width in enumerate(plan.widths) for index in range(width)]
-        roots = {
-            TaskId(head.vertex.stage, index)
-            for head in plan.heads
-            if head.root
-            for index in range(head.vertex.parallelism)
-        }
+        roots = plan.head_tasks(roots=True)
         self.triggered = [task for task in self.tasks if task.stage == 0 or task in roots]
         """The tasks that a checkpoint begins at: those with sources, and with heads of loops, whose inputs may have ended."""
         self.opening: set[TaskId] = set()
@@ -226,7 +222,7 @@ class JobMaster:
                 return []
         with self._lock:
             match event:
-                case LoopReported():
+                case LoopReported() | FeedbackAddress():
                     return self._loops.handle(event)
                 case CoordinatorEvent():
                     # Answers are sent before the lock is released: they must not overtake the trigger of a checkpoint.

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from funken import config
+from funken.io.spill import ByteSpillSpace, SpillingQueue
+from funken.runtime.settings import FeedbackSettings
+
 
 class BlockQueue(Protocol):
     """Where blocks wait: first in, first out."""
@@ -25,7 +29,6 @@ class BlockQueue(Protocol):
 class FeedbackLane:
     """What has come back for one task; ``put`` may be called by any thread.
 
-    >>> from funken.io.spill import ByteSpillSpace, SpillingQueue
     >>> lane = FeedbackLane(SpillingQueue(100, ByteSpillSpace(), "head"))
     >>> lane.put(b"one")
     >>> lane.turn()  # new input was taken
@@ -40,6 +43,13 @@ class FeedbackLane:
         self._queue = queue
         self.due = 0
         """How many blocks are taken before new input is."""
+
+    @staticmethod
+    def of(settings: FeedbackSettings, head: str) -> FeedbackLane:
+        """Make the lane of a task; ``head`` is the operator to name when the disk is full."""
+        space = ByteSpillSpace(settings.directories)
+        space.remedy = f"raise {config.FEEDBACK_MEMORY.key}"
+        return FeedbackLane(SpillingQueue(settings.memory, space, head))
 
     def __len__(self) -> int:
         return len(self._queue)
