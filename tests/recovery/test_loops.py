@@ -8,8 +8,8 @@ import pytest
 
 from funken import DataGeneratorSource, JobStatus, StreamExecutionEnvironment, WatermarkStrategy
 from funken.errors import CheckpointError
-from funken.runtime.driver import loops
 from funken.runtime.exchange.wire import BlockKind
+from funken.runtime.job import loops
 from funken.runtime.task.checkpoints import TaskCheckpoints
 from funken.testing.simulation.loops import LOOPS
 from funken.testing.simulation.run import Simulation

@@ -55,9 +55,9 @@ from funken.ids import CheckpointId, Millis, OperatorId
 from funken.io.storage import Storage, open_storage
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.background import BackgroundWorker
-from funken.runtime.driver.loops import check_stop
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.job.checkpoint_history import CheckpointHistory
+from funken.runtime.job.loops import check_stop
 from funken.runtime.messages import (
     CheckpointAborted,
     CheckpointAcknowledged,

@@ -18,8 +18,8 @@ from funken.operators.coordinators.collecting import Collectors
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.attempts import AttemptOutputs
 from funken.runtime.driver.coordinators import Coordinators
-from funken.runtime.driver.loops import LoopMaster
 from funken.runtime.driver.source_rates import SourceRates
+from funken.runtime.job.loops import LoopMaster
 from funken.runtime.messages import (
     CheckpointAcknowledged,
     CheckpointDeclined,

@@ -14,7 +14,7 @@ from funken.io.spill import ByteSpillSpace, SpillingQueue
 from funken.runtime.settings import FeedbackSettings
 
 
-class BlockQueue(Protocol):
+class FeedbackQueue(Protocol):
     """Where blocks wait: first in, first out."""
 
     def __len__(self) -> int: ...
@@ -39,7 +39,7 @@ class FeedbackLane:
 
     __slots__ = ("_queue", "due")
 
-    def __init__(self, queue: BlockQueue) -> None:
+    def __init__(self, queue: FeedbackQueue) -> None:
         self._queue = queue
         self.due = 0
         """How many blocks are taken before new input is."""

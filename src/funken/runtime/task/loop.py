@@ -369,10 +369,8 @@ class Task:
                 case OperatorEvent(operator, _, payload) if not self.closed:
                     for subtask in self.subtasks.values():
                         subtask.chain.handle_operator_event(OperatorId(operator), payload)
-                case LoopRound():
-                    self._rounds.begin(command)
-                case LoopEnd():
-                    self._rounds.finish(command)
+                case LoopRound() | LoopEnd():
+                    self._rounds.handle(command)
                 case StartReading():
                     self._may_read = True
                 case Throttle():

@@ -78,20 +78,17 @@ class TaskRounds:
 
     # ---- the driver's commands
 
-    def begin(self, command: LoopRound) -> None:
-        """Begin a round at a root."""
+    def handle(self, command: LoopRound | LoopEnd) -> None:
+        """Begin a round at a root, or end the loop."""
         member = self._members[command.vertex]
         assert isinstance(member.gate, LoopGate)
+        if isinstance(command, LoopEnd):
+            self._checkpoints(LoopEnding(command.vertex))
+            member.gate.finish()
+            return
         if command.ends_time:
             member.gate.end_event_time()
         self._send_on(member, command.round, busy=False)
-
-    def finish(self, command: LoopEnd) -> None:
-        """End a loop at a root."""
-        gate = self._members[command.vertex].gate
-        assert isinstance(gate, LoopGate)
-        self._checkpoints(LoopEnding(command.vertex))
-        gate.finish()
 
     # ---- what the gates pass on
 
