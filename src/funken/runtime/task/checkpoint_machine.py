@@ -187,7 +187,7 @@ class TaskCheckpointMachine(InspectedMachine):
         for source in self.subtasks.values():
             if not source.channels and not source.ended:
                 self._take_first(source, checkpoint)
-            elif source.root and not source.ending:
+            elif source.root:
                 source.triggered = checkpoint
                 self._take_triggered(source)
 
