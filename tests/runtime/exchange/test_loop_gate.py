@@ -101,13 +101,6 @@ def test_what_comes_back_too_late_is_counted_and_dropped(head):
     assert chain.told == [MAX_WATERMARK, "finish"]
 
 
-def test_barriers_that_come_back_are_not_aligned(head):
-    gate, _, handler, _ = head()
-    gate.barrier(ONE, 3)
-    gate.barrier(BACK, 3)
-    assert handler.told == [(ONE, 3)]
-
-
 def test_a_head_that_is_stopped_holds_back_what_comes_back(head):
     gate, chain, handler, blocked = head()
     gate.connect_rounds(handler)

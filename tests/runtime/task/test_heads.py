@@ -8,6 +8,7 @@ from funken.runtime.messages import CheckpointAborted, Savepoint, TriggerCheckpo
 from funken.runtime.task.checkpoint_events import (
     AddChannelState,
     BarrierProcessed,
+    BarrierReceived,
     BarrierRecorded,
     ChannelEnded,
     LoopEnded,
@@ -104,8 +105,6 @@ def test_a_stopped_head_holds_back_what_comes_back_until_the_savepoint_is_aborte
 
 def test_barriers_may_overtake_at_a_head_too():
     machine = TaskCheckpointMachine({HEAD: [IN, (0, 1)]}, unaligned_after=0, feedback={HEAD: ([BACK], True)})
-    from funken.runtime.task.checkpoint_events import BarrierReceived
-
     (command,) = tell(machine, BarrierReceived(HEAD, IN, 1, unaligned=True))
     assert command.overtaken == {IN, (0, 1)} and command.logged == {BACK}
     assert machine.recording[HEAD].waiting == {IN, (0, 1), BACK}
@@ -116,3 +115,50 @@ def test_barriers_may_overtake_at_a_head_too():
     assert not machine.awaits_barriers
     assert tell(machine, BarrierRecorded(HEAD, BACK, 1))[0] == AddChannelState(HEAD, 1)
     machine.validate()
+
+
+def test_a_barrier_that_is_back_before_the_snapshot_blocks_its_channel_and_ends_its_log(machine):
+    """Another subtask of the head has taken its snapshot, and sent the barrier round, sooner."""
+    assert tell(machine, BarrierProcessed(HEAD, BACK, 1)) == []
+    assert machine.subtasks[HEAD].blocked == {BACK}
+    (command,) = tell(machine, BarrierProcessed(HEAD, IN, 1))
+    assert command.logged == {MORE}
+    assert tell(machine, SnapshotTaken(HEAD, 1)) == [ReleaseChannels(HEAD)]
+    assert machine.subtasks[HEAD].blocked == set() and machine.recording[HEAD].waiting == {MORE}
+    assert tell(machine, BarrierRecorded(HEAD, MORE, 1))[0] == AddChannelState(HEAD, 1)
+
+
+def test_with_all_barriers_back_before_the_snapshot_nothing_is_logged(machine):
+    for channel in (BACK, MORE):
+        tell(machine, BarrierProcessed(HEAD, channel, 1))
+    (command,) = tell(machine, BarrierProcessed(HEAD, IN, 1))
+    assert command.logged == frozenset()
+    assert tell(machine, SnapshotTaken(HEAD, 1)) == [SealSnapshot(1, None, ()), ReleaseChannels(HEAD)]
+
+
+def test_a_channel_that_is_early_is_free_when_the_checkpoint_is_aborted(machine):
+    tell(machine, BarrierProcessed(HEAD, BACK, 1))
+    assert ReleaseChannels(HEAD) in tell(machine, CheckpointAborted(1))
+    assert machine.subtasks[HEAD].blocked == set()
+    tell(machine, BarrierProcessed(HEAD, MORE, 1))
+    assert machine.subtasks[HEAD].blocked == set(), "nobody waits for that barrier"
+
+
+def test_a_channel_that_is_early_for_the_next_checkpoint_stays_blocked(machine):
+    """The barrier of the first one was aborted upstream, and comes from the inputs all the same."""
+    tell(machine, BarrierProcessed(HEAD, BACK, 2))
+    tell(machine, BarrierProcessed(HEAD, IN, 1))
+    tell(machine, SnapshotTaken(HEAD, 1))
+    assert machine.subtasks[HEAD].blocked == {BACK}
+    assert machine.recording[HEAD].void, "its barrier cannot come back there any more"
+    tell(machine, CheckpointAborted(1))
+    assert tell(machine, BarrierProcessed(HEAD, IN, 2))[0].logged == {MORE}
+    tell(machine, SnapshotTaken(HEAD, 2))
+    assert machine.subtasks[HEAD].blocked == set()
+
+
+def test_a_head_that_has_sent_its_end_is_not_blocked(machine):
+    tell(machine, ChannelEnded(HEAD, IN))
+    tell(machine, LoopEnding(HEAD))
+    tell(machine, BarrierProcessed(HEAD, BACK, 1))
+    assert machine.subtasks[HEAD].blocked == set()

@@ -52,11 +52,6 @@ class LoopGate(InputGate):
             self.records += block.records
             self._receiver.process(0, block)
 
-    def barrier(self, key: ChannelId, checkpoint: int, unaligned: bool = False) -> None:
-        """A barrier arrived; one that comes back ended the log of its channel when it was received."""
-        if key in self.channels:
-            super().barrier(key, checkpoint, unaligned)
-
     def end(self, key: ChannelId, pauses: bool = False) -> None:
         """A channel ended."""
         if key in self.channels or key in self._blocked:

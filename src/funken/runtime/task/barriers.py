@@ -25,6 +25,9 @@ class SubtaskBarriers:
 
     ``feedback`` are the feedback channels of the head of a loop: no barrier of theirs is waited for. A ``root`` has no input
     from within the loop: when its inputs have ended, the driver triggers it like a source.
+
+    A barrier that another subtask of the head has sent may come back before this one has taken its snapshot. Its channel is
+    blocked until then, and has nothing to be logged: ``early`` has the checkpoint of each such channel.
     """
 
     vertex: int
@@ -36,6 +39,7 @@ class SubtaskBarriers:
     triggered: int = -1
     #: whether the head has sent its end
     ending: bool = False
+    early: dict[ChannelId, int] = field(default_factory=dict)
     ended_channels: set[ChannelId] = field(default_factory=set)
     #: whether all its channels have ended, or the source
     ended: bool = False
@@ -81,6 +85,27 @@ class SubtaskBarriers:
         count = self.counts[checkpoint]
         self.newest, self.since, self.began = checkpoint, count.since, count.began
         self.counts = {later: found for later, found in self.counts.items() if later > checkpoint}
+
+    def to_log(self, checkpoint: int) -> tuple[frozenset[ChannelId], bool]:
+        """Return the feedback channels that are logged from a snapshot on, and whether the barrier of one comes no more."""
+        logged = frozenset(channel for channel in self.feedback if channel not in self.early)
+        return logged, any(later > checkpoint for later in self.early.values())
+
+    def forget(self, checkpoint: int) -> bool:
+        """Forget an aborted checkpoint; return whether channels were blocked for it that were early."""
+        self.counts.pop(checkpoint, None)
+        self.triggered = -1 if self.triggered == checkpoint else self.triggered
+        found = {channel for channel, early in self.early.items() if early == checkpoint}
+        self.early = {channel: early for channel, early in self.early.items() if early != checkpoint}
+        self.blocked -= found
+        return bool(found)
+
+    def release(self) -> bool:
+        """Unblock the channels, but for those that are early for a checkpoint to come; return whether there are any."""
+        self.early = {channel: checkpoint for channel, checkpoint in self.early.items() if checkpoint > self.newest}
+        found = self.blocked - self.early.keys()
+        self.blocked -= found
+        return bool(found)
 
     def end_alignment(self) -> None:
         """Forget the alignment; channels stay blocked until they are released."""

@@ -19,8 +19,9 @@ each channel up to its own barrier or end, and the snapshot counts when the last
 an alignment begins aligned, and becomes unaligned when it takes longer. A savepoint is always aligned.
 
 *Loops*: the head of a loop takes its snapshot by the barriers of its inputs alone, since its own comes back only later. What
-comes back on a feedback channel before the barrier is recorded, as if that had overtaken it. A head that is stopped keeps its
-feedback channels blocked: what comes back is in the savepoint, and nowhere else.
+comes back on a feedback channel before the barrier is recorded, as if that had overtaken it. A barrier that comes back before the
+snapshot blocks its channel until then. A head that is stopped keeps its feedback channels blocked: what comes back is in the
+savepoint, and nowhere else.
 
 *Delivery*: a checkpoint is sealed when every subtask has its snapshot or has ended, and delivered when its state is materialized,
 in the order of sealing. Sealing one drops those before it that are not sealed. A subtask that was snapshotted for a savepoint
@@ -213,7 +214,12 @@ class TaskCheckpointMachine(InspectedMachine):
             self._take_if_all_came(subtask)
 
     def _arrive(self, subtask: SubtaskBarriers, channel: ChannelId, checkpoint: int, unaligned: bool) -> None:
-        if not self.align:
+        if channel in subtask.feedback:
+            new = checkpoint > subtask.newest and checkpoint not in self.aborted
+            if self.align and new and not subtask.ending:
+                subtask.early[channel] = checkpoint
+                subtask.blocked.add(channel)
+        elif not self.align:
             if checkpoint > subtask.newest and checkpoint not in self.aborted:
                 subtask.count(channel, checkpoint, self._now, self._monotonic)
                 self._take_counted(subtask)
@@ -253,12 +259,13 @@ class TaskCheckpointMachine(InspectedMachine):
 
     def _take(self, subtask: SubtaskBarriers, checkpoint: int, overtaken: Collection[ChannelId] | None) -> None:
         """Let a subtask take its snapshot; recordings of an earlier checkpoint stay incomplete, and so does that checkpoint."""
-        if overtaken is not None or subtask.feedback:
-            self.recording[subtask.vertex] = Recording(checkpoint, {*(overtaken or ()), *subtask.feedback})
+        logged, void = subtask.to_log(checkpoint)
+        if overtaken is not None or logged or void:
+            self.recording[subtask.vertex] = Recording(checkpoint, {*(overtaken or ()), *logged}, void)
         subtask.taking = checkpoint
         savepoint = self.savepoints.get(checkpoint)
         channels = None if overtaken is None else frozenset(overtaken)
-        since, began, logged = subtask.since, subtask.began, subtask.feedback
+        since, began = subtask.since, subtask.began
         self._commands.append(TakeSnapshot(subtask.vertex, checkpoint, savepoint, channels, since, began, logged))
 
     def _expire(self) -> None:
@@ -274,8 +281,7 @@ class TaskCheckpointMachine(InspectedMachine):
         self._release(subtask)
 
     def _release(self, subtask: SubtaskBarriers) -> None:
-        if subtask.blocked:
-            subtask.blocked.clear()
+        if subtask.release():
             self._commands.append(ReleaseChannels(subtask.vertex))
 
     # ---- recordings
@@ -386,7 +392,7 @@ class TaskCheckpointMachine(InspectedMachine):
         for subtask in self.subtasks.values():
             if subtask.newest < checkpoint and subtask.channels and not subtask.ended:
                 self.aborted.add(checkpoint)
-            subtask.counts.pop(checkpoint, None)
-            subtask.triggered = -1 if subtask.triggered == checkpoint else subtask.triggered
+            if subtask.forget(checkpoint):
+                self._commands.append(ReleaseChannels(subtask.vertex))
             if subtask.aligning == checkpoint:
                 self._give_up(subtask)
