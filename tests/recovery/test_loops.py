@@ -1,12 +1,22 @@
 """Loops that fail, stop and go on: what goes round is part of every snapshot, and counts once."""
 
 import logging
+import os
+import signal
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from funken import DataGeneratorSource, JobStatus, StreamExecutionEnvironment, WatermarkStrategy
+from funken import (
+    DataGeneratorSource,
+    JobStatus,
+    KeyedProcessFunction,
+    StreamExecutionEnvironment,
+    ValueStateDescriptor,
+    WatermarkStrategy,
+)
 from funken.errors import CheckpointError
 from funken.runtime.exchange.wire import BlockKind
 from funken.runtime.job import loops
@@ -143,11 +153,11 @@ def test_what_goes_round_is_in_the_savepoint_and_goes_on_with_any_parallelism(fo
     assert Counter((folder / "seen").read_text().split()) == written(folder)
 
 
-def _until_it_reads(client):
+def _until_it_reads(client, records=20_000):
     end = time.monotonic() + WAIT
     while time.monotonic() < end:
         vertices = client.snapshot().vertices
-        if sum(subtask.metrics.records_in for vertex in vertices for subtask in vertex.subtasks) > 20_000:
+        if sum(subtask.metrics.records_in for vertex in vertices for subtask in vertex.subtasks) > records:
             return
         time.sleep(0.02)
     raise AssertionError("it does not read")
@@ -168,3 +178,91 @@ def test_checkpoints_are_made_while_only_the_loop_goes_on(folder):
     client.get_job_execution_result().result(timeout=WAIT)
     assert client.snapshot().checkpoints.completed > 3
     assert written(folder) == Counter(str(n) for n in range(100))
+
+
+# ---- on Spark as well
+
+
+class Visits(KeyedProcessFunction):
+    """Numbers the visits of a key in the loop, and lets a number go round once less; some process of its is killed."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", default=0))
+
+    def process_element(self, value, ctx):
+        self.count.update(self.count.value() + 1)
+        if self.count.value() % 700 == 0:
+            for marker in sorted(Path(self.folder).glob("kill-*"))[:1]:
+                marker.unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+        yield "visit", ctx.get_current_key(), self.count.value()
+        yield "pair", value[0], value[1] - 1
+
+
+def visiting(env, folder, count, rounds, rate):
+    """Visits by key, and what comes out; the feedback is keyed, or dealt out by the subtask that read it last."""
+    source = DataGeneratorSource(lambda i: i, count, rate)
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
+    loop = numbers.map(lambda n: (n, rounds)).iterate().uid("loop")
+    made = loop.key_by(lambda pair: pair[0] % 5).process(Visits(str(folder))).uid("visits")
+    pairs = made.filter(lambda each: each[0] == "pair").map(lambda each: each[1:])
+    loop.close_with(pairs.filter(lambda pair: pair[1] > 0).rebalance())
+    out = pairs.filter(lambda pair: pair[1] <= 0).map(lambda pair: f"out {pair[0]}")
+    visits = made.filter(lambda each: each[0] == "visit").map(lambda each: f"visit {each[1]} {each[2]}")
+    visits.union(out).sink_to(file_sink(folder)).uid("files")
+    return env
+
+
+def visited(count, rounds):
+    visits = [f"visit {key} {n}" for key in range(5) for n in range(1, count // 5 * rounds + 1)]
+    return Counter(visits + [f"out {n}" for n in range(count)])
+
+
+@pytest.mark.ways("local", "continuous")
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_a_loop_in_a_loop_gives_the_same_wherever_it_runs(env, collect):
+    outer = env.from_collection([(n, n % 3, 0) for n in range(60)]).rebalance().iterate()
+    begun = outer.map(lambda each: (each[0], each[1], each[0] % 4))
+    inner = begun.key_by(lambda each: each[0] % 7).iterate()
+    less = inner.map(lambda each: (each[0], each[1], each[2] - 1))
+    inner.close_with(less.filter(lambda each: each[2] > 0).key_by(lambda each: each[0] % 3))
+    done = less.filter(lambda each: each[2] <= 0).map(lambda each: (each[0], each[1] - 1))
+    outer.close_with(done.filter(lambda each: each[1] > 0).map(lambda each: (*each, 0)))
+    assert sorted(collect(done.filter(lambda each: each[1] <= 0))) == [(n, 0 if n % 3 else -1) for n in range(60)]
+
+
+@pytest.mark.ways("continuous")
+@pytest.mark.parametrize("parallelism", [2])
+def test_a_worker_that_is_killed_loses_nothing_that_goes_round(environment, folder):
+    env = environment(
+        {
+            "execution.checkpointing.interval": "50 ms",
+            "execution.checkpointing.dir": str(folder / "checkpoints"),
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": 3,
+            "restart-strategy.fixed-delay.delay": "1 ms",
+        }
+    )
+    (folder / "kill-0").touch()
+    (folder / "kill-1").touch()
+    client = visiting(env, folder, count=1000, rounds=10, rate=500).execute_async("visits")
+    client.get_job_execution_result().result(timeout=120)
+    assert client.restarts >= 1 and not list(folder.glob("kill-*"))
+    assert written(folder) == visited(1000, 10)
+
+
+@pytest.mark.ways("continuous")
+@pytest.mark.parametrize("parallelism", [1])
+def test_a_loop_on_spark_is_stopped_and_goes_on_with_another_parallelism(environment, folder):
+    options = {"execution.checkpointing.interval": "1 h", "execution.checkpointing.dir": str(folder / "checkpoints")}
+    client = visiting(environment(options), folder, count=1000, rounds=30, rate=400).execute_async("visits")
+    _until_it_reads(client, 500)
+    savepoint = client.stop_with_savepoint(False, str(folder / "savepoints")).result(timeout=WAIT)
+    assert 0 < written(folder).total() < visited(1000, 30).total()
+
+    options |= {"execution.state-recovery.path": savepoint, "parallelism.default": 2}
+    visiting(environment(options), folder, count=1000, rounds=30, rate=None).execute("visits")
+    assert written(folder) == visited(1000, 30)

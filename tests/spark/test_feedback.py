@@ -94,6 +94,20 @@ def test_blocks_come_back_in_order_and_beyond_the_budget(workers):
     assert task.received == sent
 
 
+@pytest.mark.parametrize("next_is", ["a look", "a block"])
+def test_what_is_sent_before_it_is_known_where_waits(workers, next_is):
+    head, tail, control, woken = workers
+    tail.send_back(HEAD, b"first")
+    tail.look(finished=False)
+    connect(tail, control)
+    if next_is == "a look":
+        tail.look(finished=False)
+    else:
+        tail.send_back(HEAD, b"second")
+    assert woken.acquire(timeout=BOUND)
+    assert head._lane.take() == b"first"
+
+
 def test_what_came_back_goes_first_but_does_not_hold_up_new_input(workers):
     head, _, _, _ = workers
     task = Task()

@@ -1,7 +1,7 @@
 """What a worker of a continuous job adds for loops: connections over which tails send blocks back to heads.
 
 Blocks from stage to stage go through Spark's shuffle, which has no way back. So a task with heads listens on an address of its
-own, which it reports to the driver; the tails are told all of them, and connect when they first have something to send
+own, which it reports to the driver; the tails are told all of them when every task has started, and connect then
 (``spark/barrier/peers.py``: authenticated, encrypted where the job is). A block that comes back is put into the task's lane,
 by the thread that reads the connection, which waits for nothing but memory and disk. What a task sends back to itself goes
 there at once.
@@ -10,7 +10,6 @@ there at once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
 
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.exchange.feedback_lane import FeedbackLane
@@ -22,8 +21,6 @@ from funken.spark.barrier.peers import Frame, Peers
 from funken.spark.control.client import ControlClient
 from funken.spark.control.credentials import Credentials
 
-_ADDRESS_SECONDS = 60.0
-
 
 class Feedback:
     """The feedback of one task; ``notify`` has its loop call ``look``. Without a loop that concerns the task it does nothing."""
@@ -33,8 +30,10 @@ class Feedback:
         self._notify = notify
         self._notified = False
         self._error: Exception | None = None
-        self._addresses: Future[FeedbackAddresses] = Future()
+        self._addresses: FeedbackAddresses | None = None
         self._connected: set[TaskId] = set()
+        #: what is to be sent, while it is not known where
+        self._unsent: list[tuple[TaskId, bytes]] = []
         self._lane: FeedbackLane | None = None
         self._peers: Peers | None = None
         self._numbers: dict[tuple[int, int], int] = {}
@@ -59,9 +58,11 @@ class Feedback:
 
     def knows(self, command: object) -> bool:
         """Take the addresses of the heads; return whether the command was that. May be called by any thread."""
-        if isinstance(command, FeedbackAddresses):
-            self._addresses.set_result(command)
-        return isinstance(command, FeedbackAddresses)
+        if not isinstance(command, FeedbackAddresses):
+            return False
+        self._addresses = command
+        self._notify()
+        return True
 
     def send_back(self, head: TaskId, block: bytes) -> None:
         """Send a block back; raise ``TaskLost`` if the head's task is gone."""
@@ -69,10 +70,22 @@ class Feedback:
             assert self._lane is not None
             self._lane.put(block)
             return
+        if self._addresses is None:  # what a snapshot holds may be sent before all tasks have started
+            self._unsent.append((head, block))
+            return
+        self._send_unsent(self._addresses)
+        self._send(head, block, self._addresses)
+
+    def _send_unsent(self, known: FeedbackAddresses) -> None:
+        unsent, self._unsent = self._unsent, []
+        for head, block in unsent:
+            self._send(head, block, known)
+
+    def _send(self, head: TaskId, block: bytes, known: FeedbackAddresses) -> None:
         assert self._peers is not None
         number = self._numbers[head]
         if head not in self._connected:
-            self._peers.connect_to(number, self._addresses.result(_ADDRESS_SECONDS).addresses[head])
+            self._peers.connect_to(number, known.addresses[head])
             self._connected.add(head)
         self._peers.send(number, Frame(0, 0, 0, 0, block))
 
@@ -92,6 +105,8 @@ class Feedback:
         self._notified = False
         if self._error is not None and not finished:
             raise self._error
+        if self._unsent and self._addresses is not None:
+            self._send_unsent(self._addresses)
 
     def polls(self) -> bool:
         """Whether the sources of the task may be polled: what had come back when they last were has been taken."""

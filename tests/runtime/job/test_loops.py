@@ -75,9 +75,11 @@ def test_a_report_of_an_earlier_round_does_not_count(master):
     assert report(master, 1, 2) == to_all(LoopRound(HEAD.id, 3, ends_time=True))
 
 
-def test_tails_are_told_where_the_heads_are_when_all_are_known(master):
+def test_tails_are_told_where_the_heads_are_when_all_tasks_have_started(master):
+    assert master.begin() == [], "in this process they are at no address"
     first, second = ("a", 1), ("b", 2)
     assert master.handle(FeedbackAddress(TaskId(HEAD.stage, 0), address=first)) == []
-    ((tail, told),) = master.handle(FeedbackAddress(TaskId(HEAD.stage, 1), address=second))
+    assert master.handle(FeedbackAddress(TaskId(HEAD.stage, 1), address=second)) == []
+    ((tail, told),) = master.begin()
     assert tail == TaskId(HEAD.stage + 1, 0)
     assert told == FeedbackAddresses({TaskId(HEAD.stage, 0): first, TaskId(HEAD.stage, 1): second})

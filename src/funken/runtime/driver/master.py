@@ -292,7 +292,7 @@ class JobMaster:
         if len(self.started) < len(self.tasks):
             return []
         self.all_started.set()
-        return [(source, StartReading()) for source in self.tasks if source.stage == 0]
+        return [*self._loops.begin(), *((task, StartReading()) for task in self.tasks if task.stage == 0)]
 
     def _drop(self, void: list[CoordinatorEvent]) -> None:
         """Discard the output of an attempt that does not count."""

@@ -72,7 +72,6 @@ class LoopMaster:
     def __init__(self, plan: PhysicalPlan) -> None:
         self._loops: dict[int, _Loop] = {}
         self._of_vertex: dict[int, _Loop] = {}
-        self._heads = set(plan.head_tasks())
         self._tails = sorted(plan.tail_tasks())
         self._addresses: dict[TaskId, tuple[str, int]] = {}
         for head in plan.heads:
@@ -84,8 +83,7 @@ class LoopMaster:
         """Handle the report of a head; return the commands to send."""
         if isinstance(event, FeedbackAddress):
             self._addresses[event.task] = event.address
-            known = FeedbackAddresses(dict(self._addresses))
-            return [(TaskId(*tail), known) for tail in self._tails] if self._heads <= self._addresses.keys() else []
+            return []
         loop = self._of_vertex[event.vertex]
         if event.round != loop.round:
             return []
@@ -109,6 +107,11 @@ class LoopMaster:
             return self._next(loop, ends_time=True)
         loop.phase = _Phase.ENDED
         return [(task, LoopEnd(vertex)) for task, vertex in loop.roots()]
+
+    def begin(self) -> list[tuple[TaskId, TaskCommand]]:
+        """All tasks have started: tell the tails where the heads listen, if they do."""
+        known = FeedbackAddresses(dict(self._addresses))
+        return [(TaskId(*tail), known) for tail in self._tails] if self._addresses else []
 
     def advance(self, now: int) -> list[tuple[TaskId, TaskCommand]]:
         """Processing time has reached ``now`` (ms): begin rounds that were to wait."""
