@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from funken.api.streams.stream import DataStream
 from funken.errors import InvalidProgram
 from funken.operators.process.iteration import Iterate
 from funken.plan.nodes import NodeInput
-from funken.types.generics import Generic, R, S, T, T_co
+from funken.types.generics import Generic, R, S, T_co
 
 
 class IterativeStream(DataStream[T_co], Generic[T_co]):
@@ -23,15 +22,16 @@ class IterativeStream(DataStream[T_co], Generic[T_co]):
     [-1, -1, 2, 2, 5]
     """
 
-    @classmethod
-    def begin(cls, stream: DataStream[Any], step: LoopStep[Any, Any] | None) -> DataStream[Any]:
+    @staticmethod
+    def begin(stream: DataStream[S], step: LoopStep[S, R] | None) -> DataStream[S] | DataStream[R]:
         """Begin a loop with the records of a stream; with a step, close it as well, and return what comes out.
 
         >>> from funken.testing import local
         >>> IterativeStream.begin(local([1]), None)
         <IterativeStream of 'iterate'>
         """
-        loop: IterativeStream[Any] = cls(stream._environment, (NodeInput(stream._apply("iterate", Iterate()).id),))
+        head = stream._apply("iterate", Iterate())
+        loop: IterativeStream[S] = IterativeStream(stream._environment, (NodeInput(head.id),))
         if step is None:
             return loop
         if not callable(step):
@@ -81,7 +81,7 @@ class IterativeStream(DataStream[T_co], Generic[T_co]):
         return feedback_stream
 
 
-LoopStep = Callable[[IterativeStream[T]], tuple[DataStream[Any], DataStream[R]]]
+LoopStep = Callable[[IterativeStream[S]], tuple[DataStream[S], DataStream[R]]]
 """From the stream of a loop to what enters it again, and what comes out."""
 
 __all__ = ["IterativeStream", "LoopStep"]

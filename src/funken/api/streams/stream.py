@@ -350,7 +350,7 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
     def iterate(self) -> IterativeStream[T_co]: ...
     @overload
     def iterate(self, step: LoopStep[T_co, R]) -> DataStream[R]: ...
-    def iterate(self, step: LoopStep[T_co, Any] | None = None) -> DataStream[Any]:
+    def iterate(self, step: LoopStep[T_co, R] | None = None) -> DataStream[T_co] | DataStream[R]:
         """Begin a loop that ``close_with(feedback)`` closes, or make one of ``step(loop)``: it returns feedback and result.
 
         >>> from funken.testing import local
