@@ -22,10 +22,13 @@ class Chain:
     def finish(self):
         self.told.append("finish")
 
+    def idle(self, idle):
+        self.told.append("idle" if idle else "active")
+
     def end_input(self, *_):
         pass
 
-    watermark_input = idle = end_input
+    watermark_input = end_input
 
 
 class Handler:
@@ -60,6 +63,17 @@ def test_time_is_that_of_the_inputs(head):
     gate.watermark(TWO, 3)
     assert chain.told == [["back"], 3]
     assert gate.came_back == 1
+
+
+def test_a_head_whose_inputs_are_idle_stays_so_while_records_go_round(head):
+    gate, chain, _, _ = head()
+    gate.idle(ONE, True)
+    gate.idle(TWO, True)
+    gate.data(BACK, RowBlock(["back"]))
+    assert chain.told == ["idle", ["back"], "idle"]
+    gate.data(ONE, RowBlock(["new"]))
+    gate.data(BACK, RowBlock(["again"]))
+    assert chain.told[3:] == ["active", ["new"], ["again"]]
 
 
 def test_a_root_holds_the_end_of_time_and_its_own_back(head):

@@ -51,6 +51,8 @@ class LoopGate(InputGate):
             self.came_back += block.records
             self.records += block.records
             self._receiver.process(0, block)
+            if self._idle:  # who gets the records takes the head for active, and would wait for its watermark
+                self._receiver.idle(True)
 
     def end(self, key: ChannelId, pauses: bool = False) -> None:
         """A channel ended."""
