@@ -78,6 +78,11 @@ def test_a_loop_that_is_stopped_goes_on_with_another_parallelism(program):
     assert max(run.drivers for run in runs) > 1
 
 
+def test_what_was_sent_behind_a_barrier_waits_until_the_head_has_its_own():
+    """Barriers that overtake came back to a subtask of the head before its own; it took in, and logged, what followed them."""
+    assert Simulation(111, program="sums", exactly_once=True).run().violation == ""
+
+
 # ---- the tests above see it when one of the rules is broken
 
 
