@@ -8,7 +8,7 @@ from dataclasses import replace
 from funken.errors import InvalidProgram
 from funken.ids import OperatorId
 from funken.operators.traits import traits_of
-from funken.plan.nodes import Forward, Node, NodeInput, Rebalance
+from funken.plan.nodes import Broadcast, Forward, Node, NodeInput, Rebalance
 
 
 def components(arcs: Iterable[tuple[int, int]]) -> dict[int, int]:
@@ -51,6 +51,11 @@ def resolved_feedback(node: Node, nodes: Mapping[OperatorId, Node]) -> tuple[Nod
     for given in node.feedback:
         tail, how = nodes[given.upstream], given.partitioning
         same = tail.parallelism == node.parallelism
+        if isinstance(how, Broadcast):
+            raise InvalidProgram(
+                f"the loop of {node.name!r} is closed by broadcast(): copies that are on their way could not be told apart "
+                "when it goes on with another parallelism. Close it with the stream itself, and broadcast() in the loop."
+            )
         if isinstance(how, Forward) and not same:
             raise InvalidProgram(
                 f"the loop of {node.name!r} (parallelism {node.parallelism}) is closed by forward() from {tail.name!r} "

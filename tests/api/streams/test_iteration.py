@@ -166,6 +166,14 @@ def test_forward_back_needs_the_same_parallelism():
         loop.get_execution_environment().compile()
 
 
+def test_copies_do_not_go_back():
+    loop = environment(2).from_collection([1]).iterate()
+    loop.close_with(loop.map(abs).broadcast())
+    loop.print()
+    with pytest.raises(InvalidProgram, match=r"closed by broadcast\(\).*broadcast\(\) in the loop"):
+        loop.get_execution_environment().compile()
+
+
 def closed_loop(env):
     loop = env.from_collection([3]).iterate()
     less = loop.map(lambda n: n - 1)

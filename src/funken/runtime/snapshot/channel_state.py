@@ -18,15 +18,15 @@ no longer exist.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from funken.checkpoint.store.blobs import SubtaskState
 from funken.columnar.block import Block, RowBlock
 from funken.errors import CheckpointIncompatible
 from funken.operators.base import Timestamps, Values
-from funken.plan.nodes import Global, Hash, Partitioning, Rebalance, Shuffle
+from funken.plan.nodes import Custom, Global, Hash, Partitioning, Rebalance, Shuffle
 from funken.plan.physical import Edge, PhysicalPlan
 from funken.runtime.exchange.wire import BlockHeader, BlockKind
 from funken.state.keygroups import KeyRouter
@@ -146,7 +146,9 @@ class ChannelStateWriter:
                 *block.rows(),
             )  # fmt: skip
             at = found.setdefault(names[edge.id].target, ChannelState())
-            if isinstance(edge.partitioning, Hash):
+            if isinstance(edge.partitioning, Hash) or (
+                edge.feedback and isinstance(edge.partitioning, Custom | Global)
+            ):
                 at.keyed.append(piece)
             elif edge.feedback:
                 at.dealt += _parts(piece)
@@ -173,13 +175,29 @@ def reassigned(piece: BufferedBlock, edge: Edge, subtask: int) -> BufferedBlock 
     if piece.kind != BlockKind.DATA:
         return None
     values, timestamps = piece.values, piece.timestamps
-    if isinstance(edge.partitioning, Hash):
-        key = edge.partitioning.key.bind()
-        owner = KeyRouter(edge.target_max_parallelism, edge.target_parallelism, lambda target: target)
-        mine = [position for position, value in enumerate(values) if owner[key(value)] == subtask]
+    owner = _owner(edge)
+    if owner is not None:
+        mine = [position for position, value in enumerate(values) if owner(value) == subtask]
         values, timestamps = [values[i] for i in mine], timestamps and [timestamps[i] for i in mine]
     upstream = subtask if edge.local else piece.upstream % edge.source_parallelism
     return piece._replace(upstream=upstream, values=values, timestamps=timestamps) if values else None
+
+
+def _owner(edge: Edge) -> Callable[[Any], int] | None:
+    """Return what says to which subtask a record of an edge goes, if that follows from the record."""
+    match edge.partitioning:
+        case Hash(key=by):
+            key, owners = (
+                by.bind(),
+                KeyRouter(edge.target_max_parallelism, edge.target_parallelism, lambda target: target),
+            )
+            return lambda value: owners[key(value)]
+        case Custom(partitioner=chosen, key=by) if edge.feedback:
+            choose, key, width = chosen.bind(), by.bind(), edge.target_parallelism
+            return lambda value: choose(key(value), width)
+        case Global() if edge.feedback:
+            return lambda value: 0
+    return None
 
 
 def no_such_edge(name: EdgeName) -> CheckpointIncompatible:
