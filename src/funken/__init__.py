@@ -47,6 +47,7 @@ from funken.api.jobs.targets import RuntimeExecutionMode
 from funken.api.options import CheckpointConfig, CheckpointingMode, ExecutionConfig, ExternalizedCheckpointRetention
 from funken.api.streams.async_io import AsyncDataStream, AsyncFunction, blocking, cached
 from funken.api.streams.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
+from funken.api.streams.iteration import IterativeStream
 from funken.api.streams.joins import CoGroupedStreams, IntervalJoin, IntervalJoined, JoinedStreams
 from funken.api.streams.keyed import KeyedStream
 from funken.api.streams.sinks import DataStreamSink
@@ -190,6 +191,7 @@ __all__ = [
     "IntervalJoin",
     "IntervalJoined",
     "InvalidProgram",
+    "IterativeStream",
     "JobCancelled",
     "JobClient",
     "JobExecutionError",

@@ -56,6 +56,13 @@ class CheckpointSettings:
     job_id: str
     """The id that the program gives the job; empty if it gives none."""
 
+    def one_at_a_time(self) -> CheckpointSettings:
+        """Return the same settings, with a checkpoint or savepoint that waits for the one that is under way.
+
+        The log of a loop ends when the next snapshot of its head begins.
+        """
+        return replace(self, policy=replace(self.policy, exclusive=True))
+
     @staticmethod
     def wanted(configuration: Configuration) -> bool:
         """Whether the options enable checkpoints, or set something that needs them."""

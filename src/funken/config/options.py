@@ -203,6 +203,12 @@ MANAGED_MEMORY = _option(
     "and caches have equal parts of one half; the other half is for those that need more. What is more goes to io.tmp.dirs. "
     "Python objects take several times as much of the process.",
 )
+FEEDBACK_MEMORY = _option(
+    "execution.memory.feedback",
+    memory_bytes,
+    32 * 2**20,
+    "Bytes that may wait in a task's memory to enter a loop (DataStream.iterate) again. What is more goes to io.tmp.dirs.",
+)
 SHUFFLE_MEMORY = _option(
     "execution.shuffle-memory", _at_least(1), 256 * 1024, "Bytes in flight per task and direction in continuous mode."
 )

@@ -111,6 +111,10 @@ class Operator:
     def tick(self, now: int) -> None:
         """Processing time has reached ``now``; called only at or after ``next_tick()``."""
 
+    def awaits_results(self) -> bool:
+        """Whether results of records it was given come later by themselves: a loop that it is in is not empty then."""
+        return False
+
     def end_input(self, index: int) -> None:
         """Input ``index`` (0 or 1) has ended; the other may go on."""
 

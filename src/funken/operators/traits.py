@@ -69,6 +69,8 @@ class OperatorTraits:
     """The declared type of the results, where the operator itself sees to it."""
     keeps_type: bool = False
     """Whether the results are of the type of the input."""
+    loop_head: bool = False
+    """Whether records come back to the operator: it is the head of a loop."""
     stays_with_input: bool = False
     """Whether the operator, unless told otherwise, has the parallelism of its input: the order of records matters to it."""
 

@@ -77,6 +77,6 @@ def _edge(edge: Edge, places: Mapping[int, tuple[int, int, int]]) -> str:
     line = f'<path class="edge" d="M{begin[0]:.0f} {begin[1]:.0f}{bend} {end[0]:.0f} {end[1]:.0f}"/>'
     x, y = end
     tip = f'<polygon class="tip" points="{x:.0f},{y - 4:.0f} {x + 6:.0f},{y:.0f} {x:.0f},{y + 4:.0f}"/>'
-    label = escape(edge.partitioning.label + (f" {edge.side}" if edge.side is not None else ""))
+    label = escape(edge.label + (f" {edge.side}" if edge.side is not None else ""))
     place = f'x="{middle:.0f}" y="{(begin[1] + y) / 2 - 6:.0f}"'
     return f'{line}{tip}<text class="dim" {place} text-anchor="middle">{label}</text>'

@@ -36,7 +36,7 @@ def _decision(plan: PhysicalPlan, note: RuleNote) -> str:
 
 
 def _arrow(edge: Edge) -> str:
-    notes = [f"by {edge.partitioning.label}"]
+    notes = [f"by {edge.label}"]
     if edge.side is not None:
         notes.append(f"side output {edge.side!r}")
     if edge.index:
@@ -72,7 +72,7 @@ def explain_json(plan: PhysicalPlan) -> str:
         ],
         "edges": [
             {"id": e.id, "from": e.source, "to": e.target, "input": e.index, "side": e.side, "local": e.local,
-             "partitioning": e.partitioning.label}
+             "partitioning": e.label}
             for e in plan.edges
         ],
         "rules": list(plan.rules),

@@ -1,6 +1,7 @@
 """The DAG of a program while it is being built, and the ids that survive a change of it.
 
-A node can only name nodes that exist, so the graph has no cycles and the order of insertion is a topological one.
+A node can only name nodes that exist, so the graph has no cycles and the order of insertion is a topological one. What the
+head of a loop reads from further down (``Node.feedback``) is left out of that order.
 A stream outlives the execution of its program: what is added to it later brings the nodes it comes from back, and only
 those. Of executed programs the last nodes are remembered, not all.
 """
@@ -62,6 +63,8 @@ class StreamGraph:
         for given in node.inputs:
             self._bring_back(given.upstream)
         self._nodes[operator] = node
+        for given in node.feedback:
+            self._bring_back(given.upstream)
 
     def change(self, operator: OperatorId, **fields: Any) -> Node:
         """Replace fields of a node."""
@@ -69,6 +72,18 @@ class StreamGraph:
             raise InvalidProgram("this stream belongs to a program that was already executed; build it anew.")
         self._nodes[operator] = node = replace(self._nodes[operator], **fields)
         return node
+
+    def comes_from(self, operator: OperatorId, upstream: OperatorId) -> bool:
+        """Whether an operator is another one or reads from it, through any number of others."""
+        left, seen = [operator], set[OperatorId]()
+        while left:
+            found = left.pop()
+            if found == upstream:
+                return True
+            if found not in seen:
+                seen.add(found)
+                left += [given.upstream for given in self[found].inputs]
+        return False
 
     def take(self) -> StreamGraph:
         """Move all nodes to a new graph and leave this one empty; ids go on counting."""

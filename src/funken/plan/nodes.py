@@ -95,6 +95,7 @@ class NodeInput:
 class Node:
     """One operator of a program. ``keyed`` operators get keyed state and timers; ``kind`` is for people.
 
+    ``feedback`` are the inputs of the head of a loop that come from further down: in ``inputs`` there is no cycle.
     ``output_type`` is the declared type of the results, ``side_types`` are those of side outputs, by tag.
     """
 
@@ -103,6 +104,7 @@ class Node:
     kind: str
     spec: OperatorSpec
     inputs: tuple[NodeInput, ...] = ()
+    feedback: tuple[NodeInput, ...] = ()
     parallelism: int | None = None
     max_parallelism: int | None = None
     parallelism_limit: int | None = None

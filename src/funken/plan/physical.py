@@ -3,6 +3,7 @@
 * A *vertex* is a chain: nodes joined by forward edges, run as one piece.
 * An *edge* joins two vertices. It is *local* if both are at the same stage (forward, within the task); otherwise it is
   an *exchange*, and raises the stage of what it feeds. An exchange that skips stages is relayed by the tasks between.
+* A *feedback edge* leads from a vertex back to the head of a loop. It has no part in stages: its blocks go from task to task.
 * Task *i* of stage *L* hosts subtask *i* of every vertex of that stage; a stage is as wide as its widest vertex.
 """
 
@@ -17,6 +18,7 @@ from funken.errors import InvalidProgram
 from funken.ids import DEFAULT_MAX_PARALLELISM, EdgeId, OperatorId
 from funken.operators.traits import traits_of
 from funken.plan.graph import StreamGraph
+from funken.plan.loops import check_closed, components, resolved_feedback
 from funken.plan.nodes import Forward, Hash, Node, NodeInput, Partitioning, Rebalance
 from funken.plan.serialization import by_itself
 
@@ -42,11 +44,20 @@ class Edge:
     target_stage: int
     buffer_timeout: int | None = None
     """How long (ms) records may wait for their block to fill, if the operator before has a say in it."""
+    feedback: bool = False
+    """Whether the edge leads back to the head of a loop."""
+    loop: int | None = None
+    """The loop that both of its ends are in; loops that share a vertex are one."""
 
     @property
     def local(self) -> bool:
         """Whether the edge stays within its task."""
-        return self.source_stage == self.target_stage
+        return self.source_stage == self.target_stage and not self.feedback
+
+    @property
+    def label(self) -> str:
+        """How its records are spread, and whether they go back, as people read it."""
+        return f"{'FEEDBACK ' if self.feedback else ''}{self.partitioning.label}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the edge by itself: its key selector is no operator's."""
@@ -84,6 +95,15 @@ class Vertex:
 
 
 @dataclass(frozen=True)
+class LoopHead:
+    """A vertex that a feedback edge leads to; a ``root`` reads everything else from outside the loop."""
+
+    vertex: Vertex
+    loop: int
+    root: bool
+
+
+@dataclass(frozen=True)
 class RuleNote:
     """What a rule decided, and why: about an operator, about a vertex, or (without either) about the whole plan."""
 
@@ -117,6 +137,21 @@ class PhysicalPlan:
         """Whether every source ends by itself."""
         return all(traits_of(node.spec).bounded for node in self.nodes)
 
+    def head_tasks(self, roots: bool = False) -> dict[tuple[int, int], str]:
+        """Return the tasks (stage, number) that host heads of loops, or roots among them only, each with an operator's name."""
+        heads = [head.vertex for head in self.heads if head.root or not roots]
+        return {(each.stage, number): each.nodes[0].name for each in heads for number in range(each.parallelism)}
+
+    def tail_tasks(self) -> set[tuple[int, int]]:
+        """Return the tasks (stage, number) that send anything back."""
+        back = [edge for edge in self.edges if edge.feedback]
+        return {(edge.source_stage, number) for edge in back for number in range(edge.source_parallelism)}
+
+    @property
+    def has_loop(self) -> bool:
+        """Whether records go round anywhere."""
+        return any(edge.feedback for edge in self.edges)
+
     @property
     def nodes(self) -> Iterator[Node]:
         """The operators, vertex by vertex."""
@@ -133,7 +168,14 @@ class PhysicalPlan:
         """Return the operators before one, each with whether a subtask reads from the subtask of its own number only."""
         if node is not vertex.nodes[0]:
             return [(given.upstream, True) for given in node.inputs]
-        return [(edge.source_node, edge.local) for edge in self.edges if edge.target == vertex.id]
+        return [(edge.source_node, edge.local) for edge in self.edges if edge.target == vertex.id and not edge.feedback]
+
+    @property
+    def heads(self) -> list[LoopHead]:
+        """The heads of its loops."""
+        found = {edge.target: edge.loop for edge in self.edges if edge.feedback}
+        inside = {edge.target for edge in self.edges if edge.loop is not None and not edge.feedback}
+        return [LoopHead(self.vertices[v], loop, v not in inside) for v, loop in found.items() if loop is not None]
 
     def at(self, stage: int) -> list[Vertex]:
         """Return the vertices of a stage."""
@@ -197,7 +239,9 @@ def resolve(graph: StreamGraph, parallelism: int, max_parallelism: int = -1) -> 
             slot_sharing_group=_slot_sharing_group(node, nodes),
             inputs=tuple(inputs),
         )
-    return list(nodes.values())
+    return [
+        replace(node, feedback=resolved_feedback(node, nodes)) if node.feedback else node for node in nodes.values()
+    ]
 
 
 def _stages(groups: list[list[Node]], vertex_of: dict[OperatorId, int]) -> list[int]:
@@ -220,6 +264,7 @@ def compile_plan(graph: StreamGraph, name: str, parallelism: int, max_parallelis
     """
     if not len(graph):
         raise InvalidProgram("No operators defined in streaming topology. Cannot execute.")
+    check_closed(graph)
     stable_ids = graph.stable_ids()
     return plan_of_chains(name, [[node] for node in resolve(graph, parallelism, max_parallelism)], stable_ids)
 
@@ -236,10 +281,24 @@ def plan_of_chains(name: str, chains: list[list[Node]], stable_ids: dict[Operato
     for vertex in vertices:
         for given in vertex.nodes[0].inputs:
             edges.append(_edge(EdgeId(len(edges)), given, vertices[vertex_of[given.upstream]], vertex))
+    edges = _with_loops(edges, vertices, vertex_of)
     widths = tuple(
         max(vertex.parallelism for vertex in vertices if vertex.stage == stage) for stage in range(max(stages) + 1)
     )
     return PhysicalPlan(name, vertices, tuple(edges), widths, stable_ids)
+
+
+def _with_loops(edges: list[Edge], vertices: tuple[Vertex, ...], vertex_of: dict[OperatorId, int]) -> list[Edge]:
+    """Add the feedback edges, and say of every edge which loop it is in."""
+    back = [(given, vertex) for vertex in vertices for given in vertex.nodes[0].feedback]
+    if not back:
+        return edges
+    for given, vertex in back:
+        edge = _edge(EdgeId(len(edges)), given, vertices[vertex_of[given.upstream]], vertex)
+        edges.append(replace(edge, feedback=True))
+    loops = components([(edge.source, edge.target) for edge in edges])
+    return [replace(e, loop=loops[e.source] if loops.get(e.source) == loops.get(e.target) else None)
+            if e.source in loops else e for e in edges]  # fmt: skip
 
 
 def _edge(number: EdgeId, given: NodeInput, source: Vertex, target: Vertex) -> Edge:

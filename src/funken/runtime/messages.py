@@ -180,6 +180,26 @@ class CheckpointDeclined(TaskEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class LoopReported(TaskEvent):
+    """A round of a loop has come back to the head in the vertex: ``records`` have since the one before.
+
+    ``busy``: results of some operator are still to come by themselves. Round 0: the inputs of the head have ended.
+    """
+
+    vertex: int = -1
+    round: int = 0
+    records: int = 0
+    busy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackAddress(TaskEvent):
+    """Where a task with heads of loops takes what comes back: host and port."""
+
+    address: tuple[str, int] = ("", 0)
+
+
+@dataclass(frozen=True, slots=True)
 class TaskEnded(TaskEvent):
     """Every subtask of the task has ended; with checkpoints, its final state is at ``handles``."""
 
@@ -249,6 +269,29 @@ class CheckpointAborted(TaskCommand):
     """A checkpoint is aborted."""
 
     checkpoint: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackAddresses(TaskCommand):
+    """Where all tasks with heads of loops take what comes back."""
+
+    addresses: dict[TaskId, tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRound(TaskCommand):
+    """The head in a vertex begins a round of its loop; ``ends_time``: event time ends in the loop first."""
+
+    vertex: int
+    round: int
+    ends_time: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoopEnd(TaskCommand):
+    """The loop of the head in a vertex is empty: it ends."""
+
+    vertex: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,25 @@ class LatencySettings:
 
 
 @dataclass(frozen=True)
+class FeedbackSettings:
+    """How much of what comes back in loops may wait in memory (bytes), and where the rest goes."""
+
+    memory: int = 32 * 2**20
+    directories: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(configuration: Configuration) -> FeedbackSettings:
+        """Read the options.
+
+        >>> FeedbackSettings.of(Configuration({"execution.memory.feedback": "1 kb", "io.tmp.dirs": "/fast,/large"}))
+        FeedbackSettings(memory=1024, directories=('/fast', '/large'))
+        """
+        named = configuration.get(config.TEMPORARY_DIRECTORIES).split(",")
+        directories = tuple(place.strip().removeprefix("file://") for place in named if place.strip())
+        return FeedbackSettings(configuration.get(config.FEEDBACK_MEMORY), directories)
+
+
+@dataclass(frozen=True)
 class TaskSettings:
     """Plain data; travels with the plan. Durations are in ms."""
 
@@ -75,6 +94,7 @@ class TaskSettings:
     state: StateSettings = field(default_factory=StateSettings)
     logs: LogSettings = field(default_factory=LogSettings)
     latency: LatencySettings = field(default_factory=LatencySettings)
+    feedback: FeedbackSettings = field(default_factory=FeedbackSettings)
     job_parameters: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
@@ -95,6 +115,7 @@ class TaskSettings:
             state=StateSettings.of(configuration, batch),
             logs=LogSettings.of(configuration),
             latency=LatencySettings.of(configuration, batch),
+            feedback=FeedbackSettings.of(configuration),
             job_parameters=configuration.get(config.JOB_PARAMETERS),
         )
 

@@ -43,6 +43,7 @@ from funken.runtime.task.mailbox import MEASURE_SECONDS, TaskLoop
 from funken.spark.control.channel import Address
 from funken.spark.control.client import ControlClient
 from funken.spark.control.credentials import Credentials
+from funken.spark.feedback import Feedback
 from funken.spark.transport import Fillers, blocks_of, to_batch
 from funken.spark.warm.home import Home
 from funken.state.rocksdb.folders import remove_all
@@ -57,6 +58,7 @@ _GIVEN_UP = 4
 _INPUT_ENDED = object()
 _DRIVER_GONE = object()
 _WAKE = object()
+_CAME_BACK = object()
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ class TaskShell:
         self._unread: Exception | None = None
         self._finish_writing: Callable[[], None] = lambda: None
         self._fillers = Fillers()
+        self._feedback = Feedback(task, lambda: self._mailbox.put(_CAME_BACK))
         self._logs: WorkerLogs | None = None
         self._task: Task
 
@@ -136,10 +139,11 @@ class TaskShell:
             if not self._continuous and not settings.pausing:
                 settings = replace(settings, attempt=spark.attemptNumber())
             self._logs = WorkerLogs(self._id, settings, host, control.send)
+            plan = load_program(self._deployment.program, self._deployment.path, self._deployment.home)
+            self._feedback.open(plan, settings.feedback, control, self._deployment.credentials)
             task = Task(
-                load_program(self._deployment.program, self._deployment.path, self._deployment.home),
-                self._id, settings, SystemClock(), self._logs.send,
-                wake=lambda: self._mailbox.put(_WAKE), deliver=self._deliver_to(self._logs.send),
+                plan, self._id, settings, SystemClock(), self._logs.send, lambda: self._mailbox.put(_WAKE),
+                self._deliver_to(self._logs.send), self._feedback.send_back,
             )  # fmt: skip
             task.open()
             collect_rarely()
@@ -217,7 +221,8 @@ class TaskShell:
 
     def _take_order(self, command: TaskCommand | Exception | None) -> None:
         if command is not None:
-            self._mailbox.put(command)
+            if not self._feedback.knows(command):
+                self._mailbox.put(command)
             return
         self._end_if_given_up()
         self._mailbox.put(_DRIVER_GONE)
@@ -254,10 +259,11 @@ class TaskShell:
         """Turn the task until the query is stopped, or it has finished."""
         settings = self._deployment.settings
         timeout = settings.buffer_timeout / 1000 if self._continuous else -1.0
-        loop = TaskLoop(task, self, control.send, SystemClock(), timeout, reports_delay=self._continuous)
+        mailbox = self._feedback.mailbox(self, task)
+        loop = TaskLoop(task, mailbox, control.send, SystemClock(), timeout, reports_delay=self._continuous)
         self._task = task
         while not self._stop:
-            for urgent in loop.turn():
+            for urgent in loop.turn(1, self._feedback.polls()):
                 hasten = self._continuous and urgent
                 yield from self._emit(task, (self._fillers.flushed if hasten else self._fillers.sent)(task.outbox))
             self._turned = time.perf_counter()
@@ -315,6 +321,8 @@ class TaskShell:
             task.handle_command(item)
         elif item is _WAKE:
             return
+        elif item is _CAME_BACK:
+            self._feedback.look(task.finished)
         elif isinstance(item, Exception):
             raise JobExecutionError(
                 f"an order to {self._id} cannot be read: {type(item).__name__}: {item}. Can the workers import the classes of "
@@ -361,6 +369,7 @@ class TaskShell:
         if self._logs is not None:
             self._logs.close()
         self._done.set()
+        self._feedback.close()
         control.close()
         if self._continuous:
             # The query is over, or fails by this. Leaving by the front door would write to a socket that Spark has closed.

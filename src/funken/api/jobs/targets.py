@@ -34,9 +34,24 @@ class RuntimeExecutionMode(enum.Enum):
 
 
 def wants_batch(configuration: Configuration, plan: PhysicalPlan) -> bool:
-    """Whether a program is to give each result once."""
+    """Whether a program is to give each result once; one with a loop cannot, for it never has all input of an operator."""
     mode = configuration.get(config.RUNTIME_MODE)
+    if plan.has_loop:
+        _check_loop(configuration, plan)
+        return False
     return mode == "batch" or (mode == "automatic" and plan.bounded)
+
+
+def _check_loop(configuration: Configuration, plan: PhysicalPlan) -> None:
+    """Raise ``InvalidProgram`` if a program with a loop is to run stage by stage."""
+    name = plan.heads[0].vertex.nodes[0].name
+    for option, wrong in ((config.RUNTIME_MODE, "batch"), (config.TARGET, "batch"), (config.TARGET, "micro-batch")):
+        if configuration.get(option) == wrong:
+            raise InvalidProgram(
+                f"{option.key} {wrong!r} cannot run the loop that operator {name!r} begins: an operator would have to "
+                "end before the next begins, and what comes back would find none. Use STREAMING or AUTOMATIC with the target "
+                "'continuous' or 'local', also for bounded input; or DataSet.iterate() of funken.dataset, which has supersteps."
+            )
 
 
 def is_batch(configuration: Configuration, plan: PhysicalPlan) -> bool:
@@ -68,6 +83,12 @@ def target_of(configuration: Configuration, plan: PhysicalPlan, frame: Any = Non
 
 def _target_of_rows(target: str, plan: PhysicalPlan, frame: Any) -> str:
     """Choose the one way in which a program that reads a DataFrame can run."""
+    if plan.has_loop:
+        raise InvalidProgram(
+            f"a program that reads a DataFrame cannot have the loop that operator {plan.heads[0].vertex.nodes[0].name!r} begins: "
+            "its stages run one after the other. Read the data with a source of Funken, or use DataSet.iterate() of "
+            "funken.dataset."
+        )
     needed = "micro-batch" if frame.isStreaming else "batch"
     if target not in ("auto", needed):
         kind = "streaming" if frame.isStreaming else "static"

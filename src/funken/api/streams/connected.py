@@ -15,7 +15,7 @@ from funken.api.functions.two_inputs import (
     KeyedCoProcessFunction,
 )
 from funken.api.streams.declared_types import typed
-from funken.api.streams.display import OfStreams
+from funken.api.streams.family import OfStreams
 from funken.api.streams.stream import DataStream
 from funken.errors import InvalidProgram
 from funken.operators.base import OperatorSpec

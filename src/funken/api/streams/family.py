@@ -1,4 +1,4 @@
-"""The family of streams: how its classes make one another.
+"""The family of streams: how its classes make one another, and what is shown of them.
 
 A stream makes keyed, windowed and connected ones, and each of these makes streams again. Their modules would import each
 other in circles; so a class that a lower module needs is asked for here by name, when it is needed.
@@ -9,18 +9,23 @@ other in circles; so a class that a lower module needs is asked for here by name
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from funken.api.environment import StreamExecutionEnvironment
     from funken.api.streams.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
+    from funken.api.streams.iteration import IterativeStream
     from funken.api.streams.joins import CoGroupedStreams, IntervalJoin, JoinedStreams
     from funken.api.streams.keyed import KeyedStream
     from funken.api.streams.stream import DataStream
     from funken.api.streams.window_settings import Windows
     from funken.api.streams.windowed import AllWindowedStream
+    from funken.plan.nodes import NodeInput
 
 _MODULES = {
     "AllWindowedStream": "funken.api.streams.windowed",
@@ -30,6 +35,7 @@ _MODULES = {
     "ConnectedStreams": "funken.api.streams.connected",
     "DataStream": "funken.api.streams.stream",
     "IntervalJoin": "funken.api.streams.joins",
+    "IterativeStream": "funken.api.streams.iteration",
     "JoinedStreams": "funken.api.streams.joins",
     "KeyedStream": "funken.api.streams.keyed",
     "count_windows": "funken.api.streams.window_settings",
@@ -52,6 +58,8 @@ def family(name: Literal["DataStream"]) -> type[DataStream]: ...
 @overload
 def family(name: Literal["IntervalJoin"]) -> type[IntervalJoin]: ...
 @overload
+def family(name: Literal["IterativeStream"]) -> type[IterativeStream]: ...
+@overload
 def family(name: Literal["JoinedStreams"]) -> type[JoinedStreams]: ...
 @overload
 def family(name: Literal["KeyedStream"]) -> type[KeyedStream]: ...
@@ -64,28 +72,69 @@ def family(name: str) -> Any:
     return getattr(import_module(_MODULES[name]), name)
 
 
-_GONE = {
-    "iterate": (
-        "DataStream has no iterate(): Flink removed it in 2.0, and Funken's streams have no feedback edge. For a computation "
-        "that converges use DataSet.iterate() or iterate_delta() of funken.dataset; to come back to a record of the same key, "
-        "keep it in state and set a timer; for any other loop write to a topic that the job reads."
-    )
-}
-"""What Flink's streams had, and what to use instead."""
-
-
 def missing(kind: type, name: str) -> str:
-    """Return what to say of an attribute that a stream has not: where it is, or what there is instead.
+    """Return what to say of an attribute that a stream has not, and where it is.
 
     >>> missing(family("DataStream"), "window")
     "'DataStream' object has no attribute 'window': keyed streams have it, so call key_by() before, or window_all()"
     >>> missing(family("DataStream"), "turn")
     "'DataStream' object has no attribute 'turn'"
     """
-    if name in _GONE:
-        return _GONE[name]
     text = f"{kind.__name__!r} object has no attribute {name!r}"
     if name.startswith("_") or not hasattr(family("KeyedStream"), name):
         return text
     instead = f", or {name}_all()" if hasattr(kind, f"{name}_all") else ""
     return f"{text}: keyed streams have it, so call key_by() before{instead}"
+
+
+class StreamDisplay:
+    """The part of a stream that shows it.
+
+    >>> from funken.testing import local
+    >>> words = local(["to", "be"]).map(str.upper).name("capitals")
+    >>> words, words.key_by(len)
+    (<DataStream of 'capitals'>, <KeyedStream of 'capitals'>)
+    """
+
+    _environment: StreamExecutionEnvironment
+    _inputs: tuple[NodeInput, ...]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._origins()}>"
+
+    def _origins(self) -> str:
+        graph = self._environment.graph
+        names = [f"{graph[given.upstream].name!r}" for given in self._inputs]
+        sides = [f"side output {given.side!r} of " if given.side is not None else "" for given in self._inputs]
+        return " and ".join(map(str.__add__, sides, names))
+
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(repr(self))}</code><br>{self._environment._repr_html_()}"
+
+
+class OfStreams:
+    """What shows windows, connected streams and joins by the streams that they are made of: those among their attributes.
+
+    >>> from funken import TumblingEventTimeWindows
+    >>> from funken.testing import local
+    >>> words = local(["to", "be"]).name("words")
+    >>> words.key_by(len).window(TumblingEventTimeWindows.of("5 s")), words.connect(words.map(len))
+    (<WindowedStream of 'words' by TumblingEventTimeWindows(size=5000, offset=0)>, <ConnectedStreams of 'words' with 'map'>)
+    """
+
+    def _made_of(self) -> Iterator[StreamDisplay]:
+        for value in vars(self).values():
+            for each in value if isinstance(value, tuple) else (value,):
+                if isinstance(each, StreamDisplay):
+                    yield each
+                elif isinstance(each, OfStreams):
+                    yield from each._made_of()
+
+    def __repr__(self) -> str:
+        assigner = getattr(self, "_assigner", None)
+        windows = "" if assigner is None else f" by {assigner!r}"
+        return f"<{type(self).__name__} of {' with '.join(each._origins() for each in self._made_of())}{windows}>"
+
+    def _repr_html_(self) -> str:
+        shown = next(self._made_of())._environment._repr_html_()
+        return f"<code>{escape(repr(self))}</code><br>{shown}"

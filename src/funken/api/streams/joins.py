@@ -13,8 +13,7 @@ from funken.api.functions.base import as_user_function
 from funken.api.functions.two_inputs import FlatJoinFunction
 from funken.api.streams.connected import join_two, two_inputs
 from funken.api.streams.declared_types import typed
-from funken.api.streams.display import OfStreams
-from funken.api.streams.family import family
+from funken.api.streams.family import OfStreams, family
 from funken.errors import InvalidProgram
 from funken.io.durations import duration_ms
 from funken.operators.join.interval_join import IntervalJoinSpec

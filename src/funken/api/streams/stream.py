@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 from funken.api.functions.base import as_user_function, vectorized_call
 from funken.api.functions.batches import of_batches, over_batches
 from funken.api.streams.declared_types import type_of, typed, typed_side
-from funken.api.streams.display import StreamDisplay
-from funken.api.streams.family import family, missing
+from funken.api.streams.family import StreamDisplay, family, missing
 from funken.api.streams.partitioning import StreamPartitioning
 from funken.api.streams.settings import StreamSettings
 from funken.api.streams.sinks import StreamEnds
@@ -23,11 +22,7 @@ from funken.operators.process.one_input import Process
 from funken.operators.stateless import Filter, FlatMap, Map, MapBlock
 from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.operators.user_functions import UserFunction
-from funken.plan.nodes import (
-    Node,
-    NodeInput,
-    Partitioning,
-)
+from funken.plan.nodes import Node, NodeInput, Partitioning
 from funken.timing.watermarks import WatermarkStrategy
 from funken.types.generics import Generic, R, S, T_co, W
 from funken.types.info import TupleTypeInfo, TypeInformation, Types
@@ -45,6 +40,7 @@ if TYPE_CHECKING:
         ProcessFunction,
     )
     from funken.api.streams.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
+    from funken.api.streams.iteration import IterativeStream, LoopStep
     from funken.api.streams.joins import CoGroupedStreams, JoinedStreams
     from funken.api.streams.keyed import KeyedStream
     from funken.api.streams.windowed import AllWindowedStream
@@ -349,6 +345,22 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         """
         CoGroupedStreams = family("CoGroupedStreams")
         return CoGroupedStreams(self, other)
+
+    @overload
+    def iterate(self) -> IterativeStream[T_co]: ...
+    @overload
+    def iterate(self, step: LoopStep[T_co, R]) -> DataStream[R]: ...
+    def iterate(self, step: LoopStep[T_co, R] | None = None) -> DataStream[T_co] | DataStream[R]:
+        """Begin a loop that ``close_with(feedback)`` closes, or make one of ``step(loop)``: it returns feedback and result.
+
+        >>> from funken.testing import local
+        >>> def halve(loop):
+        ...     halves = loop.map(lambda pair: (pair[0] // 2, pair[1] + 1))
+        ...     return halves.filter(lambda pair: pair[0]), halves.filter(lambda pair: not pair[0])
+        >>> sorted(local([(9, 0), (2, 0)]).iterate(halve).execute_and_collect(limit=2))
+        [(0, 2), (0, 4)]
+        """
+        return family("IterativeStream").begin(self, step)
 
     def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream[T_co, GlobalWindow]:
         """Window the whole stream by count, in one subtask; ``slide`` as for ``KeyedStream.count_window``.

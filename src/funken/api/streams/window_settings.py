@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from funken.api.functions.base import as_user_function
 from funken.api.streams.declared_types import type_of
-from funken.api.streams.display import OfStreams
-from funken.api.streams.family import family
+from funken.api.streams.family import OfStreams, family
 from funken.errors import InvalidProgram
 from funken.io.durations import duration_ms
 from funken.operators.user_functions import UserFunction

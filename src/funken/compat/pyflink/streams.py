@@ -17,7 +17,7 @@ from funken.api.functions.retry_predicates import (
     exception_type_predicate,
     has_exception_predicate,
 )
-from funken.api.streams import async_io, connected, joins, keyed, sinks, stream, window_settings, windowed
+from funken.api.streams import async_io, connected, iteration, joins, keyed, sinks, stream, window_settings, windowed
 from funken.api.streams.declared_types import type_of, typed
 from funken.compat.pyflink.adoption import adopt, adopting
 from funken.compat.pyflink.settings import ExecutionConfig
@@ -72,6 +72,10 @@ class DataStream(stream.DataStream):
             self._inputs = (NodeInput(self._apply("pass on", PassOn()).id),)
         return super()._node(what)
 
+    def iterate(self, step: Any = None) -> Any:
+        """Begin a loop; a step is given what it knows."""
+        return adopt(super().iterate((lambda loop: step(adopt(loop))) if callable(step) else step))
+
     def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
         """Partition by key; a list is a key as good as a tuple."""
         key = as_user_function(key_selector, "get_key", "key_by()")
@@ -109,6 +113,11 @@ class DataStream(stream.DataStream):
         """
         self.__class__ = CachedDataStream
         return self  # type: ignore[return-value]
+
+
+@adopting(iteration.IterativeStream)
+class IterativeStream(iteration.IterativeStream, DataStream):
+    """The stream of a loop, which PyFlink never had."""
 
 
 class CachedDataStream(DataStream):

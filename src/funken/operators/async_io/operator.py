@@ -201,6 +201,10 @@ class AsyncWaitLogic(Operator):
         else:
             mark()
 
+    def awaits_results(self) -> bool:
+        """Whether requests are under way."""
+        return bool(self._queue.size or self._restored)
+
     def finish(self) -> None:
         """Wait for all results."""
         self._resume()

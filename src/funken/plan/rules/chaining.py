@@ -39,6 +39,8 @@ def _objection(node: Node, upstream: Node) -> str | None:
     """Return why a node is not chained to the one it reads by a forward edge; ``None``: it is."""
     if len(node.inputs) > 1:
         return "has several inputs"
+    if node.feedback:
+        return "is the head of a loop"
     if node.chaining is Chaining.HEAD:
         return "start_new_chain()"
     if node.chaining is Chaining.NEVER:

@@ -27,7 +27,9 @@ EmitBlock = Callable[[Block], None]
 class EdgeOutput:
     """An outgoing edge as a chain calls it, whether exchange or local."""
 
-    __slots__ = ("barrier", "edge", "emit", "emit_block", "end", "flush", "idle", "latency", "watermark", "writer")
+    __slots__ = (
+        "barrier", "edge", "emit", "emit_block", "end", "flush", "idle", "latency", "round", "watermark", "writer"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -40,6 +42,7 @@ class EdgeOutput:
         end: Callable[[bool], None],
         flush: Callable[[], None],
         latency: Callable[[int, float], None],
+        round: Callable[[int], None],
         writer: HashWriter | None = None,
     ) -> None:
         self.edge = edge
@@ -51,6 +54,7 @@ class EdgeOutput:
         self.end = end
         self.flush = flush
         self.latency = latency
+        self.round = round
         self.writer = writer
 
 
@@ -231,6 +235,10 @@ class OperatorChain:
             operator.pause()
         for end in self._outputs:
             end.end(True)
+
+    def awaits_results(self) -> bool:
+        """Whether results of some operator come later by themselves."""
+        return any(operator.awaits_results() for operator in self._order)
 
     def next_tick(self) -> int | None:
         """Return when the first operator is due for a tick."""

@@ -56,6 +56,10 @@ class FinishedOperatorChain(OperatorChain):
     def notify_checkpoint_aborted(self, checkpoint: int) -> None:
         """Not passed on: its operators were not opened."""
 
+    def awaits_results(self) -> bool:
+        """No operator has anything to come."""
+        return False
+
     def next_tick(self) -> int | None:
         """No operator waits for anything."""
         return None

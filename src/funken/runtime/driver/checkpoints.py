@@ -57,6 +57,7 @@ from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.background import BackgroundWorker
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.job.checkpoint_history import CheckpointHistory
+from funken.runtime.job.loops import check_stop
 from funken.runtime.messages import (
     CheckpointAborted,
     CheckpointAcknowledged,
@@ -90,7 +91,7 @@ class JobCheckpoints:
         later: bool = False,
     ) -> None:  # fmt: skip
         self._plan = plan
-        self._settings = settings
+        self._settings = settings.one_at_a_time() if plan.has_loop else settings
         self._clock = clock
         self._storage: Storage = open_storage(f"{settings.directory.rstrip('/')}/{job_id}")
         self._targets = restore_targets(plan)
@@ -291,6 +292,7 @@ class JobCheckpoints:
 
     def savepoint(self, directory: str | None, stop: Stop | None = None) -> Future[str]:
         """Request a savepoint in a new folder in ``directory``; the future returns its path. Thread-safe."""
+        check_stop(self._plan, stop)
         target = directory or self._settings.savepoint_directory
         if not target:
             raise CheckpointError(
@@ -349,8 +351,7 @@ class JobCheckpoints:
 
     def _handle_started(self) -> None:
         assert self._master is not None
-        tasks = tuple(self._master.tasks)
-        self.handle(AttemptStarted(self._attempt, tasks, tuple(task for task in tasks if task.stage == 0)))
+        self.handle(AttemptStarted(self._attempt, tuple(self._master.tasks), tuple(self._master.triggered)))
         self._runs = True
 
     def take(self, event: TaskEvent) -> None:

@@ -219,7 +219,7 @@ def _peers(plan: PhysicalPlan) -> dict[int, set[int]]:
     }
     reached: dict[int, set[int]] = {vertex.id: {vertex.id} for vertex in plan.vertices}
     for edge in sorted(plan.edges, key=lambda edge: edge.source, reverse=True):
-        reached[edge.source] |= reached[edge.target]
+        reached[edge.source] |= set() if edge.feedback else reached[edge.target]
     return {one: {other for other in emitting if reached[one] & reached[other]} for one in patient}
 
 

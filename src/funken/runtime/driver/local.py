@@ -1,8 +1,9 @@
 """The whole plan in one process, one thread, no Spark: for tests, notebooks and debuggers.
 
 The same tasks as on a cluster, and the same blocks between them (records are pickled when they cross an exchange, so
-that what cannot travel fails here too). Sources are read only while the blocks in flight are few. Tasks take turns in a
-fixed order; how blocks of different channels interleave still depends on the clock, which flushes them.
+that what cannot travel fails here too). Sources are read only while the blocks in flight are few. What goes back to the head of
+a loop arrives when every task has had its turn, and goes to disk beyond a budget. Tasks take turns in a fixed order; how blocks
+of different channels interleave still depends on the clock, which flushes them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from funken.plan.serialization import portable
 from funken.runtime.chain.log_capture import LogCapture
 from funken.runtime.collector import collecting_rarely
 from funken.runtime.driver.job import Job
+from funken.runtime.exchange.feedback_lane import FeedbackLane
 from funken.runtime.job.events import ExecutionsDeployed
 from funken.runtime.messages import TaskCommand, TaskEvent, TaskId, TaskOpening, TaskStarted
 from funken.runtime.snapshot.task_state import TaskStateSnapshot, acknowledgement_of
@@ -115,6 +117,25 @@ class Inbox:
         return self._loop.quiet
 
 
+class HeadInbox(Inbox):
+    """The mailbox of a task with heads of loops: what has come back goes before what is new."""
+
+    def __init__(self, loop: LocalLoop, task: Task, lane: FeedbackLane) -> None:
+        super().__init__(loop, task)
+        self._lane = lane
+
+    def empty(self) -> bool:
+        """Whether no block has arrived that the task should take; what has come back may wait on disk while others are queued."""
+        return not self.blocks and (self._task.work or not self._lane.due)
+
+    def deliver(self) -> bool:
+        """Give a block to the task."""
+        if self._lane.due and not self._task.work:
+            self._task.receive(self._lane.take())
+            return True
+        return super().deliver()
+
+
 class LocalLoop:
     """The tasks of one job and the queues between them; each has its turn (``task/mailbox.py``) after the other.
 
@@ -140,6 +161,9 @@ class LocalLoop:
         self.quiet = False
         """Whether no task had anything to do in the last round: then they flush."""
         self._inbox: dict[TaskId, deque[bytes]] = {}
+        self._lanes = {
+            task: FeedbackLane.of(job.settings.feedback, name) for task, name in job.plan.head_tasks().items()
+        }
         self._loops = {task: self._loop(blob, task) for task in job.master.tasks}
 
     def _loop(self, blob: bytes, number: TaskId) -> TaskLoop:
@@ -152,8 +176,10 @@ class LocalLoop:
                 self._reports.append(acknowledgement_of(number, settings.attempt, snapshot, storage, self._clock))
 
         report = self._reports.append
-        task = Task(cloudpickle.loads(blob), number, settings, self._clock, report, self._wake, deliver)
-        inbox = Inbox(self, task)
+        plan, send_back = cloudpickle.loads(blob), self._send_back
+        task = Task(plan, number, settings, self._clock, report, self._wake, deliver, send_back)
+        lane = self._lanes.get(number)
+        inbox = Inbox(self, task) if lane is None else HeadInbox(self, task, lane)
         self._inbox[number] = inbox.blocks
         return TaskLoop(task, inbox, report, self._clock, settings.buffer_timeout / 1000, reports_delay=False)
 
@@ -229,7 +255,14 @@ class LocalLoop:
                 if self._route(loop.task):
                     wait = 0
             wait = min(wait, loop.wait)
+        for lane in self._lanes.values():
+            lane.turn()
+            if lane.due:
+                wait = 0
         return wait
+
+    def _send_back(self, task: TaskId, block: bytes) -> None:
+        self._lanes[task].put(block)
 
     def _room(self) -> bool:
         return sum(map(len, self._inbox.values())) < _IN_FLIGHT * len(self._inbox)

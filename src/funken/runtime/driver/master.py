@@ -19,10 +19,13 @@ from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.attempts import AttemptOutputs
 from funken.runtime.driver.coordinators import Coordinators
 from funken.runtime.driver.source_rates import SourceRates
+from funken.runtime.job.loops import LoopMaster
 from funken.runtime.messages import (
     CheckpointAcknowledged,
     CheckpointDeclined,
     CoordinatorEvent,
+    FeedbackAddress,
+    LoopReported,
     MetricsReport,
     QueueDelayExceeded,
     StartReading,
@@ -66,6 +69,9 @@ class JobMaster:
     ) -> None:  # fmt: skip
         self.plan = plan
         self.tasks = [TaskId(stage, index) for stage, width in enumerate(plan.widths) for index in range(width)]
+        roots = plan.head_tasks(roots=True)
+        self.triggered = [task for task in self.tasks if task.stage == 0 or task in roots]
+        """The tasks that a checkpoint begins at: those with sources, and with heads of loops, whose inputs may have ended."""
         self.opening: set[TaskId] = set()
         self.started: set[TaskId] = set()
         self.finished: set[TaskId] = set()
@@ -87,6 +93,7 @@ class JobMaster:
         self._attempt_outputs = AttemptOutputs()
         self._progress = progress
         self._source_rates = SourceRates(plan.vertices)
+        self._loops = LoopMaster(plan)
         self._lock = threading.RLock()
         self._cancelled = False
         self._stopping = threading.Event()
@@ -215,6 +222,8 @@ class JobMaster:
                 return []
         with self._lock:
             match event:
+                case LoopReported() | FeedbackAddress():
+                    return self._loops.handle(event)
                 case CoordinatorEvent():
                     # Answers are sent before the lock is released: they must not overtake the trigger of a checkpoint.
                     self.coordinators.handle_event(event)
@@ -283,7 +292,7 @@ class JobMaster:
         if len(self.started) < len(self.tasks):
             return []
         self.all_started.set()
-        return [(source, StartReading()) for source in self.tasks if source.stage == 0]
+        return [*self._loops.begin(), *((task, StartReading()) for task in self.tasks if task.stage == 0)]
 
     def _drop(self, void: list[CoordinatorEvent]) -> None:
         """Discard the output of an attempt that does not count."""
@@ -293,8 +302,11 @@ class JobMaster:
     # ---- time
 
     def advance(self, now: int) -> None:
-        """Let processing time (ms) pass for the coordinators."""
+        """Let processing time (ms) pass for the coordinators and the loops."""
         self.coordinators.tick(now)
+        with self._lock:
+            for task, command in self._loops.advance(now):
+                self.send(task, command)
 
 
 def _read_already(task: TaskId) -> TaskLost:

@@ -54,6 +54,16 @@ class BarrierHandler(Protocol):
         """A channel has ended."""
 
 
+class RoundHandler(Protocol):
+    """What is given the markers of the rounds of a loop that arrive at the gates of a task."""
+
+    def round(self, vertex: int, channel: Key, number: int) -> None:
+        """A marker arrived, and everything before it on its channel was processed."""
+
+    def end(self, vertex: int) -> None:
+        """A channel has ended."""
+
+
 class InputGate:
     """Merges the channels of one subtask: records, watermarks, idleness and ends."""
 
@@ -61,6 +71,8 @@ class InputGate:
         self._receiver = receiver
         self._vertex = 0
         self._handler: BarrierHandler | None = None
+        #: of a vertex that is in a loop
+        self._rounds: RoundHandler | None = None
         #: the channels that are held back, and what came on them, in order
         self._blocked: set[Key] = set()
         self._held: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
@@ -80,6 +92,10 @@ class InputGate:
     def connect(self, vertex: int, handler: BarrierHandler, blocked: set[Key]) -> None:
         """Pass barriers and ends to a handler, as those of a vertex; it keeps ``blocked`` up to date."""
         self._vertex, self._handler, self._blocked = vertex, handler, blocked
+
+    def connect_rounds(self, handler: RoundHandler) -> None:
+        """Pass the markers of rounds to a handler; after ``connect``."""
+        self._rounds = handler
 
     def data(self, key: Key, block: Block) -> None:
         """A block of records arrived."""
@@ -125,13 +141,18 @@ class InputGate:
             if valve.ended:
                 self._receiver.end_input(channel.input)
         if all(c.ended for c in self.channels.values()):
-            self.finished = True
-            if self._pauses:
-                self._receiver.pause()
-            else:
-                self._receiver.finish()
+            self._end_inputs()
         if self._handler is not None:
             self._handler.end(self._vertex, key)
+        if self._rounds is not None:
+            self._rounds.end(self._vertex)
+
+    def _end_inputs(self) -> None:
+        self.finished = True
+        if self._pauses:
+            self._receiver.pause()
+        else:
+            self._receiver.finish()
 
     def barrier(self, key: Key, checkpoint: int, unaligned: bool = False) -> None:
         """A channel's barrier arrived, and everything before it was processed."""
@@ -139,6 +160,13 @@ class InputGate:
             self._held.append((self.barrier, (key, checkpoint, unaligned)))
         elif self._handler is not None:
             self._handler.barrier(self._vertex, key, checkpoint, unaligned)
+
+    def round(self, key: Key, number: int) -> None:
+        """The marker of a round of a loop arrived, and everything before it was processed."""
+        if key in self._blocked:
+            self._held.append((self.round, (key, number)))
+        elif self._rounds is not None:
+            self._rounds.round(self._vertex, key, number)
 
     def release(self) -> None:
         """Process what was held back; a barrier among it may block channels anew, and then the rest is held back again."""
@@ -156,8 +184,11 @@ class InputGate:
         watermark = min(live, default=MIN_TIMESTAMP)
         if watermark > self.combined:
             self.combined = watermark
-            self._receiver.watermark(watermark)
+            self._pass_watermark(watermark)
         self._emit_idle(all(valve.idle for valve in self._valves.values()))
+
+    def _pass_watermark(self, watermark: int) -> None:
+        self._receiver.watermark(watermark)
 
     def _emit_idle(self, idle: bool) -> None:
         if idle != self._idle:

@@ -1,10 +1,10 @@
 """Blocks as bytes: a fixed header, and for data a pickle of the values and their timestamps, or of the columns of named tuples.
 
 Header: checksum of all that follows, kind, edge, upstream subtask, target subtask, sequence number in its channel, one
-number that the kind explains (watermark, checkpoint id, idle flag, source of a latency marker), and the wall-clock time (s)
-at which the oldest record of the block entered the job, or the marker was made. Only bytes that the job's own tasks wrote are
-ever read: Spark's shuffle carries them, and ``read_header`` refuses a block that is not what was sent, before anything of it is
-unpickled. The checksum costs 3 ns per record and side.
+number that the kind explains (watermark, checkpoint id, idle flag, source of a latency marker, round of a loop), and the
+wall-clock time (s) at which the oldest record of the block entered the job, or the marker was made. Only bytes that the job's own
+tasks wrote are ever read: Spark's shuffle or connections of the job carry them, and ``read_header`` refuses a block that is not
+what was sent, before anything of it is unpickled. The checksum costs 3 ns per record and side.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class BlockKind(enum.IntEnum):
     BARRIER = 3
     END = 4
     LATENCY = 5
+    ROUND = 6
 
 
 class BlockHeader(NamedTuple):

@@ -66,8 +66,5 @@ def job_graph(plan: PhysicalPlan) -> JobGraph:
             )
             for vertex in plan.vertices
         ),
-        tuple(
-            EdgeInfo(edge.source, edge.target, edge.index, edge.partitioning.label, edge.side, edge.local)
-            for edge in plan.edges
-        ),
+        tuple(EdgeInfo(edge.source, edge.target, edge.index, edge.label, edge.side, edge.local) for edge in plan.edges),
     )

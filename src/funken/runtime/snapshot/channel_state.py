@@ -9,6 +9,8 @@ Not every edge takes unaligned barriers (``may_overtake``): where the target of 
 barriers are aligned, as in Flink. Broadcast state must be the same in every subtask, pointwise edges keep an order that
 only their parallelism guarantees, and a user's partitioner cannot be called again with another number of targets.
 
+The same is done with what comes back to the head of a loop between its snapshot and the return of the barrier, with any barrier.
+
 A snapshot names an edge by the stable ids of its two operators. With other parallelisms than before, records of a keyed edge
 go to the subtask that owns their key now, the others to any; watermarks are left out, since the channels they were of
 no longer exist.
@@ -16,19 +18,22 @@ no longer exist.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from funken.checkpoint.store.blobs import SubtaskState
 from funken.columnar.block import Block, RowBlock
 from funken.errors import CheckpointIncompatible
 from funken.operators.base import Timestamps, Values
-from funken.plan.nodes import Global, Hash, Partitioning, Rebalance, Shuffle
+from funken.plan.nodes import Custom, Global, Hash, Partitioning, Rebalance, Shuffle
 from funken.plan.physical import Edge, PhysicalPlan
 from funken.runtime.exchange.wire import BlockHeader, BlockKind
 from funken.state.keygroups import KeyRouter
 from funken.types.copying import copied_block
+
+_DEALT = 100
+"""How many records that came back are dealt out together to the subtasks of another parallelism."""
 
 UNALIGNED = b"!"
 """What an unaligned barrier's block contains."""
@@ -76,18 +81,27 @@ class UnsentRecords(NamedTuple):
 
 @dataclass
 class ChannelState:
-    """The channel state of one operator subtask; ``keyed`` blocks belong to the subtasks that own their keys."""
+    """The channel state of one operator subtask; ``keyed`` blocks belong to the subtasks that own their keys.
+
+    ``dealt`` are parts of blocks that came back in a loop, which may go to any subtask.
+    """
 
     received: list[BufferedBlock] = field(default_factory=list)
     keyed: list[BufferedBlock] = field(default_factory=list)
     sent: list[UnsentRecords] = field(default_factory=list)
+    dealt: list[BufferedBlock] = field(default_factory=list)
 
     def to_state(self) -> SubtaskState:
-        """Return it as plain data; what is not keyed is one element, so that it all goes to the same subtask, in order."""
-        received, keyed, sent = (
-            [(tuple(entry[0]), *entry[1:]) for entry in entries] for entries in (self.received, self.keyed, self.sent)
+        """Return it as plain data; what is not keyed is one element, so that it all goes to the same subtask, in order.
+
+        Of what is dealt out, each part is an element.
+        """
+        received, keyed, sent, dealt = (
+            [(tuple(entry[0]), *entry[1:]) for entry in entries]
+            for entries in (self.received, self.keyed, self.sent, self.dealt)
         )
-        return SubtaskState(inflight=[(received, sent)] if received or sent else [], inflight_keyed=keyed)
+        together = [(received, sent)] if received or sent else []
+        return SubtaskState(inflight=together + [([part], []) for part in dealt], inflight_keyed=keyed)
 
     def add(self, state: SubtaskState) -> None:
         """Add restored channel state."""
@@ -132,11 +146,26 @@ class ChannelStateWriter:
                 *block.rows(),
             )  # fmt: skip
             at = found.setdefault(names[edge.id].target, ChannelState())
-            (at.keyed if isinstance(edge.partitioning, Hash) else at.received).append(piece)
+            if isinstance(edge.partitioning, Hash) or (
+                edge.feedback and isinstance(edge.partitioning, Custom | Global)
+            ):
+                at.keyed.append(piece)
+            elif edge.feedback:
+                at.dealt += _parts(piece)
+            else:
+                at.received.append(piece)
         for edge, block in self.sent:
             at = found.setdefault(names[edge.id].source, ChannelState())
             at.sent.append(UnsentRecords(names[edge.id], *block.rows()))
         return found
+
+
+def _parts(piece: BufferedBlock) -> list[BufferedBlock]:
+    values, stamps = piece.values, piece.timestamps
+    return [
+        piece._replace(values=values[at : at + _DEALT], timestamps=stamps and stamps[at : at + _DEALT])
+        for at in range(0, len(values), _DEALT)
+    ]
 
 
 def reassigned(piece: BufferedBlock, edge: Edge, subtask: int) -> BufferedBlock | None:
@@ -146,13 +175,29 @@ def reassigned(piece: BufferedBlock, edge: Edge, subtask: int) -> BufferedBlock 
     if piece.kind != BlockKind.DATA:
         return None
     values, timestamps = piece.values, piece.timestamps
-    if isinstance(edge.partitioning, Hash):
-        key = edge.partitioning.key.bind()
-        owner = KeyRouter(edge.target_max_parallelism, edge.target_parallelism, lambda target: target)
-        mine = [position for position, value in enumerate(values) if owner[key(value)] == subtask]
+    owner = _owner(edge)
+    if owner is not None:
+        mine = [position for position, value in enumerate(values) if owner(value) == subtask]
         values, timestamps = [values[i] for i in mine], timestamps and [timestamps[i] for i in mine]
     upstream = subtask if edge.local else piece.upstream % edge.source_parallelism
     return piece._replace(upstream=upstream, values=values, timestamps=timestamps) if values else None
+
+
+def _owner(edge: Edge) -> Callable[[Any], int] | None:
+    """Return what says to which subtask a record of an edge goes, if that follows from the record."""
+    match edge.partitioning:
+        case Hash(key=by):
+            key, owners = (
+                by.bind(),
+                KeyRouter(edge.target_max_parallelism, edge.target_parallelism, lambda target: target),
+            )
+            return lambda value: owners[key(value)]
+        case Custom(partitioner=chosen, key=by) if edge.feedback:
+            choose, key, width = chosen.bind(), by.bind(), edge.target_parallelism
+            return lambda value: choose(key(value), width)
+        case Global() if edge.feedback:
+            return lambda value: 0
+    return None
 
 
 def no_such_edge(name: EdgeName) -> CheckpointIncompatible:
@@ -160,5 +205,5 @@ def no_such_edge(name: EdgeName) -> CheckpointIncompatible:
     return CheckpointIncompatible(
         f"records were on their way from operator {name.source!r} to {name.target!r} when the checkpoint was made, and the "
         "program does not join the two any more. Start it as it was, and change it by way of a savepoint: nothing is in "
-        "flight in one."
+        "flight in one, but what goes round in a loop."
     )

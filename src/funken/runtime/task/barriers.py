@@ -21,11 +21,25 @@ class Count:
 
 @dataclass(slots=True)
 class SubtaskBarriers:
-    """The barriers of one subtask; without ``channels`` it is a source."""
+    """The barriers of one subtask; without ``channels`` it is a source.
+
+    ``feedback`` are the feedback channels of the head of a loop: no barrier of theirs is waited for. A ``root`` has no input
+    from within the loop: when its inputs have ended, the driver triggers it like a source.
+
+    A barrier that another subtask of the head has sent may come back before this one has taken its snapshot. Its channel is
+    blocked until then, and has nothing to be logged: ``early`` has the checkpoint of each such channel.
+    """
 
     vertex: int
     channels: tuple[ChannelId, ...]
     aligned_only: frozenset[ChannelId] = frozenset()
+    feedback: frozenset[ChannelId] = frozenset()
+    root: bool = False
+    #: the newest checkpoint that the driver has triggered at the root
+    triggered: int = -1
+    #: whether the head has sent its end
+    ending: bool = False
+    early: dict[ChannelId, int] = field(default_factory=dict)
     ended_channels: set[ChannelId] = field(default_factory=set)
     #: whether all its channels have ended, or the source
     ended: bool = False
@@ -52,6 +66,11 @@ class SubtaskBarriers:
         came = self.ended_channels | self.arrived
         return [channel for channel in self.channels if channel not in came]
 
+    @property
+    def inputs_ended(self) -> bool:
+        """Whether all channels have ended that barriers are waited for."""
+        return len(self.ended_channels) == len(self.channels)
+
     def count(self, channel: ChannelId, checkpoint: int, now: Millis, monotonic: float) -> None:
         """Count a barrier."""
         self.counts.setdefault(checkpoint, Count(now, monotonic)).arrived.add(channel)
@@ -67,6 +86,27 @@ class SubtaskBarriers:
         self.newest, self.since, self.began = checkpoint, count.since, count.began
         self.counts = {later: found for later, found in self.counts.items() if later > checkpoint}
 
+    def to_log(self, checkpoint: int) -> tuple[frozenset[ChannelId], bool]:
+        """Return the feedback channels that are logged from a snapshot on, and whether the barrier of one comes no more."""
+        logged = frozenset(channel for channel in self.feedback if channel not in self.early)
+        return logged, any(later > checkpoint for later in self.early.values())
+
+    def forget(self, checkpoint: int) -> bool:
+        """Forget an aborted checkpoint; return whether channels were blocked for it that were early."""
+        self.counts.pop(checkpoint, None)
+        self.triggered = -1 if self.triggered == checkpoint else self.triggered
+        found = {channel for channel, early in self.early.items() if early == checkpoint}
+        self.early = {channel: early for channel, early in self.early.items() if early != checkpoint}
+        self.blocked -= found
+        return bool(found)
+
+    def release(self) -> bool:
+        """Unblock the channels, but for those that are early for a checkpoint to come; return whether there are any."""
+        self.early = {channel: checkpoint for channel, checkpoint in self.early.items() if checkpoint > self.newest}
+        found = self.blocked - self.early.keys()
+        self.blocked -= found
+        return bool(found)
+
     def end_alignment(self) -> None:
         """Forget the alignment; channels stay blocked until they are released."""
         self.aligning = None
@@ -75,7 +115,7 @@ class SubtaskBarriers:
 
     def validate(self) -> None:
         """Assert the invariants."""
-        assert self.blocked <= self.arrived or self.taking is not None, f"blocks for nothing: {self}"
+        assert self.blocked - self.feedback <= self.arrived or self.taking is not None, f"blocks for nothing: {self}"
         assert self.arrived <= set(self.channels), f"a barrier of an unknown channel: {self}"
         assert not (self.counts and self.ended), f"counts barriers, and has ended: {self}"
         assert all(checkpoint > self.newest for checkpoint in self.counts), f"counts for an older checkpoint: {self}"

@@ -21,6 +21,7 @@ from funken.runtime.chain.finished_chain import FinishedOperatorChain
 from funken.runtime.exchange.factory import writer_for
 from funken.runtime.exchange.flushing import FlushTimers
 from funken.runtime.exchange.gate import InputGate
+from funken.runtime.exchange.loop_gate import LoopGate
 from funken.runtime.exchange.wire import BlockHeader, BlockKind, ChannelId
 from funken.runtime.exchange.writers import EdgeWriter, HashWriter, IngestionTime
 from funken.runtime.messages import TaskId, VertexMetrics
@@ -42,6 +43,8 @@ COLUMNS_FACTOR = 8
 """A vertex that works on columns is given so many times the records at once: a block costs it, a record hardly anything."""
 
 MakeContext = Callable[[Vertex, Node], OperatorContext]
+SendBack = Callable[[TaskId, bytes], None]
+"""Sends a block to the task of a head, which takes it in any case."""
 
 
 class LocalEdge:
@@ -110,6 +113,7 @@ class TaskBuilder:
         outbox: list[tuple[int, bytes]],
         ingested_at: IngestionTime,
         clock: Clock,
+        send_back: SendBack | None = None,
     ) -> None:
         self.markers = LatencyMarkers(settings.latency, task.subtask, plan.stable_ids, clock)
         self._plan = plan
@@ -117,6 +121,8 @@ class TaskBuilder:
         self._settings = settings
         self._outbox = outbox
         self._born = ingested_at
+        self._send_back = send_back
+        self._roots = {head.vertex.id: head.root for head in plan.heads}
         self.subtasks: dict[int, Subtask] = {}
         self.names = edge_names(plan)
         self.flushing = FlushTimers(settings.buffer_timeout)
@@ -128,8 +134,15 @@ class TaskBuilder:
                 self.subtasks[vertex.id] = self._build_subtask(vertex, make_context)
         for subtask in self.subtasks.values():
             if subtask.source is None:
-                subtask.gate = InputGate(subtask.chain, self._channels(subtask.vertex))
+                subtask.gate = self._gate(subtask)
         return self.subtasks
+
+    def _gate(self, subtask: Subtask) -> InputGate:
+        vertex = subtask.vertex
+        if vertex.id not in self._roots:
+            return InputGate(subtask.chain, self._channels(vertex))
+        feedback = [key for key, _ in self._channels(vertex, feedback=True)]
+        return LoopGate(subtask.chain, self._channels(vertex), feedback, self._roots[vertex.id])
 
     def relays(self) -> int:
         """Count the channels that pass through this task on their way to a higher level."""
@@ -164,8 +177,10 @@ class TaskBuilder:
 
     def _exchange_output(self, edge: Edge, vertex: Vertex, writers: list[EdgeWriter]) -> EdgeOutput:
         name = next(node.name for node in vertex.nodes if node.id == edge.source_node)
+        # What comes back has no age: it is meant to go round for as long as it does.
+        born = IngestionTime() if edge.feedback else self._born
         writer = writer_for(
-            edge, self._task.subtask, name, self._sender(edge), self._born, self._settings.block_records,
+            edge, self._task.subtask, name, self._sender(edge), born, self._settings.block_records,
             self._settings.block_bytes,
         )  # fmt: skip
         writers.append(writer)
@@ -174,16 +189,21 @@ class TaskBuilder:
             edge,
             emit=writer.emit,
             emit_block=writer.emit_block,
-            watermark=lambda watermark: writer.control(BlockKind.WATERMARK, watermark),
-            idle=lambda idle: writer.control(BlockKind.IDLE, int(idle)),
+            watermark=_nothing if edge.feedback else lambda watermark: writer.control(BlockKind.WATERMARK, watermark),
+            idle=_nothing if edge.feedback else lambda idle: writer.control(BlockKind.IDLE, int(idle)),
             barrier=partial(_send_barrier, writer),
             end=lambda pauses: writer.control(BlockKind.END, int(pauses)),
             flush=flush,
-            latency=writer.latency,
+            latency=_nothing if edge.feedback else writer.latency,
+            round=lambda number: writer.control(BlockKind.ROUND, number),
             writer=writer if isinstance(writer, HashWriter) else None,
         )
 
     def _sender(self, edge: Edge) -> Callable[[int, bytes], None]:
+        if edge.feedback:
+            send_back, stage = self._send_back, edge.target_stage
+            assert send_back is not None, "a loop where no block can be sent back"
+            return lambda target, data: send_back(TaskId(stage, target), data)
         outbox, stage = self._outbox, self._task.stage
         hop = edge.target_parallelism if edge.target_stage == stage + 1 else self._plan.widths[stage + 1]
         if edge.buffer_timeout != 0:
@@ -215,6 +235,7 @@ class TaskBuilder:
             ),
             end=lambda pauses: gate().end(channel, pauses),
             flush=lambda: None,
+            round=lambda number: gate().round(channel, number),
             latency=lambda source, marked: self.markers.take(self.subtasks[edge.target], source, marked),
         )
 
@@ -226,14 +247,18 @@ class TaskBuilder:
             if self._plan.edges[key[0]].local or not may_overtake(self._plan.edges[key[0]].partitioning)
         ]
 
-    def _channels(self, vertex: Vertex) -> list[tuple[ChannelId, int]]:
+    def _channels(self, vertex: Vertex, feedback: bool = False) -> list[tuple[ChannelId, int]]:
         """Return the channels of a vertex: every upstream subtask sends its control blocks to every target."""
         channels: list[tuple[ChannelId, int]] = []
         for edge in self._plan.edges:
-            if edge.target == vertex.id:
+            if edge.target == vertex.id and edge.feedback is feedback:
                 ups = [self._task.subtask] if edge.local else range(edge.source_parallelism)
                 channels += [((edge.id, up), edge.index) for up in ups]
         return channels
+
+
+def _nothing(*arguments: object) -> None:
+    """Do not send what has no part in feedback: watermarks, idleness, latency markers."""
 
 
 def _send_barrier(

@@ -62,6 +62,20 @@ class SourceEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class LoopEnding:
+    """A head of a loop has sent its end: it takes no more snapshots."""
+
+    vertex: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoopEnded:
+    """Everything that a head of a loop had sent has come back."""
+
+    vertex: int
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotTaken:
     """``TakeSnapshot`` was executed, and the barrier was sent on."""
 
@@ -97,6 +111,8 @@ CheckpointEvent = (
     | BarrierRecorded
     | ChannelEnded
     | SourceEnded
+    | LoopEnding
+    | LoopEnded
     | SnapshotTaken
     | SnapshotSealed
     | StateMaterialized
@@ -112,7 +128,8 @@ class TakeSnapshot:
 
     ``overtaken`` are the channels whose records the barrier has overtaken: they are recorded up to their own barrier, those that
     are queued first. ``None``: the barrier is aligned. ``since`` is when its alignment began (ms), ``began`` the same
-    by a clock that never steps back (s).
+    by a clock that never steps back (s). ``logged`` are the feedback channels of the head of a loop: they are recorded, whatever
+    the barrier does.
     """
 
     vertex: int
@@ -121,6 +138,7 @@ class TakeSnapshot:
     overtaken: frozenset[ChannelId] | None
     since: Millis
     began: float = field(default=0.0, repr=False, compare=False)
+    logged: frozenset[ChannelId] = field(default=frozenset(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)

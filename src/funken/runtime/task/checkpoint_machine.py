@@ -18,6 +18,11 @@ channels that are *aligned-only* have to deliver their barriers in order first. 
 each channel up to its own barrier or end, and the snapshot counts when the last recording is complete. With an aligned timeout
 an alignment begins aligned, and becomes unaligned when it takes longer. A savepoint is always aligned.
 
+*Loops*: the head of a loop takes its snapshot by the barriers of its inputs alone, since its own comes back only later. What
+comes back on a feedback channel before the barrier is recorded, as if that had overtaken it. A barrier that comes back before the
+snapshot blocks its channel until then. A head that is stopped keeps its feedback channels blocked: what comes back is in the
+savepoint, and nowhere else.
+
 *Delivery*: a checkpoint is sealed when every subtask has its snapshot or has ended, and delivered when its state is materialized,
 in the order of sealing. Sealing one drops those before it that are not sealed. A subtask that was snapshotted for a savepoint
 that stops the job is *stopped* from then on, unless the savepoint is aborted.
@@ -27,7 +32,6 @@ that stops the job is *stopped* from then on, unless the savepoint is aborted.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Mapping
 
 from funken.ids import Millis
@@ -46,6 +50,8 @@ from funken.runtime.task.checkpoint_events import (
     DeliverSnapshot,
     DropChannelState,
     DropSnapshot,
+    LoopEnded,
+    LoopEnding,
     ReleaseChannels,
     SealSnapshot,
     SnapshotSealed,
@@ -55,15 +61,15 @@ from funken.runtime.task.checkpoint_events import (
     TakeSnapshot,
     TimePassed,
 )
+from funken.runtime.task.checkpoint_story import InspectedMachine
 
-_LINES = 200
 
-
-class TaskCheckpointMachine:
+class TaskCheckpointMachine(InspectedMachine):
     """Decides about the checkpoints of one task; change it through ``handle`` only.
 
     ``channels`` are those of every subtask that the task hosts, by vertex; none for a source. ``unaligned_after``: after how
-    many ms of alignment a barrier becomes unaligned (0: at once), ``None``: never.
+    many ms of alignment a barrier becomes unaligned (0: at once), ``None``: never. ``feedback``: of heads of loops, by vertex,
+    the feedback channels, and whether it is a root.
 
     >>> machine = TaskCheckpointMachine({7: [(0, 0), (0, 1)]})
     >>> machine.handle(BarrierProcessed(7, (0, 0), checkpoint=1), now=Millis(5)), machine.subtasks[7].blocked
@@ -84,12 +90,16 @@ class TaskCheckpointMachine:
         *,
         align: bool = True,
         unaligned_after: int | None = None,
+        feedback: Mapping[int, tuple[Collection[ChannelId], bool]] | None = None,
     ) -> None:
+        super().__init__()
         firm = frozenset(aligned_only)
         self.subtasks = {
             vertex: SubtaskBarriers(vertex, tuple(found), firm.intersection(found))
             for vertex, found in channels.items()
         }
+        for vertex, (back, root) in (feedback or {}).items():
+            self.subtasks[vertex].feedback, self.subtasks[vertex].root = frozenset(back), root
         self.align = align
         self.unaligned_after = unaligned_after
         #: subtasks whose channels are being recorded
@@ -108,7 +118,6 @@ class TaskCheckpointMachine:
         self._now = Millis(0)
         self._monotonic = 0.0
         self._commands: list[CheckpointAction] = []
-        self._log: deque[tuple[Millis, CheckpointEvent, list[CheckpointAction]]] = deque(maxlen=_LINES)
 
     # ---- events
 
@@ -138,8 +147,10 @@ class TaskCheckpointMachine:
                 self._deliver()
             case ChannelEnded(vertex, channel):
                 self._end_channel(self.subtasks[vertex], channel)
-            case SourceEnded(vertex):
+            case SourceEnded(vertex) | LoopEnded(vertex):
                 self._end(self.subtasks[vertex])
+            case LoopEnding(vertex):
+                self.subtasks[vertex].ending = True
             case TriggerCheckpoint(checkpoint, savepoint):
                 self._trigger(checkpoint, savepoint)
             case CheckpointAborted(checkpoint):
@@ -161,7 +172,8 @@ class TaskCheckpointMachine:
     @property
     def awaits_barriers(self) -> bool:
         """Whether an unaligned checkpoint waits for barriers."""
-        return bool(self.recording) or (self.unaligned_after is not None and self.aligning)
+        overtaken = any(each.waiting - self.subtasks[vertex].feedback for vertex, each in self.recording.items())
+        return overtaken or (self.unaligned_after is not None and self.aligning)
 
     @property
     def aligning(self) -> bool:
@@ -175,8 +187,20 @@ class TaskCheckpointMachine:
             self.savepoints[checkpoint] = savepoint
         for source in self.subtasks.values():
             if not source.channels and not source.ended:
-                source.newest, source.since = checkpoint, self._now
-                self._take(source, checkpoint, () if savepoint is None and self.unaligned_after == 0 else None)
+                self._take_first(source, checkpoint)
+            elif source.root:
+                source.triggered = checkpoint
+                self._take_triggered(source)
+
+    def _take_first(self, source: SubtaskBarriers, checkpoint: int) -> None:
+        """Take the snapshot of a subtask that no barrier comes to."""
+        source.newest, source.since, source.began = checkpoint, self._now, self._monotonic
+        unaligned = checkpoint not in self.savepoints and self.unaligned_after == 0
+        self._take(source, checkpoint, () if unaligned else None)
+
+    def _take_triggered(self, root: SubtaskBarriers) -> None:
+        if root.inputs_ended and root.triggered > root.newest and not root.ending:
+            self._take_first(root, root.triggered)
 
     def _announce(self, event: BarrierReceived) -> None:
         """A barrier was received; one of a savepoint has to wait for its turn."""
@@ -190,7 +214,12 @@ class TaskCheckpointMachine:
             self._take_if_all_came(subtask)
 
     def _arrive(self, subtask: SubtaskBarriers, channel: ChannelId, checkpoint: int, unaligned: bool) -> None:
-        if not self.align:
+        if channel in subtask.feedback:
+            new = checkpoint > subtask.newest and checkpoint not in self.aborted
+            if self.align and new and not subtask.ending:
+                subtask.early[channel] = checkpoint
+                subtask.blocked.add(channel)
+        elif not self.align:
             if checkpoint > subtask.newest and checkpoint not in self.aborted:
                 subtask.count(channel, checkpoint, self._now, self._monotonic)
                 self._take_counted(subtask)
@@ -230,13 +259,14 @@ class TaskCheckpointMachine:
 
     def _take(self, subtask: SubtaskBarriers, checkpoint: int, overtaken: Collection[ChannelId] | None) -> None:
         """Let a subtask take its snapshot; recordings of an earlier checkpoint stay incomplete, and so does that checkpoint."""
-        if overtaken is not None:
-            self.recording[subtask.vertex] = Recording(checkpoint, set(overtaken))
+        logged, void = subtask.to_log(checkpoint)
+        if overtaken is not None or logged or void:
+            self.recording[subtask.vertex] = Recording(checkpoint, {*(overtaken or ()), *logged}, void)
         subtask.taking = checkpoint
         savepoint = self.savepoints.get(checkpoint)
         channels = None if overtaken is None else frozenset(overtaken)
         since, began = subtask.since, subtask.began
-        self._commands.append(TakeSnapshot(subtask.vertex, checkpoint, savepoint, channels, since, began))
+        self._commands.append(TakeSnapshot(subtask.vertex, checkpoint, savepoint, channels, since, began, logged))
 
     def _expire(self) -> None:
         for subtask in self.subtasks.values():
@@ -251,8 +281,7 @@ class TaskCheckpointMachine:
         self._release(subtask)
 
     def _release(self, subtask: SubtaskBarriers) -> None:
-        if subtask.blocked:
-            subtask.blocked.clear()
+        if subtask.release():
             self._commands.append(ReleaseChannels(subtask.vertex))
 
     # ---- recordings
@@ -292,6 +321,8 @@ class TaskCheckpointMachine:
         else:
             self._complete(subtask.vertex, checkpoint)
         self._release(subtask)
+        if subtask.vertex in self.stopped:
+            subtask.blocked |= subtask.feedback
 
     def _complete(self, vertex: int, checkpoint: int) -> None:
         self.snapshotted.setdefault(checkpoint, set()).add(vertex)
@@ -332,12 +363,14 @@ class TaskCheckpointMachine:
 
     def _end_channel(self, subtask: SubtaskBarriers, channel: ChannelId) -> None:
         subtask.ended_channels.add(channel)
-        if len(subtask.ended_channels) == len(subtask.channels):
+        if subtask.inputs_ended and not subtask.feedback:
             self._end(subtask)
         elif subtask.aligning is not None:
             self._take_if_all_came(subtask)
         else:
             self._take_counted(subtask)
+        if subtask.root:
+            self._take_triggered(subtask)
 
     def _end(self, subtask: SubtaskBarriers) -> None:
         subtask.ended = True
@@ -350,6 +383,8 @@ class TaskCheckpointMachine:
         self.snapshotted.pop(checkpoint, None)
         for vertex in [vertex for vertex, by in self.stopped.items() if by == checkpoint]:
             del self.stopped[vertex]
+            if self.subtasks[vertex].feedback:
+                self._release(self.subtasks[vertex])
         self._commands.append(DropSnapshot(checkpoint))
         for vertex in [vertex for vertex, each in self.recording.items() if each.checkpoint == checkpoint]:
             del self.recording[vertex]
@@ -357,42 +392,7 @@ class TaskCheckpointMachine:
         for subtask in self.subtasks.values():
             if subtask.newest < checkpoint and subtask.channels and not subtask.ended:
                 self.aborted.add(checkpoint)
-            subtask.counts.pop(checkpoint, None)
+            if subtask.forget(checkpoint):
+                self._commands.append(ReleaseChannels(subtask.vertex))
             if subtask.aligning == checkpoint:
                 self._give_up(subtask)
-
-    # ---- for errors and tests
-
-    def story(self) -> str:
-        """Return the newest events and what was commanded, a line each.
-
-        >>> machine = TaskCheckpointMachine({7: []})
-        >>> _ = machine.handle(TriggerCheckpoint(1), Millis(5))
-        >>> print(machine.story())
-                   5 ms  TriggerCheckpoint(checkpoint=1, savepoint=None)
-                            -> TakeSnapshot(vertex=7, checkpoint=1, savepoint=None, overtaken=None, since=5)
-        """
-        lines = []
-        for now, event, commands in self._log:
-            lines.append(f"{now:12} ms  {event}")
-            lines += [f"{'':21}-> {command}" for command in commands]
-        return "\n".join(lines)
-
-    def validate(self) -> None:
-        """Assert the invariants; for tests and the simulation."""
-        for each in self.subtasks.values():
-            each.validate()
-            assert each.aligning is None or each.aligning not in self.aborted, f"{each} aligns what was aborted"
-            assert self.aborted.isdisjoint(each.counts), f"{each} counts for what was aborted"
-            assert not each.announced or self.unaligned_after is not None, f"{each} may not overtake"
-        for vertex, recording in self.recording.items():
-            assert recording.waiting or not recording.taken, f"vertex {vertex} has recorded all of {recording}"
-            assert recording.waiting.isdisjoint(self.subtasks[vertex].aligned_only)
-            assert recording.checkpoint <= self.subtasks[vertex].newest
-            assert vertex not in self.snapshotted.get(recording.checkpoint, ())
-        for checkpoint, done in self.snapshotted.items():
-            assert checkpoint > self.newest, f"{checkpoint} is kept although {self.newest} was sealed"
-            assert done and any(not self.subtasks[v].ended for v in self.subtasks.keys() - done)
-        assert list(self.sealed) == sorted(self.sealed), "sealed out of order"
-        assert all(by not in self.aborted for by in self.stopped.values())
-        assert next(iter(self.sealed.values()), {None}), "materialized, and not delivered"

@@ -19,6 +19,7 @@ from funken.columnar.block import Block
 from funken.ids import MAX_WATERMARK, CheckpointId, Millis
 from funken.operators.strides import TaskTime
 from funken.plan.physical import PhysicalPlan
+from funken.runtime.exchange.loop_gate import LoopGate
 from funken.runtime.exchange.wire import BlockHeader, BlockKind, ChannelId
 from funken.runtime.messages import CheckpointAborted, SubtaskCheckpoint
 from funken.runtime.settings import CheckpointPlan
@@ -81,7 +82,14 @@ class TaskCheckpoints:
             self._state_manager = TaskStateManager(checkpoints, plan.stable_ids, subtask, self.materializer)
         channels = {number: tuple(each.gate.channels) if each.gate else () for number, each in self._subtasks.items()}
         aligned_only = [key for each in self._subtasks.values() for key in builder.aligned_only(each.vertex)]
-        self.machine = TaskCheckpointMachine(channels, aligned_only, align=align, unaligned_after=unaligned_after)
+        feedback = {
+            number: (each.gate.feedback, each.gate.root)
+            for number, each in self._subtasks.items()
+            if isinstance(each.gate, LoopGate)
+        }
+        self.machine = TaskCheckpointMachine(
+            channels, aligned_only, align=align, unaligned_after=unaligned_after, feedback=feedback
+        )
         """Decides."""
         #: subtasks whose channels are being recorded
         self.recording = self.machine.recording
@@ -127,7 +135,7 @@ class TaskCheckpoints:
 
     def record(self, subtask: Subtask, head: BlockHeader, block: Block) -> None:
         """Record a block that was queued or received, if a barrier has overtaken it."""
-        if head.kind == BlockKind.LATENCY:
+        if head.kind >= BlockKind.LATENCY:  # or a marker of a round: neither is part of a snapshot
             return
         recording, channel = self.recording.get(subtask.vertex.id), (head.edge, head.upstream)
         if recording is None or channel not in recording.waiting:
@@ -168,7 +176,7 @@ class TaskCheckpoints:
         assert self._state_manager is not None
         checkpoint, savepoint = command.checkpoint, command.savepoint
         state_writer = None
-        if command.overtaken is not None:
+        if command.overtaken is not None or command.logged:
             state_writer = subtask.state_writer = ChannelStateWriter()
             for other, head, block in self._work:
                 if other is subtask:
@@ -186,6 +194,8 @@ class TaskCheckpoints:
             unaligned=command.overtaken is not None,
         )
         details = pickle.dumps(savepoint) if savepoint is not None else b""
+        if command.overtaken is None:
+            state_writer = None  # the barrier overtakes nothing: what is logged comes back later
         for output in subtask.outputs:
             output.barrier(checkpoint, details, state_writer)
         self.handle(SnapshotTaken(subtask.vertex.id, checkpoint))

@@ -32,6 +32,8 @@ from funken.runtime.flow_control.source_throttle import SourceThrottle
 from funken.runtime.messages import (
     CheckpointAborted,
     CheckpointComplete,
+    LoopEnd,
+    LoopRound,
     MetricsReport,
     OperatorEvent,
     StartReading,
@@ -44,10 +46,11 @@ from funken.runtime.messages import (
 )
 from funken.runtime.settings import TaskSettings
 from funken.runtime.snapshot.task_state import TaskStateSnapshot
-from funken.runtime.task.builder import Subtask, TaskBuilder
+from funken.runtime.task.builder import SendBack, Subtask, TaskBuilder
 from funken.runtime.task.checkpoint_events import SourceEnded, TimePassed
 from funken.runtime.task.checkpoints import QueuedBlock, TaskCheckpoints
 from funken.runtime.task.meter import TaskMeter
+from funken.runtime.task.rounds import TaskRounds
 from funken.timing.clock import Clock
 
 _BEGIN_MILLIS = 100
@@ -60,6 +63,7 @@ class Task:
     def __init__(
         self, plan: PhysicalPlan, task: TaskId, settings: TaskSettings, clock: Clock, event: Callable[[TaskEvent], None],
         wake: Callable[[], None] | None = None, deliver: Callable[[TaskStateSnapshot], None] | None = None,
+        send_back: SendBack | None = None,
     ) -> None:  # fmt: skip
         self.id = task
         self.outbox: list[tuple[int, bytes]] = []
@@ -83,7 +87,7 @@ class Task:
         self._contexts = OperatorContexts(
             task, settings, self._backends, clock, self._time, event, wake, plan.stable_ids
         )
-        builder = TaskBuilder(plan, task, settings, self.outbox, self._ingestion_time, clock)
+        builder = TaskBuilder(plan, task, settings, self.outbox, self._ingestion_time, clock, send_back)
         self.subtasks = builder.build(self._contexts.make)
         self.meter = TaskMeter(task, self.subtasks, clock.monotonic)
         self._live_sources = [subtask for subtask in self.subtasks.values() if subtask.source is not None]
@@ -96,6 +100,7 @@ class Task:
         #: decides about checkpoints; to be read only
         self.machine = self._checkpoints.machine
         self._failures = FailureAttribution(task.subtask)
+        self._rounds = TaskRounds(task, plan, self.subtasks, event, self._checkpoints.handle)
 
     # ---- life
 
@@ -115,6 +120,7 @@ class Task:
             and not self._live_sources
             and self._relayed_ends >= self._relays_expected
             and all(subtask.gate is None or subtask.gate.finished for subtask in self.subtasks.values())
+            and self._rounds.closed
         )
 
     @property
@@ -173,7 +179,8 @@ class Task:
         if head.kind == BlockKind.BARRIER:
             with self._failures:
                 self._take(subtask, head, _NO_RECORDS)
-                self._checkpoints.receive_barrier(subtask, head, payload_of(data))
+                if not edge.feedback:
+                    self._checkpoints.receive_barrier(subtask, head, payload_of(data))
             return
         if head.kind != BlockKind.DATA:
             self._take(subtask, head, _NO_RECORDS)
@@ -212,6 +219,8 @@ class Task:
                     gate.end(channel, bool(head.number))
                 case BlockKind.LATENCY:
                     self._markers.take(subtask, head.number, head.ingested_at)
+                case BlockKind.ROUND:
+                    gate.round(channel, head.number)
             if head.kind != BlockKind.DATA:
                 subtask.metrics.busy += self._clock.monotonic() - begin
             if self._checkpoints.materializer.open:
@@ -360,6 +369,8 @@ class Task:
                 case OperatorEvent(operator, _, payload) if not self.closed:
                     for subtask in self.subtasks.values():
                         subtask.chain.handle_operator_event(OperatorId(operator), payload)
+                case LoopRound() | LoopEnd():
+                    self._rounds.handle(command)
                 case StartReading():
                     self._may_read = True
                 case Throttle():

@@ -44,12 +44,14 @@ class Peers:
     """One worker's connections. ``send`` may be called from several threads."""
 
     def __init__(
-        self, index: int, host: str, credentials: Credentials, receive: Receive, failed: Callable[[Exception], None]
-    ) -> None:
+        self, index: int, host: str, credentials: Credentials, receive: Receive, failed: Callable[[Exception], None],
+        name: Callable[[int], str] = "worker {}".format,
+    ) -> None:  # fmt: skip
         self._index = index
         self._credentials = credentials
         self._receive = receive
         self._failed = failed
+        self._name = name
         self._closing = False
         self._lock = threading.Lock()
         self._inbound: list[Connection] = []
@@ -61,11 +63,15 @@ class Peers:
         """Connect to every other worker; raise ``TaskLost`` if one cannot be reached."""
         for peer, address in enumerate(addresses):
             if peer != self._index:
-                connection = connect(address, self._credentials, f"worker {peer}")
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                with self._lock:
-                    self._outbound[peer] = connection, threading.Lock()
-                connection.sendall(_HELLO.pack(self._index))
+                self.connect_to(peer, address)
+
+    def connect_to(self, peer: int, address: Address) -> None:
+        """Connect to one other worker; raise ``TaskLost`` if it cannot be reached."""
+        connection = connect(address, self._credentials, self._name(peer))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with self._lock:
+            self._outbound[peer] = connection, threading.Lock()
+        connection.sendall(_HELLO.pack(self._index))
 
     def send(self, peer: int, frame: Frame) -> None:
         """Send a frame; raise ``TaskLost`` if the peer is gone."""
@@ -82,7 +88,7 @@ class Peers:
                 if frame.data:
                     connection.sendall(frame.data)
         except OSError as error:
-            raise _lost(peer, str(error)) from error
+            raise self._lost(peer, str(error)) from error
 
     # ---- the threads
 
@@ -104,15 +110,21 @@ class Peers:
                     data = _exactly(stream.read, min(size, LARGEST)) if size else b""
                     if zlib.crc32(data) != checksum:
                         raise TransferCorrupted(
-                            f"a block of {size:,} bytes from worker {peer} is not what was sent: its checksum does not fit. "
+                            f"a block of {size:,} bytes from {self._name(peer)} is not what was sent: its checksum does not fit. "
                             "Check the network and the memory of the machines."
                         )
                     self._receive(peer, Frame(kind, edge, superstep, records, data))
         except (OSError, ValueError, EOFError) as error:
             if not self._closing:
-                self._failed(_lost(peer, str(error)))
+                self._failed(self._lost(peer, str(error)))
         except Exception as error:  # noqa: BLE001 - a full disk, for example: it fails the worker, not this thread alone
             self._failed(error)
+
+    def _lost(self, peer: int, why: str) -> TaskLost:
+        return TaskLost(
+            f"the connection to {self._name(peer)} has ended ({why}): it has failed, was killed, or cannot be reached.",
+            subtask=peer,
+        )
 
     def close(self) -> None:
         """Hang up on everybody, and stop listening."""
@@ -131,10 +143,3 @@ def _exactly(read: Callable[[int], bytes], size: int) -> bytes:
     if len(data) < size:
         raise EOFError("the connection has ended")
     return data
-
-
-def _lost(peer: int, why: str) -> TaskLost:
-    return TaskLost(
-        f"the connection to worker {peer} has ended ({why}): it has failed, was killed, or cannot be reached.",
-        subtask=peer,
-    )

@@ -9,6 +9,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import cloudpickle
@@ -146,10 +147,14 @@ class Attempt:
             deliver = self.writing[task].append if job.settings.checkpoints is not None else None
             plan = cloudpickle.loads(blob)
             report = self.reports[task].append
-            made = self.tasks[task] = Task(plan, task, job.settings, clock, report, deliver=deliver)
+            back = partial(self._send_back, task)
+            made = self.tasks[task] = Task(plan, task, job.settings, clock, report, deliver=deliver, send_back=back)
             mail = self.mail[task] = Mail(made)
             timeout = job.settings.buffer_timeout / 1000
             self._loops[task] = TaskLoop(made, mail, report, clock, timeout, reports_delay=True)
+
+    def _send_back(self, task: TaskId, head: TaskId, data: bytes) -> None:
+        self.blocks.setdefault((task, head), deque()).append(data)
 
     def open(self, task: Task) -> None:
         """Open a task."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from funken.testing.simulation.loops import LOOPS
 from funken.testing.simulation.scenarios import COUNTING, IN_ORDER, PROGRAMS
 
 PLACES = (
     "triggered", "aligning", "cut", "written", "acked", "storing", "stored", "committing", "committed", "restoring",
 )  # fmt: skip
 """The steps of a checkpoint, and of a restore, right after (``storing`` and ``committing``: before) which one may die."""
+
+
+_LOOPED = 0.15
+"""Which part of the runs have a loop."""
 
 
 class Strike(NamedTuple):
@@ -73,7 +78,7 @@ class Conditions:
         exactly_once = program not in COUNTING or chance.random() < 0.8
         aligned_timeout = chance.choice([None, None, 0, 0, 3, 30]) if exactly_once else None
         struck = chance.choice([0, 0, 1, 2, 3])
-        return Conditions(
+        drawn = Conditions(
             program=program,
             records=chance.choice([5, 30, 60, 60, 120, 120, 300]),
             interval=chance.choice([None, 1, 5, 20, 20, 50, 100, 300]),
@@ -109,6 +114,11 @@ class Conditions:
                 for _ in range(struck)
             ),
         )
+        looped = random.Random()
+        looped.setstate(chance.getstate())  # what else a seed draws stays what it was before there were loops
+        if looped.random() < _LOOPED:
+            drawn = replace(drawn, program=looped.choice(sorted(LOOPS)), exactly_once=True)
+        return drawn
 
 
 @dataclass

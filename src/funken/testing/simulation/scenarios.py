@@ -25,6 +25,7 @@ from funken import (
 )
 from funken.state.snapshot_writer import OperatorStates
 from funken.testing.simulation.ledgers import LEDGERS
+from funken.testing.simulation.loops import LOOPS
 from funken.testing.simulation.scenario_functions import (
     HELD,
     LATE,
@@ -204,7 +205,7 @@ IN_ORDER = frozenset({"late"})
 
 def build(env: StreamExecutionEnvironment, program: str, records: int, ledger: str, wide: Wide) -> None:
     """Add a program and its sinks to an environment."""
-    for tag, stream in enumerate(PROGRAMS[program](env, records, wide)):
+    for tag, stream in enumerate((PROGRAMS | LOOPS)[program](env, records, wide)):
         stream.sink_to(LEDGERS[ledger].sink(ledger, tag)).set_parallelism(wide())
 
 

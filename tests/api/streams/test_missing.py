@@ -1,31 +1,10 @@
-"""What Flink's streams had once: the error says what to use instead, and nothing claims to be there."""
+"""What a stream has not: the error says where it is, and nothing claims to be there."""
 
 import copy
 
 import pytest
 
-from funken import DataStream
 from funken.testing import local
-
-
-@pytest.mark.parametrize("stream", [local([1]), local([1]).key_by(abs), local([1]).map(abs)])
-def test_iterate_names_other_ways(stream):
-    with pytest.raises(
-        AttributeError, match=r"removed it in 2\.0.*iterate_delta.*set a timer.*a topic that the job reads"
-    ):
-        stream.iterate()
-
-    assert not hasattr(stream, "iterate")
-    assert not hasattr(DataStream, "iterate")
-
-
-def test_the_layer_for_pyflink_says_the_same():
-    from funken.compat.pyflink.environment import StreamExecutionEnvironment
-
-    stream = StreamExecutionEnvironment.create_local_environment(1).from_collection([1])
-
-    with pytest.raises(AttributeError, match=r"DataStream has no iterate\(\)"):
-        stream.iterate(5000)
 
 
 @pytest.mark.parametrize(

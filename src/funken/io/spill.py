@@ -1,0 +1,215 @@
+"""Spill files: serialised blocks on the local disk, in files without a name; and a queue of blocks that spills.
+
+A file is unlinked by the system as it is made, so it is gone after ``close``, after a failure and after a kill alike.
+A file belongs to one structure of one subtask and holds any number of blocks, each found by its extent.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Self
+from weakref import WeakSet
+
+from funken.errors import DiskFull, InvalidConfiguration
+
+
+class Extent(NamedTuple):
+    """Where a block is in its file."""
+
+    offset: int
+    length: int
+    records: int
+
+
+class ByteSpillSpace:
+    """The folders that a job spills to, and how much it did.
+
+    >>> with ByteSpillSpace() as space:
+    ...     file = space.file("sort")
+    ...     extent = file.append(b"sorted", 1)
+    ...     file.bytes_of(extent), space.files, space.spilled
+    (b'sorted', 1, 6)
+    """
+
+    remedy = "raise execution.memory.managed"
+    """What else to do when the disk is full."""
+
+    def __init__(self, directories: Iterable[str] = ()) -> None:
+        self._directories = [directory for directory in directories if directory] or [tempfile.gettempdir()]
+        self._open: WeakSet[ByteSpill] = WeakSet()
+        self._lock = threading.Lock()
+        self.files = 0
+        self.spilled = 0
+        #: by operator
+        self.spilled_by: dict[str, int] = {}
+
+    def file(self, operator: str) -> ByteSpill:
+        """Make a file for an operator; the folders take turns."""
+        directory = self._directories[self.files % len(self._directories)]
+        try:
+            handle = tempfile.TemporaryFile(dir=directory, buffering=0, prefix="funken-spill-")  # noqa: SIM115 - closed by ByteSpill
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise self._full(operator, directory) from error
+            raise InvalidConfiguration(
+                f"operator {operator!r} cannot make a spill file in {directory!r}: {error}. "
+                "Set io.tmp.dirs to folders that can be written."
+            ) from error
+        file = self._make(handle, operator, directory)
+        with self._lock:
+            self.files += 1
+            self._open.add(file)
+        return file
+
+    def _make(self, handle: Any, operator: str, directory: str) -> ByteSpill:
+        return ByteSpill(self, handle, operator, directory)
+
+    def count(self, operator: str, size: int) -> None:
+        """Count bytes that were written to a file of an operator."""
+        with self._lock:
+            self.spilled += size
+            self.spilled_by[operator] = self.spilled_by.get(operator, 0) + size
+
+    def _full(self, operator: str, directory: str) -> DiskFull:
+        return DiskFull(
+            f"operator {operator!r} cannot spill to {directory!r}: no space is left on the disk, after "
+            f"{self.spilled:,} bytes spilled by this job. Free space, set io.tmp.dirs to a larger disk, or "
+            f"{self.remedy}."
+        )
+
+    def close(self) -> None:
+        """Close the files that are still open."""
+        for file in list(self._open):
+            file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ByteSpill:
+    """One file of blocks; reading does not move anything, so several readers may be under way."""
+
+    def __init__(self, space: ByteSpillSpace, handle: Any, operator: str, directory: str) -> None:
+        self._space = space
+        self._handle = handle
+        self._operator = operator
+        self._directory = directory
+        self._end = 0
+
+    @property
+    def size(self) -> int:
+        """How many bytes were written since the beginning, or the last time that it was rewound."""
+        return self._end
+
+    def append(self, data: bytes, records: int) -> Extent:
+        """Append a serialised block of so many records; raise ``DiskFull`` if there is no space for it."""
+        view = memoryview(data)
+        start = self._end
+        try:
+            while view:
+                written = os.pwrite(self._handle.fileno(), view, self._end)
+                self._end += written
+                view = view[written:]
+        except OSError as error:
+            if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+                raise self._space._full(self._operator, self._directory) from error
+            raise
+        self._space.count(self._operator, len(data))
+        return Extent(start, len(data), records)
+
+    def rewind(self) -> None:
+        """Write from the beginning again; no extent of before is read any more."""
+        self._end = 0
+
+    def bytes_of(self, extent: Extent) -> bytes:
+        """Return what is at an extent."""
+        parts = []
+        offset, missing = extent.offset, extent.length
+        while missing:
+            data = os.pread(self._handle.fileno(), missing, offset)
+            if not data:
+                raise OSError(f"the spill file of operator {self._operator!r} ends before {extent}")
+            parts.append(data)
+            offset += len(data)
+            missing -= len(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def __del__(self) -> None:
+        self._handle.close()
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._handle.close()
+
+
+class SpillingQueue:
+    """Serialised blocks, first in, first out; beyond ``budget`` bytes they go to disk, and keep their places.
+
+    Both ends may be used by threads of their own. A file is given back when all that is in it was read, and no file is much
+    larger than ``file_size``: so a queue that is never empty takes no more of the disk than what waits.
+
+    >>> space = ByteSpillSpace()
+    >>> queue = SpillingQueue(10, space, "head")
+    >>> for block in (b"within", b"beyond", b"in"):
+    ...     queue.put(block)
+    >>> space.spilled, [queue.get() for _ in range(len(queue))]
+    (6, [b'within', b'beyond', b'in'])
+    """
+
+    def __init__(self, budget: int, space: ByteSpillSpace, owner: str, file_size: int = 64 * 2**20) -> None:
+        self._budget = budget
+        self._space = space
+        self._owner = owner
+        self._file_size = file_size
+        self._lock = threading.Lock()
+        #: the files with how many blocks of each were not read; the last one is written to
+        self._files: deque[ByteSpill] = deque()
+        self._unread: deque[int] = deque()
+        self._waiting: deque[bytes | Extent] = deque()
+        self._in_memory = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, block: bytes) -> None:
+        """Append a block; raise ``DiskFull`` if there is no space for it."""
+        with self._lock:
+            if self._in_memory + len(block) <= self._budget:
+                self._in_memory += len(block)
+                self._waiting.append(block)
+                return
+            if not self._files or self._files[-1].size >= self._file_size:
+                self._files.append(self._space.file(self._owner))
+                self._unread.append(0)
+            self._waiting.append(self._files[-1].append(block, 1))
+            self._unread[-1] += 1
+
+    def get(self) -> bytes:
+        """Remove and return the oldest block."""
+        with self._lock:
+            first = self._waiting.popleft()
+            if not isinstance(first, Extent):
+                self._in_memory -= len(first)
+                return first
+            block = self._files[0].bytes_of(first)  # what is on disk is read in the order in which it was written
+            self._unread[0] -= 1
+            if not self._unread[0]:
+                self._files.popleft().close()
+                self._unread.popleft()
+            return block
+
+    def close(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            self._waiting.clear()
+            self._unread.clear()
+            while self._files:
+                self._files.pop().close()
