@@ -14,6 +14,7 @@ from funken.config.logs import *
 from funken.config.observing import *
 from funken.config.options import *
 from funken.config.rest import *
+from funken.config.restarting import *
 from funken.config.scaling import *
 from funken.config.security import *
 from funken.config.values import *
