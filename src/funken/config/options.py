@@ -12,11 +12,11 @@ from typing import Any, Generic, TypeVar
 
 from funken.config.parsing import at_least as _at_least
 from funken.config.parsing import between as _between
+from funken.config.parsing import of_any_reporter as _of_any_reporter
 from funken.config.parsing import one_of as _one_of
 from funken.config.parsing import same as _same
 from funken.config.parsing import string_map as _string_map
 from funken.config.parsing import text as _text
-from funken.config.templates import of_any_reporter as _of_any_reporter
 from funken.config.values import boolean as _boolean
 from funken.config.values import duration_ms, memory_bytes
 

@@ -5,7 +5,7 @@ What is not allowed raises ``ValueError`` with what is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from os import PathLike, fspath
 from typing import Any
 
@@ -127,3 +127,18 @@ def same(**spellings: str) -> Callable[[Any], str]:
 
 
 __all__ = ["at_least", "between", "decimal", "integer", "items_of", "one_of", "same", "string_map", "text"]
+
+
+def of_any_reporter(name: str, declared: Collection[str]) -> str:
+    """Return the key under which an option is declared that there is once for every reporter; empty if it is none.
+
+    >>> of_any_reporter("metrics.reporter.mine.interval", ["metrics.reporter.<name>.interval"])
+    'metrics.reporter.<name>.interval'
+    >>> of_any_reporter("metrics.reporter.mine.region", []), of_any_reporter("metrics.reporters", [])
+    ('metrics.reporter.<name>.*', '')
+    """
+    parts = name.split(".", 3)
+    if len(parts) < 4 or parts[:2] != ["metrics", "reporter"]:
+        return ""
+    key = f"metrics.reporter.<name>.{parts[3]}"
+    return key if key in declared else "metrics.reporter.<name>.*"
