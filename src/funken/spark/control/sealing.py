@@ -48,7 +48,8 @@ class Sealer:
             return block
         self._sent += 1
         counter = self._sent.to_bytes(_COUNTER, "big")
-        return self._salt + counter + self._of(self._salt).encrypt(counter, block, _place(stage, subtask))
+        made: bytes = self._of(self._salt).encrypt(counter, block, _place(stage, subtask))
+        return self._salt + counter + made
 
     def opened(self, sealed: bytes, stage: int, subtask: int) -> bytes:
         """Return the block; raises ``TaskLost`` for what no task of this job has sent here."""
