@@ -167,7 +167,8 @@ bench-ha: setup ## kill the leader of a job on Spark KILLS times, and compare it
 cluster: setup ## three hosts (network namespaces; needs root), of which one is killed and one cut off: BENCH='--hosts 4 --loss cut'
 	@$(BIN)/python -W ignore benchmarks/cluster $(BENCH)
 
-yarn: setup ## the demo on a YARN of this machine, in cluster mode: DEMO='--speed 0 -p 2'
+DEMO ?= -p 1
+yarn: setup ## the demo on a YARN of this machine, in cluster mode: DEMO='--speed 0 -p 1'
 	@$(BIN)/python -W ignore benchmarks/cluster/yarn.py $(DEMO)
 
 cep-compare: setup ## random patterns of events on Flink's own automaton (Java) and on ours: SEEDS=2000 FIRST_SEED=0

@@ -137,7 +137,7 @@ def cancel(job: FoundJob, as_json: bool, no_wait: bool, timeout: float) -> None:
 
 @job_command("savepoint")
 def savepoint(job: FoundJob, as_json: bool, directory: str | None, timeout: float) -> None:
-    """Save the state of a job, which goes on; print the savepoint's path.
+    """Save the state of a job, which keeps running; print the savepoint's path.
 
     JOB is an id, the beginning of one, or a name.
     """
@@ -157,7 +157,7 @@ def stop(job: FoundJob, as_json: bool, directory: str | None, drain: bool, timeo
 
 @job_command("rescale")
 def rescale(job: FoundJob, as_json: bool, parallelism: int, timeout: float) -> None:
-    """Let a job go on with another parallelism, from a checkpoint that is made now.
+    """Resume a job with another parallelism, from a checkpoint that is taken now.
 
     Operators whose parallelism the program sets keep it. JOB is an id, the beginning of one, or a name.
     """

@@ -248,7 +248,7 @@ ENDPOINTS = (
         lambda c: c.operations.status(c.path["jobid"], c.path["triggerid"]),
     ),
     Endpoint(
-        "PATCH", _JOB + "/rescaling", "Begin to go on with another parallelism.", _rescale, query=(p.PARALLELISM,), status=202
+        "PATCH", _JOB + "/rescaling", "Begin to resume with another parallelism.", _rescale, query=(p.PARALLELISM,), status=202
     ),
     _get(
         _JOB + "/rescaling/{triggerid}", "How a rescaling is going.",

@@ -44,6 +44,7 @@ from funken.spark.control.channel import Address
 from funken.spark.control.client import ControlClient
 from funken.spark.control.credentials import Credentials
 from funken.spark.feedback import Feedback
+from funken.spark.control.sealing import Sealer
 from funken.spark.transport import Fillers, blocks_of, to_batch
 from funken.spark.warm.home import Home
 from funken.state.rocksdb.folders import remove_all
@@ -117,6 +118,7 @@ class TaskShell:
         self._finish_writing: Callable[[], None] = lambda: None
         self._fillers = Fillers()
         self._feedback = Feedback(task, lambda: self._mailbox.put(_CAME_BACK))
+        self._sealer: Sealer | None = None
         self._logs: WorkerLogs | None = None
         self._task: Task
 
@@ -134,6 +136,8 @@ class TaskShell:
             settings = self._deployment.settings
             control.start_heartbeats(self._id, settings.heartbeat, self._stalled, self._end_without_driver)
             self._given_up = lambda: control.was_stopped
+            if self._continuous and self._deployment.credentials.certificate:
+                self._sealer = Sealer(self._deployment.credentials.key)
             control.listen(self._take_order)
             reader.start()
             if not self._continuous and not settings.pausing:
@@ -216,7 +220,10 @@ class TaskShell:
 
     def _items(self, batch: pa.RecordBatch) -> Iterable[Any]:
         if self._id.stage:
-            return blocks_of(batch)
+            blocks = blocks_of(batch)
+            if self._sealer is None:
+                return blocks
+            return [self._sealer.opened(block, *self._id) for block in blocks]
         return [batch] if self._deployment.rows else ()  # what carries stage 0 means nothing by itself
 
     def _take_order(self, command: TaskCommand | Exception | None) -> None:
@@ -277,6 +284,8 @@ class TaskShell:
     def _emit(self, task: Task, rows: list[Any]) -> Iterator[pa.RecordBatch]:
         """Yield what is to be sent; until Spark asks for more, the task is back-pressured."""
         if rows:
+            if self._sealer is not None:
+                rows = [(target, self._sealer.sealed(block, self._id.stage + 1, target)) for target, block in rows]
             batch, begin = to_batch(rows), time.perf_counter()
             yield batch
             task.outbox.clear()

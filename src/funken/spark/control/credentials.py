@@ -84,13 +84,13 @@ def _context(certificate: bytes, server: bool) -> ssl.SSLContext:
 
 def _certificate() -> bytes:
     try:
-        from cryptography import x509  # noqa: PLC0415 - an extra, of the driver only
+        from cryptography import x509  # noqa: PLC0415 - an extra
         from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
         from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
     except ImportError as error:
         raise EncryptionNotAvailable(
             "security.ssl.internal.enabled needs the package cryptography, which makes the job's certificate: "
-            "pip install 'funken[tls]'. Only the driver needs it."
+            "pip install 'funken[tls]'. The driver needs it, and so do the workers of continuous jobs."
         ) from error
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "funken-job")])
