@@ -189,9 +189,16 @@ def _field_types(record_type: Any) -> Sequence[Any]:
     except (NameError, TypeError):  # a class of a function whose annotations are text
         return ()
     names = (
-        [each.name for each in fields(record_type) if each.init] if is_dataclass(record_type) else record_type._fields
+        [each.name for each in fields(record_type) if each.init]
+        if is_dataclass(record_type)
+        else _names_of(record_type)
     )
     return [hints.get(name) for name in names]
+
+
+def _names_of(record_type: Any) -> Sequence[str]:
+    names: Sequence[str] = record_type._fields
+    return names
 
 
 def _within(declared: Any, who: str, around: tuple[Any, ...]) -> tuple[_Convert, _Convert] | None:

@@ -163,7 +163,7 @@ class KafkaCommitter(Committer):
         """Write what ends transactions into partitions that their coordinator has forgotten; returns what is left to be done.
 
         A broker that is killed between a commit and its markers, and started again, may take the partitions for deleted (Kafka
-        4.3): then the transaction is complete, and in the partitions it is open for ever, with all that comes behind it.
+        4.3): then the transaction is complete, and in the partitions it stays open, with all that comes behind it.
         """
         topic = getattr(self._sink.serializer, "topic", None)
         if not isinstance(topic, str) or not topic:
@@ -194,7 +194,7 @@ class KafkaCommitter(Committer):
         if code == NOT_ALLOWED:
             raise SinkNotWritable(
                 f"{self._who}: transaction {name!r} is {now.state}, but partition {found.partition} of topic {topic!r} has no "
-                "marker of it, because a broker was killed before it wrote one: readers wait for it for ever. This user may not "
+                "marker of it, because a broker was killed before it wrote one: readers wait for it. This user may not "
                 "write one; allow it the operation ClusterAction on the cluster, and start the job again.",
                 self._context.operator,
             )
