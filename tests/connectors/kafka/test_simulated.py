@@ -19,6 +19,10 @@ def test_each_result_is_visible_once(first):
     assert not {seed: what for seed, what in violations.items() if what}
 
 
+def test_a_replaced_drivers_task_whose_writer_was_fenced_does_nothing_more():
+    assert TransactionSimulation(700238).run().violation == ""
+
+
 def test_requests_are_lost_and_writes_are_torn():
     runs = [TransactionSimulation(seed, **FAULTY) for seed in range(8)]
     assert [run.run().violation for run in runs] == [""] * 8
