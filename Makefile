@@ -193,8 +193,8 @@ bench-files: setup ## Parquet to windows to Parquet beside Spark and DuckDB: BEN
 
 SEEDS ?= 10000
 FIRST_SEED ?= 0
-simulate: setup ## run SEEDS jobs under random schedules and faults, from FIRST_SEED on
-	@$(BIN)/python scripts/simulate.py --seeds $(SEEDS) --first-seed $(FIRST_SEED)
+simulate: setup ## run SEEDS jobs under random schedules and faults, from FIRST_SEED on; SINK=kafka: the real sink, on a model of brokers
+	@$(BIN)/python scripts/simulate.py --seeds $(SEEDS) --first-seed $(FIRST_SEED) $(if $(SINK),--sink $(SINK))
 
 mutate: setup ## plant faults, one at a time, and see whether the tests or the simulation notice: ONLY=gate SEEDS=500
 	@$(BIN)/python scripts/mutate.py $(ONLY) $(if $(filter command,$(origin SEEDS)),--seeds $(SEEDS))

@@ -189,6 +189,32 @@ def test_parquet_with_the_types_of_a_table(env, tmp_path):
     assert sorted(found, key=lambda row: row["id"]) == rows
 
 
+def test_each_list_of_csv_may_have_a_separator_of_its_own(env, tmp_path):
+    from pyflink.common import Row
+    from pyflink.datastream.connectors.file_system import FileSource
+    from pyflink.datastream.formats.csv import CsvBulkWriters, CsvReaderFormat, CsvSchema
+    from pyflink.table import DataTypes
+
+    first = CsvSchema.builder().add_array_column("n", separator=";", element_type=DataTypes.INT()).build()
+    schema = (
+        CsvSchema.builder()
+        .add_columns_from(first)
+        .add_array_column("yes", separator=":", element_type=DataTypes.BOOLEAN())
+        .add_array_column("word", separator=",")
+        .set_column_separator("|")
+        .disable_quote_char()
+        .build()
+    )
+    rows = [Row(n=[1, 2], yes=[True, False], word=["a", "b"])]
+    write(env, rows, tmp_path, CsvBulkWriters.for_schema(schema))
+
+    assert next(tmp_path.iterdir()).read_text() == "1;2|true:false|a,b\n"
+    assert (
+        read(env, FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), str(tmp_path)).build())
+        == rows
+    )
+
+
 def test_csv_with_the_types_of_a_table(env, tmp_path):
     from pyflink.common import Types, WatermarkStrategy
     from pyflink.datastream import MapFunction

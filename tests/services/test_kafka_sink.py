@@ -13,6 +13,7 @@ from funken.connectors.kafka.transport import Transport
 from funken.errors import InvalidConfiguration, SinkNotWritable
 from funken.testing import check_sink, local
 from funken.timing.clock import SystemClock
+from tests.support.kafka import KafkaBroker
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
 
@@ -263,6 +264,38 @@ def test_a_prepared_transaction_survives_the_broker(own_kafka, committer_of):
 
     assert (away.outcome.name, back.outcome.name) == ("RETRY_LATER", "COMMITTED")
     assert own_kafka.values(topic) == ["a"]
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_marker_that_a_broker_has_forgotten_is_written(kafka_jars, tmp_path, committer_of, commit):
+    """As a broker leaves it that is killed at the right moment: complete for the coordinator, open in the partition."""
+    from confluent_kafka import Producer
+
+    broker = KafkaBroker(tmp_path, kafka_jars, **{"transaction.partition.verification.enable": "false"})
+    try:
+        broker.start()
+        topic = broker.topic(partitions=1)
+        sink, name = sink_to(broker.servers, topic), f"p-{topic}/out/0/0a1b2c3d/1"
+        producer = Producer({"bootstrap.servers": broker.servers, "transactional.id": name})
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        producer.produce(topic, b"a")
+        producer.flush(60)
+        admin = BrokerTransactionAdmin(broker.servers, {})
+        assert admin.end(PreparedTransaction(name, *admin.describe(name)[1:]), commit) == 0
+        seen = broker.values(topic)
+        producer.produce(topic, b"b")
+        producer.flush(60)
+        admin.close()
+        [held] = broker.what_readers_wait_for(topic)["partitions"].values()
+        assert len(held["open"]) == 1
+        committer_of(sink).recover([])
+
+        assert broker.values(topic) == [*seen, *(["b"] if commit else [])]
+        [held] = broker.what_readers_wait_for(topic)["partitions"].values()
+        assert held["stable"] == held["end"]
+    finally:
+        broker.stop()
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import replace
 
 from funken.connectors.kafka.connection import Reader, compact_text, text, uvarint
-from funken.connectors.kafka.transactions import BrokerTransactionAdmin, PreparedTransaction
+from funken.connectors.kafka.transactions import BrokerTransactionAdmin, OpenTransaction, PreparedTransaction
 from tests.support.transaction_log import CONCURRENT, LOGS, ModelTransport, TransactionLog
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR, NOT_FOUND = 14, 15, 16, 105
@@ -90,7 +90,10 @@ class BrokerConnection:
         self.brokers.asked[api] += 1
         if self.brokers.life.random() < 0.05:
             self.brokers.step()
-        answer = {10: self.find, 22: self.init, 26: self.end, 60: self.cluster, 65: self.describe, 66: self.list}[api]
+        answer = {
+            10: self.find, 22: self.init, 26: self.end, 27: self.mark, 60: self.cluster, 61: self.producers,
+            65: self.describe, 66: self.list,
+        }[api]  # fmt: skip
         return Reader(self.brokers.fault(lambda: answer(asked), codes=False))
 
     def find(self, asked):
@@ -143,15 +146,43 @@ class BrokerConnection:
             answer += b"\0"
         return answer + b"\0"
 
+    def producers(self, asked):
+        asked.count(), asked.compact_text(), asked.count()
+        there = self.brokers.open_in()
+        answer = (
+            struct.pack(">i", 0)
+            + uvarint(2)
+            + compact_text("words")
+            + uvarint(2)
+            + struct.pack(">ih", asked.int32(), 0)
+        )
+        answer += b"\0" + uvarint(len(there) + 1)
+        for each in there:
+            answer += struct.pack(">qiiqiq", each.producer_id, each.epoch, -1, 0, each.coordinator_epoch, 0) + b"\0"
+        return answer + b"\0\0\0"
+
+    def mark(self, asked):
+        asked.count()
+        producer, epoch, commit = asked.int64(), asked.int16(), asked.int8()
+        _, topic, _, partition, _, coordinator = (
+            asked.count(), asked.compact_text(), asked.count(), asked.int32(), asked.tags(), asked.int32(),
+        )  # fmt: skip
+        code = self.brokers.mark(OpenTransaction(partition, producer, epoch, coordinator), bool(commit))
+        answer = uvarint(2) + struct.pack(">q", producer) + uvarint(2) + compact_text(topic) + uvarint(2)
+        return answer + struct.pack(">ih", partition, code) + b"\0\0\0\0"
+
     def list(self, asked):
         states = [asked.compact_text() for _ in range(asked.count())]
+        producers = [asked.int64() for _ in range(asked.count())]
         mine = {part for part, leader in self.brokers.leader.items() if leader == self.broker}
         if mine - self.brokers.loaded:
             return struct.pack(">ih", 0, LOADING) + b"\1\1\0"
         there = [
             (name, entry)
             for name, entry in self.brokers.entries.items()
-            if entry.state in states and self.brokers.part_of(name) in mine
+            if (entry.state in states or not states)
+            and (entry.producer_id in producers or not producers)
+            and self.brokers.part_of(name) in mine
         ]
         answer = struct.pack(">ih", 0, 0) + b"\1" + uvarint(len(there) + 1)
         for name, entry in there:
@@ -167,6 +198,9 @@ class BrokersTransport(ModelTransport):
         if brokers.life.random() < brokers.restarts:
             brokers.restart()
         return BrokerTransactionAdmin(f"{self.name}:9092", {})
+
+    def leaders(self, settings, topic):
+        return {(f"{self.name}|{LOGS[self.name].names[0]}", 9092): [0]}
 
     def pause(self, seconds):
         LOGS[self.name].step()

@@ -8,7 +8,7 @@ import json
 import random
 from dataclasses import dataclass, field
 
-from funken.connectors.kafka.transactions import PreparedTransaction, TransactionDescription
+from funken.connectors.kafka.transactions import OpenTransaction, PreparedTransaction, TransactionDescription
 from funken.connectors.kafka.transport import Transport
 
 LOADING, CONCURRENT, FENCED, INVALID_STATE, UNKNOWN = 14, 51, 47, 48, 49
@@ -33,6 +33,30 @@ class TransactionLog:
         self.entries = {}
         self._ids = 0
         self.ended_again = 0
+        #: how probable it is that a broker dies before it writes markers, and forgets that it has to
+        self.forgets = 0.0
+        #: what is open in the partition and complete for the coordinator: producer id, epoch, records
+        self.unmarked = []
+
+    def forgotten(self, entry):
+        """Whether the broker died at a marker; what it would have been for is kept."""
+        if not entry.records or self.chance.random() >= self.forgets:
+            return False
+        self.unmarked.append((entry.producer_id, entry.epoch, entry.records))
+        return True
+
+    def open_in(self):
+        """Return what the partition has no marker of."""
+        there = [(each.producer_id, each.epoch) for each in self.entries.values() if each.records]
+        return [OpenTransaction(0, *each, 0) for each in there + [each[:2] for each in self.unmarked]]
+
+    def mark(self, transaction, commit):
+        """Take a marker from outside."""
+        for each in [each for each in self.unmarked if each[:2] == transaction[1:3]]:
+            self.unmarked.remove(each)
+            if commit:
+                self.visible += each[2]
+        return 0
 
     def fault(self, ask, codes=True):
         """Ask, perhaps with a fault on the way."""
@@ -51,8 +75,11 @@ class TransactionLog:
             self._ids += 1
             entry = self.entries[transactional_id] = Entry(self._ids)
             return entry
+        forgotten = self.forgotten(entry)
         entry.records = []
         entry.epoch, entry.state = entry.epoch + 1, "Empty"
+        if forgotten:
+            raise ConnectionResetError("the broker died")
         return entry
 
     def write(self, transactional_id, epoch, records):
@@ -70,9 +97,12 @@ class TransactionLog:
         if entry.epoch != transaction.epoch:
             return FENCED
         if entry.state == "Ongoing":
-            if commit:
+            forgotten = self.forgotten(entry)
+            if commit and not forgotten:
                 self.visible += entry.records
             entry.records, entry.state = [], ENDED[commit]
+            if forgotten:
+                raise ConnectionResetError("the broker died")
             return 0
         self.ended_again += 1
         return 0 if entry.state == ENDED[commit] else INVALID_STATE
@@ -113,6 +143,20 @@ class ModelAdmin:
             return {name: entry.state for name, entry in there if entry.state in states and name.startswith(prefix)}
 
         return self.log.fault(look, codes=False)
+
+    def open_in(self, leader, topic, partitions):
+        return self.log.fault(self.log.open_in, codes=False)
+
+    def names_of(self, producer_ids):
+        wanted = set(producer_ids)
+
+        def look():
+            return {each.producer_id: name for name, each in self.log.entries.items() if each.producer_id in wanted}
+
+        return self.log.fault(look, codes=False)
+
+    def mark(self, leader, topic, transaction, commit):
+        return self.log.fault(lambda: self.log.mark(transaction, commit))
 
     def close(self):
         pass
@@ -162,7 +206,10 @@ class ModelProducer:
     def abort_transaction(self, timeout):
         from confluent_kafka import KafkaError, KafkaException
 
-        if self._log.end(PreparedTransaction(self._id, self._entry.producer_id, self._epoch), False) == FENCED:
+        forgets, self._log.forgets = self._log.forgets, 0.0  # the brokers die when a committer asks
+        code = self._log.end(PreparedTransaction(self._id, self._entry.producer_id, self._epoch), False)
+        self._log.forgets = forgets
+        if code == FENCED:
             raise KafkaException(KafkaError(KafkaError._FENCED))
 
 
@@ -180,6 +227,9 @@ class ModelTransport(Transport):
 
     def transactions(self, servers, properties):
         return ModelAdmin(LOGS[self.name])
+
+    def leaders(self, settings, topic):
+        return {("model", 1): [0]}
 
     def check(self, settings):
         pass

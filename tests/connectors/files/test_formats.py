@@ -272,6 +272,52 @@ def test_maps_are_dicts_wherever_they_are(job, tmp_path, format):
     assert first["nested"] == {"x": {"d": 4}}
 
 
+@dataclass
+class Tree:
+    n: int
+    left: "Tree | None" = None
+
+
+class Item(NamedTuple):
+    name: str
+    n: int
+
+
+@dataclass
+class Order:
+    id: int
+    first: Item | None
+    items: list[Item]
+    by_name: dict[str, Item]
+
+
+ROWS = Types.ROW_NAMED(["name", "n"], [Types.STRING(), Types.LONG()])
+ORDERS = Types.ROW_NAMED(
+    ["id", "first", "items", "by_name"], [Types.LONG(), ROWS, Types.LIST(ROWS), Types.MAP(Types.STRING(), ROWS)]
+)
+
+
+@pytest.mark.parametrize("name", ["parquet", "orc", "avro", "json"])
+@pytest.mark.parametrize("kind", ["classes", "rows"])
+def test_records_within_records_are_of_their_types(job, tmp_path, name, kind):
+    declared = Order if kind == "classes" else ORDERS
+    outer, inner = (Order, Item) if kind == "classes" else (Row(*ORDERS.get_field_names()), Row("name", "n"))
+    orders = [outer(1, inner("tea", 3), [inner("jam", 1)], {"x": inner("oil", 2)}), outer(2, None, [], {})]
+    into = {
+        "parquet": lambda: ParquetFormat(declared),
+        "orc": lambda: OrcFormat(declared),
+        "avro": lambda: AvroFormat(record_type=declared),
+        "json": lambda: LineFormat(JsonSchema(declared)),
+    }[name]()
+    write(LineEncoder(JsonSchema(declared)) if name == "json" else into, tmp_path, [orders])
+
+    assert job(source(into, tmp_path)).run() == orders
+
+
+def test_a_record_within_one_of_its_own_type_stays_a_dict():
+    assert JsonSchema(Tree).deserialize(b'{"n": 1, "left": {"n": 2}}') == Tree(1, {"n": 2})
+
+
 # ---- rows of text
 
 

@@ -49,15 +49,20 @@ def prepared(writer, values, checkpoint=1):
     return [PreparedTransaction(*each) for each in writer.prepare_commit(checkpoint, end_of_input=False)]
 
 
-@pytest.mark.parametrize("faults", [0.0, 0.1])
+@pytest.mark.parametrize(("faults", "forgets"), [(0.0, 0.0), (0.1, 0.0), (0.1, 0.2)])
 @pytest.mark.parametrize("part", range(5))
-def test_each_record_is_visible_once_whatever_is_lost(part, faults):
+def test_each_record_is_visible_once_whatever_is_lost(part, faults, forgets):
+    logs = []
+
     def make(seed):
         sink, log = sink_of(("contract", part, faults, seed), seed * 5 + part, faults)
+        log.forgets = forgets
+        logs.append(log)
         return sink, lambda: log.visible
 
     try:
         check_sink(make, seeds=40, count=40)
+        assert not any(log.unmarked for log in logs), "readers wait for it"
     finally:
         for name in [name for name in LOGS if isinstance(name, tuple)]:
             del LOGS[name]
@@ -180,6 +185,66 @@ def test_a_transaction_expires_from_its_first_record(made):
     assert prepared(writer, ["a"], 4)
 
 
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_marker_that_a_broker_has_forgotten_is_written(made, commit, caplog):
+    sink, log = made
+    [committable] = prepared(writer_of(sink), ["a"])
+    log.forgets = 1.0
+    with pytest.raises(ConnectionResetError):
+        log.end(committable, commit)
+    assert log.entries[committable.transactional_id].state == ("CompleteCommit" if commit else "CompleteAbort")
+    log.forgets = 0.0
+    committer_of(sink).recover([CommitRequest(committable)] if commit else [])
+
+    assert (log.visible, log.unmarked) == (["a"] if commit else [], [])
+    assert f"missing marker ({'commit' if commit else 'abort'}) of transaction 'job/out/0/" in caplog.text
+
+
+def test_a_commit_that_is_answered_and_not_written_is_looked_after(made):
+    sink, log = made
+    [committable] = prepared(writer_of(sink), ["a"])
+    log.forgets = 1.0
+    committer, request = committer_of(sink), CommitRequest(committable)
+    committer.commit([request])
+    assert (request.outcome.name, log.visible) == ("RETRY_LATER", [])
+    log.forgets = 0.0
+    again = CommitRequest(committable)
+    again.retries = 1
+    committer.commit([again])
+
+    assert (again.outcome.name, log.visible, log.unmarked) == ("COMMITTED", ["a"], [])
+
+
+def test_markers_of_others_and_of_what_is_being_written_are_left_alone(made):
+    sink, log = made
+    other = replace(sink, transactional_id_prefix="other")
+    [foreign] = prepared(writer_of(other), ["x"])
+    log.forgets = 1.0
+    with pytest.raises(ConnectionResetError):
+        log.end(foreign, True)
+    log.forgets = 0.0
+    [named] = prepared(writer_of(sink), ["a"])
+    assert committer_of(sink)._without_markers() == ""
+
+    assert [each[0] for each in log.unmarked] == [foreign.producer_id]
+    assert log.entries[named.transactional_id].state == "Ongoing"
+    log.entries[named.transactional_id].state = "PrepareCommit"
+    assert "is still writing markers" in committer_of(sink)._without_markers()
+
+
+def test_who_may_not_write_a_marker_is_told_what_to_do(made, monkeypatch):
+    sink, log = made
+    [committable] = prepared(writer_of(sink), ["a"])
+    log.forgets = 1.0
+    with pytest.raises(ConnectionResetError):
+        log.end(committable, True)
+    log.forgets = 0.0
+    monkeypatch.setattr(log, "mark", lambda transaction, commit: 31)
+
+    with pytest.raises(SinkNotWritable, match=r"no marker of it.*allow it the operation ClusterAction"):
+        committer_of(sink).recover([CommitRequest(committable)])
+
+
 def test_a_commit_whose_markers_are_still_being_written_is_done(made, monkeypatch):
     sink, log = made
     [committable] = prepared(writer_of(sink), ["a"])
@@ -294,7 +359,7 @@ def test_closing_a_writer_aborts_a_block_that_was_written_in_part(made):
     assert not any(entry.state == "Ongoing" for entry in log.entries.values())
 
 
-def test_what_the_client_prepares_is_ended_by_a_request_of_our_own(mock):
+def test_what_the_client_prepares_is_ended_by_a_request_of_our_own(mock, monkeypatch):
     builder = KafkaSink.builder().set_bootstrap_servers(mock.servers).set_record_serializer(WORDS.build())
     builder = builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_transactional_id_prefix("job")
     sink = builder.build()
@@ -303,6 +368,7 @@ def test_what_the_client_prepares_is_ended_by_a_request_of_our_own(mock):
     committables = [prepared(writer, ["a", "b"], checkpoint)[0] for checkpoint in (1, 2)]
     writer.close()
     requests = [CommitRequest(committable) for committable in committables]
+    monkeypatch.setattr(KafkaCommitter, "_settle", lambda *_: None)  # the client's mock cannot describe transactions
     committer = committer_of(sink)
     committer.commit(requests)
     committer.close()

@@ -165,11 +165,12 @@ def test_results_are_visible_once_although_brokers_restart(part):
     def make(seed):
         chance = random.Random(seed)
         used.append(Brokers(seed * 4 + part, 0.05, chance.randint(1, 3), chance.choice([1, 2, 4, 50])))
-        used[-1].restarts = 0.5
+        used[-1].restarts, used[-1].forgets = 0.5, 0.1
         return with_brokers(SINK, f"contract-{part}-{seed}", used[-1]), lambda: used[-1].visible
 
     check_sink(make, seeds=15, count=30)
     assert [ongoing(brokers) for brokers in used] == [set()] * 15
+    assert not any(brokers.unmarked for brokers in used)
 
 
 def test_a_recovery_that_is_too_late_fences_nothing(made, monkeypatch):

@@ -99,7 +99,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
     def create_input(self, input_format: Any, type_info: Any = None) -> DataStream:
         """Add the records of files; raises if the format is a Java object."""
         if isinstance(input_format, FileFormat):
-            source = FileSource.for_record_stream_format(input_format, getattr(input_format, "path", None)).build()
+            source = FileSource.for_record_stream_format(input_format, getattr(input_format, "path", "")).build()
             return self.add_source(source, "files")
         refuse("create_input()", "Use from_source() with a FileSource, or a subclass of funken.Source.")
 

@@ -36,7 +36,7 @@ class CsvSchemaBuilder(CsvSettings):
 
     def add_array_column(self, name: str, separator: str = ";", element_type: Any = None) -> CsvSchemaBuilder:
         """Add a column of lists."""
-        self.set_array_element_separator(separator)
+        self._set("array_delimiters", (*self._options.get("array_delimiters", ()), (name, separator)))
         return self._add(name, Types.LIST(element_type or Types.STRING()))
 
     def add_columns_from(self, schema: csv_files.CsvReaderFormat) -> CsvSchemaBuilder:
@@ -44,11 +44,13 @@ class CsvSchemaBuilder(CsvSettings):
         row_type = schema.schema.record_type
         for column in zip(row_type.get_field_names(), row_type.get_field_types(), strict=True):
             self._add(*column)
+        self._set("array_delimiters", (*self._options.get("array_delimiters", ()), *schema.schema.array_delimiters))
         return self
 
     def clear_columns(self) -> CsvSchemaBuilder:
         """Forget the columns."""
         self._columns.clear()
+        self._options.pop("array_delimiters", None)
         return self
 
     def size(self) -> int:

@@ -168,7 +168,7 @@ def _within(schema: Any, of_record: Callable[[_Makers], Callable[[Any], Any]]) -
     if isinstance(schema, list):
         there = [each for each in schema if each != "null"]
         inner = _within(there[0], of_record) if len(there) == 1 else None
-        return None if inner is None else lambda value: None if value is None else inner(value)
+        return None if inner is None else _or_none(inner)
     if not isinstance(schema, dict):
         return None
     kind = schema.get("type")
@@ -176,15 +176,27 @@ def _within(schema: Any, of_record: Callable[[_Makers], Callable[[Any], Any]]) -
         return of_record({each["name"]: _within(each["type"], of_record) or _same for each in schema["fields"]})
     if kind == "array":
         item = _within(schema["items"], of_record)
-        return None if item is None else lambda values: [item(value) for value in values]
+        return None if item is None else _of_items(item)
     if kind == "map":
         item = _within(schema["values"], of_record)
-        return None if item is None else lambda values: {key: item(value) for key, value in values.items()}
+        return None if item is None else _of_values(item)
     return _within(kind, of_record) if isinstance(kind, dict | list) else None
 
 
 def _same(value: Any) -> Any:
     return value
+
+
+def _or_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else convert(value)
+
+
+def _of_values(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda values: {key: convert(value) for key, value in values.items()}
+
+
+def _of_items(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda values: [convert(value) for value in values]
 
 
 def _row_maker(fields: _Makers) -> Callable[[Any], Any]:

@@ -31,7 +31,8 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
     r"""Delimited text, both ways; ``record_type`` is a dataclass, a named tuple class, ``Types.ROW_NAMED(...)`` or like those.
 
     ``quote=None`` and ``escape=None`` give these characters no meaning, lines that begin with ``comment`` are skipped.
-    ``array_delimiter`` is between the elements of a list in one field. Bytes are in base64.
+    ``array_delimiter`` is between the elements of a list in one field; ``array_delimiters`` are pairs of a field and another one.
+    Bytes are in base64.
     Raises ``InvalidConfiguration`` for a character that is none, ``InvalidProgram`` for a type that no text has.
 
     >>> from funken import Types
@@ -58,6 +59,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
     comment: str | None = None
     array_delimiter: str = ";"
     charset: str = "UTF-8"
+    array_delimiters: tuple[tuple[str, str], ...] = ()
     _shape: RecordShape = field(init=False, repr=False, compare=False)
     _parsers: tuple[Callable[[str], Any], ...] = field(init=False, repr=False, compare=False)
 
@@ -65,8 +67,9 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         """Refuse what cannot work, before the job runs."""
         for name in ("delimiter", "quote", "escape", "comment", "array_delimiter"):
             character = getattr(self, name)
-            if character is not None and (len(character) != 1 or character in "\r\n"):
-                raise InvalidConfiguration(f"CsvSchema: {name} is {character!r}; it has to be one character of a line.")
+            self._check_character(name, character)
+        for name, character in self.array_delimiters:
+            self._check_character(f"array_delimiters[{name!r}]", character)
         if self.delimiter == self.quote:
             raise InvalidConfiguration(f"CsvSchema: delimiter and quote are both {self.quote!r}; choose another.")
         try:
@@ -75,12 +78,24 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
             raise InvalidConfiguration(f"{error}; give a text charset of Python, e.g. 'UTF-8', 'ISO-8859-1'.") from None
         shape = shape_of(self.record_type, "CsvSchema")
         object.__setattr__(self, "_shape", shape)
-        object.__setattr__(self, "_parsers", tuple(self._parser(each.type) for each in shape.types()))
+        own = dict(self.array_delimiters)
+        unknown = sorted(own.keys() - set(shape.names))
+        if unknown:
+            raise InvalidConfiguration(
+                f"CsvSchema: array_delimiters has {unknown[0]!r}, which is none of {', '.join(shape.names)}."
+            )
+        parsers = tuple(self._parser(each.type, own.get(each.name, self.array_delimiter)) for each in shape.types())
+        object.__setattr__(self, "_parsers", parsers)
+
+    @staticmethod
+    def _check_character(name: str, character: str | None) -> None:
+        if character is not None and (len(character) != 1 or character in "\r\n"):
+            raise InvalidConfiguration(f"CsvSchema: {name} is {character!r}; it has to be one character of a line.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (
             self.record_type, self.delimiter, self.quote, self.escape, self.null_literal, self.comment,
-            self.array_delimiter, self.charset,
+            self.array_delimiter, self.charset, self.array_delimiters,
         )  # fmt: skip
 
     @property
@@ -176,13 +191,20 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         lines = _Written()
         show, get, charset = self._shown, self._shape.values, self.charset
         writer = csv.writer(lines, lineterminator="", **self._dialect())
+        own = dict(self.array_delimiters)
         try:
-            writer.writerows([[show(part) for part in get(value)] for value in values])
+            if own:
+                by = [own.get(name) for name in self.names]
+                writer.writerows(
+                    [[show(part, each) for part, each in zip(get(value), by, strict=True)] for value in values]
+                )
+            else:
+                writer.writerows([[show(part) for part in get(value)] for value in values])
         except csv.Error as error:
             raise ValueError(f"CsvSchema cannot write a record ({error}); give it a quote or an escape.") from None
         return [line.encode(charset) for line in lines]
 
-    def _shown(self, value: Any) -> Any:
+    def _shown(self, value: Any, delimiter: str | None = None) -> Any:
         if value is None:
             return self.null_literal or ""
         if isinstance(value, bool):
@@ -192,13 +214,13 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         if isinstance(value, bytes | bytearray):
             return base64.b64encode(value).decode()
         if isinstance(value, list | tuple):
-            return self.array_delimiter.join(str(self._shown(each)) for each in value)
+            return (delimiter or self.array_delimiter).join(str(self._shown(each)) for each in value)
         return value
 
-    def _parser(self, kind: Any) -> Callable[[str], Any]:
+    def _parser(self, kind: Any, delimiter: str) -> Callable[[str], Any]:
         arrow = importlib.import_module("pyarrow.types")
         if arrow.is_list(kind):
-            element, delimiter = self._parser(kind.value_type), self.array_delimiter
+            element = self._parser(kind.value_type, delimiter)
             return self._or_null(lambda text: [element(each) for each in text.split(delimiter)])
         for is_kind, parse in (
             ("is_string", str), ("is_integer", int), ("is_floating", float), ("is_boolean", _boolean),

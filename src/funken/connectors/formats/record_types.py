@@ -15,7 +15,7 @@ import operator
 import types
 import typing
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from funken.errors import InvalidProgram
@@ -61,15 +61,38 @@ class RecordShape:
     defaults: Callable[[str], Any] = lambda name: None
 
 
-def shape_of(record_type: Any, who: str) -> RecordShape:
+def shape_of(record_type: Any, who: str, around: tuple[Any, ...] = ()) -> RecordShape:
     """Describe a record type; raises ``InvalidProgram``, with ``who`` in the message, for what is none.
 
+    Records within records, also in lists and maps, are of their types too; their values are dicts. ``around`` are the types that
+    this one is in: one that is in itself is left as it is there, a dict.
+
+    >>> from funken import Types
+    >>> sale = Types.ROW_NAMED(["item"], [Types.STRING()])
+    >>> shape = shape_of(Types.ROW_NAMED(["sales"], [Types.LIST(sale)]), "an example")
+    >>> shape.make([[{"item": "tea"}, None]]), shape.values(Row(sales=[Row(item="jam")]))
+    (Row(sales=[Row(item='tea'), None]), [[{'item': 'jam'}]])
     >>> shape_of(int, "CsvSchema")
     Traceback (most recent call last):
     ...
     funken.errors.InvalidProgram: CsvSchema cannot make records of <class 'int'>; pass a dataclass, a named tuple class,
     Types.ROW_NAMED([...], [...]), Types.TUPLE([...]) or a schema of Arrow.
     """
+    shape = _flat_shape(record_type, who)
+    within = [_within(declared, who, (*around, record_type)) for declared in _field_types(record_type)]
+    if not any(within):
+        return shape
+    into = [_same if each is None else each[0] for each in within]
+    out = [_same if each is None else each[1] for each in within]
+    make, values = shape.make, shape.values
+    return replace(
+        shape,
+        make=lambda given: make([convert(value) for convert, value in zip(into, given, strict=True)]),
+        values=lambda record: [convert(value) for convert, value in zip(out, values(record), strict=True)],
+    )
+
+
+def _flat_shape(record_type: Any, who: str) -> RecordShape:
     if isinstance(record_type, RowTypeInfo):
         names = record_type.get_field_names()
         named = list(names) if record_type.field_names else None
@@ -131,10 +154,89 @@ def as_document(value: Any) -> Any:
     if isinstance(value, Row):
         return value.as_dict(recursive=True)
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: as_document(getattr(value, each.name)) for each in fields(value)}
+        return {each.name: _as_part(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return dict(zip(value._fields, map(as_document, value), strict=True))
+        return dict(zip(value._fields, map(_as_part, value), strict=True))
     return value
+
+
+def _as_part(value: Any) -> Any:
+    """Return what is within a record as a document, also in lists and dicts."""
+    if isinstance(value, list):
+        return [_as_part(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _as_part(each) for key, each in value.items()}
+    return as_document(value)
+
+
+# ---- records within records
+
+_Convert = Callable[[Any], Any]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _field_types(record_type: Any) -> Sequence[Any]:
+    """Return what the fields are declared as; nothing if that cannot be told."""
+    if isinstance(record_type, RowTypeInfo | TupleTypeInfo):
+        return record_type.field_types
+    if not isinstance(record_type, type):
+        return ()
+    try:
+        hints = typing.get_type_hints(record_type)
+    except (NameError, TypeError):  # a class of a function whose annotations are text
+        return ()
+    names = (
+        [each.name for each in fields(record_type) if each.init]
+        if is_dataclass(record_type)
+        else _names_of(record_type)
+    )
+    return [hints.get(name) for name in names]
+
+
+def _names_of(record_type: Any) -> Sequence[str]:
+    names: Sequence[str] = record_type._fields
+    return names
+
+
+def _within(declared: Any, who: str, around: tuple[Any, ...]) -> tuple[_Convert, _Convert] | None:
+    """Return what makes the records in a value out of dicts, and dicts out of them; ``None`` if there are none."""
+    origin, arguments = typing.get_origin(declared), typing.get_args(declared)
+    if origin in (types.UnionType, typing.Union):
+        there = [one for one in arguments if one is not type(None)]
+        return _within(there[0], who, around) if len(there) == 1 else None
+    if isinstance(declared, OfElements) or origin is list:
+        inner = _within(declared.element_type if isinstance(declared, OfElements) else arguments[0], who, around)
+        return None if inner is None else (_of_list(inner[0]), _of_list(inner[1]))
+    if isinstance(declared, MapTypeInfo) or origin is dict:
+        inner = _within(declared.value_type if isinstance(declared, MapTypeInfo) else arguments[1], who, around)
+        return None if inner is None else (_of_dict(inner[0]), _of_dict(inner[1]))
+    is_record = isinstance(declared, RowTypeInfo | TupleTypeInfo) or (
+        isinstance(declared, type) and (is_dataclass(declared) or hasattr(declared, "_fields"))
+    )
+    if not is_record or declared in around:
+        return None
+    shape = shape_of(declared, who, around)
+    return _or_none(from_documents(shape)), _or_none(_document_of(shape))
+
+
+def _document_of(shape: RecordShape) -> _Convert:
+    names, values = shape.names, shape.values
+    return lambda record: record if isinstance(record, dict) else dict(zip(names, values(record), strict=True))
+
+
+def _or_none(convert: _Convert) -> _Convert:
+    return lambda value: None if value is None else convert(value)
+
+
+def _of_list(convert: _Convert) -> _Convert:
+    return _or_none(lambda values: [convert(value) for value in values])
+
+
+def _of_dict(convert: _Convert) -> _Convert:
+    return _or_none(lambda values: {key: convert(value) for key, value in values.items()})
 
 
 def _of_dataclass(record_type: type, who: str) -> RecordShape:

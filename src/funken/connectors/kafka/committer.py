@@ -13,19 +13,22 @@ from collections.abc import Callable, Sequence
 from funken.connectors.context import CommitterContext
 from funken.connectors.kafka.transactions import (
     CONCURRENT_TRANSACTIONS,
+    NOT_ALLOWED,
     RETRIABLE,
+    OpenTransaction,
     PreparedTransaction,
     TransactionAdmin,
     error_name,
 )
 from funken.connectors.kafka.transport import SinkSettings
-from funken.connectors.sink import CommitRequest, Committer
+from funken.connectors.sink import CommitOutcome, CommitRequest, Committer
 from funken.errors import InvalidConfiguration, SinkNotWritable
 from funken.timing.clock import SystemClock
 
 logger = logging.getLogger(__name__)
 
 _TRIES, _PAUSE_S, _RECOVERY_S = 100, 0.3, 60.0
+_SETTLES, _SETTLE_S = 100, 0.02
 _COMMITTED = ("CompleteCommit", "PrepareCommit")
 
 
@@ -61,6 +64,23 @@ class KafkaCommitter(Committer):
         """Commit transactions; one that is committed already is committed again without effect."""
         for request in requests:
             self._commit(request, PreparedTransaction(*request.committable))
+        done = [each for each in requests if each.outcome not in (CommitOutcome.RETRY_LATER, CommitOutcome.FAILED)]
+        for request in done:
+            self._settle(request, PreparedTransaction(*request.committable).transactional_id)
+        if any(request.retries for request in done):  # brokers were away, and may have forgotten something
+            reason = self._without_markers()
+            for request in done if reason else ():
+                request.retry_later(reason)
+
+    def _settle(self, request: CommitRequest, name: str) -> None:
+        """Wait a little until the markers are written: who is asked until then has not been killed before."""
+        try:
+            for _ in range(_SETTLES):
+                if self._admin.describe(name).state != "PrepareCommit":
+                    return
+                self._sink.transport.pause(_SETTLE_S)
+        except OSError as error:
+            request.retry_later(f"the coordinator of {name!r} has not answered that all is written: {error}")
 
     def _commit(self, request: CommitRequest, transaction: PreparedTransaction) -> None:
         try:
@@ -100,11 +120,15 @@ class KafkaCommitter(Committer):
         clock = SystemClock()
         # Bounded well below sink.committer.timeout: a recovery that outlives its attempt would fence the writers of the next.
         end = clock.monotonic() + _RECOVERY_S
-        reason = ""
+        reason, fenced = "", False
         for _ in range(_TRIES):
-            left, reason = self._lingering(named, lambda: clock.monotonic() >= end)
-            if not left and not reason:
-                return
+            if not fenced:
+                left, reason = self._lingering(named, lambda: clock.monotonic() >= end)
+                fenced = not left and not reason
+            if fenced:
+                reason = self._without_markers()
+                if not reason:
+                    return
             if clock.monotonic() >= end:
                 break
             self._sink.transport.pause(_PAUSE_S)
@@ -134,6 +158,53 @@ class KafkaCommitter(Committer):
         except OSError as error:
             return left + 1, str(error)
         return left, reason
+
+    def _without_markers(self) -> str:
+        """Write what ends transactions into partitions that their coordinator has forgotten; returns what is left to be done.
+
+        A broker that is killed between a commit and its markers, and started again, may take the partitions for deleted (Kafka
+        4.3): then the transaction is complete, and in the partitions it stays open, with all that comes behind it.
+        """
+        topic = getattr(self._sink.serializer, "topic", None)
+        if not isinstance(topic, str) or not topic:
+            return ""
+        reason = ""
+        try:
+            for leader, partitions in self._sink.transport.leaders(self._sink, topic).items():
+                found = self._admin.open_in(leader, topic, partitions)
+                names = self._admin.names_of(each.producer_id for each in found) if found else {}
+                for each in found:
+                    name = names.get(each.producer_id, "")
+                    if self._mine(name):
+                        reason = self._mark(name, leader, topic, each) or reason
+        except PermissionError:
+            return ""  # who may not read the topic cannot look
+        except OSError as error:
+            return str(error)
+        return reason
+
+    def _mark(self, name: str, leader: tuple[str, int], topic: str, found: OpenTransaction) -> str:
+        now = self._admin.describe(name)
+        if now.state in ("PrepareCommit", "PrepareAbort"):
+            return f"the coordinator of {name!r} is still writing markers"
+        commit = now.state == "CompleteCommit" and now[1:] == (found.producer_id, found.epoch)
+        if not commit and now.state not in ("CompleteAbort", "Empty"):
+            return ""  # a writer is at it
+        code = self._admin.mark(leader, topic, found, commit)
+        if code == NOT_ALLOWED:
+            raise SinkNotWritable(
+                f"{self._who}: transaction {name!r} is {now.state}, but partition {found.partition} of topic {topic!r} has no "
+                "marker of it, because a broker was killed before it wrote one: readers wait for it. This user may not "
+                "write one; allow it the operation ClusterAction on the cluster, and start the job again.",
+                self._context.operator,
+            )
+        if code:
+            return f"no marker of {name!r} can be written: {error_name(code)}"
+        logger.warning(
+            "%s: wrote the missing marker (%s) of transaction %r into partition %d of topic %r",
+            self._who, "commit" if commit else "abort", name, found.partition, topic,
+        )  # fmt: skip
+        return ""
 
     def abort(self, requests: Sequence[CommitRequest]) -> None:
         """Abort transactions that are in no checkpoint, so that readers need not wait for their timeout."""

@@ -17,9 +17,11 @@ from typing import Any, NamedTuple, Protocol
 from funken.connectors.kafka.connection import Connection, Reader, Security, compact_text, text, uvarint
 
 _FIND_COORDINATOR, _INIT_PRODUCER_ID, _END_TRANSACTION, _DESCRIBE_CLUSTER, _DESCRIBE, _LIST = 10, 22, 26, 60, 65, 66
+_WRITE_MARKERS, _DESCRIBE_PRODUCERS = 27, 61
 
 NONE, CONCURRENT_TRANSACTIONS = 0, 51
 _NOT_COORDINATOR, _NOT_FOUND = 16, 105
+NOT_READABLE, NOT_ALLOWED = 29, 31
 _FENCED_MS = 1009
 """The transaction timeout that ``fence`` sets: it tells an id that was fenced from one that a writer has just initialized."""
 _DESCRIBED = 1000
@@ -28,6 +30,10 @@ COORDINATOR_ERRORS = {14: "COORDINATOR_LOAD_IN_PROGRESS", 15: "COORDINATOR_NOT_A
 RETRIABLE = {**COORDINATOR_ERRORS, 7: "REQUEST_TIMED_OUT", CONCURRENT_TRANSACTIONS: "CONCURRENT_TRANSACTIONS"}
 NAMES = {
     **RETRIABLE,
+    3: "UNKNOWN_TOPIC_OR_PARTITION",
+    6: "NOT_LEADER_OR_FOLLOWER",
+    29: "TOPIC_AUTHORIZATION_FAILED",
+    31: "CLUSTER_AUTHORIZATION_FAILED",
     47: "INVALID_PRODUCER_EPOCH",
     48: "INVALID_TXN_STATE",
     49: "INVALID_PRODUCER_ID_MAPPING",
@@ -58,6 +64,15 @@ class TransactionDescription(NamedTuple):
     epoch: int = -1
 
 
+class OpenTransaction(NamedTuple):
+    """A transaction that a partition has records and no marker of."""
+
+    partition: int
+    producer_id: int
+    epoch: int
+    coordinator_epoch: int
+
+
 class TransactionAdmin(Protocol):
     """What a committer asks of the brokers. Codes are Kafka's, 0 is success; a connection that fails is an ``OSError``."""
 
@@ -75,6 +90,15 @@ class TransactionAdmin(Protocol):
 
     def fence(self, transactional_id: str) -> int:
         """Abort what is open under an id, and reject what its producer writes from now on."""
+
+    def open_in(self, leader: tuple[str, int], topic: str, partitions: Sequence[int]) -> list[OpenTransaction]:
+        """Return what is open in partitions, as their leader has it; ``PermissionError`` if this user may not read them."""
+
+    def names_of(self, producer_ids: Iterable[int]) -> dict[int, str]:
+        """Return the transactional ids of producers, of those that have one."""
+
+    def mark(self, leader: tuple[str, int], topic: str, transaction: OpenTransaction, commit: bool) -> int:
+        """Write the marker that ends a transaction into a partition."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -139,6 +163,46 @@ class BrokerTransactionAdmin:
             raise ConnectionError("the coordinators changed while their transactions were listed")
         return found
 
+    def open_in(self, leader: tuple[str, int], topic: str, partitions: Sequence[int]) -> list[OpenTransaction]:
+        """Send DescribeProducers."""
+        body = uvarint(2) + compact_text(topic) + uvarint(len(partitions) + 1)
+        body += b"".join(struct.pack(">i", each) for each in partitions) + b"\0\0"
+        answer = self._request(leader, _DESCRIBE_PRODUCERS, 0, body, flexible=True)
+        answer.int32()
+        found = []
+        for _ in range(answer.count()):
+            answer.compact_text()
+            for _ in range(answer.count()):
+                partition, code, _ = answer.int32(), answer.int16(), answer.compact_text()
+                if code:
+                    raise (PermissionError if code == NOT_READABLE else ConnectionError)(error_name(code))
+                for _ in range(answer.count()):
+                    producer_id, epoch, _, _ = answer.int64(), answer.int32(), answer.int32(), answer.int64()
+                    coordinator_epoch, begin = answer.int32(), answer.int64()
+                    answer.tags()
+                    if begin >= 0:
+                        found.append(OpenTransaction(partition, producer_id, epoch, coordinator_epoch))
+                answer.tags()
+            answer.tags()
+        return found
+
+    def names_of(self, producer_ids: Iterable[int]) -> dict[int, str]:
+        """Send ListTransactions to every broker."""
+        wanted = sorted(set(producer_ids))
+        body = b"\1" + uvarint(len(wanted) + 1) + b"".join(struct.pack(">q", each) for each in wanted) + b"\0"
+        return {
+            producer: name for address in self._brokers() for name, _, producer in self._transactions(address, body)
+        }
+
+    def mark(self, leader: tuple[str, int], topic: str, transaction: OpenTransaction, commit: bool) -> int:
+        """Send WriteTxnMarkers."""
+        body = uvarint(2) + struct.pack(">qh?", transaction.producer_id, transaction.epoch, commit)
+        body += uvarint(2) + compact_text(topic) + uvarint(2) + struct.pack(">i", transaction.partition) + b"\0"
+        body += struct.pack(">i", max(0, transaction.coordinator_epoch)) + b"\0\0"
+        answer = self._request(leader, _WRITE_MARKERS, 1, body, flexible=True)
+        answer.count(), answer.int64(), answer.count(), answer.compact_text(), answer.count(), answer.int32()
+        return answer.int16()
+
     def close(self) -> None:
         """Close the connections."""
         for connection in self._connections.values():
@@ -149,17 +213,19 @@ class BrokerTransactionAdmin:
 
     def _listed(self, address: tuple[str, int], states: Sequence[str]) -> dict[str, str]:
         body = uvarint(len(states) + 1) + b"".join(map(compact_text, states)) + b"\1\0"
+        return {name: state for name, state, _ in self._transactions(address, body)}
+
+    def _transactions(self, address: tuple[str, int], body: bytes) -> list[tuple[str, str, int]]:
         answer = self._request(address, _LIST, 0, body, flexible=True)
         answer.int32()
         if code := answer.int16():
             raise ConnectionError(error_name(code))
         for _ in range(answer.count()):
             answer.compact_text()  # a state that the broker does not know
-        found = {}
+        found = []
         for _ in range(answer.count()):
-            name = answer.compact_text()
-            answer.int64()
-            found[name] = answer.compact_text()
+            name, producer_id, state = answer.compact_text(), answer.int64(), answer.compact_text()
+            found.append((name, state, producer_id))
             answer.tags()
         return found
 
@@ -311,8 +377,10 @@ def _address(server: str) -> tuple[str, int]:
 
 __all__ = [
     "CONCURRENT_TRANSACTIONS",
+    "NOT_ALLOWED",
     "RETRIABLE",
     "BrokerTransactionAdmin",
+    "OpenTransaction",
     "PreparedTransaction",
     "TransactionAdmin",
     "TransactionDescription",

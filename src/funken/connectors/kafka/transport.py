@@ -29,6 +29,23 @@ class Transport:
         """Return what commits transactions of other processes."""
         return BrokerTransactionAdmin(servers, properties)
 
+    def leaders(self, settings: SinkSettings, topic: str) -> dict[tuple[str, int], list[int]]:
+        """Return which brokers lead which partitions of a topic; an ``OSError`` if that cannot be told."""
+        kafka = confluent()
+        properties = _connecting(settings.client_properties()) | {"bootstrap.servers": settings.servers}
+        admin = made(confluent("confluent_kafka.admin").AdminClient, {**properties, "log_level": 0}, "Kafka sink")
+        try:
+            cluster = admin.list_topics(topic, timeout=REQUEST_TIMEOUT_S)
+        except kafka.KafkaException as error:
+            raise ConnectionError(message_of(error)) from error
+        found: dict[tuple[str, int], list[int]] = {}
+        for number, partition in cluster.topics[topic].partitions.items():
+            if partition.leader not in cluster.brokers:
+                raise ConnectionError(f"partition {number} of topic {topic!r} has no leader")
+            leader = cluster.brokers[partition.leader]
+            found.setdefault((leader.host, leader.port), []).append(number)
+        return found
+
     def check(self, settings: SinkSettings) -> None:
         """Raise if the brokers cannot be reached, or cannot do what the sink needs."""
         _BrokerCheck(settings).run()
@@ -69,6 +86,13 @@ class SinkSettings:
         return own
 
 
+def _connecting(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of the properties is about connections."""
+    return {
+        key: value for key, value in properties.items() if key.startswith(("security.", "ssl.", "sasl.", "enable.ssl"))
+    }
+
+
 class _BrokerCheck:
     """Asks the brokers, before anything runs."""
 
@@ -82,10 +106,7 @@ class _BrokerCheck:
         # A producer knows all properties of the sink; one without a transactional id connects to nothing but brokers.
         own = {key: value for key, value in sink.client_properties().items() if key != "transaction.timeout.ms"}
         made(kafka.Producer, own, "Kafka sink")
-        security = {
-            key: value for key, value in own.items() if key.startswith(("security.", "ssl.", "sasl.", "enable.ssl"))
-        }
-        connect = {**security, "bootstrap.servers": sink.servers, "error_cb": self._last_error}
+        connect = {**_connecting(own), "bootstrap.servers": sink.servers, "error_cb": self._last_error}
         admin = made(admin_module.AdminClient, connect, "Kafka sink")
         try:
             cluster = admin.list_topics(timeout=REQUEST_TIMEOUT_S)

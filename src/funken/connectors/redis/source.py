@@ -113,7 +113,9 @@ class _StreamsFound(StaticSplits):
     def _found(self, connection: Any, stream: str) -> RedisStreamSplit:
         source = self._source
         try:
-            last, read, added = _BEGINNING, 0, 0
+            last = _BEGINNING
+            read: int | None = 0
+            added: int | None = 0
             if connection.exists(stream):
                 info = connection.xinfo_stream(stream)
                 last, added = info["last-generated-id"].decode(), info.get("entries-added")

@@ -16,6 +16,7 @@ import cloudpickle
 
 from funken.checkpoint.events import AttemptFailed, Event, Tick, TriggerSources
 from funken.checkpoint.settings import CheckpointSettings
+from funken.errors import FunkenError
 from funken.io.storage import Storage
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.checkpoints import JobCheckpoints
@@ -192,8 +193,13 @@ class Attempt:
         """Give a task a turn; it reads from its sources if fewer than ``room`` blocks are under way."""
         under_way = sum(map(len, self.blocks.values()))  # commands in the mailboxes must not stop a source
         self.mail[task.id].flush = chance.random() < 0.3
-        for _ in self._loops[task.id].turn(chance.randrange(4), under_way < room):
-            self.carry(task)
+        try:
+            for _ in self._loops[task.id].turn(chance.randrange(4), under_way < room):
+                self.carry(task)
+        except FunkenError:  # whoever gets to know of it: this task does nothing more
+            self.dead.add(task.id)
+            self.gone.add(task.id)
+            raise
         self.carry(task)
 
     def choices(self) -> list[tuple[str, Any]]:

@@ -19,7 +19,7 @@ from funken.checkpoint.events import Outcome, Stop
 from funken.checkpoint.settings import CheckpointSettings
 from funken.checkpoint.snapshot.incremental import SnapshotOptions
 from funken.checkpoint.steps import Policy
-from funken.errors import CheckpointError, JobExecutionError, RestoreFailed, StorageFailed, TaskLost
+from funken.errors import CheckpointError, FunkenError, JobExecutionError, RestoreFailed, StorageFailed, TaskLost
 from funken.ids import Millis
 from funken.plan.serialization import portable
 from funken.runtime.driver.job import Job
@@ -369,7 +369,8 @@ class Driver:
         what, which = self.world.chance.choice(choices)
         match what:
             case "task":
-                zombie.work(zombie.tasks[which], self.world.chance, self.world.conditions.in_flight)
+                with suppress(FunkenError):  # it has no driver that it could tell
+                    zombie.work(zombie.tasks[which], self.world.chance, self.world.conditions.in_flight)
             case "block":
                 zombie.receive(which)
             case "write":
