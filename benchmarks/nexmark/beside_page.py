@@ -94,11 +94,12 @@ def comparison(document: Document) -> str:
         if "events_per_s" in figures.get(name, {})
     ]
     told = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
-    few, many = document["events"]
+    sizes = sorted({(each["many"], each["few"]) for each in measured})
+    jobs = " or ".join(f"over {many:,} events less jobs over {few:,}" for many, few in sizes)
     commits = ", ".join(sorted({each["commit"] for each in measured}))
     days = sorted(each["at"][:10] for each in measured)
     text += (
-        f"\n{document['machine']}; parallelism {document['parallelism']}; jobs over {many:,} events less jobs over {few:,}; "
+        f"\n{document['machine']}; parallelism {document['parallelism']}; jobs {jobs}; "
         f"events per second of CPU, all processes and compilers of a system included: {of_cpu}; "
         f"commit {commits}, {' to '.join(dict.fromkeys((days[0], days[-1])))}; {told}."
     )
