@@ -119,7 +119,13 @@ def judged(
     shorter, longer = (statistics.median(line["seconds"] for line in of) for of in (few, many))
     spent = statistics.median(line["spent"] for line in many) - statistics.median(line["spent"] for line in few)
     more = args.events - args.fewer
-    figures |= {"few": args.fewer, "many": args.events, "few_s": round(shorter, 3), "many_s": round(longer, 3)}
+    figures |= {
+        "together": args.together,
+        "few": args.fewer,
+        "many": args.events,
+        "few_s": round(shorter, 3),
+        "many_s": round(longer, 3),
+    }
     figures |= {"events_per_cpu_s": round(more / spent)} if spent > 0 else {}
     if longer <= shorter:
         return figures | {"failed": f"{longer:.2f} s for many events and {shorter:.2f} s for few tell no speed"}

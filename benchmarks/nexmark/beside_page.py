@@ -95,12 +95,13 @@ def comparison(document: Document) -> str:
     ]
     told = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
     sizes = sorted({(each["many"], each["few"]) for each in measured})
+    together = max(each["together"] for each in measured)
     jobs = " or ".join(f"over {many:,} events less jobs over {few:,}" for many, few in sizes)
     commits = ", ".join(sorted({each["commit"] for each in measured}))
     days = sorted(each["at"][:10] for each in measured)
     text += (
-        f"\n{document['machine']}; parallelism {document['parallelism']}; jobs {jobs}; "
-        f"events per second of CPU, all processes and compilers of a system included: {of_cpu}; "
+        f"\n{document['machine']}; parallelism {document['parallelism']}; up to {together} queries in one process; jobs {jobs}; "
+        f"by events per second of CPU, all processes and compilers of a system included, the mean is {of_cpu}; "
         f"commit {commits}, {' to '.join(dict.fromkeys((days[0], days[-1])))}; {told}."
     )
     if (busy := statistics.median(each["others"] for each in measured)) > BUSY:
