@@ -46,6 +46,8 @@ SYSTEMS = {
     "funken-local": System("Funken, one process", "on_funken.py", "funken", {"execution.target": "local"}),
 }
 
+PICTURE = "![Events per second of Funken over those of Flink SQL, a bar per query](images/nexmark-beside.png)\n"
+
 Document = dict[str, Any]
 
 
@@ -133,7 +135,7 @@ def into_page(page: Path, document: Document) -> None:
     """Put the table into the guide, between its marks, and the picture beside it."""
     before, mark, rest = page.read_text().partition(BEGIN.format("beside"))
     if mark and END in rest:
-        page.write_text(f"{before}{mark}\n{comparison(document)}{END}{rest.partition(END)[2]}")
+        page.write_text(f"{before}{mark}\n{PICTURE}\n{comparison(document)}{END}{rest.partition(END)[2]}")
     environments.build("plots", print)
     picture = page.parent / "images" / "nexmark-beside.png"
     command = [environments.python("plots"), HERE / "ratios.py", picture]
