@@ -389,8 +389,8 @@ def test_the_table_beside_flink_has_the_mean_and_says_what_has_no_figure():
     assert "| q0 pass through | 1,000 | 4,000 | 4.00 |" in said
     assert "| q2 selection | **failed** | 2,000 | - |" in said
     assert "| geometric mean |  |  | **2.00** |" in said
-    assert "the mean is 2.00; commit abc, 2026-01-02; flink 2." in said
-    assert "Other programs used 50% of the cores" in said
+    assert "compilers of a system included, 2.00; commit abc, 2026-01-02; flink 2." in said
+    assert "Other programs used the cores meanwhile, 50% of those beside Flink SQL, 50% of those beside Funken" in said
     assert "* q6 has no figure: refused." in said
     assert "* Failed: q2 on Flink SQL." in said
 
