@@ -24,7 +24,7 @@ WORKERS = $$(($$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') + 1))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha cluster yarn cep-compare nexmark column-share chaos exactly-once soak simulate mutate fuzz fuzz-vectorized run clean
+.PHONY: help setup fmt lint types test test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha bench-scale cluster yarn cep-compare nexmark column-share chaos exactly-once soak simulate mutate fuzz fuzz-vectorized run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -123,6 +123,10 @@ bench-compare: setup ## Funken beside PyFlink, Flink, Bytewax and Spark: ONLY=ke
 
 bench-micro: setup ## what a record costs in the engine's inner loops, and in what could take their place
 	@$(BIN)/python benchmarks/micro.py
+
+SCALE ?=
+bench-scale: setup ## what a record costs in wider jobs, with more keys, in longer chains: SCALE='--widths 2,16 --keys 1000 --operators 1'
+	@$(BIN)/python -W ignore benchmarks/scale.py $(SCALE)
 
 QUERY ?=
 EVENTS ?=

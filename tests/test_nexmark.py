@@ -367,6 +367,34 @@ def test_the_mean_is_over_the_queries_that_both_systems_were_measured_with():
     assert mean(ratios(document, "a", "b")) == pytest.approx(1.0)
 
 
+def test_the_table_beside_flink_has_the_mean_and_says_what_has_no_figure():
+    from beside_page import comparison
+
+    def figures(speed, cpu):
+        of_jobs = {"together": 1, "few": 10, "many": 50, "others": 0.5, "commit": "abc", "at": "2026-01-02T03:04:05Z"}
+        return {"events_per_s": speed, "events_per_cpu_s": cpu, **of_jobs}
+
+    document = {
+        "machine": "Linux",
+        "parallelism": 2,
+        "versions": {"flink": "2"},
+        "queries": {
+            "q0": {"flink-sql": figures(1000, 100), "funken": figures(4000, 100)},
+            "q1": {"flink-sql": figures(2000, 100), "funken": figures(2000, 400)},
+            "q2": {"flink-sql": {"failed": "late"}, "funken": figures(2000, 400)},
+            "q6": {"flink-sql": {"cannot": "refused"}, "funken": figures(100, 100)},
+        },
+    }
+    said = comparison(document)
+    assert "| q0 pass through | 1,000 | 4,000 | 4.00 |" in said
+    assert "| q2 selection | **failed** | 2,000 | - |" in said
+    assert "| geometric mean |  |  | **2.00** |" in said
+    assert "compilers of a system included, 2.00; commit abc, 2026-01-02; flink 2." in said
+    assert "Other programs used the cores meanwhile, 50% of those beside Flink SQL, 50% of those beside Funken" in said
+    assert "* q6 has no figure: refused." in said
+    assert "* Failed: q2 on Flink SQL." in said
+
+
 def query_of(tree, name="q0"):
     """Run a query for the regression gate."""
     command = [sys.executable, "-W", "ignore", str(ROOT / "benchmarks/nexmark_query.py"), name, str(tree)]

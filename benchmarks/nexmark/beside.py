@@ -1,12 +1,13 @@
 """``make nexmark BESIDE=flink-sql``: the queries on Flink's SQL and on Funken, of the same Parquet files, one after the other.
 
-usage: beside.py [--query q5,q7] [--systems NAMES] [--events N] [--fewer N] [--rounds N] [--parallelism N] [--seconds S]
-                 [--seed N] [--folder FOLDER] [--check] [--docs]
+usage: beside.py [--query q5,q7] [--systems NAMES] [--events N] [--fewer N] [--rounds N] [--together N]
+                 [--parallelism N] [--seconds S] [--seed N] [--folder FOLDER] [--check] [--docs]
 
-A system has a process of its own for a query. Its result is compared with DuckDB's first, every field of every row; a wrong
-one has no figure. Then jobs over few and over many events take turns, after one over many that warms the process up, its JVM
-and its Python workers. Events per second are what the longer jobs have more, over what they need more: so the start of a job
-counts for no system. Each kind of event has as many files as there are subtasks, and a file one reader. Figures go to
+A system has a process of its own for a query, or for several with ``--together``. A result is compared with DuckDB's first,
+every field of every row; a wrong one has no figure. Then jobs over few and over many events take turns, after one over many that
+warms the process up, its JVM and its Python workers. Events per second are those of the longer jobs, from the submission of a
+job to its end; the steady figure is what the longer jobs have more, over what they need more, where that is enough to tell. Each
+kind of event has as many files as there are subtasks, and a file one reader. Figures go to
 ``benchmarks/results/nexmark-beside.json``; ``--docs`` puts them into the guide.
 """
 
@@ -43,22 +44,26 @@ from rounds import machine
 HERE = Path(__file__).parent
 FILE = book.RESULTS / "nexmark-beside.json"
 CHECKED, CHECKED_RATE = 20_000, 200
+TELLING = 1.25
+"""Jobs over many events that take less than so many times as long as those over few tell only what the start of a job costs."""
 
 
-def tasks(few: Path, many: Path, checked: Path, rounds: int) -> list[tuple[str, str]]:
-    """Return what a process does, in order."""
-    turns = [("run", str(many)), *[("run", str(few)), ("run", str(many))] * rounds] if rounds else []
-    return [("rows", str(checked)), *turns]
+def tasks(query: str, places: dict[str, Path], rounds: int) -> list[tuple[str, str, str]]:
+    """Return what a process does for a query, in order: the result, a job that warms up, then few and many events in turn."""
+    turns = ["many", *["few", "many"] * rounds] if rounds else []
+    return [("rows", query, str(places["checked"])), *(("run", query, str(places[which])) for which in turns)]
 
 
-def answers(
-    name: str, query: str, wanted: list[tuple[str, str]], args: argparse.Namespace, folder: str
-) -> Iterator[Any]:
-    """Run a query on a system; give a line for each task."""
+def answers(name: str, wanted: list[tuple[str, str, str]], args: argparse.Namespace, folder: str) -> Iterator[Any]:
+    """Run tasks on a system; give a line for each."""
     system = SYSTEMS[name]
     side_input(folder)
-    spec: dict[str, Any] = {"query": query, "parallelism": args.parallelism, "options": system.options}
-    spec |= {"tasks": wanted, "folder": folder}
+    spec: dict[str, Any] = {
+        "parallelism": args.parallelism,
+        "options": system.options,
+        "tasks": wanted,
+        "folder": folder,
+    }
     if system.flink:
         spec["jars"] = [str(path) for path in environments.parquet_jars()]
     command = [
@@ -71,40 +76,64 @@ def answers(
     return sessions.run(command, folder, len(wanted), args.seconds)
 
 
-def measured(
-    name: str, query: str, places: dict[str, Path], oracle: Oracle, args: argparse.Namespace
+def together(
+    name: str, queries: list[str], places: dict[str, Path], oracle: Oracle, args: argparse.Namespace
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Check and measure queries on a system in one process; give the figures of each as soon as they are known."""
+    cannot = flink_queries.CANNOT if SYSTEMS[name].flink else {}
+    yield from ((query, {"cannot": cannot[query]}) for query in queries if query in cannot)
+    left = [query for query in queries if query not in cannot]
+    of_one = tasks("", places, 0 if args.check else args.rounds)
+    wanted = [task for query in left for task in tasks(query, places, 0 if args.check else args.rounds)]
+    if not wanted:
+        return
+    with tempfile.TemporaryDirectory(prefix="funken-nexmark-") as folder:
+        lines, before = answers(name, wanted, args, folder), 0.0
+        try:
+            while left:
+                of_query = []
+                for _ in of_one:
+                    line = next(lines)
+                    of_query.append(line | {"spent": line["cpu"] - before})
+                    before = line["cpu"]
+                yield left[0], judged(name, left[0], of_query, Path(folder), oracle, args)
+                left.pop(0)
+        except sessions.SystemFailed as error:
+            yield left[0], {"failed": f"SystemFailed: {str(error).strip()[:1500]}"}
+            if left[1:]:
+                yield from together(name, left[1:], places, oracle, args)
+
+
+def judged(
+    name: str, query: str, lines: list[dict[str, Any]], folder: Path, oracle: Oracle, args: argparse.Namespace
 ) -> dict[str, Any]:
-    """Check and measure a query on a system; a system that cannot, or gives a wrong result, has no figure."""
-    if SYSTEMS[name].flink and query in flink_queries.CANNOT:
-        return {"cannot": flink_queries.CANNOT[query]}
-    wanted = tasks(places["few"], places["many"], places["checked"], 0 if args.check else args.rounds)
-    took: dict[str, list[float]] = {"few": [], "many": []}
-    cpu: dict[str, list[float]] = {"few": [], "many": []}
-    before = 0.0
-    figures: dict[str, Any] = {}
+    """Return the figures of a query; without a speed if a job failed or the result is wrong."""
+    figures: dict[str, Any] = {"memory": max(line["memory"] for line in lines), "others": lines[-1]["others"]}
     try:
-        with tempfile.TemporaryDirectory(prefix="funken-nexmark-") as folder:
-            for number, line in enumerate(answers(name, query, wanted, args, folder)):
-                if number == 0:
-                    rows = pickle.loads(Path(folder, "rows.pickle").read_bytes())
-                    figures["rows_checked"] = right(name, query, rows, oracle, Nexmark(args.seed, CHECKED_RATE))
-                elif number > 1:  # the first one warms up
-                    which = "many" if number % 2 else "few"
-                    took[which].append(line["seconds"])
-                    cpu[which].append(line["cpu"] - before)
-                before = line["cpu"]
-                figures |= {"memory": max(line["memory"], figures.get("memory", 0)), "others": line["others"]}
-        if args.check:
-            return figures
-        shorter, longer = statistics.median(took["few"]), statistics.median(took["many"])
-        figures |= {"seconds": took, "few_s": round(shorter, 3), "many_s": round(longer, 3)}
-        if longer <= shorter:
-            return figures | {"failed": f"{longer:.2f} s for many events and {shorter:.2f} s for few tell no speed"}
-        more, spent = args.events - args.fewer, statistics.median(cpu["many"]) - statistics.median(cpu["few"])
-        figures |= {"events_per_cpu_s": more / spent} if spent > 0 else {}
-        return figures | {"events_per_s": more / (longer - shorter)}
-    except (WrongResult, NoAnswer, sessions.SystemFailed) as error:
+        if failed := [line["failed"] for line in lines if "failed" in line]:
+            return figures | {"failed": failed[0]}
+        rows = pickle.loads((folder / f"{query}.pickle").read_bytes())
+        figures["rows_checked"] = right(name, query, rows, oracle, Nexmark(args.seed, CHECKED_RATE))
+    except (WrongResult, NoAnswer) as error:
         return figures | {"failed": f"{type(error).__name__}: {str(error).strip()[:1500]}"}
+    if args.check:
+        return figures
+    few, many = lines[2::2], lines[3::2]  # the first one warms up
+    shorter, longer = (statistics.median(line["seconds"] for line in of) for of in (few, many))
+    spent = statistics.median(line["spent"] for line in many) - statistics.median(line["spent"] for line in few)
+    more = args.events - args.fewer
+    figures |= {
+        "together": args.together,
+        "few": args.fewer,
+        "many": args.events,
+        "few_s": round(shorter, 3),
+        "many_s": round(longer, 3),
+    }
+    figures["events_per_s"] = round(args.events / longer)
+    if longer >= TELLING * shorter:
+        figures["steady_events_per_s"] = round(more / (longer - shorter))
+        figures |= {"events_per_cpu_s": round(more / spent)} if spent > 0 else {}
+    return figures
 
 
 def right(name: str, query: str, rows: list[Any], oracle: Oracle, checked: Nexmark) -> int:
@@ -118,7 +147,7 @@ def keep(query: str, name: str, figures: dict[str, Any], args: argparse.Namespac
     """Put the figures of a query and a system into the document."""
     document: Document = json.loads(FILE.read_text()) if FILE.exists() else {}
     here = {"machine": machine(), "versions": book.versions() | {"flink": environments.PACKAGES["pyflink"][0]}}
-    here |= {"events": [args.fewer, args.events], "parallelism": args.parallelism}
+    here["parallelism"] = args.parallelism
     if any(document.get(fact) != value for fact, value in here.items()):
         document = {**here, "queries": {}}
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -153,6 +182,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=2_000_000, help="how many the longer jobs have")
     parser.add_argument("--fewer", type=int, default=500_000, help="how many the shorter jobs have")
     parser.add_argument("--rounds", type=int, default=2, help="so many jobs of either length; medians count")
+    parser.add_argument("--together", type=int, default=1, help="so many queries share a process of a system")
     parser.add_argument("--parallelism", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seconds", type=float, default=240, help="how long a job may take")
     parser.add_argument("--seed", type=int, default=1)
@@ -169,25 +199,34 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as own:
         places = prepared(args.folder or Path(own), args)
         oracle = Oracle(environments.python("duckdb"), Path(own), CHECKED)
-        for number, query in enumerate(queries):
+        for number, chunk in enumerate(batched(queries, max(1, args.together))):
             for name in systems if number % 2 else systems[::-1]:
-                figures = measured(name, query, places, oracle, args)
-                failed |= "failed" in figures
-                print(f"{query:4} {SYSTEMS[name].title:24} {told(figures)}", flush=True)
-                if not args.check:
-                    keep(query, name, figures, args)
+                for query, figures in together(name, chunk, places, oracle, args):
+                    failed |= "failed" in figures
+                    print(f"{query:4} {SYSTEMS[name].title:24} {told(figures)}", flush=True)
+                    if not args.check:
+                        keep(query, name, figures, args)
     if FILE.exists():
         document = json.loads(FILE.read_text())
         for over, under in (
             (o, u) for o in SYSTEMS for u in SYSTEMS if u.startswith(FLINK) and not o.startswith(FLINK)
         ):
             if found := ratios(document, over, under):
-                of_cpu = mean(ratios(document, over, under, "events_per_cpu_s"))
-                text = f"{mean(found):.2f} over {len(found)} queries, {of_cpu:.2f} per second of CPU"
+                steady = ratios(document, over, under, "steady_events_per_s")
+                text = f"{mean(found):.2f} over {len(found)} queries"
+                if steady:
+                    text += f"; without the start of jobs {mean(steady):.2f} over {len(steady)}"
+                if spent := ratios(document, over, under, "events_per_cpu_s"):
+                    text += f", per second of CPU {mean(spent):.2f}"
                 print(f"{SYSTEMS[over].title} / {SYSTEMS[under].title}: {text}")
         if args.docs:
             into_page(book.GUIDE, document)
     sys.exit(failed)
+
+
+def batched(names: list[str], size: int) -> Iterator[list[str]]:
+    """Give so many names at a time."""
+    return (names[start : start + size] for start in range(0, len(names), size))
 
 
 def told(figures: dict[str, Any]) -> str:

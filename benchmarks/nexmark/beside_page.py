@@ -46,6 +46,8 @@ SYSTEMS = {
     "funken-local": System("Funken, one process", "on_funken.py", "funken", {"execution.target": "local"}),
 }
 
+PICTURE = "![Events per second of Funken over those of Flink SQL, a bar per query](images/nexmark-beside.png)\n"
+
 Document = dict[str, Any]
 
 
@@ -83,6 +85,10 @@ def comparison(document: Document) -> str:
     rows.append(("geometric mean", *("" for _ in names), *means))
     spent = [mean(found) for name in ours if (found := ratios(document, name, FLINK, "events_per_cpu_s"))]
     of_cpu = ", ".join(f"{each:.2f}" for each in spent)
+    steady = [
+        (mean(found), len(found)) for name in ours if (found := ratios(document, name, FLINK, "steady_events_per_s"))
+    ]
+    without = ", ".join(f"{each:.2f} over {count} queries" for each, count in steady)
     text = table(
         ("events/s", *(SYSTEMS[name].title for name in names), *(f"{SYSTEMS[name].title} / Flink" for name in ours)),
         rows,
@@ -94,16 +100,22 @@ def comparison(document: Document) -> str:
         if "events_per_s" in figures.get(name, {})
     ]
     told = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
-    few, many = document["events"]
+    sizes = sorted({(each["many"], each["few"]) for each in measured})
+    together = max(each["together"] for each in measured)
+    jobs = " or ".join(f"{many:,}" for many, _ in sizes)
     commits = ", ".join(sorted({each["commit"] for each in measured}))
     days = sorted(each["at"][:10] for each in measured)
     text += (
-        f"\n{document['machine']}; parallelism {document['parallelism']}; jobs over {many:,} events less jobs over {few:,}; "
-        f"events per second of CPU, all processes and compilers of a system included: {of_cpu}; "
+        f"\n{document['machine']}; parallelism {document['parallelism']}; up to {together} queries in one process; "
+        f"jobs over {jobs} events; "
+        f"without the start of jobs (their seconds less those of jobs over a quarter) the mean is {without}; "
+        f"of the same by events per second of CPU, all processes and compilers of a system included, {of_cpu}; "
         f"commit {commits}, {' to '.join(dict.fromkeys((days[0], days[-1])))}; {told}."
     )
-    if (busy := statistics.median(each["others"] for each in measured)) > BUSY:
-        text += f" **Other programs used {busy:.0%} of the cores meanwhile.**"
+    busy = {name: statistics.median(_of(document, name, "others")) for name in names}
+    if max(busy.values()) > BUSY:
+        shares = ", ".join(f"{share:.0%} of those beside {SYSTEMS[name].title}" for name, share in busy.items())
+        text += f" **Other programs used the cores meanwhile, {shares}: these figures mean little.**"
     left = {
         query: each["cannot"]
         for query, all_of in document["queries"].items()
@@ -121,6 +133,11 @@ def comparison(document: Document) -> str:
     return text + "\n" + "".join(f"\n* {note}" for note in notes) + ("\n" if notes else "")
 
 
+def _of(document: Document, name: str, fact: str) -> list[float]:
+    """Return a fact of all measurements of a system."""
+    return [each[name][fact] for each in document["queries"].values() if "events_per_s" in each.get(name, {})]
+
+
 def _cell(figures: dict[str, Any] | None) -> str:
     if figures is None or "cannot" in figures:
         return "-"
@@ -131,7 +148,7 @@ def into_page(page: Path, document: Document) -> None:
     """Put the table into the guide, between its marks, and the picture beside it."""
     before, mark, rest = page.read_text().partition(BEGIN.format("beside"))
     if mark and END in rest:
-        page.write_text(f"{before}{mark}\n{comparison(document)}{END}{rest.partition(END)[2]}")
+        page.write_text(f"{before}{mark}\n{PICTURE}\n{comparison(document)}{END}{rest.partition(END)[2]}")
     environments.build("plots", print)
     picture = page.parent / "images" / "nexmark-beside.png"
     command = [environments.python("plots"), HERE / "ratios.py", picture]

@@ -1,9 +1,9 @@
 """Runs a query on Flink's SQL, from Parquet files; in an environment that has PyFlink, which submits it and sees no record.
 
-usage: on_flink.py JSON; with ``query``, ``parallelism``, ``options`` (Flink's), ``jars``, ``folder`` and ``tasks``. A task is
-"run" or "rows" and a folder of events; for each there is a line of input, and a line of output: the ``seconds`` of a job from
-its submission to its end, and of "rows" how many there are; they are in ``folder``/rows.pickle. All jobs share a JVM: the first
-ones warm it up.
+usage: on_flink.py JSON; with ``parallelism``, ``options`` (Flink's), ``jars``, ``folder`` and ``tasks``. A task is "run" or
+"rows", a query and a folder of events; for each there is a line of input, and a line of output: the ``seconds`` of a job from its
+submission to its end, and of "rows" how many there are; they are in ``folder``/QUERY.pickle. If it fails, the line says why. All
+jobs share a JVM: the first ones warm it up.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LOG = (
 GONE = ("-U", "-D")
 
 
-def environment(wanted: dict[str, Any], events: str) -> StreamTableEnvironment:
+def environment(wanted: dict[str, Any], query: str, events: str) -> StreamTableEnvironment:
     """Return an environment with the tables."""
     conf = Configuration()
     options = {
@@ -41,12 +41,12 @@ def environment(wanted: dict[str, Any], events: str) -> StreamTableEnvironment:
         "pipeline.jars": ";".join(f"file://{path}" for path in wanted["jars"]),
         "pipeline.global-job-parameters": f"side.input:{wanted['folder']}/side_input.csv",
     }
-    if wanted["query"] == "q10":  # files are finished by a checkpoint, the last ones by the one at the end
+    if query == "q10":  # files are finished by a checkpoint, the last ones by the one at the end
         options["execution.checkpointing.interval"] = "1 s"
     for key, value in (options | wanted["options"]).items():
         conf.set_string(key, value)
     tables = StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment(conf))
-    times = ", ".join(filter(None, (TIME, TIMES.get(wanted["query"]))))
+    times = ", ".join(filter(None, (TIME, TIMES.get(query))))
     for name, columns in TABLES.items():
         place = f"'connector' = 'filesystem', 'path' = 'file://{events}/{name}', 'format' = 'parquet'"
         tables.execute_sql(f"CREATE TABLE {name} ({columns}, {times}) WITH ({place})")
@@ -55,16 +55,16 @@ def environment(wanted: dict[str, Any], events: str) -> StreamTableEnvironment:
     return tables
 
 
-def run(wanted: dict[str, Any], events: str, log: str) -> float:
+def run(wanted: dict[str, Any], query: str, events: str, log: str) -> float:
     """Return the seconds that a job takes into a sink that drops all; of q10, into files."""
-    tables = environment(wanted, events)
-    query = tables.sql_query(QUERIES[wanted["query"]])
+    tables = environment(wanted, query, events)
+    table = tables.sql_query(QUERIES[query])
     begin = time.perf_counter()
-    if wanted["query"] == "q10":
+    if query == "q10":
         tables.execute_sql(LOG.format(log))
-        query.execute_insert("log").wait()
+        table.execute_insert("log").wait()
     else:
-        query.execute_insert(TableDescriptor.for_connector("blackhole").build()).wait()
+        table.execute_insert(TableDescriptor.for_connector("blackhole").build()).wait()
     return time.perf_counter() - begin
 
 
@@ -101,19 +101,30 @@ def logged(log: Path) -> list[tuple[Any, ...]]:
     return found
 
 
+def done(wanted: dict[str, Any], what: str, query: str, events: str, log: str) -> dict[str, Any]:
+    """Do a task."""
+    found, seconds = list[Any](), 0.0
+    if what == "run" or query == "q10":
+        seconds = run(wanted, query, events, log)
+    if what == "rows":
+        if query == "q10":
+            found = logged(Path(log))
+        else:
+            found = rows(environment(wanted, query, events).sql_query(QUERIES[query]), REPLACED.get(query, 0))
+        Path(wanted["folder"], f"{query}.pickle").write_bytes(pickle.dumps(found))
+    return {"seconds": seconds, "rows": len(found)}
+
+
 def main() -> None:
     """Do what is asked for, one task for each line of input."""
     wanted = json.loads(sys.argv[1])
-    for number, (what, events) in enumerate(wanted["tasks"]):
+    for number, task in enumerate(wanted["tasks"]):
         sys.stdin.readline()
-        log, found, seconds = f"{wanted['folder']}/log-{number}", list[Any](), 0.0
-        if what == "run" or wanted["query"] == "q10":
-            seconds = run(wanted, events, log)
-        if what == "rows":
-            query = environment(wanted, events).sql_query(QUERIES[wanted["query"]])
-            found = logged(Path(log)) if wanted["query"] == "q10" else rows(query, REPLACED.get(wanted["query"], 0))
-            Path(wanted["folder"], "rows.pickle").write_bytes(pickle.dumps(found))
-        print(json.dumps({"seconds": seconds, "rows": len(found)}), flush=True)
+        try:
+            answer = done(wanted, *task, f"{wanted['folder']}/log-{number}")
+        except Exception as error:  # noqa: BLE001 - of Java; the next query may do better
+            answer = {"failed": f"{type(error).__name__}: {error}"[:3000]}
+        print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":

@@ -17,30 +17,38 @@ from checking import results
 from queries.catalogue import QUERIES
 from streams import ParquetStreams
 
-from funken import Configuration, DiscardingSink, StreamExecutionEnvironment
+from funken import Configuration, DiscardingSink, FunkenError, StreamExecutionEnvironment
+
+
+def done(conf: Configuration, what: str, name: str, events: str, folder: Path) -> dict[str, Any]:
+    """Do a task, in a folder of its own."""
+    query, found, seconds = QUERIES[name], list[Any](), 0.0
+    folder.mkdir()
+    env = StreamExecutionEnvironment.get_execution_environment(conf)
+    streams = ParquetStreams(env, Path(events), str(folder), whole=True)
+    if what == "rows":
+        found = list(map(tuple, results(query, env, streams)))
+        (folder.parent / f"{name}.pickle").write_bytes(pickle.dumps(found))
+    else:
+        query.program(streams).sink_to(query.sink(str(folder)) if query.sink else DiscardingSink())
+        begin = time.perf_counter()
+        env.execute(query.name)
+        seconds = time.perf_counter() - begin
+    return {"seconds": seconds, "rows": len(found)}
 
 
 def main() -> None:
     """Do what is asked for, one task for each line of input."""
     wanted = json.loads(sys.argv[1])
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # Spark's workers find the programs' modules by it
-    query = QUERIES[wanted["query"]]
     conf = Configuration(wanted["options"] | {"parallelism.default": wanted["parallelism"]})
-    for number, (what, events) in enumerate(wanted["tasks"]):
+    for number, task in enumerate(wanted["tasks"]):
         sys.stdin.readline()
-        folder, found, seconds = Path(wanted["folder"], f"{number}"), list[Any](), 0.0
-        folder.mkdir()
-        env = StreamExecutionEnvironment.get_execution_environment(conf)
-        streams = ParquetStreams(env, Path(events), str(folder), whole=True)
-        if what == "rows":
-            found = list(map(tuple, results(query, env, streams)))
-            Path(wanted["folder"], "rows.pickle").write_bytes(pickle.dumps(found))
-        else:
-            query.program(streams).sink_to(query.sink(str(folder)) if query.sink else DiscardingSink())
-            begin = time.perf_counter()
-            env.execute(query.name)
-            seconds = time.perf_counter() - begin
-        print(json.dumps({"seconds": seconds, "rows": len(found)}), flush=True)
+        try:
+            answer = done(conf, *task, Path(wanted["folder"], f"{number}"))
+        except FunkenError as error:
+            answer = {"failed": f"{type(error).__name__}: {error}"[:3000]}
+        print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":

@@ -279,13 +279,20 @@ def test_columns_cross_a_keyed_exchange_to_an_operator_that_takes_records() -> N
     pairs.key_by(lambda pair: pair[0]).process(with_key).name("traced")
     pairs.key_by(lambda pair: len(seen)).process(with_key).name("opaque")
     pairs.rebalance().process(lambda pair, ctx: [pair]).name("by turns")
+    pairs.key_by(lambda pair: pair[0]).connect(pairs.key_by(lambda pair: pair[1])).process(Latest()).name("connected")
+    pairs.key_by(lambda pair: pair[0]).sum(1).name("summed").print()
     plan = env.compile()
     names = {vertex.id: vertex.nodes[0].name for vertex in plan.vertices}
-    assert {names[edge.target]: type(edge.partitioning) for edge in plan.edges} == {
-        "traced": ColumnarHash,
-        "opaque": Hash,
-        "by turns": Rebalance,
+    kinds = [(names[edge.target], type(edge.partitioning)) for edge in plan.edges]
+    assert Counter(kinds) == {
+        ("traced", ColumnarHash): 1,
+        ("opaque", Hash): 1,
+        ("by turns", Rebalance): 1,
+        ("connected", ColumnarHash): 2,
+        ("summed", ColumnarHash): 1,
     }
+    to_records = {names[edge.target] for edge in plan.edges if getattr(edge.partitioning, "to_records", False)}
+    assert to_records == {"traced", "connected"}
 
 
 def numbers(env: StreamExecutionEnvironment, count: int = 100) -> DataStream:

@@ -166,9 +166,12 @@ class _Vectorizer:
         self._paths[node.id] = found.path
 
     def _carry(self, edge: Edge) -> None:
-        """Send columns to an operator that takes lists: they are made where they arrive, and not before and behind."""
+        """Send columns to an operator that takes lists, too: they are made where they arrive, not before and behind."""
         found = self._found.get(edge.source_node)
-        if found is None or found.shape is None or edge.id in self._hashes or edge.side is not None:
+        if found is None or found.shape is None or edge.side is not None:
+            return
+        target = next(vertex for vertex in self._plan.vertices if vertex.id == edge.target).nodes[0]
+        if target.id in self._found:
             return
         with suppress(NotVectorizable):
             self._exchange(edge, self._nodes[edge.source_node], found.shape, to_records=True)
