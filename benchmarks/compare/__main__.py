@@ -11,6 +11,7 @@ into ``results/quick``. ``--docs`` also puts the plots and tables into the docum
 from __future__ import annotations
 
 import argparse
+import contextlib
 import signal
 import subprocess
 import sys
@@ -95,29 +96,37 @@ def run(args: argparse.Namespace, console: Console, folder: Path) -> None:
         broken: dict[str, str] = {}
         for rounds, todo in planned(args, folder, console):
             name = rounds.experiment.name
-            if name in INPUTS and todo and not INPUTS[name].start(console.print):
-                continue
-            task = progress.add_task(name, total=len(todo))
-            for number, case in todo:
-                environment = SYSTEMS[case.system].environment
-                progress.update(task, description=f"{name}: {case.label}")
-                if environment not in broken:
-                    try:
-                        environments.build(environment, lambda text: console.print(f"  {text}"))
-                    except environments.CannotBuild as error:
-                        broken[environment] = str(error)
-                        console.print(f"[red]{error}[/red]")
-                if environment in broken:
-                    pass
-                elif name == "kafka" and not broker.connector(case.system, console.print):
-                    broken[environment] = "no connector"
-                else:
-                    done = rounds.run(number, case)
-                    console.print(f"  {name:<14} {number + 1}  {case.label:<40} {done['took']:>4.0f} s  {shown(done)}")
-                progress.advance(task)
-            progress.update(task, description=name)
-            if name in INPUTS:
-                INPUTS[name].stop()
+            with contextlib.ExitStack() as inputs:
+                if name in INPUTS and todo:
+                    inputs.callback(INPUTS[name].stop)  # also when this is asked to end
+                    if not INPUTS[name].start(console.print):
+                        continue
+                task = progress.add_task(name, total=len(todo))
+                for number, case in todo:
+                    progress.update(task, description=f"{name}: {case.label}")
+                    if ready(name, case, broken, console):
+                        done = rounds.run(number, case)
+                        line = f"  {name:<14} {number + 1}  {case.label:<40} {done['took']:>4.0f} s  {shown(done)}"
+                        console.print(line)
+                    progress.advance(task)
+                progress.update(task, description=name)
+
+
+def ready(name: str, case: Case, broken: dict[str, str], console: Console) -> bool:
+    """Build what a case needs, if that did not fail before; tell whether it is there."""
+    environment = SYSTEMS[case.system].environment
+    if environment in broken:
+        return False
+    try:
+        environments.build(environment, lambda text: console.print(f"  {text}"))
+    except environments.CannotBuild as error:
+        broken[environment] = str(error)
+        console.print(f"[red]{error}[/red]")
+        return False
+    if name == "kafka" and not broker.connector(case.system, console.print):
+        broken[environment] = "no connector"
+        return False
+    return True
 
 
 def main() -> None:

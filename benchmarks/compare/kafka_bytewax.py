@@ -22,7 +22,8 @@ BATCH = 5000
 def build(topic: str, tail: bool, folder: str = "", metrics: str = "") -> Dataflow:
     """Make the program."""
     flow = Dataflow("kafka")
-    source = KafkaSource([kafka_common.servers()], [topic], tail=tail, batch_size=BATCH)
+    client = kafka_common.CLIENT
+    source = KafkaSource([kafka_common.servers()], [topic], tail=tail, batch_size=BATCH, add_config=client)
     orders = op.map("orders", op.input("messages", flow, source), lambda message: json.loads(message.value))
     pairs = op.map("pairs", orders, lambda order: (order["user"], 1))
     results = op.stateful_map("reduce", pairs, reduce)

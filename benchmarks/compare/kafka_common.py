@@ -15,6 +15,8 @@ import oracle
 VARIABLE = "FUNKEN_BENCH_KAFKA"
 CHECKED, MEASURED = "checked", "measured"
 PARTITIONS = 4
+CLIENT = {"fetch.queue.backoff.ms": "5"}
+"""For systems on librdkafka: what Funken sets by itself. By default a full queue is filled again only after a second."""
 BYTES = 150
 
 

@@ -54,7 +54,12 @@ def produce(topic: str, rate: float, keys: int, results: Path) -> None:
 
     def send(number: int, due: float) -> None:
         value, partition = message(number, due, keys)
-        producer.produce(topic, value, partition=partition)
+        while True:
+            try:
+                producer.produce(topic, value, partition=partition)
+                return
+            except BufferError:  # the broker stalls; how late the messages are then is in their latency
+                producer.poll(0.01)
 
     sent = 0
     while not results.exists() or not results.stat().st_size:

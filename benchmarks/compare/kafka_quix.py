@@ -46,6 +46,7 @@ def work(wanted: Spec, phase: str, group: str, index: int) -> None:
     app = Application(
         kafka_common.servers(), consumer_group=group, auto_offset_reset="earliest", use_changelog_topics=False,
         state_dir=f"{wanted.folder}/state-{phase}-{index}", loglevel="ERROR",
+        consumer_extra_config=dict(kafka_common.CLIENT),
     )  # fmt: skip
     topic = app.topic(kafka_common.CHECKED if check else kafka_common.MEASURED, value_deserializer="json")
     frame = app.dataframe(topic)

@@ -358,6 +358,9 @@ def test_documents_that_the_parsers_take_differently_are_left_to_rows(text):
     columns = schema.lines_to_columns(schema.record_schema(), None)
     assert [row["f"] for row in columns(b'{"f": 2.0, "o": 1}\n{"f": -0.25}\n').to_list()] == [2.0, -0.25]
     assert columns(text.encode("utf-8", "surrogateescape") + b"\n") is None
+    others = b'{"f": 0.25}\n' * 3
+    assert [row["f"] for row in columns(others + b'{"f": 2.0}\n' + others).to_list()] == [0.25] * 3 + [2.0] + [0.25] * 3
+    assert columns(others + text.encode("utf-8", "surrogateescape") + b"\n" + others) is None
 
 
 def environment(vectorized):

@@ -13,7 +13,7 @@ from typing import Any
 
 FETCHED = 2_500
 """The most records in a block."""
-_QUEUED = 5_000
+_QUEUED = 7_500
 """Nothing more is taken while so many are queued: of 20,000 the first are out of the processor's cache when they are read."""
 _POLL_S, _JOIN_S = 0.05, 10.0
 
@@ -70,10 +70,13 @@ class Fetcher:
                     self._calls.popleft()()
                 if self._queued >= _QUEUED:
                     continue
-                first = self._consumer.poll(_POLL_S)
-                if first is None:
-                    continue
-                block = [first, *self._consumer.consume(FETCHED - 1, 0)]
+                # Where there is enough, one call: after each, the thread may have to wait for Python's lock (5 ms).
+                block = self._consumer.consume(FETCHED, 0)
+                if not block:
+                    first = self._consumer.poll(_POLL_S)
+                    if first is None:
+                        continue
+                    block = [first, *self._consumer.consume(FETCHED - 1, 0)]
                 with self._room:
                     self._blocks.append(block)
                     self._queued += len(block)
