@@ -146,7 +146,7 @@ def configured(parallelism, folder, **options):
 @pytest.mark.parametrize(("before", "after"), [(1, 1), (2, 2), (1, 4), (4, 1), (3, 2)])
 def test_what_goes_round_is_in_the_savepoint_and_goes_on_with_any_parallelism(folder, before, after):
     """What a stopped head got back is in the savepoint only: it gives nothing to operators that would show it now."""
-    client = counting_down(configured(before, folder), folder, 2000, longest=600).execute_async("counting")
+    client = counting_down(configured(before, folder), folder, 2000, longest=600, rate=800).execute_async("counting")
     _until_it_reads(client)
     savepoint = client.stop_with_savepoint(False, str(folder / "savepoints")).result(timeout=WAIT)
     assert client.get_job_status().result() is JobStatus.FINISHED

@@ -65,9 +65,12 @@ def oracle(records, branches):
     ways=st.tuples(*[st.sampled_from(sorted(SPREAD))] * 3),
     widths=st.tuples(*[WIDTHS] * 4),
     block=st.sampled_from([1, 3, 2000]),
+    interval=st.sampled_from([None, 1, 3, 10]),
 )
-def test_a_loop_gives_what_its_oracle_gives(records, branches, ways, widths, block):
+def test_a_loop_gives_what_its_oracle_gives(records, branches, ways, widths, block, interval):
     env = StreamExecutionEnvironment.create_local_environment(widths[0])
+    if interval is not None:
+        env.enable_checkpointing(interval)
     env.get_configuration().set("execution.block.records", block)
     loop = SPREAD[ways[0]](env.from_collection(records)).iterate().set_parallelism(widths[1])
     made = SPREAD[ways[1]](loop).flat_map(lambda record: stepped(record, branches)).set_parallelism(widths[2])
@@ -110,6 +113,28 @@ def test_a_loop_in_a_loop_gives_what_its_oracle_gives(records, widths):
         ("visit", key, n) for key, count in total.items() for n in range(1, count + 1)
     }
     assert sum(n for each, n in found.items() if each[0] != "visit") == len(records)
+
+
+@settings(max_examples=15)
+@given(
+    one=st.lists(st.integers(0, 30), max_size=15),
+    two=st.lists(st.integers(0, 30), max_size=15),
+    widths=st.tuples(*[WIDTHS] * 4),
+)
+def test_loops_that_share_their_body_end_together(one, two, widths):
+    """What is even goes back to the one head, what is odd to the other, each time less by one to three."""
+    env = StreamExecutionEnvironment.create_local_environment(widths[0])
+    first = env.from_collection(one).iterate().set_parallelism(widths[1])
+    second = env.from_collection(two).rebalance().iterate().set_parallelism(widths[2])
+    less = first.union(second).map(lambda n: n - 1 - n % 3).set_parallelism(widths[3])
+    first.close_with(less.filter(lambda n: n > 0 and n % 2 == 0))
+    second.close_with(less.filter(lambda n: n > 0 and n % 2).key_by(lambda n: n))
+
+    def last(n):
+        n -= 1 + n % 3
+        return last(n) if n > 0 else n
+
+    assert Counter(collected(less.filter(lambda n: n <= 0))) == Counter(map(last, one + two))
 
 
 # ---- time

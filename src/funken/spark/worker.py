@@ -43,8 +43,8 @@ from funken.runtime.task.mailbox import MEASURE_SECONDS, TaskLoop
 from funken.spark.control.channel import Address
 from funken.spark.control.client import ControlClient
 from funken.spark.control.credentials import Credentials
-from funken.spark.feedback import Feedback
 from funken.spark.control.sealing import Sealer
+from funken.spark.feedback import Feedback
 from funken.spark.transport import Fillers, blocks_of, to_batch
 from funken.spark.warm.home import Home
 from funken.state.rocksdb.folders import remove_all

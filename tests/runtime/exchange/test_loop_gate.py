@@ -115,6 +115,13 @@ def test_what_comes_back_too_late_is_counted_and_dropped(head):
     assert chain.told == [MAX_WATERMARK, "finish"]
 
 
+def test_a_head_that_had_finished_in_an_attempt_before_gives_its_operators_nothing(head):
+    gate, chain, _, _ = head()
+    gate.over = True
+    gate.data(BACK, RowBlock(["late"]))
+    assert chain.told == [] and gate.too_late == 1
+
+
 def test_a_head_that_is_stopped_holds_back_what_comes_back(head):
     gate, chain, handler, blocked = head()
     gate.connect_rounds(handler)

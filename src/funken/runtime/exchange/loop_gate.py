@@ -29,6 +29,8 @@ class LoopGate(InputGate):
         """How many records came back since the last round."""
         self.too_late = 0
         """How many came back when the loop had ended."""
+        self.over = False
+        """Whether the subtask had finished when the checkpoint was made that it starts from: its operators do not run."""
         self._feedback = set(self.feedback)
         self._event_time_ends = False
 
@@ -45,7 +47,7 @@ class LoopGate(InputGate):
         """A block arrived, by an input or back."""
         if key in self.channels or key in self._blocked:
             super().data(key, block)
-        elif self.finished:
+        elif self.finished or self.over:
             self.too_late += block.records
         else:
             self.came_back += block.records

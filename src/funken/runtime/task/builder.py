@@ -142,7 +142,9 @@ class TaskBuilder:
         if vertex.id not in self._roots:
             return InputGate(subtask.chain, self._channels(vertex))
         feedback = [key for key, _ in self._channels(vertex, feedback=True)]
-        return LoopGate(subtask.chain, self._channels(vertex), feedback, self._roots[vertex.id])
+        gate = LoopGate(subtask.chain, self._channels(vertex), feedback, self._roots[vertex.id])
+        gate.over = isinstance(subtask.chain, FinishedOperatorChain)
+        return gate
 
     def relays(self) -> int:
         """Count the channels that pass through this task on their way to a higher level."""

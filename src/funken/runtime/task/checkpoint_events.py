@@ -47,6 +47,14 @@ class BarrierRecorded:
 
 
 @dataclass(frozen=True, slots=True)
+class BarrierRelayed:
+    """A barrier has passed through the task on its way to a later stage."""
+
+    checkpoint: int
+    savepoint: Savepoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelEnded:
     """A channel has ended, and its end was processed."""
 
@@ -109,6 +117,7 @@ CheckpointEvent = (
     | BarrierReceived
     | BarrierProcessed
     | BarrierRecorded
+    | BarrierRelayed
     | ChannelEnded
     | SourceEnded
     | LoopEnding

@@ -24,7 +24,8 @@ snapshot blocks its channel until then. A head that is stopped keeps its feedbac
 savepoint, and nowhere else.
 
 *Delivery*: a checkpoint is sealed when every subtask has its snapshot or has ended, and delivered when its state is materialized,
-in the order of sealing. Sealing one drops those before it that are not sealed. A subtask that was snapshotted for a savepoint
+in the order of sealing. Where all subtasks have ended and the task only relays, a barrier that passes through seals its
+checkpoint. Sealing one drops those before it that are not sealed. A subtask that was snapshotted for a savepoint
 that stops the job is *stopped* from then on, unless the savepoint is aborted.
 
 ``blocked`` and ``recording`` are read per block by those who carry records; they are changed in place, never replaced.
@@ -44,6 +45,7 @@ from funken.runtime.task.checkpoint_events import (
     BarrierProcessed,
     BarrierReceived,
     BarrierRecorded,
+    BarrierRelayed,
     ChannelEnded,
     CheckpointAction,
     CheckpointEvent,
@@ -113,8 +115,8 @@ class TaskCheckpointMachine(InspectedMachine):
         self.savepoints: dict[int, Savepoint] = {}
         #: aborted checkpoints whose barriers may still come
         self.aborted: set[int] = set()
-        #: the newest sealed checkpoint
-        self.newest = -1
+        #: the newest sealed checkpoint, and the newest whose barrier was relayed
+        self.newest = self.relayed = -1
         self._now = Millis(0)
         self._monotonic = 0.0
         self._commands: list[CheckpointAction] = []
@@ -139,6 +141,8 @@ class TaskCheckpointMachine(InspectedMachine):
                 self._deliver()
             case BarrierReceived():
                 self._announce(event)
+            case BarrierRelayed(checkpoint, savepoint):
+                self._relay(checkpoint, savepoint)
             case BarrierRecorded(vertex, channel, checkpoint):
                 self._record(vertex, channel, checkpoint)
             case StateMaterialized(place):
@@ -159,26 +163,6 @@ class TaskCheckpointMachine(InspectedMachine):
                 self._expire()
         self._log.append((now, event, commands))
         return commands
-
-    @property
-    def deadline(self) -> Millis | None:
-        """When the first alignment takes too long (ms), ``None`` if none is under way that may become unaligned."""
-        if not self.unaligned_after:
-            return None
-        after = self.unaligned_after
-        due = [Millis(each.since + after) for each in self.subtasks.values() if each.announced and not each.unaligned]
-        return min(due, default=None)
-
-    @property
-    def awaits_barriers(self) -> bool:
-        """Whether an unaligned checkpoint waits for barriers."""
-        overtaken = any(each.waiting - self.subtasks[vertex].feedback for vertex, each in self.recording.items())
-        return overtaken or (self.unaligned_after is not None and self.aligning)
-
-    @property
-    def aligning(self) -> bool:
-        """Whether some subtask has some barriers of a checkpoint, and not all."""
-        return any(each.aligning is not None or each.counts for each in self.subtasks.values())
 
     # ---- barriers
 
@@ -330,13 +314,21 @@ class TaskCheckpointMachine(InspectedMachine):
 
     def _seal(self) -> None:
         """Seal the checkpoints of which every subtask has its snapshot or has ended."""
-        for checkpoint in sorted(self.snapshotted):
-            missing = [each for vertex, each in self.subtasks.items() if vertex not in self.snapshotted[checkpoint]]
+        for checkpoint in sorted({*self.snapshotted, max(self.relayed, self.newest)} - {self.newest}):
+            done = self.snapshotted.get(checkpoint, ())
+            missing = [each for vertex, each in self.subtasks.items() if vertex not in done]
             if all(each.ended for each in missing):
                 self._forget(checkpoint)
                 ended = tuple(each.vertex for each in missing)
                 savepoint = self.savepoints.pop(checkpoint, None)
                 self._commands.append(SealSnapshot(checkpoint, savepoint, ended))
+
+    def _relay(self, checkpoint: int, savepoint: Savepoint | None) -> None:
+        if checkpoint > max(self.relayed, self.newest) and checkpoint not in self.aborted:
+            self.relayed = checkpoint
+            if savepoint is not None:
+                self.savepoints[checkpoint] = savepoint
+            self._seal()
 
     def _forget(self, checkpoint: int) -> None:
         """Forget what is kept of a checkpoint that is sealed, and of those before it."""
@@ -381,6 +373,7 @@ class TaskCheckpointMachine(InspectedMachine):
         """Stop waiting for a checkpoint, even before its barriers come; let stopped subtasks continue."""
         self.savepoints.pop(checkpoint, None)
         self.snapshotted.pop(checkpoint, None)
+        self.relayed = -1 if self.relayed == checkpoint else self.relayed
         for vertex in [vertex for vertex, by in self.stopped.items() if by == checkpoint]:
             del self.stopped[vertex]
             if self.subtasks[vertex].feedback:

@@ -1,4 +1,4 @@
-"""What a task's checkpoint machine tells of itself: its newest events, for errors, and its invariants, for tests."""
+"""What a task's checkpoint machine tells of itself: what it waits for, its newest events, and its invariants, for tests."""
 
 from __future__ import annotations
 
@@ -26,6 +26,26 @@ class InspectedMachine:
 
     def __init__(self) -> None:
         self._log: deque[tuple[Millis, CheckpointEvent, list[CheckpointAction]]] = deque(maxlen=_LINES)
+
+    @property
+    def deadline(self) -> Millis | None:
+        """When the first alignment takes too long (ms), ``None`` if none is under way that may become unaligned."""
+        if not self.unaligned_after:
+            return None
+        after = self.unaligned_after
+        due = [Millis(each.since + after) for each in self.subtasks.values() if each.announced and not each.unaligned]
+        return min(due, default=None)
+
+    @property
+    def awaits_barriers(self) -> bool:
+        """Whether an unaligned checkpoint waits for barriers."""
+        overtaken = any(each.waiting - self.subtasks[vertex].feedback for vertex, each in self.recording.items())
+        return overtaken or (self.unaligned_after is not None and self.aligning)
+
+    @property
+    def aligning(self) -> bool:
+        """Whether some subtask has some barriers of a checkpoint, and not all."""
+        return any(each.aligning is not None or each.counts for each in self.subtasks.values())
 
     def story(self) -> str:
         """Return the newest events and what was commanded, a line each.

@@ -33,6 +33,7 @@ from funken.runtime.task.checkpoint_events import (
     BarrierProcessed,
     BarrierReceived,
     BarrierRecorded,
+    BarrierRelayed,
     ChannelEnded,
     CheckpointEvent,
     DeliverSnapshot,
@@ -117,9 +118,13 @@ class TaskCheckpoints:
 
     # ---- what becomes an event
 
-    def receive_barrier(self, subtask: Subtask, head: BlockHeader, details: bytes) -> None:
-        """A barrier was received and queued; ``details`` is what it carries besides its number."""
-        if details or self.machine.unaligned_after is not None:
+    def receive_barrier(self, subtask: Subtask | None, head: BlockHeader, details: bytes) -> None:
+        """A barrier was received and queued, or relayed (``None``); ``details`` is what it carries besides its number."""
+        if self._plan.edges[head.edge].feedback:
+            return
+        if subtask is None:
+            self.handle(BarrierRelayed(head.number, None if details in (b"", UNALIGNED) else pickle.loads(details)))
+        elif details or self.machine.unaligned_after is not None:
             unaligned = details == UNALIGNED
             savepoint = pickle.loads(details) if details and not unaligned else None
             channel = head.edge, head.upstream

@@ -69,7 +69,6 @@ class Task:
         self.outbox: list[tuple[int, bytes]] = []
         self.closed = False
         self._plan = plan
-        self._settings = settings
         self._clock = clock
         self._report = event
         self._now = clock.now()
@@ -174,13 +173,14 @@ class Task:
             if head.kind == BlockKind.END:
                 self._relayed_ends += 1
                 self._check_finished()
+            elif head.kind == BlockKind.BARRIER:
+                self._checkpoints.receive_barrier(None, head, payload_of(data))
             return
         subtask = self.subtasks[edge.target]
         if head.kind == BlockKind.BARRIER:
             with self._failures:
                 self._take(subtask, head, _NO_RECORDS)
-                if not edge.feedback:
-                    self._checkpoints.receive_barrier(subtask, head, payload_of(data))
+                self._checkpoints.receive_barrier(subtask, head, payload_of(data))
             return
         if head.kind != BlockKind.DATA:
             self._take(subtask, head, _NO_RECORDS)
