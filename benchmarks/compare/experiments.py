@@ -199,6 +199,11 @@ AIMED = {
     "windows": ("funken", "bytewax", "funken-vectorised", "flink-java"),
     "checkpoints": tuple(case.label for case in _checkpoints() if case.system == "funken"),
     "latency": ("funken, keyed, full load", f"funken, keyed, at {max(FIXED_RATES):,}/s"),
+    "kafka": tuple(
+        f"keyed count, {name}"
+        for name in ("funken", "funken-vectorised", "pyflink-process", "pyflink-thread", "bytewax", "flink-sql")
+    ),
+    "json": tuple(f"sliding count, {name}" for name in JSON_SYSTEMS),
 }  # fmt: skip
 """The cases that the table of aims is made of: what is worth more rounds than one."""
 
