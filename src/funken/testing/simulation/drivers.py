@@ -19,7 +19,15 @@ from funken.checkpoint.events import Outcome, Stop
 from funken.checkpoint.settings import CheckpointSettings
 from funken.checkpoint.snapshot.incremental import SnapshotOptions
 from funken.checkpoint.steps import Policy
-from funken.errors import CheckpointError, FunkenError, JobExecutionError, RestoreFailed, StorageFailed, TaskLost
+from funken.errors import (
+    CheckpointError,
+    FunkenError,
+    JobExecutionError,
+    RestoreFailed,
+    SinkNotWritable,
+    StorageFailed,
+    TaskLost,
+)
 from funken.ids import Millis
 from funken.plan.serialization import portable
 from funken.runtime.driver.job import Job
@@ -180,9 +188,8 @@ class Driver:
             try:
                 attempt.open(task)
             except (CheckpointError, JobExecutionError) as error:
-                if not isinstance(error.__cause__ or error, StorageFailed) and not (
-                    isinstance(error, RestoreFailed) and world.damaged
-                ):
+                allowed = isinstance(error, SinkNotWritable) or isinstance(error.__cause__ or error, StorageFailed)
+                if not allowed and not (isinstance(error, RestoreFailed) and world.damaged):
                     raise Violation(f"{task.id} cannot be opened: {error}") from error
                 told = error if isinstance(error, RestoreFailed) else JobExecutionError(str(error))
                 attempt.reports[task.id].append(TaskFailed(task.id, error=told))
