@@ -15,6 +15,7 @@ from funken.testing import check_source
 from funken.timing.clock import SystemClock
 
 LATEST = KafkaOffsetsInitializer.latest()
+pytestmark = pytest.mark.usefixtures("taken")
 
 
 def written(mock, topic, values):
@@ -72,8 +73,8 @@ def test_partitions_of_several_topics_are_read_in_order(mock):
 
 def test_a_partition_whose_queue_was_full_is_asked_for_again_at_once(mock, monkeypatch):
     """Each answer fills the client's queue, and by default it waits for a second after each, which is a minute here."""
-    monkeypatch.setattr("funken.connectors.kafka.fetcher.FETCHED", 5)
-    monkeypatch.setattr("funken.connectors.kafka.fetcher._QUEUED", 5)
+    monkeypatch.setattr("funken.connectors.librdkafka.fetcher.FETCHED", 5)
+    monkeypatch.setattr("funken.connectors.librdkafka.fetcher._QUEUED", 5)
     for _ in range(40):  # batches, of which a small answer has one or two
         source = written(mock, "full", [f'"{number:0500}"' for number in range(4 * 10)])
     small = source.set_properties({"queued.min.messages": "1", "fetch.message.max.bytes": "5000"})

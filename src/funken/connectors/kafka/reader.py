@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
 from typing import Any
 
 from funken.columnar.block import Block
@@ -20,12 +19,13 @@ from funken.columnar.expressions import RecordSchema
 from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, SourceReader, Wait
 from funken.connectors.context import ConnectorContext
 from funken.connectors.formats.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
-from funken.connectors.formats.text_columns import count_of
 from funken.connectors.kafka.client import LastError, confluent, made, message_of
 from funken.connectors.kafka.enumerator import KafkaPartitionSplit
-from funken.connectors.kafka.fetcher import Fetcher
 from funken.connectors.kafka.offsets import KafkaTopicPartition
 from funken.connectors.kafka.records import ConsumerRecord, KafkaRecordDeserializationSchema
+from funken.connectors.librdkafka.fetcher import Fetcher, Messages
+from funken.connectors.librdkafka.native import messages_of
+from funken.connectors.librdkafka.runs import Run
 from funken.errors import SourceNotReadable
 
 logger = logging.getLogger(__name__)
@@ -60,8 +60,8 @@ class KafkaReader(SourceReader):
         self._known_ends: dict[KafkaTopicPartition, int] = {}
         self._committed: dict[KafkaTopicPartition, int] = {}
         self._of_checkpoints: dict[int, dict[KafkaTopicPartition, int]] = {}
-        #: what was fetched: records of one partition, in order, and whether some only say that the partition ends there
-        self._runs: deque[tuple[KafkaTopicPartition, list[Any], bool]] = deque()
+        #: what was fetched
+        self._runs: deque[Run] = deque()
         #: the topics of all partitions that there were
         self._topics: set[str] = set()
         self._ending: list[KafkaTopicPartition] = []
@@ -70,6 +70,7 @@ class KafkaReader(SourceReader):
         self._away_since: int | None = None
         self._connected = True
         self._consumer: Any = None
+        self._messages: Messages | None = None
         self._fetcher: Fetcher | None = None
 
     def read_record_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> None:
@@ -88,10 +89,11 @@ class KafkaReader(SourceReader):
             "on_commit": self._on_commit,
             "statistics.interval.ms": _STATISTICS_MS,
         }
-        self._consumer = made(self._kafka.Consumer, {**self._properties, **callbacks}, self._who)
+        make = partial(messages_of, self._kafka, values_only=not self._of_records)
+        self._consumer, self._messages = made(make, {**self._properties, **callbacks}, self._who)
         self._succeeded = self._metrics.counter("commitsSucceeded")
         self._failed = self._metrics.counter("commitsFailed")
-        self._fetcher = Fetcher(self._consumer, self._context.wake)
+        self._fetcher = Fetcher(self._messages, self._context.wake)
         self._fetcher.start()
 
     def add_splits(self, splits: Sequence[Any]) -> None:
@@ -105,13 +107,17 @@ class KafkaReader(SourceReader):
             group.gauge("committedOffset", partial(self._committed.get, key, -1))
             group.gauge("recordsLag", partial(self._lag, key))
         assigned = [self._kafka.TopicPartition(split.topic, split.partition, split.offset) for split in splits]
-        self._call(lambda consumer: consumer.incremental_assign(assigned))
+        messages = self._messages
+        assert messages is not None and self._fetcher is not None
+        self._fetcher.call(lambda: messages.assign(assigned))
 
     def close(self) -> None:
         """Leave the brokers."""
-        fetcher, consumer = self._fetcher, self._consumer
-        self._fetcher = self._consumer = None
+        fetcher, consumer, messages = self._fetcher, self._consumer, self._messages
+        self._fetcher = self._consumer = self._messages = None
         if fetcher is not None and fetcher.stop():
+            assert messages is not None
+            messages.close()
             consumer.close()
 
     # ---- reading
@@ -138,100 +144,60 @@ class KafkaReader(SourceReader):
             if block is None:
                 self._check_connection(now)
                 return Wait(None)
-            self._sort_in(block)
-
-    def _sort_in(self, block: list[Any]) -> None:
-        """Cut a block into runs of one partition, without a loop over its messages (benchmarks/kafka.py, "bytes")."""
-        message = self._kafka.Message
-        ends = any(map(message.error, block))  # an error is true; comparing one with None breaks (confluent-kafka 2.16)
-        if ends:
-            block = [each for each in block if not self._is_error(each.error())]
-        places: Iterable[Any] = map(message.partition, block)
-        if len(self._topics) > 1:
-            places = zip(map(message.topic, block), places, strict=True)
-        keys = {(key if len(self._topics) > 1 else key.partition): key for key in self._splits}
-        begin = 0
-        for where, run in groupby(places):
-            end = begin + len(list(run))
-            if where in keys:  # else it has ended
-                self._runs.append((keys[where], block[begin:end], ends))
-            begin = end
-
-    def _is_error(self, error: Any) -> bool:
-        """Whether a message is none but an error, which is reported, or raised if the reader cannot go on."""
-        if error is None or error.code() == self._kafka.KafkaError._PARTITION_EOF:
-            return False
-        self._on_error(error)
-        return True
+            self._runs.extend(block.runs(self._splits, len(self._topics) > 1, self._on_error))
 
     def _next(self, limit: int) -> Batch | None:
         """Take records off the first run; ``None`` if none of them is for the stream."""
-        key, run, ends = self._runs[0]
+        run = self._runs[0]
+        key = KafkaTopicPartition(*run.key)
         split = self._splits.get(key)
         if split is None:
             self._runs.popleft()
             return None
-        taken = run[:limit]
-        del run[:limit]
-        if not run:
+        if len(run) <= limit:
             self._runs.popleft()
+        else:
+            run = run.take(limit)
         if self._ends:
-            taken = self._cut(key, split, taken, ends)
-        if not taken:
+            assert split.stopping_offset is not None
+            run, reached = run.until(split.stopping_offset)
+            if reached and key not in self._ending:
+                self._ending.append(key)
+        if not len(run):
             return None
-        offset = taken[-1].offset() + 1
-        values, timestamps = self._decoded(key, taken)
-        self._positions[key] = offset
+        values, timestamps = self._decoded(key, run)
+        self._positions[key] = run.offset(-1) + 1
         return Batch(values, timestamps, split.id) if len(values) else None
 
-    def _cut(self, key: KafkaTopicPartition, split: KafkaPartitionSplit, taken: list[Any], ends: bool) -> list[Any]:
-        """Drop what is not before the stopping offset, and end the partition where it is reached.
-
-        The last offsets may be of no record (a transaction's end, or compacted): then the end of the partition is reported.
-        """
-        end = split.stopping_offset
-        assert end is not None
-        if not ends and taken[-1].offset() + 1 < end:
-            return taken
-        kept = []
-        for message in taken:
-            at = message.offset()
-            if message.error() is not None or at >= end:
-                if at >= end and key not in self._ending:
-                    self._ending.append(key)
-            else:
-                kept.append(message)
-                if at + 1 == end:
-                    self._ending.append(key)
-        return kept
-
-    def _decoded(self, key: KafkaTopicPartition, taken: list[Any]) -> tuple[Any, list[int] | None]:
+    def _decoded(self, key: KafkaTopicPartition, run: Run) -> tuple[Any, list[int] | None]:
+        if self._to_columns is not None and (block := self._as_columns(run)) is not None:
+            return block, run.timestamps(None)
+        positions: list[int] | None = None
         messages: list[Any]
         if self._of_records:
-            messages = [_record(key, message) for message in taken]
+            messages = [_record(key, message) for message in run.messages]
         else:
-            messages = list(map(self._kafka.Message.value, taken))
+            messages = run.values()
             if None in messages:  # it deletes a key: a record without a value
-                taken = [message for message, value in zip(taken, messages, strict=True) if value is not None]
-                messages = [value for value in messages if value is not None]
-        values: list[Any] | Block | None = None if self._to_columns is None else self._as_columns(messages)
-        if values is None:
-            values, positions = self._decoder.decode(
-                messages, lambda index: f"{self._who}: {key} offset {taken[index].offset()}"
-            )
-            if positions is not None:
-                taken = [taken[position] for position in positions]
-        timestamps = [message.timestamp()[1] for message in taken]
-        return values, timestamps if -1 not in timestamps else None
+                positions = [index for index, value in enumerate(messages) if value is not None]
+                messages = [messages[position] for position in positions]
+        there = positions
+        values, positions = self._decoder.decode(
+            messages,
+            lambda index: f"{self._who}: {key} offset {run.offset(index if there is None else there[index])}",
+        )
+        if positions is None or there is None:
+            positions = there if positions is None else positions
+        else:
+            positions = [there[position] for position in positions]
+        return values, run.timestamps(positions)
 
-    def _as_columns(self, messages: list[bytes]) -> Block | None:
-        """Parse the messages as the lines of a text, if none has a line feed in it."""
+    def _as_columns(self, run: Run) -> Block | None:
+        """Parse the messages as the lines of a text."""
         assert self._to_columns is not None
-        text = b"\n".join(messages)
-        if count_of(text, b"\n") != len(messages) - 1:
-            return None
-        block = self._to_columns(text)
-        return block if block is not None and len(block) == len(messages) else None
+        text = run.text()
+        block = None if text is None else self._to_columns(text)
+        return block if block is not None and len(block) == len(run) else None
 
     def _end(self, key: KafkaTopicPartition) -> None:
         split = self._splits.pop(key)

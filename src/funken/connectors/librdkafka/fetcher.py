@@ -1,4 +1,4 @@
-"""The thread that takes records out of the client, so that a reader never waits and is woken when there are some.
+"""The thread that takes blocks of messages out of the client, so that a reader never waits and is woken when there are some.
 
 Only this thread calls the consumer: while it polls, no call of another thread returns (confluent-kafka 2.16). What it
 has taken is bounded, and the client's own queue by its properties: a reader that does not read stops the fetching.
@@ -9,7 +9,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
+
+from funken.connectors.librdkafka.runs import Fetched, MessageBlock
 
 FETCHED = 2_500
 """The most records in a block."""
@@ -18,13 +20,51 @@ _QUEUED = 7_500
 _POLL_S, _JOIN_S = 0.05, 10.0
 
 
-class Fetcher:
-    """Fetches blocks of records in a thread, from ``start`` until ``stop``."""
+class Messages(Protocol):
+    """The messages of a consumer."""
 
-    def __init__(self, consumer: Any, wake: Callable[[], None]) -> None:
-        self._consumer = consumer
+    def assign(self, partitions: list[Any]) -> None:
+        """Read these partitions too."""
+
+    def take(self, most: int, seconds: float) -> Fetched | None:
+        """Return those that are there, else wait for the first."""
+
+    def close(self) -> None:
+        """Leave the queue, before the consumer is closed."""
+
+
+class ConsumerMessages:
+    """Messages as objects of the client."""
+
+    def __init__(self, consumer: Any, kafka: Any) -> None:
+        self._consumer, self._kafka = consumer, kafka
+
+    def assign(self, partitions: list[Any]) -> None:
+        """Read these partitions too."""
+        self._consumer.incremental_assign(partitions)
+
+    def take(self, most: int, seconds: float) -> Fetched | None:
+        """Return those that are there, else wait for the first."""
+        # Where there is enough, one call: after each, the thread may have to wait for Python's lock (5 ms).
+        block = self._consumer.consume(most, 0)
+        if not block:
+            first = self._consumer.poll(seconds)
+            if first is None:
+                return None
+            block = [first, *self._consumer.consume(most - 1, 0)]
+        return MessageBlock(block, self._kafka)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Fetcher:
+    """Fetches blocks of messages in a thread, from ``start`` until ``stop``."""
+
+    def __init__(self, messages: Messages, wake: Callable[[], None]) -> None:
+        self._messages = messages
         self._wake = wake
-        self._blocks: deque[list[Any]] = deque()
+        self._blocks: deque[Fetched] = deque()
         self._calls: deque[Callable[[], None]] = deque()
         self._queued = 0
         self._room = threading.Condition()
@@ -37,12 +77,12 @@ class Fetcher:
         self._thread.start()
 
     def call(self, work: Callable[[], None]) -> None:
-        """Run something on the consumer in the thread, soon and in order; what it raises is raised by ``take``."""
+        """Run something in the thread, the only one to call the consumer, soon and in order; ``take`` raises what it raises."""
         with self._room:
             self._calls.append(work)
             self._room.notify()
 
-    def take(self) -> list[Any] | None:
+    def take(self) -> Fetched | None:
         """Return the next block, ``None`` if there is none; raises what has ended the thread."""
         with self._room:
             if not self._blocks:
@@ -70,13 +110,9 @@ class Fetcher:
                     self._calls.popleft()()
                 if self._queued >= _QUEUED:
                     continue
-                # Where there is enough, one call: after each, the thread may have to wait for Python's lock (5 ms).
-                block = self._consumer.consume(FETCHED, 0)
-                if not block:
-                    first = self._consumer.poll(_POLL_S)
-                    if first is None:
-                        continue
-                    block = [first, *self._consumer.consume(FETCHED - 1, 0)]
+                block = self._messages.take(FETCHED, _POLL_S)
+                if block is None:
+                    continue
                 with self._room:
                     self._blocks.append(block)
                     self._queued += len(block)
@@ -92,4 +128,4 @@ class Fetcher:
             return not self._stopped
 
 
-__all__ = ["Fetcher"]
+__all__ = ["ConsumerMessages", "Fetcher", "Messages"]
