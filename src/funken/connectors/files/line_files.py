@@ -85,6 +85,13 @@ def _lines(file: IO[bytes], split: FileSplit, position: int | None, size: int) -
     return RangeLines(file, split.start, split.end, position, _BYTES, size)
 
 
+def _split(data: bytes) -> list[bytes]:
+    lines = (data.replace(b"\r\n", b"\n") if b"\r" in data else data).split(b"\n")
+    if not lines[-1]:
+        lines.pop()  # the data ended with a line feed
+    return lines
+
+
 def _remedy(message: bytes) -> str:
     """Say what to do about a line that is an array of objects, or begins a document of several lines."""
     text = message.strip()
@@ -112,14 +119,16 @@ class DecodedLines:
 
     def next(self) -> Sequence[Any]:
         """Return the records of the next chunk that has any."""
-        while lines := self._lines.next():
-            records = self._decode([line.encode("latin-1") for line in lines])
+        while data := self._lines.next_bytes():
+            records = self._decode(_split(data))
             if records:
                 return records
         return ()
 
     def _decode(self, lines: list[bytes]) -> list[Any]:
-        there = [index for index, line in enumerate(lines) if line]
+        there: Sequence[int] = range(len(lines))
+        if b"" in lines:
+            there = [index for index, line in enumerate(lines) if line]
         messages = lines if len(there) == len(lines) else [line for line in lines if line]
         records, taken = self._decoder.decode(messages, lambda index: self._where(there[index]))
         if self._is_first:
@@ -129,7 +138,7 @@ class DecodedLines:
         if len(there) == len(lines):
             self._of = taken
         else:
-            self._of = there if taken is None else [there[index] for index in taken]
+            self._of = list(there) if taken is None else [there[index] for index in taken]
         if self._skip:
             skip, self._skip = self._skip, 0
             records = records[skip:]
@@ -139,7 +148,7 @@ class DecodedLines:
             self._dropped = 0
         return records
 
-    def _warn_of_array(self, records: list[Any], lines: list[int]) -> None:
+    def _warn_of_array(self, records: list[Any], lines: Sequence[int]) -> None:
         """Warn if the first lines are one, with an array of objects: one record, where many were meant."""
         if len(records) == 1 and isinstance(records[0], list) and records[0] and isinstance(records[0][0], dict):
             logger.warning(
@@ -180,10 +189,7 @@ class ColumnLines(DecodedLines):
             if block is not None:
                 self._of = None  # each line is a record
                 return block
-            lines = data.replace(b"\r\n", b"\n").split(b"\n")
-            if not lines[-1]:
-                lines.pop()
-            records = self._decode(lines)
+            records = self._decode(_split(data))
             if records:
                 return records
         return ()

@@ -69,7 +69,7 @@ class RangeLines:
         self._charset = charset
         self._read_size = size
         self._chunk = b""
-        self._count = 0  # lines of the chunk
+        self._count: int | None = 0  # lines of the chunk, if they are counted
         self._rest = b""
         self._at = start if position is None else position  # of the chunk in the file
         if position is None and start > 0:
@@ -102,7 +102,7 @@ class RangeLines:
         """Return the next chunk as it is in the file: whole lines; no byte at the end."""
         self._at += len(self._chunk)
         self._chunk = b"" if self._at >= self._end else self._whole_lines()
-        self._count = count_lines(self._chunk)
+        self._count = None
         return self._chunk
 
     def _whole_lines(self) -> bytes:
@@ -111,7 +111,7 @@ class RangeLines:
         while more := self._file.read(size):
             cut = more.rfind(b"\n") + 1
             if cut:
-                chunk += more[:cut]
+                chunk = b"".join((chunk, memoryview(more)[:cut]))
                 self._rest = more[cut:]
                 break
             chunk += more
@@ -123,6 +123,8 @@ class RangeLines:
 
     def position(self, taken: int) -> int:
         """Return the offset of the line after ``taken`` lines of the chunk."""
+        if self._count is None:
+            self._count = count_lines(self._chunk)
         ahead = len(self._chunk.split(b"\n", taken)[-1]) if taken < self._count else 0
         return self._at + len(self._chunk) - ahead
 

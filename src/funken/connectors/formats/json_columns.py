@@ -99,9 +99,10 @@ class JsonColumns:
         """Return the records of whole lines; ``None``: they have to be parsed one by one."""
         if b"\r" in data:
             data = data.replace(b"\r\n", b"\n")
-        rows = self._documents(data)
-        if not rows:
+        ends = self._documents(data)
+        if ends is None:
             return None
+        rows = len(ends) + 1
         arrow, of_json = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.json")
         reading = of_json.ReadOptions(use_threads=False, block_size=len(data) + 1)
         try:
@@ -117,25 +118,25 @@ class JsonColumns:
                 return None
             if number in self._wanted:
                 arrays[number] = array
-        if any(self._may_be_int(data, arrays[number], pattern) for number, pattern in self._whole.items()):
+        if any(self._may_be_int(data, ends, arrays[number], pattern) for number, pattern in self._whole.items()):
             return None
         return columns_of_batch(self._schema, arrays, rows)
 
-    def _documents(self, data: bytes) -> int:
-        """Return how many lines there are, if each begins and ends as an object does and is text; else 0.
+    def _documents(self, data: bytes) -> Any:
+        """Return where lines end but the last (an array), if each begins and ends as an object does and is text; else ``None``.
 
         Within a document no object begins where one has just ended, so documents end where such lines end.
         """
         numpy = importlib.import_module("numpy")
         text = numpy.frombuffer(data.removesuffix(b"\n"), numpy.uint8)
         if len(text) < 2 or text[0] != _BRACE or text[-1] != _END:
-            return 0
+            return None
         lines = numpy.flatnonzero(text == _LINE_FEED)
         if not ((text[lines - 1] == _END).all() and (text[lines + 1] == _BRACE).all()):
-            return 0
+            return None
         if not is_text(data) or self._has_odd_number(data, text):
-            return 0
-        return len(lines) + 1
+            return None
+        return lines
 
     @staticmethod
     def _has_odd_number(data: bytes, text: Any) -> bool:
@@ -153,7 +154,7 @@ class JsonColumns:
         name = self._shape.names[number]
         return name not in self._shape.required and self._shape.defaults(name) is None
 
-    def _may_be_int(self, data: bytes, array: Any, pattern: re.Pattern[bytes]) -> bool:
+    def _may_be_int(self, data: bytes, ends: Any, array: Any, pattern: re.Pattern[bytes]) -> bool:
         """Whether a number may be written as a whole one: then it is an int, and the others are floats."""
         compute, numpy = importlib.import_module("pyarrow.compute"), importlib.import_module("numpy")
         whole = compute.equal(array, compute.floor(array)).fill_null(False)
@@ -163,7 +164,9 @@ class JsonColumns:
         if b"\\" in data and b"\\u" in data:  # the name of the field may be escaped
             return True
         if 2 * len(at) < len(array):  # to look through a line takes longer than to cut it out
-            data = b"\n".join(map(data.split(b"\n").__getitem__, at.tolist()))
+            begins = numpy.concatenate(([0], ends + 1))[at].tolist()
+            stops = numpy.append(ends, len(data))[at].tolist()
+            data = b"\n".join([data[begin:stop] for begin, stop in zip(begins, stops, strict=True)])
         return pattern.search(data) is not None
 
 
