@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gc
 import io
+import json
 import logging
 import marshal
 import pickle
@@ -23,6 +24,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from funken import StreamExecutionEnvironment
+from funken.connectors import JsonSchema
 from funken.operators.base import Operator, Output
 from funken.operators.codegen import loops as generated
 from funken.operators.rolling import RollingReduce
@@ -225,6 +227,19 @@ def logs() -> dict[str, Program]:
     return {"logged": logged}
 
 
+def documents() -> dict[str, Program]:
+    """Return parsing JSON documents of 150 bytes, as the benchmarks of Kafka and of lines read them."""
+    lines = [
+        json.dumps({"id": number, "user": f"user-{number % 1000}", "price": number % 97 / 4, "note": "x" * 90}).encode()
+        for number in range(RECORDS)
+    ]
+    schema = JsonSchema()
+    return {
+        "json.loads": lambda: [json.loads(line) for line in lines],
+        "JsonSchema": lambda: schema.deserialize_block(lines),
+    }
+
+
 GROUPS: dict[str, Callable[[], dict[str, Program]]] = {
     **{
         f"{action} {kind}": (lambda k=kind, a=action: codec(k, a))
@@ -242,6 +257,7 @@ GROUPS: dict[str, Callable[[], dict[str, Program]]] = {
         [{"key": number % 1000, "amount": number, "name": f"n{number % 50}", "at": number} for number in range(RECORDS)]
     ),
     "log": logs,
+    "json documents": documents,
 }
 
 
