@@ -40,6 +40,7 @@ class Task:
 
     def __init__(self, log, sources=False, looks_ahead=False):
         self.log, self.has_sources, self.looks_ahead = log, sources, looks_ahead
+        self.may_flush = False
         self.outbox, self.queued = [], 0
         self.meter, self.throttle = Meter(log), Throttle()
         self.due, self.found = None, 0

@@ -7,12 +7,12 @@ dataclass, and is ``None`` in a row.
 
 from __future__ import annotations
 
+import functools
+import importlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-import msgspec
 
 from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable, RecordSchema
@@ -20,7 +20,12 @@ from funken.connectors.formats.json_columns import JsonColumns, json_record_sche
 from funken.connectors.formats.record_types import as_document, from_documents, shape_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 
-_parse = msgspec.json.Decoder().decode
+
+@functools.cache
+def _parser() -> Callable[[bytes], Any]:
+    """Return the parser, which is loaded where something is parsed: it takes 6 ms."""
+    parse: Callable[[bytes], Any] = importlib.import_module("msgspec.json").Decoder().decode
+    return parse
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
     def deserialize_block(self, messages: Sequence[bytes], keep_null: bool = False) -> list[Any]:
         """Parse documents: 0.2 us for 150 bytes, 1.8 with ``json.loads`` (benchmarks/micro.py, "json documents")."""
         try:
-            records = list(map(_parse, messages))
+            records = list(map(_parser(), messages))
         except Exception:  # noqa: BLE001 - found again, document by document
             records = list(map(parsed, messages))
         if not keep_null and None in records:
@@ -101,7 +106,7 @@ def parsed(message: bytes) -> Any:
     ([1, nan], True)
     """
     try:
-        return _parse(message)
+        return _parser()(message)
     except Exception:  # noqa: BLE001 - whatever it is
         return json.loads(message.decode())
 

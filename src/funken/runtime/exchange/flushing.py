@@ -1,7 +1,7 @@
 """When partly filled blocks are flushed: by the buffer timeout of the operator that emits them, else the environment's.
 
-The environment's timeout is kept by the loops: they call ``Task.flush`` when it has passed, or when there is nothing else to
-do; with -1 that sends nothing. An operator that has one of its own (``set_buffer_timeout``) is looked after here: 0 sends
+The environment's timeout is kept by the loops: they call ``Task.flush`` when it has passed, or earlier when there is nothing else
+to do; with -1 that sends nothing. An operator that has one of its own (``set_buffer_timeout``) is looked after here: 0 sends
 after every block, by way of a writer whose blocks are full at one record; -1 never sends but full blocks and what a control
 block pushes; n sends n ms after the first record was seen to wait. Looked at once per turn of the loop, never per record.
 """
@@ -32,6 +32,7 @@ class FlushTimers:
     def __init__(self, default: int) -> None:
         self._default = default
         self._timed: list[tuple[EdgeWriter, int]] = []
+        self._untimed: list[EdgeWriter] = []
         #: since when (ms) records were seen to wait, by position in ``_timed``
         self._since: dict[int, int] = {}
         self._urgent = False
@@ -41,7 +42,15 @@ class FlushTimers:
         timeout = writer.edge.buffer_timeout
         if timeout is not None and timeout > 0:
             self._timed.append((writer, timeout))
-        return writer.flush if timeout is None and self._default >= 0 else _no_flush
+        if timeout is not None or self._default < 0:
+            return _no_flush
+        self._untimed.append(writer)
+        return writer.flush
+
+    @property
+    def waiting(self) -> bool:
+        """Whether records wait for the environment's timeout."""
+        return any(writer.waiting for writer in self._untimed)
 
     def request_urgent_flush(self) -> None:
         """Request that what was sent waits in no buffer on its way."""

@@ -344,6 +344,11 @@ class Task:
             for subtask in self.subtasks.values():
                 subtask.chain.flush()
 
+    @property
+    def may_flush(self) -> bool:
+        """Whether ``flush`` would send records."""
+        return self._flushing.waiting
+
     def _send_all(self) -> None:
         """The sources' in-flight records are limited: flush everything, without delay on the way."""
         self.flush()

@@ -9,7 +9,7 @@ thread. A turn is
 3. *step*: process a queued block; 2 and 3 as many times as the turn is given blocks,
 4. *poll* the sources if no block is queued,
 5. *send* what came of it,
-6. *flush* and send: when the buffer timeout has passed, or nothing else is to be done,
+6. *flush* and send: when the buffer timeout has passed, or nothing else is to be done (sources: but not too often),
 7. *report*: by how much records queued too long, and the metrics.
 """
 
@@ -23,6 +23,10 @@ from funken.runtime.messages import TaskEvent
 from funken.runtime.task.loop import Task
 from funken.timing.clock import Clock
 
+IDLE_FLUSH_SECONDS = 0.001
+"""Sources that have nothing more to read flush no more often than this..."""
+_IDLE_SHARE = 10
+"""...and so rarely that flushing takes no more than one part in so many of the time."""
 MEASURE_SECONDS = 0.5
 """How often a task reports its metrics."""
 
@@ -62,6 +66,8 @@ class TaskLoop:
         self._timeout = timeout
         self._reports_delay = reports_delay
         self._flushed = self._measured = self._told = clock.monotonic()
+        self._cost = 0.0
+        """How long (s) a flush takes, on average."""
 
     def turn(self, blocks: int = 1, may_poll: bool = True) -> Iterator[bool]:
         """Turn once, with so many blocks at most. The sources are not polled unless they may be: their output is full.
@@ -77,6 +83,7 @@ class TaskLoop:
             self._flushed = now
             task.flush()
             yield True
+            self._cost += (self._clock.monotonic() - now - self._cost) / 8
         if self._reports_delay and now - self._told >= task.throttle.every:
             self._told = now
             if (late := task.throttle.take_excess()) is not None:
@@ -116,7 +123,10 @@ class TaskLoop:
     def _flush_is_due(self, now: float) -> bool:
         if not self.task.work and self.mailbox.flushes():
             return True
-        left = max(self._timeout, self.task.throttle.min_flush_delay()) - (now - self._flushed)
+        timeout = self._timeout
+        if self.wait > 0 and self.task.has_sources and self.task.may_flush:
+            timeout = min(timeout, max(IDLE_FLUSH_SECONDS, _IDLE_SHARE * self._cost))
+        left = max(timeout, self.task.throttle.min_flush_delay()) - (now - self._flushed)
         if left > 0:
             self.wait = min(self.wait, round(left * 1000, 6))
         return left <= 0
