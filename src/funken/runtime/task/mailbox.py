@@ -24,9 +24,11 @@ from funken.runtime.task.loop import Task
 from funken.timing.clock import Clock
 
 IDLE_FLUSH_SECONDS = 0.001
-"""Sources that have nothing more to read flush no more often than this..."""
-_IDLE_SHARE = 10
-"""...and so rarely that flushing takes no more than one part in so many of the time."""
+"""Sources that have nothing more to read flush no more often than this,"""
+_COSTS = 10
+"""nor than so many times what a flush takes,"""
+_DELAYS = 4
+"""nor than so many times by how much they are woken too late: cores that are busy have no time for more blocks."""
 MEASURE_SECONDS = 0.5
 """How often a task reports its metrics."""
 
@@ -66,8 +68,10 @@ class TaskLoop:
         self._timeout = timeout
         self._reports_delay = reports_delay
         self._flushed = self._measured = self._told = clock.monotonic()
-        self._cost = 0.0
-        """How long (s) a flush takes, on average."""
+        #: how long (s) a flush takes, and by how much turns are late, on average
+        self._cost = self._late = 0.0
+        #: when the next turn is due, if nothing arrives
+        self._due = math.inf
 
     def turn(self, blocks: int = 1, may_poll: bool = True) -> Iterator[bool]:
         """Turn once, with so many blocks at most. The sources are not polled unless they may be: their output is full.
@@ -75,6 +79,8 @@ class TaskLoop:
         Yields when the task's ``outbox`` is to be taken: whether it must not be held back on its way.
         """
         task = self.task
+        if self._due < math.inf:
+            self._late += (max(0.0, self._clock.monotonic() - self._due) - self._late) / 8
         self.wait = self._work(task.advance(), blocks, may_poll)
         if task.outbox:
             yield task.take_urgent_flush()
@@ -91,7 +97,9 @@ class TaskLoop:
         if now - self._measured >= MEASURE_SECONDS:
             self._measured = now
             self._report(task.measured())
+        self._due = math.inf
         if self.wait > 0:
+            self._due = self._clock.monotonic() + self.wait / 1000
             task.throttle.on_idle()
 
     def _work(self, due: int | None, blocks: int, may_poll: bool) -> float:
@@ -125,7 +133,7 @@ class TaskLoop:
             return True
         timeout = self._timeout
         if self.wait > 0 and self.task.has_sources and self.task.may_flush:
-            timeout = min(timeout, max(IDLE_FLUSH_SECONDS, _IDLE_SHARE * self._cost))
+            timeout = min(timeout, max(IDLE_FLUSH_SECONDS, _COSTS * self._cost, _DELAYS * self._late))
         left = max(timeout, self.task.throttle.min_flush_delay()) - (now - self._flushed)
         if left > 0:
             self.wait = min(self.wait, round(left * 1000, 6))
