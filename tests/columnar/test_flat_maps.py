@@ -44,6 +44,52 @@ def test_a_kernel_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, broken
         assert any(fuzzer.run(case) for case in range(PART * 20))
 
 
+PARTS = ("a,b", "c")
+
+
+def never_in_a_loop(value: Any) -> Any:
+    for word in PARTS[value[0]].split(","):
+        if type(" ") is str:  # noqa: UP003 - is to be found out
+            continue
+        yield word
+    yield "end"
+
+
+def never_below_a_condition(value: Any) -> Any:
+    if 10 // value[0] > 2 and type(value[0]) is str:
+        yield "text"
+    yield "end"
+
+
+def never_for_a_word(value: Any) -> Any:
+    for word in value[1].split(","):
+        if int(word) > 2:  # noqa: SIM102 - two conditions
+            if type(word) is int:
+                yield "number"
+    yield "end"
+
+
+@pytest.mark.parametrize(
+    ("function", "first"), [(never_in_a_loop, 1), (never_below_a_condition, -1), (never_for_a_word, 0)]
+)
+def test_what_raises_on_the_way_to_nothing_raises(function: Any, first: int) -> None:
+    """Found by 10,000 random functions: a loop of which no result is ever given was not evaluated. The second record raises."""
+    for count in (1, 2):
+        found: list[Any] = []
+        for vectorize in (True, False):
+            configuration = Configuration({"pipeline.vectorized": vectorize})
+            env = StreamExecutionEnvironment.create_local_environment(1, configuration)
+            source = DataGeneratorSource(lambda i: (i + first, "1,two" if i else "1,2"), count)
+            stream = env.from_source(source, WatermarkStrategy.no_watermarks()).flat_map(function)
+            assert ("flat_map: vectorized" in env.explain()) == vectorize
+            try:
+                found.append(list(stream.execute_and_collect(limit=99)))
+            except Exception as error:  # noqa: BLE001 - compared
+                found.append(type(error.__cause__ or error))
+        assert found[0] == found[1]
+        assert isinstance(found[0], list) == (count == 1)
+
+
 class Words(FlatMapFunction):
     def flat_map(self, value: Any) -> Any:
         for word in value[1].split():

@@ -83,14 +83,14 @@ def _typed(each: Emission, schema: RecordSchema) -> tuple[Emission, RecordSchema
     if items is not None:
         under = typed_under(each.guards, items, schema)
         if under is None:
-            return None
+            return _only_reached(each, schema)
         if under[1][1] != TEXTS:
             raise NotVectorizable(f"loops over {schema_repr(under[1][1])}")
         guards, items = len(under[0]), under[1][0]
         arguments = (schema, STR)
     found = typed_under((*each.guards, *each.conditions), each.result, *arguments)
     if found is None:
-        return None
+        return _only_reached(each, schema)
     conditions, (result, kind) = found
     if items is None:
         guards = len(conditions)
@@ -103,6 +103,23 @@ def _typed(each: Emission, schema: RecordSchema) -> tuple[Emission, RecordSchema
         each, result=result, guards=tuple(conditions[:guards]), items=items, conditions=tuple(conditions[guards:])
     )
     return typed, kind
+
+
+def _only_reached(each: Emission, schema: RecordSchema) -> tuple[Emission, RecordSchema] | None:
+    """Return an emission of nothing for what is evaluated before the first condition that is never true: it may raise."""
+    conditions = (*each.guards, *each.conditions)
+    for count in range(len(conditions) - 1, 0, -1):
+        in_loop = count >= len(each.guards)
+        arguments: tuple[RecordSchema, ...] = (schema, STR) if in_loop and each.items is not None else (schema,)
+        if typed_under(conditions[:count], Constant(0), *arguments) is not None:
+            break
+    else:
+        count, in_loop = 0, not each.guards
+    guards, inner = conditions[: min(count, len(each.guards))], conditions[len(each.guards) : count]
+    items = each.items if in_loop else None
+    if not in_loop and not guards:
+        return None
+    return _typed(replace(each, result=Constant(0), guards=guards, items=items, conditions=inner, emits=False), schema)
 
 
 def checked(dropped: tuple[Expression, ...], at: Emission, others: list[Emission]) -> Emission | None:
