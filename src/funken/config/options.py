@@ -144,7 +144,7 @@ BUFFER_TIMEOUT = _option(
     "execution.buffer-timeout.interval",
     _at_least(0, duration_ms, or_else=-1),
     10,
-    "How long a record may wait for its block to fill (ms). 0: not at all; -1: until the block is full.",
+    "How long a record may wait for its block to fill (ms), at most. 0: not at all; -1: until the block is full.",
     ("execution.buffer-timeout",),
 )
 BLOCK_RECORDS = _option("execution.block.records", _at_least(1), 2000, "Records in a full block.")

@@ -225,3 +225,53 @@ def test_an_idle_turn_is_told_to_the_throttle():
     assert rig.task.throttle.idle == 0
     rig.turn()
     assert rig.task.throttle.idle == 1
+
+
+def reading(millis=0):
+    """Return a rig of a source that waits for more, with records that wait in a block."""
+    rig = Rig(sources=True)
+    rig.task.found, rig.task.may_flush = 1, True
+    rig.clock.advance(millis)
+    return rig
+
+
+def test_a_source_that_has_read_all_there_is_flushes_after_a_millisecond():
+    rig = reading()
+    assert "flush" not in rig.turn()
+    assert rig.loop.wait == 1
+    rig.clock.advance(2)
+    assert rig.turn()[-2:] == ["flush", "sent!"]
+
+
+def test_a_source_that_has_more_to_read_or_nothing_to_send_waits_for_the_timeout():
+    for change in ({"found": 0}, {"may_flush": False}):
+        rig = reading()
+        vars(rig.task).update(change)
+        flushed = []
+        for _ in range(10):
+            rig.clock.advance(1)
+            flushed.append("flush" in rig.turn())
+        assert flushed == [False] * 9 + [True]
+
+
+def test_a_source_flushes_more_rarely_where_that_takes_long():
+    rig = reading()
+    flush = rig.task.flush
+    rig.task.flush = lambda: (flush(), rig.clock.advance(4))
+    flushes = []
+    for _ in range(60):
+        rig.clock.advance(1)
+        flushes.append(rig.turn().count("flush"))
+    assert sum(flushes[:10]) > sum(flushes[-10:])
+    assert flushes[-14:].count(1) == 2, "one after the timeout of 10 ms, of which it takes 4"
+
+
+def test_a_source_flushes_more_rarely_where_it_is_woken_too_late():
+    rig = reading()
+    flushes = []
+    for _ in range(40):
+        rig.clock.advance(5)  # it asked for 1 ms
+        flushes.append("flush" in rig.turn())
+    assert all(flushes[:2])
+    assert not all(flushes[-10:])
+    assert any(flushes[-10:]), "the timeout holds"
