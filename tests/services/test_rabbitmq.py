@@ -71,12 +71,26 @@ def drain(channel, queue):
     return found
 
 
+def cut(link):
+    """Break the connection of a link, as soon as there is one."""
+    waited = threading.Event()
+    for _ in range(2000):
+        connection = link._connection
+        if connection is not None and connection.is_open:
+            connection._transport._sock.shutdown(socket.SHUT_RDWR)
+            return
+        waited.wait(0.005)
+    raise AssertionError("there was no connection for 10 s")
+
+
 class Reading:
     """A reader of a source, with what it has read."""
 
     def __init__(self, source, checkpointing=True, ids=None, **more):
         self.metrics = MetricGroup()
-        self.reader = source.reader(ConnectorContext("rabbit", metrics=self.metrics, checkpointing=checkpointing, **more))
+        self.reader = source.reader(
+            ConnectorContext("rabbit", metrics=self.metrics, checkpointing=checkpointing, **more)
+        )
         self.reader.open()
         self.reader.add_splits([RMQSplit("share", tuple(ids or ()))])
         self.values, self.now = [], 0
@@ -111,10 +125,8 @@ class Reading:
         return self.metrics.snapshot()[f"RabbitMQSourceReader.{metric}"]
 
     def drop(self):
-        """Let the connection break, as if a cable were cut."""
-        link = self.reader._consumer.link
-        connection = link._connection
-        connection._transport._sock.shutdown(socket.SHUT_RDWR)
+        """Let the connection break."""
+        cut(self.reader._consumer.link)
 
 
 @pytest.fixture
@@ -287,7 +299,9 @@ def test_a_source_with_ids_is_the_only_reader_of_its_queue(server, channel, name
         first = reading(RMQSource(server, queue, True))
         first.quiet(20)
         second = reading(RMQSource(server, queue, True))
-        with pytest.raises(SourceNotReadable, match="with use_correlation_id a job needs it for itself|needs it for itself"):
+        with pytest.raises(
+            SourceNotReadable, match="with use_correlation_id a job needs it for itself|needs it for itself"
+        ):
             second.quiet(2000)
         first.reader.close()
 
@@ -439,7 +453,12 @@ def test_a_sink_publishes_by_functions_of_the_record(server, channel, name):
     pairs.sink_to(RMQSink(server, serialization_schema=JsonSchema(), publish_options=options))
     pairs.get_execution_environment().execute()
     method, properties, body = channel.basic_get(f"{name}-tea", auto_ack=True)
-    assert (method.routing_key, properties.correlation_id, properties.headers, body) == ("item.tea", "tea", {"n": 3}, b'["tea", 3]')
+    assert (method.routing_key, properties.correlation_id, properties.headers, body) == (
+        "item.tea",
+        "tea",
+        {"n": 3},
+        b'["tea", 3]',
+    )
     assert properties.delivery_mode == 2
     assert drain(channel, f"{name}-all") == ['["tea", 3]', '["jam", 4]']
 
@@ -479,8 +498,7 @@ def test_what_was_not_confirmed_is_sent_again_after_a_connection_breaks(server, 
     for start in range(0, 5000, 100):
         writer.write([str(n) for n in range(start, start + 100)], None, 0)
         if start in (1000, 3000):
-            connection = writer._publisher.link._connection
-            connection._transport._sock.shutdown(socket.SHUT_RDWR)
+            cut(writer._publisher.link)
     writer.flush(False)
     assert metrics.snapshot()["connectionsLost"] == 2
     assert metrics.snapshot()["unconfirmedMessages"] == 0

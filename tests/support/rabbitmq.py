@@ -18,7 +18,11 @@ USER, PASSWORD = "ada", "open-sesame"
 POWERLESS, WRITER = "nemo", "scribe"
 """Users that may do nothing, and only write."""
 READY_S = 120
-_PLACES = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "/usr/local/sbin/rabbitmq-server", "/opt/rabbitmq/sbin/rabbitmq-server")
+_PLACES = (
+    "/usr/lib/rabbitmq/bin/rabbitmq-server",
+    "/usr/local/sbin/rabbitmq-server",
+    "/opt/rabbitmq/sbin/rabbitmq-server",
+)
 
 
 def rabbitmq_programs():
@@ -50,13 +54,25 @@ class RabbitProcess:
             return None
         self.ca = self._folder / "certificate.pem"
         make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
-        make += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(self._folder / "key.pem"), "-out", str(self.ca)]
+        make += [
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+            "-keyout",
+            str(self._folder / "key.pem"),
+            "-out",
+            str(self.ca),
+        ]
         subprocess.run(make, check=True, capture_output=True, timeout=60)
         return free_port()
 
     def _configure(self):
         lines = [f"listeners.tcp.1 = 127.0.0.1:{self.port}", f"load_definitions = {self._folder / 'definitions.json'}"]
-        lines += ["log.console = true", "log.file = false", "vm_memory_high_watermark.absolute = 400MB", "disk_free_limit.absolute = 10MB"]
+        lines += [
+            "log.console = true",
+            "log.file = false",
+            "vm_memory_high_watermark.absolute = 400MB",
+            "disk_free_limit.absolute = 10MB",
+        ]
         if self.tls_port:
             lines += [f"listeners.ssl.1 = 127.0.0.1:{self.tls_port}", f"ssl_options.cacertfile = {self.ca}"]
             lines += [f"ssl_options.certfile = {self.ca}", f"ssl_options.keyfile = {self._folder / 'key.pem'}"]
@@ -70,7 +86,9 @@ class RabbitProcess:
 
         definitions = {
             "vhosts": [{"name": "/"}, {"name": "closed"}],
-            "users": [{"name": user, "password_hash": _hashed(PASSWORD), "tags": ""} for user in (USER, POWERLESS, WRITER)],
+            "users": [
+                {"name": user, "password_hash": _hashed(PASSWORD), "tags": ""} for user in (USER, POWERLESS, WRITER)
+            ],
             "permissions": [of(USER, ".*", ".*", ".*"), of(POWERLESS, "^$", "^$", "^$"), of(WRITER, "^$", ".*", "^$")],
         }
         (self._folder / "definitions.json").write_text(json.dumps(definitions))

@@ -27,12 +27,12 @@ def check_queue(config: RMQConnectionConfig, queue: str, declare: bool) -> None:
         finally:
             _close(connection)
     except errors() as error:
-        raise SourceNotReadable(f"the queue {queue!r} at {config.shown} cannot be read: {problem(error, config)}") from error
+        raise SourceNotReadable(
+            f"the queue {queue!r} at {config.shown} cannot be read: {problem(error, config)}"
+        ) from error
 
 
-def check_target(
-    config: RMQConnectionConfig, exchange: str | None, queue: str | None, declare: bool
-) -> None:
+def check_target(config: RMQConnectionConfig, exchange: str | None, queue: str | None, declare: bool) -> None:
     """Look whether messages can be sent to an exchange and a queue; what a function chooses is ``None``."""
     where = f"the exchange {exchange!r}" if exchange else f"the queue {queue!r}" if queue else "the server"
 

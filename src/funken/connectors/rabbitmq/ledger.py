@@ -122,13 +122,10 @@ class Ledger:
         for key, tag in covered.items():
             if tag is not None:
                 self._acks.append(tag)
-            if isinstance(key, str):
-                if tag is None and self._settled:  # it expired on the server, or was deleted there
-                    self._keep(key)
-                else:
-                    self._done[key] = None
-                    if tag is not None:
-                        self._acked.append(key)
+            if isinstance(key, str) and (tag is not None or not self._settled):  # else it expired, or was deleted
+                self._done[key] = None
+                if tag is not None:
+                    self._acked.append(key)
 
     def acknowledge(self) -> tuple[int, Acks] | None:
         """Return what is to be acknowledged now, with a number for ``confirmed``; ``None``: nothing."""

@@ -94,7 +94,9 @@ class RMQConnectionConfig:
             )
         for name in ("network_recovery_interval", "connection_timeout", "requested_heartbeat"):
             if getattr(self, name) < 1:
-                raise InvalidConfiguration(f"{name} of a connection to RabbitMQ is positive, not {getattr(self, name)}.")
+                raise InvalidConfiguration(
+                    f"{name} of a connection to RabbitMQ is positive, not {getattr(self, name)}."
+                )
 
     def _read(self, uri: str) -> None:
         try:

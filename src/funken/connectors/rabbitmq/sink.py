@@ -77,9 +77,7 @@ class RMQWriter(SinkWriter):
         self._who = f"operator {context.operator!r}"
         serialize_block = getattr(sink.serialization_schema, "serialize_block", None)  # a schema of PyFlink has none
         self._serialize: Callable[[list[Any]], list[bytes]] = serialize_block or self._one_by_one
-        self._publisher = Publisher(
-            sink.connection_config, self._who, f"funken {context.operator} {context.subtask}"
-        )
+        self._publisher = Publisher(sink.connection_config, self._who, f"funken {context.operator} {context.subtask}")
         self._monotonic = SystemClock().monotonic
         metrics = context.metrics
         self._records, self._bytes = metrics.counter("numRecordsSend"), metrics.counter("numBytesSend")
@@ -116,7 +114,11 @@ class RMQWriter(SinkWriter):
                 why = publisher.link.blocked
                 raise self._failed(
                     f"no message was confirmed for {_CONFIRM_S:.0f} s, and {publisher.unconfirmed} are not; "
-                    + (f"the server takes none: {why}; give it more." if why else "see what the server says in its log.")
+                    + (
+                        f"the server takes none: {why}; give it more."
+                        if why
+                        else "see what the server says in its log."
+                    )
                 )
         if publisher.error is not None:
             raise self._failed(problem(publisher.error, self._sink.connection_config)) from publisher.error
