@@ -112,7 +112,17 @@ def rabbitmq_process(rabbitmq_server_programs, tmp_path_factory):
 
 @pytest.fixture
 def own_rabbitmq(rabbitmq_server_programs, tmp_path):
-    """A server that the test may kill; a minute of a consumer without an acknowledgement is a second to it."""
+    """A server that the test may kill."""
+    server = RabbitProcess(rabbitmq_server_programs, tmp_path)
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def impatient_rabbitmq(rabbitmq_server_programs, tmp_path):
+    """A server that ends a channel which acknowledges nothing for three seconds, instead of half an hour."""
     server = RabbitProcess(rabbitmq_server_programs, tmp_path, channel_tick_interval=500, consumer_timeout=3000)
     try:
         yield server.start()

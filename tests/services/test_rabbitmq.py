@@ -364,10 +364,10 @@ def test_a_reader_survives_a_server_that_is_killed_and_comes_back(own_rabbitmq, 
     assert sorted(map(int, one.quiet())) == [*range(110)]
 
 
-def test_a_consumer_that_the_server_times_out_begins_again(own_rabbitmq, name, reading, caplog):
-    with own_rabbitmq.client() as channel:
+def test_a_consumer_that_the_server_times_out_begins_again(impatient_rabbitmq, name, reading, caplog):
+    with impatient_rabbitmq.client() as channel:
         fill(channel, name, range(10))
-    one = reading(RMQSource(RMQConnectionConfig(uri=own_rabbitmq.url()), name, True))
+    one = reading(RMQSource(RMQConnectionConfig(uri=impatient_rabbitmq.url()), name, True))
     one.read(10)
     waited = threading.Event()
     for _ in range(3000):
@@ -380,7 +380,7 @@ def test_a_consumer_that_the_server_times_out_begins_again(own_rabbitmq, name, r
     one.checkpoint(1)
     assert one.quiet() == [str(n) for n in range(10)]
     one.reader.close()
-    with own_rabbitmq.client() as channel:
+    with impatient_rabbitmq.client() as channel:
         assert drain(channel, name) == []
 
 

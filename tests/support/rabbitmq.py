@@ -1,4 +1,4 @@
-"""A real RabbitMQ on loopback, for tests: the program of Debian's package, with a port mapper, a cookie and a folder of its own."""
+"""A real RabbitMQ on loopback, for tests: the program of Debian's package, with a port mapper and a folder of its own."""
 
 import base64
 import contextlib

@@ -1,4 +1,4 @@
-"""The ledger of messages against a model of a queue: connections break, readers die, servers forget, and each message counts once."""
+"""The ledger against a model of a queue: connections break, readers die, servers forget, and each message counts once."""
 
 import random
 from collections import Counter

@@ -90,7 +90,7 @@ def problem(error: BaseException, config: RMQConnectionConfig) -> str:
     if code == _PRECONDITION and "timed out" in text:
         return (
             f"{text}; messages were not acknowledged for longer than the server's consumer_timeout: take checkpoints more "
-            "often, or raise it."
+            "often, lower the prefetch count of a slow job, or raise the timeout."
         )
     if code:
         return f"{text} ({code})."
