@@ -581,3 +581,38 @@ def test_a_program_reads_and_writes(server, channel, name):
     numbers = env.from_source(RMQSource(server, name, True, SimpleStringSchema()))
     found = numbers.map(int).map(lambda n: n * 2).execute_and_collect(limit=20)
     assert found == list(itertools.islice(itertools.count(0, 2), 20))
+
+
+PYFLINK = """
+import sys
+
+from pyflink.common import SimpleStringSchema
+from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.datastream.connectors.rabbitmq import RMQConnectionConfig, RMQSink, RMQSource
+
+port, come, go = sys.argv[1:]
+env = StreamExecutionEnvironment.get_execution_environment()
+env.add_jars("file:///path/to/flink-sql-connector-rabbitmq.jar")
+connection_config = (
+    RMQConnectionConfig.Builder()
+    .set_host("127.0.0.1")
+    .set_port(int(port))
+    .set_virtual_host("/")
+    .set_user_name("ada")
+    .set_password("open-sesame")
+    .build()
+)
+env.from_collection(["to", "be", "or"]).add_sink(RMQSink(connection_config, come, SimpleStringSchema()))
+env.execute("write")
+env.enable_checkpointing(200)
+stream = env.add_source(RMQSource(connection_config, come, False, SimpleStringSchema())).set_parallelism(1)
+for number, word in enumerate(stream.map(str.upper).execute_and_collect()):
+    print(word, flush=True)
+    if number == 2:
+        break
+"""
+
+
+def test_a_program_for_pyflink_runs(rabbitmq_process, name, script):
+    done = script(PYFLINK, str(rabbitmq_process.port), f"{name}-in", f"{name}-out")
+    assert sorted(done.stdout.split()) == ["BE", "OR", "TO"], done.stderr

@@ -85,7 +85,8 @@ class DyingReader(SourceReader):
 
 
 def source_of(url, queue):
-    config = RMQConnectionConfig(uri=url, network_recovery_interval=500)
+    # A job with few messages at hand needs the server to come to its end, and so has acknowledged them by then.
+    config = RMQConnectionConfig(uri=url, network_recovery_interval=500, prefetch_count=500)
     return RateLimitedSource(RMQSource(config, queue, True, JsonSchema()), PER_SECOND)
 
 

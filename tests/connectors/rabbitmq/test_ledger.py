@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from funken.connectors.rabbitmq.ledger import Ledger
+from funken.connectors.rabbitmq.ledger import MessageLedger
 
 
 class Queue:
@@ -55,7 +55,7 @@ class Job:
 
     def __init__(self, queue, with_ids, remember):
         self.queue, self.with_ids, self.remember = queue, with_ids, remember
-        self.ledger, self.emitted = Ledger(remember), []
+        self.ledger, self.emitted = MessageLedger(remember), []
         self.number, self.under_way, self.stored = 0, {}, ((), [])
 
     def read(self, count, settle):
@@ -96,7 +96,7 @@ class Job:
     def die(self, seen):
         self.queue.break_channel(seen)
         ids, emitted = self.stored
-        self.ledger, self.emitted, self.under_way = Ledger(self.remember, ids), list(emitted), {}
+        self.ledger, self.emitted, self.under_way = MessageLedger(self.remember, ids), list(emitted), {}
 
     def kill_server(self, forgotten):
         self.queue.break_channel(0)
@@ -161,7 +161,7 @@ def test_without_ids_each_message_is_emitted_at_least_once():
 
 @pytest.mark.parametrize("remember", [0, 3])
 def test_no_more_ids_are_kept_than_are_needed(remember):
-    ledger = Ledger(remember)
+    ledger = MessageLedger(remember)
     for number in range(100):
         for place in range(10):
             ledger.take(10 * number + place + 1, f"m{number}-{place}")
@@ -174,7 +174,7 @@ def test_no_more_ids_are_kept_than_are_needed(remember):
 
 
 def test_what_no_checkpoint_covers_is_not_acknowledged_with_what_one_does():
-    ledger = Ledger(10)
+    ledger = MessageLedger(10)
     ledger.take(1, "a")
     ledger.take(2, "b")
     ledger.snapshot(1)
@@ -187,7 +187,7 @@ def test_what_no_checkpoint_covers_is_not_acknowledged_with_what_one_does():
 
 
 def test_a_message_that_came_again_is_forgotten_when_its_acknowledgement_was_seen():
-    ledger = Ledger(0, restored=("a", "b"))
+    ledger = MessageLedger(0, restored=("a", "b"))
     assert not ledger.take(1, "a")
     batch, _ = ledger.acknowledge()
     assert ledger.snapshot(1) == ("a", "b")
@@ -196,7 +196,7 @@ def test_a_message_that_came_again_is_forgotten_when_its_acknowledgement_was_see
 
 
 def test_a_message_that_expired_on_the_server_is_forgotten():
-    ledger = Ledger(0)
+    ledger = MessageLedger(0)
     ledger.take(1, "a")
     ledger.snapshot(1)
     ledger.reopen()  # "a" does not come again

@@ -103,8 +103,8 @@ class Consumer:
 
     def trouble(self, error: BaseException, again: bool) -> None:
         """Tell of a lost channel; the reader raises what cannot be mended."""
-        self.lost += 1
-        if again:
+        self.lost += self.link.worked
+        if again and self.link.worked:  # else it has been told
             logger.warning(
                 "%s: %s is away, and is tried again: %s", self._who, self._config.shown, problem(error, self._config)
             )

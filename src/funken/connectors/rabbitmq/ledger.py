@@ -22,10 +22,10 @@ Acks = list[tuple[int, bool]]
 """Tags to acknowledge, and whether all tags before it are meant too."""
 
 
-class Ledger:
+class MessageLedger:
     """The messages of one reader; ``remember`` is how many ids of acknowledged messages are kept.
 
-    >>> ledger = Ledger(remember=10)
+    >>> ledger = MessageLedger(remember=10)
     >>> [ledger.take(1, "a"), ledger.take(2, "b"), ledger.take(3, "a")]
     [True, True, False]
     >>> ledger.snapshot(checkpoint_id=1)
@@ -38,7 +38,7 @@ class Ledger:
 
     Another reader, from that checkpoint; the server had seen no acknowledgement:
 
-    >>> again = Ledger(remember=10, restored=("a", "b"))
+    >>> again = MessageLedger(remember=10, restored=("a", "b"))
     >>> [again.take(1, "a"), again.take(2, "b"), again.take(3, "c")]
     [False, False, True]
     """
@@ -169,4 +169,4 @@ class Ledger:
             del remembered[next(iter(remembered))]
 
 
-__all__ = ["Acks", "Ledger"]
+__all__ = ["Acks", "MessageLedger"]

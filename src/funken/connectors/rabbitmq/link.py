@@ -44,6 +44,8 @@ class Link:
         self._pause = FIRST_PAUSE_S
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"funken-{name}", daemon=True)
+        self.worked = True
+        """Whether the channel did what it is for, before it was lost."""
         self.failure: BaseException | None = None
         """What has ended the link."""
         self.blocked = ""
@@ -63,6 +65,7 @@ class Link:
     def works(self) -> None:
         """The channel does what it is for: pauses begin from the first again."""
         self._paused, self._pause = 0.0, FIRST_PAUSE_S
+        self.worked = True
 
     def end_channel(self, error: BaseException) -> None:
         """Give the connection up, in the thread, for a reason that is not the client's."""
@@ -92,6 +95,7 @@ class Link:
             if not again:
                 self.failure = lost
             self._user.trouble(lost, again)
+            self.worked = False
             if not again or self._stopped.wait(self._pause):
                 return
             self._paused += self._pause

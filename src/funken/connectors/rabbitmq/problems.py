@@ -19,13 +19,13 @@ class Lost(Exception):
     """A connection or a consumer is gone, for a reason that is no error of the client; it is worth another try."""
 
 
-class Refused(Exception):
+class NotTaken(Exception):
     """The server cannot do what it is asked for, and trying again does not help; the text says what does."""
 
 
 def errors() -> tuple[type[Exception], ...]:
     """Return the errors that ``problem`` explains."""
-    return (pika("pika.exceptions").AMQPError, OSError, Lost, Refused)
+    return (pika("pika.exceptions").AMQPError, OSError, Lost, NotTaken)
 
 
 def root_of(error: BaseException) -> BaseException:
@@ -49,7 +49,7 @@ def passes(error: BaseException) -> bool:
     """Whether another try may succeed: the server is away or busy with itself, or the queue is still in another's use."""
     known = pika("pika.exceptions")
     code, text = code_of(error)
-    if isinstance(error, (known.ProbableAuthenticationError, known.AuthenticationError, Refused)):
+    if isinstance(error, (known.ProbableAuthenticationError, known.AuthenticationError, NotTaken)):
         return False
     if isinstance(root_of(error), ssl.SSLCertVerificationError):
         return False
@@ -94,7 +94,7 @@ def problem(error: BaseException, config: RMQConnectionConfig) -> str:
         )
     if code:
         return f"{text} ({code})."
-    if isinstance(error, (Lost, Refused)):
+    if isinstance(error, (Lost, NotTaken)):
         return str(error)
     fact = str(root).strip() or type(root).__name__
     return f"{fact}; start the server, or correct {config.shown}."
@@ -115,4 +115,4 @@ def blocking(config: RMQConnectionConfig, name: str, tries: int = 3) -> Any:
     raise AssertionError("a connection is made, or an error raised")
 
 
-__all__ = ["FIRST_PAUSE_S", "Lost", "Refused", "blocking", "code_of", "errors", "passes", "problem", "root_of"]
+__all__ = ["FIRST_PAUSE_S", "Lost", "NotTaken", "blocking", "code_of", "errors", "passes", "problem", "root_of"]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from funken.connectors.rabbitmq.link import Link
-from funken.connectors.rabbitmq.problems import Refused, problem
+from funken.connectors.rabbitmq.problems import NotTaken, problem
 from funken.connectors.rabbitmq.records import Publication
 from funken.connectors.rabbitmq.server import RMQConnectionConfig, pika
 
@@ -77,7 +77,11 @@ class Publisher:
             self._waiting.extendleft(reversed(self._sent.values()))
             self._sent, self._number = {}, 0
         channel.add_on_return_callback(self._on_returned)
-        channel.confirm_delivery(self._on_confirmed, callback=lambda frame: self._pump())
+        channel.confirm_delivery(self._on_confirmed, callback=self._on_ready)
+
+    def _on_ready(self, frame: Any) -> None:
+        self.link.works()
+        self._pump()
 
     def _pump(self) -> None:
         channel = self._channel
@@ -118,7 +122,6 @@ class Publisher:
                 f"{first.routing_key!r}): a queue is full (its overflow is reject-publish) or failed. Let it be read, or raise "
                 "its limit."
             )
-        self.link.works()
         if self._waiting:
             self._pump()
 
@@ -131,13 +134,13 @@ class Publisher:
 
     def _refuse(self, text: str) -> None:
         with self._changed:
-            self._refused = self._refused or Refused(text)
+            self._refused = self._refused or NotTaken(text)
             self._changed.notify_all()
 
     def trouble(self, error: BaseException, again: bool) -> None:
         """Tell of a lost channel; the writer raises what cannot be mended."""
-        self.lost += 1
-        if again:
+        self.lost += self.link.worked
+        if again and self.link.worked:  # else it has been told
             logger.warning(
                 "%s: %s is away, and is tried again: %s", self._who, self._config.shown, problem(error, self._config)
             )

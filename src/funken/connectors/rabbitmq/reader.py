@@ -14,7 +14,7 @@ from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, SourceReader,
 from funken.connectors.context import ConnectorContext
 from funken.connectors.formats.decoding import MalformedRecordPolicy, MessageDecoder
 from funken.connectors.rabbitmq.consumer import Consumer, Delivery
-from funken.connectors.rabbitmq.ledger import Ledger
+from funken.connectors.rabbitmq.ledger import MessageLedger
 from funken.connectors.rabbitmq.problems import problem
 from funken.connectors.rabbitmq.records import RMQDeserializationSchema, RMQMessage, message_of
 from funken.connectors.rabbitmq.server import RMQConnectionConfig, pika
@@ -52,7 +52,7 @@ class RMQReader(SourceReader):
         self._decoder = MessageDecoder(schema, malformed, metrics.counter("malformedRecords"), payload)  # type: ignore[arg-type]
         self._records, self._bytes = metrics.counter("numRecordsFetched"), metrics.counter("numBytesFetched")
         self._again = metrics.counter("duplicates")
-        self._ledger = Ledger(remember)
+        self._ledger = MessageLedger(remember)
         self._consumer = Consumer(
             config, queue, self._by_id, self._who, context.wake, f"funken {context.operator} {context.subtask}"
         )
