@@ -109,9 +109,9 @@ class RMQSinkPublishOptions:
         def made(bears: Mapping[str, Any]) -> Any:
             return properties(**{"delivery_mode": _PERSISTENT, **_checked(bears)})
 
-        exchange, key, bears = _function(self.exchange), _function(self.routing_key), self.properties
-        mandatory = _function(self.mandatory)
-        bear = (lambda record: made(bears(record))) if callable(bears) else _function(made(bears))
+        exchange, key, mandatory = _function(self.exchange), _function(self.routing_key), _function(self.mandatory)
+        chosen: Any = self.properties
+        bear = (lambda record: made(chosen(record))) if callable(chosen) else _function(made(chosen))
         return lambda record, body: Publication(exchange(record), key(record), body, bear(record), mandatory(record))
 
 
