@@ -23,7 +23,7 @@ from funken.connectors.rabbitmq.reader import RMQSplit
 from funken.errors import MessageMalformed, SinkNotWritable, SourceNotReadable
 from funken.metrics.registry import MetricGroup
 from funken.testing import check_sink, check_source, local
-from tests.support.rabbitmq import PASSWORD, POWERLESS, WRITER
+from tests.support.rabbitmq import PASSWORD, POWERLESS, WRITER, RabbitProcess
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
 
@@ -386,6 +386,36 @@ def test_a_consumer_that_the_server_times_out_begins_again(impatient_rabbitmq, n
         assert drain(channel, name) == []
 
 
+def test_a_job_that_is_busy_keeps_its_connection(rabbitmq_process, channel, name, reading):
+    fill(channel, name, range(3))
+    config = RMQConnectionConfig(uri=rabbitmq_process.url(), requested_heartbeat=1)
+    one = reading(RMQSource(config, name, True))
+    one.read(3)
+    threading.Event().wait(4)  # the server gives up a client that is silent for two seconds
+    one.checkpoint(1)
+    one.quiet()
+    assert one.metric("connectionsLost") == 0
+    one.reader.close()
+    assert drain(channel, name) == []
+
+
+def test_without_recovery_a_connection_that_breaks_fails_the_job(rabbitmq_process, channel, name, reading):
+    fill(channel, name, range(3))
+    config = RMQConnectionConfig(uri=rabbitmq_process.url(), automatic_recovery=False)
+    one = reading(RMQSource(config, name, True))
+    one.read(3)
+    one.drop()
+    with pytest.raises(SourceNotReadable, match=f"the queue '{name}' at amqp://127.0.0.1:.* cannot be read"):
+        one.quiet(2000)
+
+
+def test_subtasks_share_a_queue(server, channel, name):
+    fill(channel, name, range(100), ids=False)
+    env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
+    found = env.from_source(RMQSource(server, name)).execute_and_collect(limit=100)
+    assert sorted(map(int, found)) == [*range(100)]
+
+
 # ---- what cannot be read
 
 
@@ -554,6 +584,27 @@ def test_a_server_that_is_away_for_too_long_fails_the_writer(own_rabbitmq, name,
     with pytest.raises(SinkNotWritable, match="start the server, or correct amqp://127.0.0.1"):
         writer.flush(True)
     writer.close()
+
+
+def test_a_server_that_takes_no_messages_is_told(rabbitmq_server_programs, tmp_path, name, monkeypatch):
+    monkeypatch.setattr("funken.connectors.rabbitmq.sink._CONFIRM_S", 2.0)
+    monkeypatch.setattr("funken.connectors.rabbitmq.problems._BLOCKED_S", 1.0)
+    monkeypatch.setattr("funken.connectors.rabbitmq.link._CLOSE_S", 1.0)
+    full = RabbitProcess(rabbitmq_server_programs, tmp_path, disk_free_limit=10**15)
+    try:
+        full.start()
+        sink = RMQSink(RMQConnectionConfig(uri=full.url()), name, declare_queue=True)
+        with pytest.raises(SinkNotWritable, match="takes no messages: it is short of memory or disk space"):
+            sink.check()
+        writer, _ = writer_of(sink)
+        writer.write(["a"], None, 0)
+        with pytest.raises(
+            SinkNotWritable, match="was confirmed for 2 s, and 1 are not; the server takes none: low on disk"
+        ):
+            writer.flush(True)
+        writer.close()
+    finally:
+        full.stop()
 
 
 # ---- TLS

@@ -40,7 +40,7 @@ class RabbitProcess:
 
     def __init__(self, programs, folder, **rabbit):
         self._script, self._mapper = programs
-        self._folder, self._rabbit = Path(folder), rabbit
+        self._folder, self._rabbit = Path(folder), {"disk_free_limit": 10_000_000} | rabbit
         self.port, self._ports = free_port(), (free_port(), free_port())
         #: another port, with TLS, where there is an openssl to make a certificate
         self.tls_port = self._certificate()
@@ -71,7 +71,6 @@ class RabbitProcess:
             "log.console = true",
             "log.file = false",
             "vm_memory_high_watermark.absolute = 400MB",
-            "disk_free_limit.absolute = 10MB",
         ]
         if self.tls_port:
             lines += [f"listeners.ssl.1 = 127.0.0.1:{self.tls_port}", f"ssl_options.cacertfile = {self.ca}"]

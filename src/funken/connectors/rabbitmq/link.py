@@ -143,7 +143,8 @@ class Link:
 
     def _close(self) -> None:
         connection = self._connection
-        connection.ioloop.call_later(_CLOSE_S, connection.ioloop.stop)
+        # A server that takes no messages does not answer this either. The client has no public way to hang up.
+        connection.ioloop.call_later(_CLOSE_S, lambda: connection._terminate_stream(Lost("the server is silent")))
         if not connection.is_closing and not connection.is_closed:
             connection.close()
 

@@ -12,6 +12,7 @@ from funken.connectors.rabbitmq.server import RMQConnectionConfig, pika
 from funken.timing.waiting import pause as wait_for
 
 FIRST_PAUSE_S = 0.2
+_BLOCKED_S = 5.0
 _REFUSED, _NOT_FOUND, _PRECONDITION, _NOT_ALLOWED = 403, 404, 406, 530
 
 
@@ -94,6 +95,8 @@ def problem(error: BaseException, config: RMQConnectionConfig) -> str:
         )
     if code:
         return f"{text} ({code})."
+    if isinstance(error, known.ConnectionBlockedTimeout):
+        return "the server takes no messages: it is short of memory or disk space (rabbitmqctl list_alarms); give it more."
     if isinstance(error, (Lost, NotTaken)):
         return str(error)
     fact = str(root).strip() or type(root).__name__
@@ -106,7 +109,10 @@ def blocking(config: RMQConnectionConfig, name: str, tries: int = 3) -> Any:
     pause = FIRST_PAUSE_S
     for left in range(tries - 1, -1, -1):
         try:
-            return client.BlockingConnection(config.parameters(name))
+            parameters = config.parameters(name)
+            # A server that is short of something reads nothing more from a client that publishes, not even a question.
+            parameters.blocked_connection_timeout = _BLOCKED_S
+            return client.BlockingConnection(parameters)
         except errors() as error:
             if not left or not passes(error):
                 raise

@@ -99,7 +99,7 @@ class RMQSinkPublishOptions:
 
     def __post_init__(self) -> None:
         """Check the names of properties."""
-        if not callable(self.properties):
+        if isinstance(self.properties, Mapping):
             _checked(self.properties)
 
     def publication(self) -> Callable[[Any, bytes], Publication]:
@@ -110,8 +110,8 @@ class RMQSinkPublishOptions:
             return properties(**{"delivery_mode": _PERSISTENT, **_checked(bears)})
 
         exchange, key, mandatory = _function(self.exchange), _function(self.routing_key), _function(self.mandatory)
-        chosen: Any = self.properties
-        bear = (lambda record: made(chosen(record))) if callable(chosen) else _function(made(chosen))
+        choose = self.properties
+        bear = _function(made(choose)) if isinstance(choose, Mapping) else lambda record: made(choose(record))
         return lambda record, body: Publication(exchange(record), key(record), body, bear(record), mandatory(record))
 
 
