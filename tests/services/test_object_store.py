@@ -1,4 +1,4 @@
-"""Files, checkpoints and savepoints on an S3 server (moto's), on HDFS and on Azure's emulator, which the tests start."""
+"""Files, checkpoints and savepoints on an S3 server (moto's), on HDFS, and on servers that take Azure's and Google's place."""
 
 import socket
 import subprocess
@@ -26,6 +26,7 @@ from funken.io.filesystem import locate
 from funken.io.storage import open_storage
 from funken.testing import check_sink, check_source
 from tests.support.azurite import ACCOUNT, KEY, AzuriteProcess, azurite_program
+from tests.support.fake_gcs import FakeGcsProcess, fake_gcs_program
 from tests.support.hdfs import HdfsCluster, jar
 
 pytestmark = pytest.mark.services
@@ -85,7 +86,19 @@ def azurite():
         server.stop()
 
 
-@pytest.fixture(params=["s3", "hdfs", "azure"])
+@pytest.fixture(scope="session")
+def gcs():
+    program, missing = fake_gcs_program()
+    if program is None:
+        pytest.skip(missing)
+    server = FakeGcsProcess(program)
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture(params=["s3", "hdfs", "azure", "gcs"])
 def bucket(monkeypatch, request):
     """The URI of a folder of its own, without and with something appended: in a bucket, or in HDFS."""
     if request.param == "hdfs":
@@ -99,6 +112,11 @@ def bucket(monkeypatch, request):
         files, _ = locate(f"abfs://{ACCOUNT}@127.0.0.1:{port}/{name}?enable_tls=false")
         files._fs.create_dir(name)
         return lambda path="": f"abfs://{ACCOUNT}@127.0.0.1:{port}/{name}{path}?enable_tls=false"
+    if request.param == "gcs":
+        gcs = request.getfixturevalue("gcs")
+        gcs.make_bucket(name)
+        address = gcs.uri(name + "{}")  # the server must not travel to workers
+        return lambda path="": address.replace("{}", path)
     s3 = request.getfixturevalue("s3")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
