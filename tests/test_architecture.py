@@ -52,6 +52,7 @@ LAYERS = (
         "connectors.delta",
         "connectors.iceberg",
         "connectors.redis",
+        "connectors.rabbitmq",
         "connectors.http",
     },
     {"connectors", "connectors.formats", "connectors.reading"},

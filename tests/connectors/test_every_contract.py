@@ -31,6 +31,8 @@ TESTED = {
     "NumberSequenceSource": ["testing/test_contracts.py"],
     "PostgresCdcSource": ["services/test_postgresql_changes.py"],
     "PostgresSink": ["services/test_postgresql_sink.py"],
+    "RMQSink": ["services/test_rabbitmq.py"],
+    "RMQSource": ["services/test_rabbitmq.py"],
     "RateLimitedSource": [HERE],
     "RedisSink": ["services/test_redis.py"],
     "RedisStreamSource": ["services/test_redis.py"],

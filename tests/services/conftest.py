@@ -4,6 +4,7 @@ import pytest
 
 from tests.support.kafka import KafkaBroker, jars
 from tests.support.postgres import PostgresServer, postgres_binaries
+from tests.support.rabbitmq import RabbitProcess, rabbitmq_programs
 from tests.support.redis import PASSWORD, RedisProcess, redis_program
 
 
@@ -85,6 +86,44 @@ def redis_process(redis_server_program, tmp_path_factory):
 def own_redis(redis_server_program, tmp_path):
     """A server with a password that the test may kill."""
     server = RedisProcess(redis_server_program, tmp_path, PASSWORD)
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_server_programs():
+    pytest.importorskip("pika", reason="install it with: pip install 'funken[rabbitmq]'")
+    programs, missing = rabbitmq_programs()
+    if programs is None:
+        pytest.skip(missing)
+    return programs
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_process(rabbitmq_server_programs, tmp_path_factory):
+    server = RabbitProcess(rabbitmq_server_programs, tmp_path_factory.mktemp("rabbitmq"))
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def own_rabbitmq(rabbitmq_server_programs, tmp_path):
+    """A server that the test may kill."""
+    server = RabbitProcess(rabbitmq_server_programs, tmp_path)
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def impatient_rabbitmq(rabbitmq_server_programs, tmp_path):
+    """A server that ends a channel which acknowledges nothing for three seconds, instead of half an hour."""
+    server = RabbitProcess(rabbitmq_server_programs, tmp_path, channel_tick_interval=500, consumer_timeout=3000)
     try:
         yield server.start()
     finally:

@@ -1,4 +1,4 @@
-"""Files, checkpoints and savepoints on an S3 server (moto's) and on HDFS, which the tests start in processes of their own."""
+"""Files, checkpoints and savepoints on an S3 server (moto's), on HDFS, and on servers that take Azure's and Google's place."""
 
 import socket
 import subprocess
@@ -25,6 +25,8 @@ from funken.errors import CheckpointNotFound, StorageFailed
 from funken.io.filesystem import locate
 from funken.io.storage import open_storage
 from funken.testing import check_sink, check_source
+from tests.support.azurite import ACCOUNT, KEY, AzuriteProcess, azurite_program
+from tests.support.fake_gcs import FakeGcsProcess, fake_gcs_program
 from tests.support.hdfs import HdfsCluster, jar
 
 pytestmark = pytest.mark.services
@@ -72,17 +74,52 @@ def hdfs(tmp_path_factory):
         cluster.stop()
 
 
-@pytest.fixture(params=["s3", "hdfs"])
+@pytest.fixture(scope="session")
+def azurite():
+    program, missing = azurite_program()
+    if program is None:
+        pytest.skip(missing)
+    server = AzuriteProcess(program)
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def gcs():
+    program, missing = fake_gcs_program()
+    if program is None:
+        pytest.skip(missing)
+    server = FakeGcsProcess(program)
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture(params=["s3", "hdfs", "azure", "gcs"])
 def bucket(monkeypatch, request):
     """The URI of a folder of its own, without and with something appended: in a bucket, or in HDFS."""
     if request.param == "hdfs":
         root = request.getfixturevalue("hdfs")
         folder = f"{root}/{request.node.originalname}"  # the request must not travel to workers
         return lambda path="": folder + path
+    name = f"b{abs(hash(request.node.name)) % 10**12}"
+    if request.param == "azure":
+        port = request.getfixturevalue("azurite").port
+        monkeypatch.setenv("AZURE_STORAGE_KEY", KEY)
+        files, _ = locate(f"abfs://{ACCOUNT}@127.0.0.1:{port}/{name}?enable_tls=false")
+        files._fs.create_dir(name)
+        return lambda path="": f"abfs://{ACCOUNT}@127.0.0.1:{port}/{name}{path}?enable_tls=false"
+    if request.param == "gcs":
+        gcs = request.getfixturevalue("gcs")
+        gcs.make_bucket(name)
+        address = gcs.uri(name + "{}")  # the server must not travel to workers
+        return lambda path="": address.replace("{}", path)
     s3 = request.getfixturevalue("s3")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    name = f"b{abs(hash(request.node.name)) % 10**12}"
 
     def uri(path=""):
         return f"s3://{name}{path}?{s3}"
@@ -142,6 +179,28 @@ def test_a_storage_there_is_one(bucket):
     assert again.sizes() == {}
     with pytest.raises(CheckpointNotFound):
         again.read("chk-1/part")
+
+
+def test_a_file_of_a_checkpoint_is_not_there_before_it_is_whole(bucket):
+    storage = open_storage(bucket("/store")).at("job")
+    seen = []
+
+    def chunks():
+        yield b"a" * (1 << 20)
+        seen.append(storage.sizes())
+        yield b"b" * 2
+
+    storage.write("chk-1/part", chunks())
+    assert seen == [{}]
+    assert storage.sizes() == {"chk-1/part": (1 << 20) + 2}
+
+    def torn():
+        yield b"c"
+        raise OSError("the disk is gone")
+
+    with pytest.raises(StorageFailed, match="the disk is gone"):
+        storage.write("chk-2/part", torn())
+    assert list(storage.sizes(unfinished=True)) == ["chk-1/part"]
 
 
 class Counts(KeyedProcessFunction):

@@ -27,7 +27,7 @@ class ConnectorContext:
     ``operator`` is the operator's name, ``operator_uid`` its stable id: its ``uid``, or one made of its place in the program.
     ``attempt`` counts the attempts of the job before this one. ``restored_checkpoint_id`` is the checkpoint that the attempt
     starts from, ``None`` if it starts from nothing. ``processing_time`` returns ms since the epoch. ``wake`` makes the task
-    poll the reader at once; it may be called from any thread.
+    poll the reader at once; it may be called from any thread. ``checkpointing`` says whether the job takes checkpoints.
 
     >>> ConnectorContext("orders", subtask=1, parallelism=4, job_id="nightly", operator_uid="orders-v1")
     ConnectorContext(operator='orders', subtask=1, parallelism=4, job_id='nightly', operator_uid='orders-v1', attempt=0,
@@ -44,6 +44,7 @@ class ConnectorContext:
     metrics: MetricGroup = field(default_factory=MetricGroup, repr=False, compare=False)
     processing_time: Callable[[], int] = field(default=_zero, repr=False, compare=False)
     wake: Callable[[], None] = field(default=_nothing, repr=False, compare=False)
+    checkpointing: bool = field(default=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

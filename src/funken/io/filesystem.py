@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
+from funken.io import azure
 from funken.io.hadoop import SCHEMES, open_hadoop
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # two letters at least: C:/ is a drive
@@ -178,7 +179,7 @@ class ArrowFiles(Files):
     def move(self, source: str, target: str) -> None:
         """Rename; harmless if it is done already."""
         if self.exists(source):
-            self._fs.move(source, target)
+            azure.move(self._fs, source, target)
         elif not self.exists(target):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
 
@@ -236,6 +237,9 @@ def open_uri(root: str) -> tuple[Any, str] | None:
     hadoop = open_hadoop(root) if scheme[1].lower() in SCHEMES else None
     if hadoop is not None:
         return arrow.PyFileSystem(arrow.FSSpecHandler(hadoop[0])), hadoop[1].rstrip("/")
+    by_key = azure.open_azure(root) if scheme[1].lower() in azure.SCHEMES else None
+    if by_key is not None:
+        return by_key
     try:
         system, path = arrow.FileSystem.from_uri(root)
     except ValueError as unknown:  # Arrow's way to say that it does not know the scheme

@@ -20,6 +20,7 @@ from typing import IO, Any, Protocol, TypeAlias
 from uuid import uuid4
 
 from funken.errors import CheckpointNotFound, StorageFailed
+from funken.io.azure import move
 from funken.io.filesystem import absolute, open_uri, sync_folder
 
 Chunks: TypeAlias = bytes | Iterable[bytes]
@@ -212,8 +213,8 @@ def _rename_new(temporary: str, path: str) -> None:
 class ArrowStorage:
     """A folder of a ``pyarrow.fs`` file system: object stores, HDFS, and by ``fsspec`` many more."""
 
-    #: stores where a file appears when it is closed, and where a rename would be a copy
-    _APPEAR_WHOLE = frozenset({"s3", "gcs", "abfs"})
+    #: stores where a file appears when it is closed, and where a rename would be a copy; on Azure it appears when it is opened
+    _APPEAR_WHOLE = frozenset({"s3", "gcs"})
 
     def __init__(self, system: Any, path: str, uri: str) -> None:
         self._system = system
@@ -238,7 +239,7 @@ class ArrowStorage:
                 with self._system.open_output_stream(target) as file:
                     size = sum(map(file.write, _chunks(data)))
                 if not whole:
-                    self._system.move(target, path)
+                    move(self._system, target, path)
             except BaseException:
                 with contextlib.suppress(OSError):
                     self._system.delete_file(target)

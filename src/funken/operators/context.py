@@ -90,6 +90,7 @@ def connector_context(context: OperatorContext) -> ConnectorContext:
         context.metrics,
         context.processing_time,
         context.wake or (lambda: None),
+        context.checkpointing,
     )
 
 

@@ -129,7 +129,7 @@ class _SourceRun:
             reader = self._source.reader(
                 ConnectorContext(
                     "source", subtask, width, "contract", "source", self._attempt, restored,
-                    processing_time=lambda: self._now, wake=self._woken.set,
+                    processing_time=lambda: self._now, wake=self._woken.set, checkpointing=True,
                 )
             )  # fmt: skip
             self._readers.append(reader)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from dataclasses import dataclass
 from typing import Any
 
 from funken.compat.pyflink.refusals import not_yet
@@ -23,6 +24,9 @@ from funken.connectors.kafka import records as kafka_records
 from funken.connectors.kafka import sink as kafka_sink
 from funken.connectors.kafka import source as kafka_source
 from funken.connectors.kafka.records import KafkaTopicSelector
+from funken.connectors.rabbitmq import server as rabbitmq
+from funken.connectors.rabbitmq import sink as rabbitmq_sink
+from funken.connectors.rabbitmq import source as rabbitmq_source
 from funken.connectors.sink import DeliveryGuarantee, Sink
 
 
@@ -235,6 +239,38 @@ KafkaOffsetResetStrategy = offsets.KafkaOffsetResetStrategy
 KafkaTopicPartition = offsets.KafkaTopicPartition
 
 
+class RMQConnectionConfigBuilder(InPlace, of=rabbitmq.RMQConnectionConfigBuilder):
+    """Describes a connection to RabbitMQ."""
+
+    def __init__(self) -> None:
+        super().__init__(rabbitmq.RMQConnectionConfigBuilder())
+
+
+class RMQConnectionConfig(rabbitmq.RMQConnectionConfig):
+    """A RabbitMQ server, and who connects to it.
+
+    >>> config = RMQConnectionConfig.Builder().set_host("mq.example").set_password("secret").build()
+    >>> config, RMQSource(config, "orders", True).declare_queue, RMQSink(config, "totals").declare_queue
+    (RMQConnectionConfig('amqp://mq.example:5672/'), True, True)
+    """
+
+    Builder = RMQConnectionConfigBuilder
+
+
+@dataclass(frozen=True)
+class RMQSource(rabbitmq_source.RMQSource):
+    """The messages of a queue, which is made if it is not there."""
+
+    declare_queue: bool = True
+
+
+@dataclass(frozen=True)
+class RMQSink(rabbitmq_sink.RMQSink):
+    """Writes messages to a queue, which is made if it is not there."""
+
+    declare_queue: bool = True
+
+
 class StreamTransformer:
     """Changes a stream in front of a sink."""
 
@@ -305,7 +341,6 @@ _REASONS = {
         "StreamPatternSubscriber",
         "PulsarSource", "PulsarSourceBuilder", "PulsarSink", "PulsarSinkBuilder", "StartCursor", "StopCursor",
         "MessageDelayer", "TopicRoutingMode", "RangeGenerator",
-        "RMQSource", "RMQSink", "RMQConnectionConfig",
         "FlinkKinesisConsumer", "KinesisStreamsSink", "KinesisStreamsSinkBuilder", "KinesisFirehoseSink",
         "KinesisFirehoseSinkBuilder", "KinesisDeserializationSchema", "KinesisShardAssigner", "WatermarkTracker",
         "PartitionKeyGenerator",
@@ -342,6 +377,9 @@ __all__ = [
     "NumberSequenceSource",
     "OnCheckpointRollingPolicy",
     "OutputFileConfig",
+    "RMQConnectionConfig",
+    "RMQSink",
+    "RMQSource",
     "RollingPolicy",
     "Sink",
     "Source",

@@ -1,0 +1,139 @@
+"""RabbitMQ as a sink, with PyFlink's name: each record becomes a message, at least once.
+
+Messages are sent as they come. A checkpoint waits until the server has confirmed all before it, so none is lost; after a failure
+those since the checkpoint are sent again. A message that reaches no queue, or that the server does not take, fails the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from funken.connectors.context import ConnectorContext
+from funken.connectors.formats.text import SimpleStringSchema
+from funken.connectors.rabbitmq.checks import check_target
+from funken.connectors.rabbitmq.problems import problem
+from funken.connectors.rabbitmq.publisher import Publisher
+from funken.connectors.rabbitmq.records import RMQSinkPublishOptions
+from funken.connectors.rabbitmq.server import RMQConnectionConfig
+from funken.connectors.schemas import SerializationSchema
+from funken.connectors.sink import Sink, SinkWriter
+from funken.errors import InvalidConfiguration, SinkNotWritable
+from funken.timing.clock import SystemClock
+
+_CONFIRM_S = 180.0
+"""How long a writer waits when no message is confirmed; longer than a link tries to connect again."""
+
+
+@dataclass(frozen=True)
+class RMQSink(Sink):
+    """Writes records to a queue, or where ``publish_options`` say: to exchanges, with routing keys and properties.
+
+    The queue has to be there, unless ``declare_queue`` makes it, durable. Messages are persistent.
+
+    Raises ``SinkNotWritable``, before anything runs, if the server, the queue or the exchange is not there, or refuses the user.
+
+    >>> config = RMQConnectionConfig("mq.example")
+    >>> RMQSink(config, "totals").publish_options.routing_key
+    'totals'
+    >>> RMQSink(config, publish_options=RMQSinkPublishOptions("orders", lambda order: f"item.{order}")).queue_name is None
+    True
+    >>> RMQSink(config)
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidConfiguration: an RMQSink needs either the name of a queue or publish_options.
+    """
+
+    connection_config: RMQConnectionConfig
+    queue_name: str | None = None
+    serialization_schema: SerializationSchema = SimpleStringSchema()  # noqa: RUF009 - frozen
+    publish_options: RMQSinkPublishOptions = None  # type: ignore[assignment]
+    declare_queue: bool = False
+
+    def __post_init__(self) -> None:
+        """Make options of the queue."""
+        if bool(self.queue_name) == (self.publish_options is not None):
+            raise InvalidConfiguration("an RMQSink needs either the name of a queue or publish_options.")
+        if self.queue_name:
+            object.__setattr__(self, "publish_options", RMQSinkPublishOptions("", self.queue_name))
+
+    def check(self) -> None:
+        """Reach the server, and look whether the queue or the exchange is there and may be written."""
+        exchange = self.publish_options.exchange
+        fixed = None if callable(exchange) else exchange
+        check_target(self.connection_config, fixed, self.queue_name, self.declare_queue)
+
+    def writer(self, context: ConnectorContext) -> RMQWriter:
+        """Make a writer."""
+        return RMQWriter(self, context)
+
+
+class RMQWriter(SinkWriter):
+    """Sends blocks as they come, and waits for the server's confirmations at checkpoints."""
+
+    def __init__(self, sink: RMQSink, context: ConnectorContext) -> None:
+        self._sink, self._context = sink, context
+        self._who = f"operator {context.operator!r}"
+        serialize_block = getattr(sink.serialization_schema, "serialize_block", None)  # a schema of PyFlink has none
+        self._serialize: Callable[[list[Any]], list[bytes]] = serialize_block or self._one_by_one
+        self._publisher = Publisher(sink.connection_config, self._who, f"funken {context.operator} {context.subtask}")
+        self._monotonic = SystemClock().monotonic
+        metrics = context.metrics
+        self._records, self._bytes = metrics.counter("numRecordsSend"), metrics.counter("numBytesSend")
+        self._errors = metrics.counter("numRecordsSendErrors")
+        metrics.gauge("unconfirmedMessages", lambda: self._publisher.unconfirmed)
+        metrics.gauge("connectionsLost", lambda: self._publisher.lost)
+
+    def open(self) -> None:
+        """Connect, in a thread."""
+        self._publication = self._sink.publish_options.publication()
+        self._publisher.link.start()
+
+    def _one_by_one(self, values: list[Any]) -> list[bytes]:
+        return [self._sink.serialization_schema.serialize(value) for value in values]
+
+    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
+        """Send a block; waits while too much is not confirmed."""
+        bodies = self._serialize(values)
+        self._publisher.send([self._publication(value, body) for value, body in zip(values, bodies, strict=True)])
+        self._records.inc(len(values))
+        self._bytes.inc(sum(map(len, bodies)))
+        self._wait(all_of_them=False)
+
+    def flush(self, end_of_input: bool) -> None:
+        """Wait until the server has confirmed all messages."""
+        self._wait(all_of_them=True)
+
+    def _wait(self, all_of_them: bool) -> None:
+        publisher, confirmed, since = self._publisher, self._publisher.confirmed, self._monotonic()
+        while not publisher.wait(all_of_them):
+            if publisher.confirmed != confirmed:
+                confirmed, since = publisher.confirmed, self._monotonic()
+            elif self._monotonic() - since > _CONFIRM_S:
+                why = publisher.link.blocked
+                raise self._failed(
+                    f"no message was confirmed for {_CONFIRM_S:.0f} s, and {publisher.unconfirmed} are not; "
+                    + (
+                        f"the server takes none: {why}; give it more."
+                        if why
+                        else "see what the server says in its log."
+                    )
+                )
+        if publisher.error is not None:
+            raise self._failed(problem(publisher.error, self._sink.connection_config)) from publisher.error
+
+    def _failed(self, text: str) -> SinkNotWritable:
+        self._errors.inc(max(1, self._publisher.unconfirmed))
+        return SinkNotWritable(
+            f"{self._who}: {self._sink.connection_config.shown} cannot be written: {text}",
+            self._context.operator,
+            self._context.subtask,
+        )
+
+    def close(self) -> None:
+        """Leave the server."""
+        self._publisher.link.stop()
+
+
+__all__ = ["RMQSink", "RMQWriter"]
