@@ -54,6 +54,7 @@ class KafkaReader(SourceReader):
         self._metrics = context.metrics.add_group("KafkaSourceReader")
         payload = _value if self._of_records else bytes
         self._decoder = MessageDecoder(deserializer, policy, self._metrics.counter("malformedRecords"), payload)
+        self._bytes = context.metrics.counter("numBytesIn")
         self._splits: dict[KafkaTopicPartition, KafkaPartitionSplit] = {}
         self._positions: dict[KafkaTopicPartition, int] = {}
         #: where partitions end, as far as that is known; written by the fetcher's thread
@@ -304,6 +305,7 @@ class KafkaReader(SourceReader):
     def _on_statistics(self, text: str) -> None:
         """Take from the client's statistics what the consumer cannot be asked for while it polls."""
         statistics = json.loads(text)
+        self._bytes.count = statistics.get("rxmsg_bytes", 0)
         self._connected = any(broker["state"] == "UP" for broker in statistics["brokers"].values())
         for topic, of_topic in statistics["topics"].items():
             for number, of_partition in of_topic["partitions"].items():
