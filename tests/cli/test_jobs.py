@@ -124,10 +124,13 @@ def test_a_savepoint_is_taken_and_the_job_ended_with_another(start, tmp_path):
     assert path.startswith(str(tmp_path / "saved"))
     assert output("checkpoints", "--json")["counts"]["completed"] == 1
     assert path in output("checkpoints")
+    second = output("savepoint", "words", "--savepoint-dir", tmp_path / "second").strip()
+    assert [each in output("checkpoints", "--limit", 1) for each in (path, second)] == [False, True]
 
     last = output("stop", "words", "--savepoint-dir", tmp_path / "last", "--json")
     assert last["location"].startswith(str(tmp_path / "last"))
     client.get_job_execution_result().result(timeout=WAIT)
+    assert {task.state.name for vertex in client.snapshot().vertices for task in vertex.subtasks} == {"FINISHED"}
 
 
 def test_a_savepoint_of_a_job_without_checkpoints_fails_with_the_reason(start):

@@ -255,7 +255,7 @@ def test_csv_with_the_types_of_a_table(env, tmp_path):
     )
     assert (second["id"], second["price"], second["paid"]) == (8, None, False)
     [written] = (tmp_path / "out").rglob("part-*")
-    assert written.read_text().splitlines()[0] == "7,1#2#3,0.5,true,tea"
+    assert written.read_text().splitlines()[0] == '7,"1#2#3",0.5,true,tea'
 
 
 def test_avro_files_are_an_input_format(env, tmp_path):

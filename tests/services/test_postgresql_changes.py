@@ -84,7 +84,8 @@ class Reading:
             enumerator.start()
             splits = enumerator.next_splits(0)
         self.woken = threading.Event()
-        self.reader = source.reader(ConnectorContext("changes", wake=self.woken.set))
+        self.context = ConnectorContext("changes", wake=self.woken.set)
+        self.reader = source.reader(self.context)
         self.reader.open()
         self.reader.add_splits(splits)
         self.times = []
@@ -124,6 +125,18 @@ def reading(source_of):
 
 
 # ---- the contract
+
+
+def test_bytes_of_the_snapshot_and_of_the_stream_are_counted(postgres, reading):
+    table = postgres.table("id int PRIMARY KEY, word text", [(n, "käse") for n in range(10)])
+    changes = reading(table, page_size=4)
+    changes.read(10)
+    of_rows = changes.context.metrics.snapshot()["numBytesIn"]
+    assert of_rows == 10 * (8 + 5)
+
+    postgres.execute(f"INSERT INTO {table} SELECT n, repeat('x', 1000) FROM generate_series(100, 149) n")
+    changes.read(50)
+    assert 50_000 < changes.context.metrics.snapshot()["numBytesIn"] - of_rows < 60_000
 
 
 def test_the_snapshot_and_the_changes_keep_the_contract(postgres, source_of):

@@ -98,6 +98,26 @@ def poll(reader):
     raise AssertionError("no record within 10 s")
 
 
+@pytest.mark.parametrize("guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, EXACTLY_ONCE])
+def test_bytes_of_entries_and_commands_are_counted(server, client, name, guarantee):
+    read, written = ConnectorContext("in"), ConnectorContext("out")
+    sink = RedisSink(server, lambda n: ("XADD", name, "*", "käse", n, b"half", n / 2), guarantee)
+    writer = sink.writer(written)
+    writer.write(list(range(10, 30)), None, 0)
+    writer.close()
+    size = sum(len(f"XADD{name}*käse{n}half{n / 2}".encode()) for n in range(10, 30))
+    assert written.metrics.snapshot() == {"numRecordsSend": 20, "numBytesSend": size}
+    ids = add(client, f"{name}:in", range(10, 30))
+    source = RedisStreamSource(server, f"{name}:in", bounded=True)
+    enumerator = source.enumerator(1)
+    enumerator.start()
+    reader = source.reader(read)
+    reader.add_splits(enumerator.next_splits(0))
+    poll(reader)
+    reader.close()
+    assert read.metrics.snapshot() == {"numRecordsFetched": 20, "numBytesIn": sum(map(len, ids)) + 20 * len("n10")}
+
+
 def test_a_source_starts_where_it_is_told_to(server, client, name):
     add(client, name, range(5))
     ids = add(client, name, range(5, 10))

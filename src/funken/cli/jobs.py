@@ -193,8 +193,8 @@ _timeout(click.option("--no-wait", is_flag=True, help="Do not wait until the job
 
 
 @job_command("checkpoints", optional=True)
-def checkpoints(job: FoundJob, as_json: bool) -> None:
-    """List the checkpoints of a job, newest first.
+def checkpoints(job: FoundJob, as_json: bool, limit: int) -> None:
+    """List the newest checkpoints of a job, newest first; the driver knows up to 50.
 
     JOB is an id, the beginning of one, or a name; it may be left out if one job runs.
     """
@@ -205,7 +205,7 @@ def checkpoints(job: FoundJob, as_json: bool) -> None:
     counts = found["counts"]
     click.echo(", ".join(f"{counts[name]} {name.replace('_', ' ')}" for name in ("completed", "failed", "in_progress")))
     table = new_table("id", "kind", "status", "triggered", "duration", "bytes", "acknowledged", "where, or why not")
-    for each in found["history"]:
+    for each in found["history"][:limit]:
         cells = (
             str(each["id"]), each["checkpoint_type"].lower(), each["status"], moment(each["trigger_timestamp"]),
             duration(each["end_to_end_duration"]), f"{each['state_size']:,}",
@@ -215,6 +215,11 @@ def checkpoints(job: FoundJob, as_json: bool) -> None:
         table.add_row(*map(Text, cells))
     if found["history"]:
         print_table(table)
+
+
+click.option("--limit", "-n", type=click.IntRange(1), default=10, show_default=True, help="How many of them.")(
+    checkpoints
+)
 
 
 @job_command("metrics", optional=True)

@@ -115,6 +115,9 @@ class SourceReader:
     (['Haiku'], True, ['poems'])
     """
 
+    pauses_splits = False
+    """Whether it can hold single splits back; one that reads a split after the other has no use for that."""
+
     def open(self) -> None:
         """Connect to whatever is read; raise ``SourceNotReadable`` if that fails."""
 
@@ -136,6 +139,25 @@ class SourceReader:
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the unfinished splits with their positions."""
+        raise NotImplementedError
+
+    def pause_or_resume_splits(self, pause: Sequence[str], resume: Sequence[str]) -> None:
+        """Return no records of some splits, named by their ids, until they are resumed; their positions stay what they are.
+
+        Called only if the reader ``pauses_splits``, where the watermark strategy has an alignment: a split whose watermark is too
+        far ahead of the others waits for them. ``KafkaSource`` has such readers.
+
+        >>> class Shelves(SourceReader):
+        ...     pauses_splits = True
+        ...     paused = frozenset()
+        ...     def pause_or_resume_splits(self, pause, resume):
+        ...         self.paused = (self.paused | set(pause)) - set(resume)
+        >>> shelves = Shelves()
+        >>> shelves.pause_or_resume_splits(pause=["poems", "plays"], resume=[])
+        >>> shelves.pause_or_resume_splits(pause=[], resume=["plays"])
+        >>> shelves.paused
+        frozenset({'poems'})
+        """
         raise NotImplementedError
 
     def read_columns(self, compute: Callable[[range], Any]) -> None:

@@ -102,6 +102,8 @@ class RateLimitedReader(SourceReader):
         self._reader = reader
         self._rate = per_second
         self._pace: Pace | None = None
+        self.pauses_splits = reader.pauses_splits
+        self.pause_or_resume_splits = reader.pause_or_resume_splits  # type: ignore[method-assign]
 
     def open(self) -> None:
         """Open the other reader."""

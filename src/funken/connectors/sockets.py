@@ -107,6 +107,7 @@ class SocketReader(QueuedReader):
         self._done = False
         self._received = bytearray()  # no delimiter in it yet
         self._lines: list[str] = []
+        self._bytes = context.metrics.counter("numBytesIn")
 
     def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
         """Return what has arrived."""
@@ -152,6 +153,7 @@ class SocketReader(QueuedReader):
             self._peer_closed = True
             self._try_again(now, None)
             return
+        self._bytes.inc(len(more))
         self._retries = self._source.max_retries
         searched = max(0, len(self._received) - len(self._delimiter) + 1)
         self._received += more

@@ -77,6 +77,7 @@ class SourceOperator(Operator):
         self._waits = False
         self._allowed: int | None = None
         self._align_due: int | None = None
+        self._paused: set[str] = set()
         self._checkpoint_id = 0
         self.records = 0
         """How many records were read."""
@@ -156,6 +157,7 @@ class SourceOperator(Operator):
         finished = self._reader.split_finished()
         for split in finished:
             self._emitter.progress.remove(split)
+            self._paused.discard(split)
         if finished and self._emitter.progress.combine():
             self._emitter.advance()
 
@@ -182,6 +184,16 @@ class SourceOperator(Operator):
                 self._asked, self._ask_again = False, None
             case AlignWatermark(allowed):
                 self._allowed = allowed
+                self._pause_splits()
+
+    def _pause_splits(self) -> None:
+        """Hold back the splits that are too far ahead of the alignment group, and those no more that are not."""
+        if self._allowed is None or not self._reader.pauses_splits:
+            return
+        ahead = self._emitter.progress.ahead_of(self._allowed)
+        if ahead != self._paused:
+            self._reader.pause_or_resume_splits(sorted(ahead - self._paused), sorted(self._paused - ahead))
+            self._paused = ahead
 
     def _report_watermark(self, watermark: int) -> None:
         if self._spec.strategy.alignment is not None:
@@ -202,6 +214,7 @@ class SourceOperator(Operator):
             self._align_due = now + self._spec.strategy.alignment[2]
             progress = self._emitter.progress
             self._report_watermark(MAX_WATERMARK if progress.idle else progress.watermark)
+        self._pause_splits()
 
     def prepare_snapshot(self, checkpoint_id: int) -> Sequence[Any]:
         """Remember which checkpoint the reader is to be snapshotted for."""

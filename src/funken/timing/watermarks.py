@@ -248,6 +248,9 @@ class WatermarkStrategy(Generic[T_contra]):
     ) -> WatermarkStrategy[T_contra]:
         """Hold back sources whose watermark is further ahead of the slowest of the group than this.
 
+        So are the partitions that one subtask reads of Kafka, each by its own watermark. One that has had no record yet holds
+        all others back, unless there is ``with_idleness()``.
+
         Drift and interval are durations, or ms. All sources with the same group, of whatever operator, wait for each other:
 
         >>> strategy = WatermarkStrategy.for_monotonous_timestamps()
@@ -348,6 +351,10 @@ class WatermarkProgress:
         """Return the splits that are not idle."""
         outputs = self._outputs.items()
         return [SplitProgress(split, out.watermark, self._active_at[split]) for split, out in outputs if not out.idle]
+
+    def ahead_of(self, watermark: int) -> set[str]:
+        """Return the splits, idle ones too, whose watermark is greater."""
+        return {split for split, output in self._outputs.items() if output.watermark > watermark}
 
     def combine(self) -> bool:
         """Recompute minimum and idleness over the splits; true if the watermark rose."""

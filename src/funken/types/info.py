@@ -75,6 +75,21 @@ for _kind in BasicType:
     setattr(BasicTypeInfo, f"{_kind.name}_TYPE_INFO", staticmethod(_type_function(_kind)))
 
 
+@dataclass(frozen=True, repr=False)
+class DecimalTypeInfo(BasicTypeInfo):
+    """A ``decimal.Decimal`` of so many digits, so many of them after the point, where a format knows about that: CSV.
+
+    >>> DecimalTypeInfo(BasicType.BIG_DEC, precision=5, scale=2)
+    Decimal(5, 2)
+    """
+
+    precision: int = 38
+    scale: int = 18
+
+    def __repr__(self) -> str:
+        return f"Decimal({self.precision}, {self.scale})"
+
+
 class TimeType(enum.Enum):
     """The types of dates and times of day, with the names they print."""
 

@@ -89,6 +89,18 @@ def test_a_job_that_finishes():
     assert life.machine.ran and life.states() == ["FINISHED", "FINISHED"]
 
 
+def test_tasks_that_a_savepoint_has_stopped_are_finished():
+    life = Timeline().running()
+    life.move(READER, "FINISHED")
+
+    assert life.tell(AttemptReturned()) == [CommitResults()]
+    assert life.states() == ["FINISHED", "FINISHED"]
+
+    unopened = Timeline()
+    unopened.tell(JobSubmitted(), JobScheduled(), ExecutionsCreated(0, TASKS), AttemptReturned())
+    assert unopened.states() == ["CANCELED", "CANCELED"], "what has never run has not finished"
+
+
 def test_an_execution_goes_through_every_state_and_keeps_the_times():
     life = Timeline()
     life.tell(JobSubmitted(), JobScheduled(), ExecutionsCreated(0, TASKS))

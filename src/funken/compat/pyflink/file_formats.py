@@ -20,7 +20,7 @@ class CsvSchemaBuilder(CsvSettings):
     def __init__(self) -> None:
         super().__init__()
         self._columns: list[tuple[str, Any]] = []
-        self._header = self._skip_first = False
+        self._header = self._skip_first = self._strict = False
 
     def add_string_column(self, name: str) -> CsvSchemaBuilder:
         """Add a column of text."""
@@ -105,7 +105,7 @@ class CsvSchemaBuilder(CsvSettings):
         return self
 
     def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
-        """Read and write names of columns in the first line."""
+        """Write the names of columns in the first line, and read none in it: columns are in the order of the schema."""
         self._header = use
         return self
 
@@ -115,13 +115,15 @@ class CsvSchemaBuilder(CsvSettings):
         return self
 
     def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
-        """Accept: a header without a declared column always fails."""
+        """Let files fail whose header has not the names of the schema, in its order."""
+        self._strict = strict
         return self
 
     def build(self) -> CsvSchema:
         """Return the schema."""
         self._type_info = Types.ROW_NAMED([name for name, _ in self._columns], [kind for _, kind in self._columns])
-        return CsvSchema(self.csv_schema(), self._header, skip_first_row=self._skip_first)
+        names = csv_files.HeaderNames.MATCH if self._strict else csv_files.HeaderNames.IGNORE
+        return CsvSchema(self.csv_schema(), self._header, skip_first_row=self._skip_first, names=names)
 
 
 class CsvSchema(csv_files.CsvReaderFormat):

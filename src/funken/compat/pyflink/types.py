@@ -10,6 +10,7 @@ from funken.types.info import (
     BasicArrayTypeInfo,
     BasicType,
     BasicTypeInfo,
+    DecimalTypeInfo,
     ListTypeInfo,
     MapTypeInfo,
     ObjectArrayTypeInfo,
@@ -89,8 +90,8 @@ class DataTypes:
 
     @staticmethod
     def DECIMAL(precision: int, scale: int, nullable: bool = True) -> TypeInformation:
-        """Return the type of decimal numbers, which keep the digits that they have."""
-        return Types.BIG_DEC()
+        """Return the type of decimal numbers; CSV rounds them to ``scale``, elsewhere they keep the digits that they have."""
+        return DecimalTypeInfo(BasicType.BIG_DEC, precision, scale)
 
     @staticmethod
     def TINYINT(nullable: bool = True) -> TypeInformation:

@@ -113,18 +113,22 @@ class ParquetRows:
         self._group, self._skipped = 0, start
         self._rows: list[dict[str, Any]] = []
         self._given = 0
+        #: bytes of the groups that were read
+        self.size = 0
 
     def take(self, limit: int) -> list[dict[str, Any]]:
         """Return the next records; none at the end of the file."""
         while self._given == len(self._rows):
             if self._group == self._file.num_row_groups:
                 return []
-            size = self._file.metadata.row_group(self._group).num_rows
+            group = self._file.metadata.row_group(self._group)
+            size = group.num_rows
             if self._skipped >= size:
                 self._skipped -= size
             else:
                 self._rows = python_rows(self._file.read_row_group(self._group).slice(self._skipped))
                 self._given = self._skipped = 0
+                self.size += sum(group.column(number).total_compressed_size for number in range(group.num_columns))
             self._group += 1
         taken = self._rows[self._given : self._given + max(1, limit)]
         self._given += len(taken)

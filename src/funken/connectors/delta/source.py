@@ -187,12 +187,16 @@ class DeltaReader(QueuedReader):
         self._place, self._context = place, context
         self._rows: ParquetRows | None = None
         self._count = context.metrics.counter("numRecordsRead")
+        self._bytes = context.metrics.counter("numBytesIn")
 
     def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
         """Return the next rows of the file at the front."""
         while self.queue:
             split = self.queue[0]
-            rows = (self._rows or self._open(split)).take(limit)
+            file = self._rows or self._open(split)
+            before = file.size
+            rows = file.take(limit)
+            self._bytes.inc(file.size - before)
             if rows:
                 self.queue[0] = replace(split, row=split.row + len(rows))
                 self._count.inc(len(rows))

@@ -22,7 +22,7 @@ from funken.connectors.context import ConnectorContext
 from funken.connectors.files.compression import compression_of, decompressed
 from funken.connectors.files.file_format import FileFormat, FileSplit, RecordReader
 from funken.connectors.files.line_files import COLUMN_CHUNK, LineEncoder
-from funken.connectors.formats.csv_schema import CsvSchema
+from funken.connectors.formats.csv_schema import CsvSchema, HeaderNames
 from funken.connectors.formats.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
 from funken.connectors.formats.text_columns import Delimiters
 from funken.connectors.schemas import DeserializationSchema
@@ -36,6 +36,8 @@ _CHUNK = 4096
 @dataclass(frozen=True)
 class CsvReaderFormat(FileFormat):
     r"""Files of delimited text; with a ``header`` columns are found by their names, and those not in the schema are dropped.
+
+    ``names`` says so if the names in the header mean something else: ``HeaderNames.IGNORE`` or ``MATCH``.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -54,6 +56,7 @@ class CsvReaderFormat(FileFormat):
     malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL
     skip_first_row: bool = False
     """Whether the first row of every file, after its header, is no record."""
+    names: HeaderNames = HeaderNames.FIND
 
     @staticmethod
     def for_schema(
@@ -61,9 +64,10 @@ class CsvReaderFormat(FileFormat):
         header: bool = False,
         malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL,
         skip_first_row: bool = False,
+        names: HeaderNames = HeaderNames.FIND,
     ) -> CsvReaderFormat:
         """Read files of this schema."""
-        return CsvReaderFormat(schema, header, malformed, skip_first_row)
+        return CsvReaderFormat(schema, header, malformed, skip_first_row, names)
 
     def encoder(self) -> LineEncoder:
         r"""Return what writes such files, for ``FileSink.for_row_format``.
@@ -130,7 +134,7 @@ class CsvRecords:
         names = None
         if self._format.header:
             names = next((row for row in self._next_rows(_CHUNK) if row), None)
-        self._decode_as(names)
+        self._decode_as(self._columns_of(names))
         if self._format.skip_first_row:
             next((row for row in self._next_rows(_CHUNK) if row), None)
         self._skip(done)
@@ -140,12 +144,25 @@ class CsvRecords:
         text = io.TextIOWrapper(io.BufferedReader(_Raw(file)), encoding=schema.charset, newline="")
         return iter(schema.rows(text))
 
+    def _columns_of(self, header: list[str] | None) -> list[str] | None:
+        """Return the columns of a file by its header (``None``: there is none); ``None``: those that were declared."""
+        if header is None or self._format.names is HeaderNames.IGNORE:
+            return None
+        header[0] = header[0].removeprefix("\ufeff")
+        declared = self._format.schema.names
+        if self._format.names is HeaderNames.MATCH:
+            if tuple(header) != declared:
+                raise ValueError(
+                    f"its header is {', '.join(map(repr, header))}, and not {', '.join(map(repr, declared))}"
+                )
+            return None
+        return header
+
     def _decode_as(self, names: list[str] | None) -> None:
         """Make records of rows with columns of these names (``None``: those that were declared)."""
         schema = self._format.schema
         record: Callable[[Sequence[str]], Any] = schema.record
         if names is not None:
-            names[0] = names[0].removeprefix("\ufeff")
             record = schema.of_columns(names)
         delimiter = schema.delimiter
         self._decoder = MessageDecoder(
@@ -215,7 +232,8 @@ class CsvColumnRecords(CsvRecords):
                 self._by_rows = True
                 super()._begin(_Joined(data + self._rest, file), done)
                 return
-            names = next(iter(self._format.schema.rows(io.StringIO(first.decode(), newline=""))))
+            header = next(iter(self._format.schema.rows(io.StringIO(first.decode(), newline=""))))
+            names = self._columns_of(header)
             self._rest = data[len(first) :] + self._rest
         self._decode_as(names)
         self._to_columns = self._format.schema.columns(*self._columns, names)
@@ -371,4 +389,4 @@ def _kind(texts: list[str]) -> Any:
     return Types.STRING()
 
 
-__all__ = ["CsvReaderFormat", "infer_csv"]
+__all__ = ["CsvReaderFormat", "HeaderNames", "infer_csv"]

@@ -272,6 +272,8 @@ class FileWriter(SinkWriter):
             self._attempt,
         )
         self._next_check: int | None = None
+        self._sent = context.metrics.counter("numRecordsSend")
+        self._bytes = context.metrics.counter("numBytesSend")
 
     def restore_state(self, states: list[Any]) -> None:
         """Take over the files that waited for compaction."""
@@ -284,7 +286,7 @@ class FileWriter(SinkWriter):
 
     def write(self, values: list[Any] | Block, timestamps: Any, now: int) -> None:
         """Write a block, of records or of columns; files that are full or old are closed after it."""
-        if not len(values):
+        if not (count := len(values)):
             return
         context = BucketContext(now)
         bucket = self._sink.bucket_assigner.bucket_of_block(context)
@@ -305,6 +307,7 @@ class FileWriter(SinkWriter):
             old = [name for name, part in self._parts.items() if policy.is_old(now - part.created, now - part.written)]
             for name in old:
                 self._roll(name)
+        self._sent.inc(count)
 
     def _append(self, bucket: str, values: Any, now: int) -> None:
         part = self._parts.get(bucket)
@@ -364,6 +367,7 @@ class FileWriter(SinkWriter):
             self._sizes[part.names.hidden] = int(part.file.tell())
             failed.pop_all()
             locate(self._sink.base_path)[0].seal(part.file)
+        self._bytes.inc(self._sizes[part.names.hidden])
 
     def flush(self, end_of_input: bool) -> None:
         """Hand what was written to the system."""

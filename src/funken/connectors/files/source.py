@@ -303,6 +303,10 @@ class FileReader(QueuedReader):
         self._records: Any = ()
         self._partition: PartitionFields | None = None
         self._taken = 0
+        #: the open file, and up to where its bytes are counted; ``None``: the format reads it here and there
+        self._file: IO[bytes] | None = None
+        self._counted = 0
+        self._bytes = context.metrics.counter("numBytesIn")
         #: the schema of columns, and the fields that are wanted; ``None``: records are
         self._columns: tuple[RecordSchema, Sequence[int] | None] | None = None
 
@@ -335,6 +339,8 @@ class FileReader(QueuedReader):
                 ) from error
             if len(records):
                 return Batch(records, split=split.id)
+            if self._file is None:
+                self._bytes.inc(split.end - split.start)
             self.close()
             self.end_split()
         return NEED_SPLITS
@@ -345,17 +351,28 @@ class FileReader(QueuedReader):
         if self._taken == len(self._records):
             self._records = self._reader.next()
             self._taken = 0
+            self._count_bytes(split)
         records = self._records[self._taken : self._taken + limit]
         self._taken += len(records)
         if isinstance(records, Block):
             return records
         return list(records) if self._partition is None else self._partition.to(records)
 
+    def _count_bytes(self, split: FileSplit) -> None:
+        """Count what the last chunk has read of the split; what was read beyond its end is the next one's."""
+        if self._file is not None:
+            at = min(self._file.tell(), split.end)
+            self._bytes.inc(max(0, at - self._counted))
+            self._counted = max(at, self._counted)
+
     def _start(self, split: FileSplit) -> RecordReader:
         format, fields = self._source.format, self._source.partition_fields
         self._partition = PartitionFields(dict(fields), split.file.path) if fields else None
         files, _ = locate(split.root)
         file: IO[bytes] = self._open.enter_context(files.open(split.file.path))
+        if not format.container:
+            begin = split.start if split.whole or split.position is None else split.position
+            self._file, self._counted = file, begin[0] if isinstance(begin, tuple) else begin
         ending = None if format.container else compression_of(split.file.path)
         if ending:
             file = self._open.enter_context(decompressed(file, ending))
@@ -376,4 +393,4 @@ class FileReader(QueuedReader):
     def close(self) -> None:
         """Close the file."""
         self._open.close()
-        self._reader, self._records, self._taken = None, (), 0
+        self._reader, self._file, self._records, self._taken = None, None, (), 0

@@ -10,7 +10,9 @@ import base64
 import csv
 import datetime
 import decimal
+import enum
 import importlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,8 +24,26 @@ from funken.connectors.formats.record_types import RecordShape, shape_of
 from funken.connectors.formats.text_columns import CsvColumns, csv_record_schema
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.errors import InvalidConfiguration, InvalidProgram
+from funken.types.delimited import ValueTexts, rounded
+from funken.types.info import DecimalTypeInfo
 
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
+_LETTERS = {"\n": "n", "\r": "r", "\t": "t", "\0": "0"}
+"""What stands behind an escape for a character."""
+_INSTEAD = {"\n": "\udc0a", "\r": "\udc0d"}
+_LONGEST_LOOKED_AT = 24
+"""Longer text is quoted without a look at it, as by Flink."""
+
+
+class HeaderNames(enum.Enum):
+    """What the names in the header of a file are for."""
+
+    FIND = "find"
+    """Columns are found by them; those not in the schema are dropped."""
+    MATCH = "match"
+    """They have to be those of the schema, in its order."""
+    IGNORE = "ignore"
+    """Nothing: columns are in the order of the schema."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +51,11 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
     r"""Delimited text, both ways; ``record_type`` is a dataclass, a named tuple class, ``Types.ROW_NAMED(...)`` or like those.
 
     ``quote=None`` and ``escape=None`` give these characters no meaning, lines that begin with ``comment`` are skipped.
-    ``array_delimiter`` is between the elements of a list in one field; ``array_delimiters`` are pairs of a field and another one.
-    Bytes are in base64.
+    ``array_delimiter`` is between the elements of a list, or the fields of a row, in one field; ``array_delimiters`` are pairs of
+    a field and another one. Bytes are in base64.
+
+    Lines are those that Flink writes: numbers as in Java, decimals with the digits that their type has, and text is quoted if it
+    has more than 24 characters, or any that is not after delimiter, quote and line feed, or the escape.
     Raises ``InvalidConfiguration`` for a character that is none, ``InvalidProgram`` for a type that no text has.
 
     >>> from funken import Types
@@ -62,6 +85,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
     array_delimiters: tuple[tuple[str, str], ...] = ()
     _shape: RecordShape = field(init=False, repr=False, compare=False)
     _parsers: tuple[Callable[[str], Any], ...] = field(init=False, repr=False, compare=False)
+    _writers: tuple[Callable[[Any], str], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, before the job runs."""
@@ -84,8 +108,19 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
             raise InvalidConfiguration(
                 f"CsvSchema: array_delimiters has {unknown[0]!r}, which is none of {', '.join(shape.names)}."
             )
-        parsers = tuple(self._parser(each.type, own.get(each.name, self.array_delimiter)) for each in shape.types())
+        declared = getattr(self.record_type, "field_types", None) or (None,) * len(shape.names)
+        columns = [
+            (
+                ValueTexts(own.get(each.name, self.array_delimiter), self.null_literal or ""),
+                each.type,
+                digits_of(each.type, info),
+            )
+            for each, info in zip(shape.types(), declared, strict=True)
+        ]
+        parsers = tuple(self._parser(kind, text.delimiter, digits) for text, kind, digits in columns)
         object.__setattr__(self, "_parsers", parsers)
+        quoted = self._quoting()
+        object.__setattr__(self, "_writers", tuple(text.writer(kind, digits, quoted) for text, kind, digits in columns))
 
     @staticmethod
     def _check_character(name: str, character: str | None) -> None:
@@ -106,7 +141,10 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
     def rows(self, lines: Iterable[str]) -> Any:
         """Return an iterator over the fields of lines, as text; a quoted field may go on in the next line."""
         dialect = self._dialect()
-        return _Uncommented(lines, self.comment, dialect) if self.comment else csv.reader(lines, **dialect)
+        if self.escape:
+            lines = _with_escapes(lines, self.escape)
+        rows = _Uncommented(lines, self.comment, dialect) if self.comment else csv.reader(lines, **dialect)
+        return map(_with_ends_of_lines, rows) if self.escape else rows
 
     def _dialect(self) -> dict[str, Any]:
         quoting = csv.QUOTE_NONE if self.quote is None else csv.QUOTE_MINIMAL
@@ -118,7 +156,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
     def deserialize(self, message: bytes) -> Any:
         """Parse a line; an empty one, or a comment, is no record."""
         text = message.decode(self.charset)
-        if not text or (self.comment and text.startswith(self.comment)):
+        if not text or (self.comment and text.lstrip(" ").startswith(self.comment)):
             return None
         rows = list(self.rows([text]))
         if len(rows) != 1:
@@ -188,40 +226,65 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
 
     def serialize_block(self, values: Sequence[Any]) -> list[bytes]:
         """Write lines, without line feeds."""
-        lines = _Written()
-        show, get, charset = self._shown, self._shape.values, self.charset
-        writer = csv.writer(lines, lineterminator="", **self._dialect())
-        own = dict(self.array_delimiters)
-        try:
-            if own:
-                by = [own.get(name) for name in self.names]
-                writer.writerows(
-                    [[show(part, each) for part, each in zip(get(value), by, strict=True)] for value in values]
-                )
-            else:
-                writer.writerows([[show(part) for part in get(value)] for value in values])
-        except csv.Error as error:
-            raise ValueError(f"CsvSchema cannot write a record ({error}); give it a quote or an escape.") from None
+        if not len(values):
+            return []
+        charset, names = self.charset, self.names
+        rows = list(map(self._shape.values, values))
+        for row in rows:
+            if len(row) != len(names):
+                raise ValueError(f"a record has {len(row)} field(s) and not {len(names)}: {', '.join(names)}")
+        texts = [map(write, column) for write, column in zip(self._writers, zip(*rows, strict=True), strict=True)]
+        lines = map(self.delimiter.join, zip(*texts, strict=True))
+        if len(self._writers) == 1 and self.quote is not None:  # an empty line is no record
+            return [(line or 2 * self.quote).encode(charset) for line in lines]
         return [line.encode(charset) for line in lines]
 
-    def _shown(self, value: Any, delimiter: str | None = None) -> Any:
-        if value is None:
-            return self.null_literal or ""
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if isinstance(value, datetime.date | datetime.time):
-            return value.isoformat()
-        if isinstance(value, bytes | bytearray):
-            return base64.b64encode(value).decode()
-        if isinstance(value, list | tuple):
-            return (delimiter or self.array_delimiter).join(str(self._shown(each)) for each in value)
-        return value
+    def _quoting(self) -> Callable[[str], str]:
+        """Return what quotes text where Flink does."""
+        delimiter, quote, escape = self.delimiter, self.quote, self.escape
+        if quote is None:
+            return self._escaping()
+        least_safe = max(delimiter, quote, "\n")
+        is_doubtful = re.compile(f"[\0-{re.escape(least_safe)}{re.escape(escape or '')}]").search
 
-    def _parser(self, kind: Any, delimiter: str) -> Callable[[str], Any]:
+        def quoted(text: str) -> str:
+            if len(text) <= _LONGEST_LOOKED_AT and is_doubtful(text) is None:
+                return text
+            if escape is not None and escape in text:
+                text = text.replace(escape, 2 * escape)
+            return f"{quote}{text.replace(quote, 2 * quote)}{quote}"
+
+        return quoted
+
+    def _escaping(self) -> Callable[[str], str]:
+        """Return what writes text without quotes: with an escape where it is needed."""
+        escape = self.escape
+        special = re.compile(f"[{re.escape(self.delimiter + (escape or ''))}\r\n]")
+
+        def escaped(text: str) -> str:
+            if special.search(text) is None:
+                return text
+            if escape is None:
+                raise ValueError(
+                    f"CsvSchema cannot write {text!r}, which has a delimiter or an end of a line in it; give it a quote or an "
+                    "escape."
+                )
+            return special.sub(lambda found: escape + _LETTERS.get(found[0], found[0]), text)
+
+        return escaped
+
+    def _parser(self, kind: Any, delimiter: str, digits: int | None) -> Callable[[str], Any]:
         arrow = importlib.import_module("pyarrow.types")
         if arrow.is_list(kind):
-            element = self._parser(kind.value_type, delimiter)
-            return self._or_null(lambda text: [element(each) for each in text.split(delimiter)])
+            element = self._parser(kind.value_type, delimiter, None)
+            return self._or_null(lambda text: [element(each) for each in text.split(delimiter)] if text.strip() else [])
+        if arrow.is_struct(kind):
+            parts = {
+                each.name: self._parser(each.type, delimiter, None) for each in map(kind.field, range(kind.num_fields))
+            }
+            return self._or_null(lambda text: _row_of(parts, text.split(delimiter)))
+        if arrow.is_decimal(kind) and digits is not None:
+            return self._or_null(rounded(digits))
         for is_kind, parse in (
             ("is_string", str), ("is_integer", int), ("is_floating", float), ("is_boolean", _boolean),
             ("is_decimal", decimal.Decimal), ("is_timestamp", datetime.datetime.fromisoformat),
@@ -231,7 +294,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
             if getattr(arrow, is_kind)(kind):
                 return self._or_null(parse)
         raise InvalidProgram(
-            f"CsvSchema: a field of text cannot be {kind}; declare numbers, text, dates or lists of them."
+            f"CsvSchema: a field of text cannot be {kind}; declare numbers, text, dates, or lists or rows of them."
         )
 
     def _or_null(self, parse: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -241,10 +304,36 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         return parse if parse is str else lambda text: parse(text) if text else None
 
 
-class _Written(list[str]):
-    """What the writer of ``csv`` writes to: it writes each row at once."""
+def digits_of(kind: Any, declared: Any) -> int | None:
+    """Return how many digits a column of decimals has after the point, if that is declared."""
+    if isinstance(declared, DecimalTypeInfo):
+        return declared.scale
+    of_arrow = declared is None and importlib.import_module("pyarrow.types").is_decimal(kind)
+    return kind.scale if of_arrow and (kind.precision, kind.scale) != (38, 18) else None
 
-    write = list.append
+
+def _row_of(parts: dict[str, Callable[[str], Any]], texts: list[str]) -> dict[str, Any]:
+    if len(texts) != len(parts):
+        raise ValueError(f"it has {len(texts)} part(s) and not {len(parts)}: {', '.join(parts)}")
+    return {name: parse(text) for (name, parse), text in zip(parts.items(), texts, strict=True)}
+
+
+def _with_escapes(lines: Iterable[str], escape: str) -> Iterator[str]:
+    r"""Replace what the escape makes of letters: ``\n``, ``\r``, ``\t`` and ``\0``, as Flink reads them.
+
+    Instead of ends of lines there are characters that no text has: Python's parser would go on with the next line.
+    """
+    pair = re.compile(re.escape(escape) + "(.)", re.DOTALL)
+    meant = {letter: _INSTEAD.get(character, character) for character, letter in _LETTERS.items()}
+    for line in lines:
+        yield pair.sub(lambda found: escape + meant.get(found[1], found[1]), line) if escape in line else line
+
+
+def _with_ends_of_lines(row: list[str]) -> list[str]:
+    for character, instead in _INSTEAD.items():
+        if any(instead in text for text in row):
+            row = [text.replace(instead, character) for text in row]
+    return row
 
 
 def _boolean(text: str) -> bool:
@@ -267,7 +356,7 @@ class _Uncommented:
 
     def _feed(self, lines: Iterable[str], comment: str) -> Iterator[str]:
         for line in lines:
-            skipped = self._fresh and line.startswith(comment)
+            skipped = self._fresh and line.lstrip(" ").startswith(comment)
             self._fresh = False
             yield "" if skipped else line
 
@@ -279,4 +368,4 @@ class _Uncommented:
         return next(self._rows)
 
 
-__all__ = ["CsvSchema"]
+__all__ = ["CsvSchema", "HeaderNames"]

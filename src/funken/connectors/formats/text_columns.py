@@ -111,7 +111,8 @@ class CsvColumns:
         self.delimiters = Delimiters(csv_schema.delimiter, csv_schema.quote)
         self._schema = schema
         self._escape = csv_schema.escape.encode() if csv_schema.escape else None
-        self._comment = csv_schema.comment.encode() if csv_schema.comment else None
+        comment = csv_schema.comment
+        self._is_comment = re.compile(b"(?:^|\n) *" + re.escape(comment.encode())).search if comment else None
         order = list(range(len(schema))) if order is None else list(order)
         wanted = range(len(schema)) if wanted is None else wanted
         kinds = [without_none(str(kind)) for kind in schema]
@@ -175,7 +176,7 @@ class CsvColumns:
             or b"\n\r\n" in data
             or longest > csv.field_size_limit()
             or (self._escape is not None and self._escape in data)
-            or (self._comment is not None and (data.startswith(self._comment) or b"\n" + self._comment in data))
+            or (self._is_comment is not None and self._is_comment(data) is not None)
             or (self._hex and (b"0x" in data or b"0X" in data))
             or (self._nan and b"(" in data and _NAN_OF.search(data) is not None)
             or not is_text(data)

@@ -94,6 +94,7 @@ class _Page(NamedTuple):
     split: HttpSplit
     records: Sequence[Any]
     following: Any
+    size: int
 
 
 class HttpReader(QueuedReader):
@@ -104,6 +105,7 @@ class HttpReader(QueuedReader):
         self._source, self._context = source, context
         self._interval_s = duration_ms(source.interval) / 1000
         self._service = HttpService(source.headers)
+        self._bytes = context.metrics.counter("numBytesIn")
         #: splits that the thread asks for, in turn: where the next page begins, and when (s); the thread takes new ones over
         self._asked: deque[tuple[HttpSplit, float]] = deque()
         self._new: deque[HttpSplit] = deque()
@@ -142,6 +144,7 @@ class HttpReader(QueuedReader):
         while self.queue[0].id != page.split.id:
             self.queue.rotate(-1)
         self._records.extend(page.records[page.split.skip :])
+        self._bytes.inc(page.size)
         split = page.split
         if page.following is not None:
             self._following = replace(split, cursor=page.following, skip=0)
@@ -172,8 +175,9 @@ class HttpReader(QueuedReader):
             soonest = min(each for _, each in self._asked)
             self._fetcher.pause(min(max(0.0, soonest - now), _LONGEST_PAUSE_S))
             return []
-        records, following = self._source.parse(self._service.request("GET", checked(self._source.page(split.cursor))))
-        page = _Page(split, records, following)
+        body = self._service.request("GET", checked(self._source.page(split.cursor)))
+        records, following = self._source.parse(body)
+        page = _Page(split, records, following, len(body))
         rest = now + self._interval_s if following is None or not records else 0.0
         if following is not None:
             self._asked.append((HttpSplit(split.id, following), rest))

@@ -103,6 +103,7 @@ class WebhookWriter(SinkWriter):
         self._sink, self._context = sink, context
         self._service = HttpService(sink.headers)
         self._count = context.metrics.counter("numRecordsSend")
+        self._bytes = context.metrics.counter("numBytesSend")
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
         """Send a block."""
@@ -112,6 +113,7 @@ class WebhookWriter(SinkWriter):
             except RequestFailed as error:
                 operator = self._context.operator
                 raise SinkNotWritable(f"operator {operator!r}: {error}", operator, self._context.subtask) from error
+            self._bytes.inc(len(body))
         self._count.inc(len(values))
 
     def close(self) -> None:
@@ -126,6 +128,7 @@ class StagedBodiesWriter(SinkWriter):
         self._sink = sink
         self._staged: list[Any] = []
         self._count = context.metrics.counter("numRecordsSend")
+        self._bytes = context.metrics.counter("numBytesSend")
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
         """Keep a block."""
@@ -135,7 +138,11 @@ class StagedBodiesWriter(SinkWriter):
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
         """Return the random part and the bodies."""
         staged, self._staged = self._staged, []
-        return [(secrets.token_hex(8), list(self._sink.bodies(staged)))] if staged else []
+        if not staged:
+            return []
+        bodies = list(self._sink.bodies(staged))
+        self._bytes.inc(sum(map(len, bodies)))
+        return [(secrets.token_hex(8), bodies)]
 
     def close(self) -> None:
         """Forget what is in no checkpoint."""

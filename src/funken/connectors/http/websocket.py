@@ -87,6 +87,7 @@ class WebSocketReader(QueuedReader):
         self._feed = _Feed(source)
         self._fetcher = BackgroundFetcher[list[Any]]("websocket", self._fetch, context.wake, self._feed.close)
         self._messages: deque[Any] = deque()
+        self._bytes = context.metrics.counter("numBytesIn")
 
     def open(self) -> None:
         """Connect, in a thread."""
@@ -111,12 +112,17 @@ class WebSocketReader(QueuedReader):
             if not block:
                 self.end_split()
             self._messages.extend(block)
+            self._bytes.inc(sum(map(_bytes_of, block)))
         taken = [self._messages.popleft() for _ in range(min(limit, len(self._messages)))]
         return Batch(taken, split=WebSocketSplit.id)
 
     def close(self) -> None:
         """End the thread, and with it the connection."""
         self._fetcher.stop()
+
+
+def _bytes_of(message: str | bytes) -> int:
+    return len(message.encode() if isinstance(message, str) and not message.isascii() else message)
 
 
 class _FeedBroken(Exception):

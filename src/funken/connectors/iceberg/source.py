@@ -124,6 +124,7 @@ class IcebergReader(QueuedReader):
         self._rows: list[Any] = []
         self._given = 0
         self._count = context.metrics.counter("numRecordsRead")
+        self._bytes = context.metrics.counter("numBytesIn")
 
     def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
         """Return the next rows of the file at the front."""
@@ -170,6 +171,7 @@ class IcebergReader(QueuedReader):
                 f"{self._source.table!r}; start without "
                 "the checkpoint."
             )
+        self._bytes.inc(tasks[split.id].file.file_size_in_bytes)
         batches: Iterator[Any] = iter(arrow.to_record_batches([tasks[split.id]]))
         return batches
 

@@ -40,6 +40,8 @@ _STATISTICS_MS = 2000
 class KafkaReader(SourceReader):
     """Reads partitions by a consumer that is assigned them; the group plays no part in that."""
 
+    pauses_splits = True
+
     def __init__(
         self, properties: dict[str, Any], deserializer: Any, policy: MalformedRecordPolicy, commits: bool, ends: bool,
         context: ConnectorContext,
@@ -54,6 +56,7 @@ class KafkaReader(SourceReader):
         self._metrics = context.metrics.add_group("KafkaSourceReader")
         payload = _value if self._of_records else bytes
         self._decoder = MessageDecoder(deserializer, policy, self._metrics.counter("malformedRecords"), payload)
+        self._bytes = context.metrics.counter("numBytesIn")
         self._splits: dict[KafkaTopicPartition, KafkaPartitionSplit] = {}
         self._positions: dict[KafkaTopicPartition, int] = {}
         #: where partitions end, as far as that is known; written by the fetcher's thread
@@ -62,6 +65,9 @@ class KafkaReader(SourceReader):
         self._of_checkpoints: dict[int, dict[KafkaTopicPartition, int]] = {}
         #: what was fetched
         self._runs: deque[Run] = deque()
+        #: partitions that are not to be read for a while, and what was fetched of them
+        self._paused: set[KafkaTopicPartition | None] = set()
+        self._held: deque[Run] = deque()
         #: the topics of all partitions that there were
         self._topics: set[str] = set()
         self._ending: list[KafkaTopicPartition] = []
@@ -134,7 +140,7 @@ class KafkaReader(SourceReader):
             return NEED_SPLITS
         assert self._fetcher is not None
         while True:
-            while self._runs:
+            while self._has_run():
                 batch = self._next(limit)
                 if batch is not None:
                     return batch
@@ -198,6 +204,27 @@ class KafkaReader(SourceReader):
         text = run.text()
         block = None if text is None else self._to_columns(text)
         return block if block is not None and len(block) == len(run) else None
+
+    def pause_or_resume_splits(self, pause: Sequence[str], resume: Sequence[str]) -> None:
+        """Let the client fetch no more of some partitions, and keep back what was fetched of them."""
+        keys = {split.id: key for key, split in self._splits.items()}
+        wanted = [self._kafka.TopicPartition(*keys[split]) for split in pause if split in keys]
+        again = [self._kafka.TopicPartition(*keys[split]) for split in resume if split in keys]
+        self._paused = (self._paused | {keys[split] for split in pause if split in keys}) - {
+            keys.get(each) for each in resume
+        }
+        self._runs.extendleft(reversed(self._held))  # in their order, before what came later
+        self._held.clear()
+        if wanted:
+            self._call(lambda consumer: consumer.pause(wanted))
+        if again:
+            self._call(lambda consumer: consumer.resume(again))
+
+    def _has_run(self) -> bool:
+        """Whether there is something to read; runs of paused partitions are put aside."""
+        while self._paused and self._runs and self._runs[0].key in self._paused:
+            self._held.append(self._runs.popleft())
+        return bool(self._runs)
 
     def _end(self, key: KafkaTopicPartition) -> None:
         split = self._splits.pop(key)
@@ -270,6 +297,7 @@ class KafkaReader(SourceReader):
     def _on_statistics(self, text: str) -> None:
         """Take from the client's statistics what the consumer cannot be asked for while it polls."""
         statistics = json.loads(text)
+        self._bytes.count = statistics.get("rxmsg_bytes", 0)
         self._connected = any(broker["state"] == "UP" for broker in statistics["brokers"].values())
         for topic, of_topic in statistics["topics"].items():
             for number, of_partition in of_topic["partitions"].items():

@@ -51,6 +51,7 @@ class KafkaWriter(SinkWriter):
         self._delivery_error: Any = None
         self._dated = False
         self._count = context.metrics.counter("numRecordsSend")
+        self._bytes = context.metrics.counter("numBytesSend")
 
     def open(self) -> None:
         """Make the producer; it connects on its own."""
@@ -96,10 +97,11 @@ class KafkaWriter(SinkWriter):
                 produce(topic, message, timestamp=at)
             except BufferError:
                 self._until_room(topic, message, timestamp=at)
+        self._bytes.inc(sum(map(len, filter(None, messages))))
         return len(messages)
 
     def _write_records(self, values: list[Any], timestamps: list[int] | None) -> int:
-        produce, serialize, sent = self._producer.produce, self._serializer.serialize, 0
+        produce, serialize, sent, size = self._producer.produce, self._serializer.serialize, 0, 0
         for value, at in zip(values, _times(timestamps, len(values)), strict=True):
             record: ProducerRecord | None = serialize(value)
             if record is None:
@@ -107,15 +109,19 @@ class KafkaWriter(SinkWriter):
             arguments: dict[str, Any] = {"timestamp": at if record.timestamp is None else record.timestamp}
             if record.key is not None:
                 arguments["key"] = record.key
+                size += len(record.key)
             if record.partition is not None:
                 arguments["partition"] = record.partition
             if record.headers is not None:
                 arguments["headers"] = list(record.headers)
+            if record.value is not None:
+                size += len(record.value)
             sent += 1
             try:
                 produce(record.topic, record.value, **arguments)
             except BufferError:
                 self._until_room(record.topic, record.value, **arguments)
+        self._bytes.inc(size)
         return sent
 
     def _until_room(self, topic: str, message: bytes | None, **arguments: Any) -> None:

@@ -18,6 +18,7 @@ from funken.connectors.postgresql.replication import ReplicationStream
 from funken.connectors.postgresql.snapshot import SeenChanges, SnapshotPage, extended
 from funken.connectors.sql.background import Background
 from funken.connectors.sql.database import SqlProblem, SqlSession, patiently
+from funken.connectors.sql.records import bytes_of
 from funken.errors import SourceNotReadable
 
 T = TypeVar("T")
@@ -65,6 +66,8 @@ class CdcReader(SourceReader):
         self._ended: list[str] = []
         #: where a bounded reader has ended
         self._end_lsn = 0
+        #: bytes of the stream that the metric has
+        self._counted = 0
         self._context = context
         self._session = SqlSession(database, f"funken {context.operator}")
         self._pages: Background[Any] = Background(context.wake)
@@ -74,6 +77,7 @@ class CdcReader(SourceReader):
         self._seen: SeenChanges | None = None
         self._commit: CommittedTransaction | None = None
         self._of_checkpoints: dict[int, int] = {}
+        self._bytes = context.metrics.counter("numBytesIn")
         metrics = context.metrics.add_group("PostgresCdcReader")
         self._rows_read = metrics.counter("snapshotRows")
         self._changes_read = metrics.counter("changes")
@@ -105,6 +109,7 @@ class CdcReader(SourceReader):
             self._split = replace(split, fence=found)
             return self._poll_changes(self._split, limit)
         self._page = found
+        self._bytes.inc(bytes_of(found.rows))
         return self._emit_rows(split, found, limit)
 
     def _emit_rows(self, split: CdcSplit, page: _Rows, limit: int) -> Batch | Wait | NeedSplits:
@@ -197,6 +202,7 @@ class CdcReader(SourceReader):
                     return batch
                 continue
             item = stream.take()
+            self._count_bytes(stream)
             if item is None:
                 return Wait(None)
             assert self._split is not None
@@ -205,6 +211,11 @@ class CdcReader(SourceReader):
                     self._split = replace(self._split, lsn=max(item, self._split.lsn))
             elif item.end > self._split.lsn:
                 self._commit = item
+
+    def _count_bytes(self, stream: ReplicationStream) -> None:
+        received = stream.received_bytes
+        self._bytes.inc(received - self._counted)
+        self._counted = received
 
     def _end(self, split: CdcSplit) -> NeedSplits:
         """A bounded reader has all changes up to the fence."""

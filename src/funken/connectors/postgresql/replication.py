@@ -46,6 +46,8 @@ class ReplicationStream:
         self._received = since
         self._acknowledged = self._reported = 0
         self.server_end = since
+        #: bytes of the messages that were received
+        self.received_bytes = 0
         self._items: deque[CommittedTransaction | int] = deque()
         self._queued = 0
         self._room = threading.Condition()
@@ -195,6 +197,7 @@ class ReplicationStream:
 
     def _message(self, data: bytes, decoder: ChangeDecoder) -> bool:
         """Take a message of the copy stream; returns whether the server wants a report now."""
+        self.received_bytes += len(data)
         if data[:1] == b"k":
             end, _, wanted = struct.unpack_from(">QqB", data, 1)
             self.server_end = max(self.server_end, end)

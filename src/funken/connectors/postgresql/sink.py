@@ -18,7 +18,7 @@ from funken.connectors.postgresql.committer import PostgresCommitter, PreparedRo
 from funken.connectors.postgresql.database import PostgresDatabase, psycopg
 from funken.connectors.sink import Committer, DeliveryGuarantee, SinkWriter
 from funken.connectors.sql.database import SqlProblem, patiently
-from funken.connectors.sql.records import RowMaker
+from funken.connectors.sql.records import RowMaker, bytes_of
 from funken.connectors.sql.sink import SqlSink, SqlWriter
 from funken.errors import InvalidConfiguration, SinkNotWritable
 
@@ -110,6 +110,7 @@ class PreparingWriter(SinkWriter):
         self._connection: Any = None
         self._inside = False
         self._count = context.metrics.counter("numRecordsSend")
+        self._bytes = context.metrics.counter("numBytesSend")
         self._prepared = context.metrics.counter("numTransactionsPrepared")
 
     def open(self) -> None:
@@ -129,6 +130,7 @@ class PreparingWriter(SinkWriter):
         except psycopg().Error as error:
             raise self._failed(self._sink.database.problem(error)) from error
         self._count.inc(len(rows))
+        self._bytes.inc(bytes_of(rows))
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
         """Prepare the transaction; its name and number are the committable."""

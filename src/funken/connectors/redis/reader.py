@@ -66,6 +66,7 @@ class RedisStreamReader(SourceReader):
         self._ended: list[str] = []
         self._streams = _Streams(server, context)
         self._count = context.metrics.counter("numRecordsFetched")
+        self._bytes = context.metrics.counter("numBytesIn")
 
     def add_splits(self, splits: Sequence[RedisStreamSplit]) -> None:
         """Read these streams too."""
@@ -82,6 +83,7 @@ class RedisStreamReader(SourceReader):
             self._of, entries, ended = block
             self._entries.extend(entries)
             self._count.inc(len(entries))
+            self._bytes.inc(sum(map(_bytes_of, entries)))
             if ended and not entries:
                 self._end(self._of)
         split = self._splits[self._of]
@@ -222,6 +224,12 @@ def _after(positions: dict[str, RedisStreamSplit]) -> dict[str, str]:
 
 def _text(name: Any) -> str:
     return name.decode() if isinstance(name, bytes) else str(name)
+
+
+def _bytes_of(entry: Entry) -> int:
+    """Return how long the id, the names and the values of an entry are."""
+    entry_id, fields = entry
+    return len(entry_id) + sum(map(len, fields)) + sum(map(len, fields.values()))
 
 
 def _flat(entries: Any) -> list[Entry]:

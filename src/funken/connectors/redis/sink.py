@@ -129,6 +129,11 @@ class RedisSink(Sink):
         return RedisCommitter(self, context) if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE else None
 
 
+def _bytes_of(command: Command) -> int:
+    """Return how long the parts of a command are, as they are sent."""
+    return sum([len(part if isinstance(part, bytes) else str(part).encode()) for part in command])
+
+
 class RedisWriter(SinkWriter):
     """Sends blocks as they come."""
 
@@ -136,14 +141,17 @@ class RedisWriter(SinkWriter):
         self._sink, self._context = sink, context
         self._connection = sink.server.connect(f"funken {context.operator}")
         self._count = context.metrics.counter("numRecordsSend")
+        self._bytes = context.metrics.counter("numBytesSend")
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
         """Send the commands of a block, and read all replies."""
         server = self._sink.server
         pipeline = self._connection.pipeline(transaction=False)
+        size = 0
         for value in values:
             for command in self._sink.commands(value, self._context.operator):
                 pipeline.execute_command(*command)
+                size += _bytes_of(command)
         try:
             pipeline.execute()
         except server.errors as error:
@@ -153,6 +161,7 @@ class RedisWriter(SinkWriter):
                 self._context.subtask,
             ) from error
         self._count.inc(len(values))
+        self._bytes.inc(size)
 
     def close(self) -> None:
         """Close the connection."""
@@ -166,12 +175,15 @@ class StagedCommandsWriter(SinkWriter):
         self._sink, self._operator = sink, context.operator
         self._staged: list[Command] = []
         self._count = context.metrics.counter("numRecordsSend")
+        self._bytes = context.metrics.counter("numBytesSend")
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
         """Keep the commands of a block."""
+        before = len(self._staged)
         for value in values:
             self._staged += self._sink.commands(value, self._operator)
         self._count.inc(len(values))
+        self._bytes.inc(sum(map(_bytes_of, self._staged[before:])))
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
         """Return the commands."""

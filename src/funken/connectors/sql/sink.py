@@ -20,7 +20,7 @@ from typing import Any
 from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.sink import CommitRequest, Committer, DeliveryGuarantee, Sink, SinkWriter
 from funken.connectors.sql.database import SqlDatabase, SqlProblem, SqlSession, patiently
-from funken.connectors.sql.records import RowMaker
+from funken.connectors.sql.records import RowMaker, bytes_of
 from funken.errors import InvalidConfiguration, SinkNotWritable
 from funken.types.info import TypeInformation
 
@@ -120,6 +120,7 @@ class SqlWriter(SinkWriter):
         self._rows = RowMaker(sink.columns, f"operator {context.operator!r}")
         self._session = SqlSession(sink.database, f"funken {context.operator}")
         self._count = context.metrics.counter("numRecordsSend")
+        self._bytes = context.metrics.counter("numBytesSend")
         self._retries = context.metrics.counter("numRetries")
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
@@ -137,6 +138,7 @@ class SqlWriter(SinkWriter):
             patiently(self._sink.database, lambda insert=insert: self._session.transaction(insert), self._failed)  # type: ignore[misc]
             self._retries.inc(tries - 1)
         self._count.inc(len(rows))
+        self._bytes.inc(bytes_of(rows))
 
     def _failed(self, problem: SqlProblem) -> SinkNotWritable:
         return SinkNotWritable(
@@ -157,11 +159,14 @@ class StagingWriter(SinkWriter):
         self._maker = RowMaker(sink.columns, f"operator {context.operator!r}")
         self._staged: list[tuple[Any, ...]] = []
         self._count = context.metrics.counter("numRecordsSend")
+        self._bytes = context.metrics.counter("numBytesSend")
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
         """Keep a block."""
-        self._staged += self._maker.rows(values)
-        self._count.inc(len(values))
+        rows = self._maker.rows(values)
+        self._staged += rows
+        self._count.inc(len(rows))
+        self._bytes.inc(bytes_of(rows))
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
         """Return the rows."""

@@ -30,6 +30,7 @@ from funken.connectors.context import ConnectorContext
 from funken.connectors.reading.queued_reader import QueuedReader
 from funken.connectors.sql.background import Background
 from funken.connectors.sql.database import SqlDatabase, SqlProblem, SqlSession, patiently
+from funken.connectors.sql.records import bytes_of
 from funken.errors import InvalidConfiguration, SourceNotReadable
 
 
@@ -211,6 +212,7 @@ class SqlReader(QueuedReader):
         self._key = -1
         self._names: list[str] = []
         self._count = context.metrics.counter("numRecordsRead")
+        self._bytes = context.metrics.counter("numBytesIn")
 
     def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
         """Return rows of a page, and ask for the next one."""
@@ -228,6 +230,7 @@ class SqlReader(QueuedReader):
             if page is None:
                 return Wait(None)
             self._names, self._rows, self._last_page = page
+            self._bytes.inc(bytes_of(self._rows))
             self._given = 0
             self._key = position_of(self._source.column, self._names)
         return NEED_SPLITS

@@ -281,6 +281,8 @@ class Job:
                     self.rescaling.started()
                     if self._elasticity is not None:
                         self._elasticity.begun(self.plan)
+            case TaskFailed(task=task) if master.over:  # a savepoint has stopped the job, and its tasks just disconnect
+                self.handle(ExecutionMoved(attempt, task, ExecutionState.FINISHED))
             case TaskEnded(task=task):
                 self.handle(ExecutionMoved(attempt, task, ExecutionState.FINISHED))
             case TaskFailed(task=task, error=error):

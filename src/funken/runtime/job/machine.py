@@ -147,10 +147,11 @@ class JobMachine:
             case ExecutionMoved():
                 self._execution(event)
             case AttemptReturned() if isinstance(self.under_way, RunAttempt):
-                self._stop_executions()
                 if self.status is JobStatus.CANCELLING:
+                    self._stop_executions()
                     self._end(self._cancelled())
                 else:
+                    self._finish_executions()
                     self._command(CommitResults())
             case AttemptRaised() if isinstance(self.under_way, RunAttempt):
                 self._raised(event)
@@ -325,6 +326,12 @@ class JobMachine:
         if event.state in (ExecutionState.RUNNING, ExecutionState.FINISHED):
             self._opened.add(event.task)
             self.ran = self.ran or len(self._opened) == len(self.executions)
+
+    def _finish_executions(self) -> None:
+        """The attempt has ended well: so have tasks that did not say so because a savepoint has stopped them."""
+        for execution in self.executions.values():
+            execution.move(ExecutionState.FINISHED, self._wall)
+        self._stop_executions()
 
     def _stop_executions(self) -> None:
         for execution in self.executions.values():
