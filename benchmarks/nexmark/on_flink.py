@@ -1,9 +1,9 @@
-"""Runs a query on Flink's SQL, from Parquet files; in an environment that has PyFlink, which submits it and sees no record.
+"""Runs a query on Flink's SQL, from Parquet files or Kafka; in an environment with PyFlink, which submits it and sees no record.
 
-usage: on_flink.py JSON; with ``parallelism``, ``options`` (Flink's), ``jars``, ``folder`` and ``tasks``. A task is "run" or
-"rows", a query and a folder of events; for each there is a line of input, and a line of output: the ``seconds`` of a job from its
-submission to its end, and of "rows" how many there are; they are in ``folder``/QUERY.pickle. If it fails, the line says why. All
-jobs share a JVM: the first ones warm it up.
+usage: on_flink.py JSON; with ``parallelism``, ``options`` (Flink's), ``jars``, ``folder``, ``servers`` (of Kafka; "": there are
+files) and ``tasks``. A task is "run" or "rows", a query, and a folder of events or how the names of topics begin; for each there
+is a line of input, and a line of output: the ``seconds`` of a job from its submission to its end, and of "rows" how many there
+are; they are in ``folder``/QUERY.pickle. If it fails, the line says why. All jobs share a JVM: the first ones warm it up.
 """
 
 from __future__ import annotations
@@ -31,6 +31,19 @@ LOG = (
 GONE = ("-U", "-D")
 
 
+def files(folder: str) -> str:
+    """Return the options of a table of Parquet files."""
+    return f"'connector' = 'filesystem', 'path' = 'file://{folder}', 'format' = 'parquet'"
+
+
+def topic(servers: str, name: str) -> str:
+    """Return the options of a table of what a topic has when the job starts."""
+    place = (
+        f"'connector' = 'kafka', 'topic' = '{name}', 'properties.bootstrap.servers' = '{servers}', 'format' = 'json'"
+    )
+    return f"{place}, 'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset'"
+
+
 def environment(wanted: dict[str, Any], query: str, events: str) -> StreamTableEnvironment:
     """Return an environment with the tables."""
     conf = Configuration()
@@ -48,7 +61,7 @@ def environment(wanted: dict[str, Any], query: str, events: str) -> StreamTableE
     tables = StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment(conf))
     times = ", ".join(filter(None, (TIME, TIMES.get(query))))
     for name, columns in TABLES.items():
-        place = f"'connector' = 'filesystem', 'path' = 'file://{events}/{name}', 'format' = 'parquet'"
+        place = topic(wanted["servers"], f"{events}-{name}") if wanted["servers"] else files(f"{events}/{name}")
         tables.execute_sql(f"CREATE TABLE {name} ({columns}, {times}) WITH ({place})")
     for name, function in FUNCTIONS.items():
         tables.execute_sql(f"CREATE TEMPORARY FUNCTION {name} AS '{function}' LANGUAGE JAVA")
