@@ -1,7 +1,8 @@
 """``make nexmark BESIDE=flink-sql``: the queries on Flink's SQL and on Funken, of the same files or topics, one after the other.
 
 usage: beside.py [--source parquet|kafka] [--query q5,q7] [--systems NAMES] [--events N] [--fewer N] [--rounds N] [--together N]
-                 [--parallelism N] [--seconds S] [--seed N] [--folder FOLDER] [--check] [--resume] [--minutes M] [--docs]
+                 [--parallelism N] [--seconds S] [--seed N] [--folder FOLDER] [--results FOLDER] [--check] [--resume]
+                 [--minutes M] [--docs]
 
 A system has a process of its own for a query, or for several with ``--together``. A result is compared with DuckDB's first,
 every field of every row; a wrong one has no figure. Then jobs over few and over many events take turns, after one over many that
@@ -198,6 +199,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=240, help="how long a job may take")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="where the events stay for the next call")
+    parser.add_argument("--results", type=Path, default=book.RESULTS, help="where figures are kept")
     parser.add_argument("--check", action="store_true", help="measure nothing, and keep nothing")
     parser.add_argument("--resume", action="store_true", help="leave out what was measured at this commit")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin with no query after so long")
@@ -206,7 +208,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # what runs ends with this process
     queries = sessions.chosen(args.query, QUERIES, "query", parser)
     systems = sessions.chosen(args.systems, SYSTEMS, "system", parser)
-    args.file = book.RESULTS / f"nexmark-{STEMS[args.source]}.json"
+    args.file = args.results / f"nexmark-{STEMS[args.source]}.json"
     end = time.monotonic() + 60 * args.minutes
     for name in {SYSTEMS[name].environment for name in systems} | {"duckdb"}:
         environments.build(name, print)

@@ -6,9 +6,10 @@ again, with its record.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ Value = Column | tuple["Value", ...]
 """What an expression comes to: a column, or a tuple of such."""
 
 _EXACT = 2.0**53
+_SAMPLE, _SHORTEST = 64, 2
+"""A function is called once for a run of the same value, if runs have so many on average, also the first so many values."""
 _SPACES = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"
 """What ``strip`` takes for white space in ASCII."""
 
@@ -44,9 +47,48 @@ def rowwise(name: str, columns: list[Column], kind: str, length: int) -> Column:
         found = fast(*columns)
         if found is not None:
             return found
-    return _packed(
-        _called(function, [repeat(each.data) if each.constant else each.to_list(length) for each in columns]), kind
-    )
+    runs = _runs(columns, length) if without_none(kind) != TEXTS else None
+    if runs is not None:
+        firsts, counts = runs
+        found = _each(function, [column.take(firsts) for column in columns], kind, len(firsts))
+        return found.take(np.repeat(np.arange(len(firsts)), counts))
+    return _each(function, columns, kind, length)
+
+
+def _each(function: Callable[..., Any], columns: list[Column], kind: str, length: int) -> Column:
+    values = [repeat(each.data) if each.constant else each.to_list(length) for each in columns]
+    return _packed(_called(function, values), kind)
+
+
+def _runs(columns: list[Column], length: int) -> tuple[Array, Array] | None:
+    """Return where the values of one column change, and after how many records, if it does so for few of them.
+
+    Streams have many records of one millisecond, and what is computed of it is the same for all of them.
+    """
+    varying = [column for column in columns if not column.constant]
+    if len(varying) > 1 or varying[0].kind == STR or length < _SAMPLE:
+        return None
+    data = varying[0].data
+    if np.count_nonzero(_changes(data[:_SAMPLE])) * _SHORTEST > _SAMPLE:
+        return None
+    firsts = np.flatnonzero(_changes(data))
+    return (firsts, np.diff(firsts, append=length)) if len(firsts) * _SHORTEST <= length else None
+
+
+def _changes(data: Array) -> Array:
+    """Return which values are others than those before them, by their bits; objects are the same if they are one.
+
+    >>> _changes(np.array([1.0, 1.0, 0.0, -0.0])).tolist()
+    [True, False, True, True]
+    """
+    changes = np.ones(len(data), np.bool_)
+    if data.dtype == np.object_:
+        values = data.tolist()
+        changes[1:] = np.fromiter(map(operator.is_not, values, islice(values, 1, None)), np.bool_, len(values) - 1)
+    else:
+        bits = data.view(np.int64) if data.dtype == np.float64 else data
+        np.not_equal(bits[1:], bits[:-1], out=changes[1:])
+    return changes
 
 
 def _called(function: Callable[..., Any], values: list[Any]) -> list[Any]:
