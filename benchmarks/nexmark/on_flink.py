@@ -14,7 +14,7 @@ import pickle
 import sys
 import time
 from collections import Counter
-from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -22,6 +22,7 @@ from urllib.parse import unquote
 from flink_queries import FUNCTIONS, QUERIES, REPLACED, TABLES, TIME, TIMES
 from pyflink.common import Configuration
 from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment, Table, TableDescriptor
 
 LOG = (
@@ -81,13 +82,16 @@ def run(wanted: dict[str, Any], query: str, events: str, log: str) -> float:
     return time.perf_counter() - begin
 
 
-def rows(query: Table, key: int) -> list[tuple[Any, ...]]:
+def rows(query: Table, key: int, place: Path) -> list[tuple[Any, ...]]:
     """Return what a changelog says in the end; with a key, a change replaces the row with the same leading fields."""
+    changes = query.execute()._j_table_result.collect()  # PyFlink takes a millisecond for each row
+    get_gateway().jvm.bench.Rows.write(changes, str(place))
     found: Counter[tuple[Any, ...]] = Counter()
     last: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-    with query.execute().collect() as changes:
-        for change in changes:
-            row, gone = tuple(map(plain, change)), str(change.get_row_kind()) in GONE
+    with place.open() as lines:
+        for line in lines:
+            kind, *fields = json.loads(line, parse_float=Decimal)
+            row, gone = tuple(fields), kind in GONE
             if key and gone:
                 last.pop(row[:key])
             elif key:
@@ -97,11 +101,6 @@ def rows(query: Table, key: int) -> list[tuple[Any, ...]]:
     if any(count < 0 for count in found.values()):
         raise SystemExit("the changelog takes back what it never said")
     return [*found.elements(), *last.values()]
-
-
-def plain(value: Any) -> Any:
-    """Return times as ms."""
-    return round(value.replace(tzinfo=UTC).timestamp() * 1000) if isinstance(value, datetime) else value
 
 
 def logged(log: Path) -> list[tuple[Any, ...]]:
@@ -123,7 +122,8 @@ def done(wanted: dict[str, Any], what: str, query: str, events: str, log: str) -
         if query == "q10":
             found = logged(Path(log))
         else:
-            found = rows(environment(wanted, query, events).sql_query(QUERIES[query]), REPLACED.get(query, 0))
+            table = environment(wanted, query, events).sql_query(QUERIES[query])
+            found = rows(table, REPLACED.get(query, 0), Path(wanted["folder"], f"{query}.json"))
         Path(wanted["folder"], f"{query}.pickle").write_bytes(pickle.dumps(found))
     return {"seconds": seconds, "rows": len(found)}
 
