@@ -57,7 +57,7 @@ def fill(servers: str, messages: Iterable[tuple[str, bytes | None, bytes, int]])
     """Write messages, each with its topic, key and partition, in order."""
     from confluent_kafka import Producer  # noqa: PLC0415 - a part of the extra
 
-    settings = {"linger.ms": 50, "queue.buffering.max.messages": 200_000, "enable.idempotence": True}
+    settings = {"linger.ms": 50, "queue.buffering.max.messages": 200_000, "enable.idempotence": True, "log_level": 3}
     producer = Producer({"bootstrap.servers": servers, **settings})
     for topic, key, value, partition in messages:
         while True:
