@@ -215,7 +215,7 @@ def main() -> None:
     failed, left = False, left_of(queries, systems, args)
     with tempfile.TemporaryDirectory() as own:
         oracle = Oracle(environments.python("duckdb"), Path(own), CHECKED)
-        with provided(args.source, events(args) if left else {}, args.folder or Path(own)) as place:
+        with provided(args.source, events(args) if left else {}, (args.folder or Path(own)).resolve()) as place:
             for number, chunk in enumerate(batched(list(left), max(1, args.together))):
                 if time.monotonic() > end:
                     print(f"not begun: {', '.join(list(left)[number * max(1, args.together) :])}; go on with --resume")

@@ -12,10 +12,8 @@ from files import folder_of
 from topics import topic_of
 
 from funken import DataStream, Sink, Source, StreamExecutionEnvironment, WatermarkStrategy
-from funken.connectors import JsonSchema
 from funken.connectors.files.arrow_files import ParquetFormat
 from funken.connectors.files.source import FileSource
-from funken.connectors.kafka import KafkaOffsetsInitializer, KafkaSource
 
 # A split is in the order of event time, so nothing is late, however the splits are mixed.
 IN_ORDER: WatermarkStrategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
@@ -123,6 +121,9 @@ class KafkaStreams(_SeparateStreams):
         self._events = events
 
     def _source(self, kind: type[Event], name: str) -> DataStream:
+        from funken.connectors import JsonSchema  # noqa: PLC0415 - the client's library is needed by nobody else
+        from funken.connectors.kafka import KafkaOffsetsInitializer, KafkaSource  # noqa: PLC0415
+
         builder = KafkaSource.builder().set_bootstrap_servers(self._servers).set_topics(topic_of(self._events, kind))
         builder = builder.set_value_only_deserializer(JsonSchema(kind)).set_bounded(KafkaOffsetsInitializer.latest())
         return self._environment.from_source(builder.build(), IN_ORDER, name)
