@@ -100,11 +100,16 @@ def comparison(document: Document) -> str:
     means = [f"**{mean(all_of):.2f}**" if (all_of := ratios(document, name)) else "-" for name in ours]
     rows.append(("geometric mean", *("" for _ in names), *means))
     spent = [mean(found) for name in ours if (found := ratios(document, name, FLINKS, "events_per_cpu_s"))]
-    of_cpu = ", ".join(f"{each:.2f}" for each in spent)
     steady = [
         (mean(found), len(found)) for name in ours if (found := ratios(document, name, FLINKS, "steady_events_per_s"))
     ]
-    without = ", ".join(f"{each:.2f} over {count} queries" for each, count in steady)
+    without = ""
+    if steady:
+        told = ", ".join(f"{each:.2f} over {count} queries" for each, count in steady)
+        without = f"without the start of jobs (their seconds less those of jobs over a quarter) the mean is {told}; "
+    if spent:
+        without += "of the same by events per second of CPU, all processes and compilers of a system included, "
+        without += f"{', '.join(f'{each:.2f}' for each in spent)}; "
     flink = "better Flink" if len(names) > len(ours) + 1 else "Flink"
     titles = (*(SYSTEMS[name].title for name in names), *(f"{SYSTEMS[name].title} / {flink}" for name in ours))
     text = table(("events/s", *titles), rows)
@@ -122,9 +127,7 @@ def comparison(document: Document) -> str:
     days = sorted(each["at"][:10] for each in measured)
     text += (
         f"\n{document['machine']}; parallelism {document['parallelism']}; up to {together} queries in one process; "
-        f"jobs over {jobs} events; "
-        f"without the start of jobs (their seconds less those of jobs over a quarter) the mean is {without}; "
-        f"of the same by events per second of CPU, all processes and compilers of a system included, {of_cpu}; "
+        f"jobs over {jobs} events; {without}"
         f"commit {commits}, {' to '.join(dict.fromkeys((days[0], days[-1])))}; {told}."
     )
     busy = {name: statistics.median(_of(document, name, "others")) for name in names}
