@@ -85,9 +85,17 @@ def children(expression: Expression) -> list[Expression]:
     return found
 
 
+def _doubtful(expression: Expression) -> list[Expression]:
+    """Return what of an expression may raise: of the parts of a text that are never looked at, only the text."""
+    match expression:
+        case Rowwise("str.split" | "str.rsplit", (text, Constant(str(separator)))) if separator:
+            return _doubtful(text)
+    return [expression]
+
+
 def after(before: Several[Expression], result: Expression) -> Expression:
     """Return a result that is computed after expressions of which nothing but what they raise is of interest."""
-    needed = tuple(each for each in before if may_raise(each))
+    needed = tuple(each for part in before for each in _doubtful(part) if may_raise(each))
     if not needed:
         return result
     return (

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from funken.columnar.kernels import rowwise
 from funken.columnar.kernels.arithmetic import FallBackToRows
-from funken.columnar.kernels.columns import Column, column_of
+from funken.columnar.kernels.columns import Column, column_of, columns_of
+from funken.columnar.kernels.evaluation import computed
 from funken.columnar.library import DATETIME, TEXTS, function_of
+from funken.columnar.tracing import trace
 
 DAY = Column("str", "%Y-%m-%d", constant=True)
 TIMES = [datetime(2024, 2, day, tzinfo=UTC) for day in (27, 28, 29)]
@@ -83,3 +85,38 @@ def test_lists_are_not_shared_between_records(monkeypatch):
 def test_what_raises_in_a_run_makes_rows_of_the_block():
     with pytest.raises(FallBackToRows):
         rowwise.rowwise("chr", [column_of([65] * 100 + [-1] * 100, "int")], "str", 200)
+
+
+def folders(text):
+    parts = text.split("/")
+    return parts[0], parts[2], parts[2].split(",")[1]
+
+
+def test_a_text_is_split_once_into_what_is_taken_of_it(calls, monkeypatch):
+    import pyarrow.compute as pc
+
+    split = []
+    arrow = pc.split_pattern
+    monkeypatch.setattr(pc, "split_pattern", lambda texts, pattern: split.append(pattern) or arrow(texts, pattern))
+    texts = ["a/b/c,d", "é/f//g/,h", "//i,"] * 2
+    with pytest.raises(IndexError):
+        list(map(folders, texts))
+    traced, schema = trace(folders, None, 1).typed("str")
+    with pytest.raises(FallBackToRows):
+        computed(traced.result, schema, columns_of(texts, "str"))
+
+    texts = ["a/b/c,d", "é/f/,h/,i", "//i,"] * 2
+    split.clear()
+    assert computed(traced.result, schema, columns_of(texts, "str")).to_list() == list(map(folders, texts))
+    assert (split, calls) == (["/", ","], [])
+
+
+def dropped(text):
+    parts = text.split("")  # noqa: F841 - what it raises is what matters
+    return len(text)
+
+
+def test_a_split_that_raises_raises_even_if_nothing_is_taken_of_it():
+    traced, schema = trace(dropped, None, 1).typed("str")
+    with pytest.raises(FallBackToRows):
+        computed(traced.result, schema, columns_of(["a", "b"], "str"))

@@ -22,6 +22,7 @@ from funken.columnar.library import MATCH, OBJECTS, TEXTS, function_of
 Value = Column | tuple["Value", ...]
 """What an expression comes to: a column, or a tuple of such."""
 
+PARTS = "lists of Arrow"
 _EXACT = 2.0**53
 _SAMPLE, _SHORTEST = 64, 2
 """A function is called once for a run of the same value, if runs have so many on average, also the first so many values."""
@@ -190,20 +191,22 @@ def _sliced(text: Column, start: Column, stop: Column, step: Column) -> Column |
     return Column(STR, _arrow().utf8_slice_codeunits(text.data, start=low, stop=high))
 
 
-def split_item(text: Column, part: str, number: int, length: int) -> Column:
-    """Return ``text.split(part)[number]``; raises ``FallBackToRows`` where a text has not so many parts.
+def text_parts(text: Column, part: str) -> Column:
+    """Return ``text.split(part)`` for ``part_at``, as lists of Arrow: Python's cost more than the splitting."""
+    texts = text.array(1) if text.constant else text.data
+    return Column(PARTS, _arrow().split_pattern(texts, pattern=part), text.constant)
 
-    >>> split_item(column_of(["a,b", "c,d,e"], STR), ",", 1, 2).to_list(2)
+
+def part_at(parts: Column, number: int, length: int) -> Column:
+    """Return ``parts[number]``; raises ``FallBackToRows`` where a text has not so many parts.
+
+    >>> part_at(text_parts(column_of(["a,b", "c,d,e"], STR), ","), 1, 2).to_list(2)
     ['b', 'd']
     """
-    if text.constant:
-        texts = Column(STR, text.array(1))
-        return split_item(texts, part, number, 1).take(np.zeros(length, np.int64))
-    # Hot: lists of texts are not made, which cost more than the splitting.
-    parts = _arrow().split_pattern(text.data, pattern=part)
-    if int(_arrow().min(_arrow().list_value_length(parts)).as_py()) <= number:
+    if int(_arrow().min(_arrow().list_value_length(parts.data)).as_py()) <= number:
         raise FallBackToRows("an item that a list has not")
-    return Column(STR, _arrow().list_element(parts, number))
+    items = Column(STR, _arrow().list_element(parts.data, number))
+    return items.take(np.zeros(length, np.int64)) if parts.constant else items
 
 
 def _root(number: Column) -> Column | None:
@@ -236,4 +239,4 @@ _FAST: dict[str, Callable[..., Column | None]] = {
     "round": _whole(np.rint),
 }
 
-__all__ = ["Value", "merged", "rowwise", "split_item", "taken"]
+__all__ = ["Value", "merged", "part_at", "rowwise", "taken", "text_parts"]
