@@ -36,6 +36,7 @@ from funken.columnar.expressions import (
     optional,
     schema_of_value,
     schema_repr,
+    unsplit,
     without_none,
 )
 from funken.columnar.library import ATTRIBUTES, MATCH, OBJECTS, TEXTS, kind_of_object, table_kinds, table_of_items
@@ -85,17 +86,9 @@ def children(expression: Expression) -> list[Expression]:
     return found
 
 
-def _doubtful(expression: Expression) -> list[Expression]:
-    """Return what of an expression may raise: of the parts of a text that are never looked at, only the text."""
-    match expression:
-        case Rowwise("str.split" | "str.rsplit", (text, Constant(str(separator)))) if separator:
-            return _doubtful(text)
-    return [expression]
-
-
 def after(before: Several[Expression], result: Expression) -> Expression:
     """Return a result that is computed after expressions of which nothing but what they raise is of interest."""
-    needed = tuple(each for part in before for each in _doubtful(part) if may_raise(each))
+    needed = tuple(each for each in map(unsplit, before) if may_raise(each))
     if not needed:
         return result
     return (
