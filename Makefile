@@ -22,6 +22,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # One more than there are cores: some tests wait.
 WORKERS = $$(($$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') + 1))
 
+comma := ,
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup fmt lint types test test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha bench-scale cluster yarn cep-compare nexmark column-share chaos exactly-once soak simulate mutate fuzz fuzz-vectorized run clean
@@ -131,10 +133,12 @@ bench-scale: setup ## what a record costs in wider jobs, with more keys, in long
 QUERY ?=
 EVENTS ?=
 MODE ?= local
-nexmark: setup ## the Nexmark queries, checked with DuckDB, then measured: QUERY=q5 EVENTS=100000 MODE=local|local-parquet|batch|batch-parquet|continuous|all DOCS=1; BESIDE=flink-sql instead of a mode: on both
+nexmark: setup ## the Nexmark queries, checked with DuckDB, then measured: QUERY=q5 EVENTS=100000 MODE=local|local-parquet|batch|batch-parquet|continuous|all DOCS=1; BESIDE=flink-sql instead of a mode: on both, FROM=parquet|kafka FLINK=best TOGETHER=6 RESUME=1 MINUTES=20 CHECK=1
 ifdef BESIDE
-	@$(BIN)/python -W ignore benchmarks/nexmark/beside.py --query '$(QUERY)' --systems '$(BESIDE),funken' $(if $(EVENTS),--events $(EVENTS)) \
-	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(DOCS),--docs)
+	@$(BIN)/python -W ignore benchmarks/nexmark/beside.py --query '$(QUERY)' $(if $(FROM),--source $(FROM)) \
+	  --systems '$(BESIDE)$(if $(filter best,$(FLINK)),$(comma)flink-sql-mini-batches),funken' $(if $(EVENTS),--events $(EVENTS)) \
+	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(TOGETHER),--together $(TOGETHER)) $(if $(RESUME),--resume) \
+	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(CHECK),--check) $(if $(DOCS),--docs)
 else
 	@$(BIN)/python -W ignore benchmarks/nexmark/run.py --query '$(QUERY)' --mode '$(MODE)' $(if $(EVENTS),--events $(EVENTS)) \
 	  $(if $(SECONDS),--seconds $(SECONDS)) $(if $(DOCS),--docs)

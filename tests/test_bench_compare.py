@@ -227,19 +227,21 @@ def test_what_a_run_started_ends_with_it():
     assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
-def test_what_a_run_uses_itself_is_not_what_others_use():
+def test_what_a_run_or_its_server_uses_is_not_what_others_use():
     import processes
 
     burn = "import time; end = time.process_time() + 0.15\nwhile time.process_time() < end: pass\nprint(flush=True); input()"
     child = subprocess.Popen(
         [sys.executable, "-c", burn], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
-    own, mistaken = processes.Others(child.pid), processes.Others(-1)
+    own, served, mistaken = processes.Others(child.pid), processes.Others(-1, child.pid), processes.Others(-1)
     child.stdout.readline()
-    own.sample()
-    mistaken.sample()
+    for each in (own, served, mistaken):
+        each.sample()
     processes.end_session(child.pid)
     child.wait(10)
     child.stdin.close()
     child.stdout.close()
     assert own.share() < mistaken.share() <= 1
+    assert served.share() < mistaken.share()
+    assert (own.used > 0.1, served.used, processes.used_by(child.pid)) == (True, 0, 0)

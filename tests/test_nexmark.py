@@ -363,8 +363,74 @@ def test_the_mean_is_over_the_queries_that_both_systems_were_measured_with():
 
     speeds = {"q0": (4.0, 2.0), "q1": (1.0, 2.0), "q2": (0, 2.0), "q3": (9.0, 0)}
     document = {"queries": {name: {"a": figures(a), "b": figures(b)} for name, (a, b) in speeds.items()}}
-    assert ratios(document, "a", "b") == {"q0": 2.0, "q1": 0.5}
-    assert mean(ratios(document, "a", "b")) == pytest.approx(1.0)
+    assert ratios(document, "a", ("b",)) == {"q0": 2.0, "q1": 0.5}
+    assert mean(ratios(document, "a", ("b",))) == pytest.approx(1.0)
+
+
+def test_of_two_variants_the_better_one_counts():
+    from beside_page import FLINK, comparison, ratios
+
+    def figures(speed):
+        of_jobs = {"together": 1, "few": 10, "many": 50, "others": 0.0, "commit": "abc", "at": "2026-01-02T03:04:05Z"}
+        return {"events_per_s": speed, "events_per_cpu_s": 100, **of_jobs}
+
+    mini = f"{FLINK}-mini-batches"
+    queries = {
+        "q0": {FLINK: figures(1000), "funken": figures(2000)},
+        "q16": {FLINK: figures(1000), mini: figures(4000), "funken": figures(2000)},
+        "q17": {FLINK: figures(1000), mini: {"failed": "wrong"}, "funken": figures(2000)},
+    }
+    assert ratios({"queries": queries}, "funken") == {"q0": 2.0, "q16": 0.5, "q17": 2.0}
+    said = comparison({"machine": "Linux", "parallelism": 2, "versions": {}, "queries": queries})
+    assert "| Flink SQL | Flink SQL, mini-batches | Funken | Funken / better Flink |" in said
+    assert "| q0 pass through | 1,000 | - | 2,000 | 2.00 |" in said
+    assert "| q16 channel statistics report | 1,000 | 4,000 | 2,000 | 0.50 |" in said
+
+
+def test_the_topics_have_every_event_once_and_in_order_in_their_partitions():
+    from events import Auction, Bid, Nexmark, Person
+    from topics import messages, topic_of
+
+    nexmark, found = Nexmark(), {}
+    for topic, _, value, partition in messages(nexmark, 1000, "few", 2):
+        found.setdefault((topic, partition), []).append(json.loads(value))
+    kinds = {topic_of("few", kind): kind for kind in (Person, Auction, Bid)}
+    assert set(found) == {(topic, partition) for topic in kinds for partition in (0, 1)}
+    assert all(documents == sorted(documents, key=lambda each: each["date_time"]) for documents in found.values())
+    events = Counter(kinds[topic](**each) for (topic, _), documents in found.items() for each in documents)
+    assert events == Counter(map(nexmark.event, range(1000)))
+
+
+@pytest.fixture
+def measured(tmp_path, monkeypatch):
+    """What a call of the comparison keeps its figures by."""
+    import argparse
+
+    import beside
+
+    monkeypatch.setattr(beside, "machine", lambda: "a machine")
+    monkeypatch.setattr(beside.book, "versions", lambda: {"python": "3"})
+    monkeypatch.setattr(beside.book, "commit", lambda: "abc")
+    return argparse.Namespace(file=tmp_path / "beside.json", parallelism=2, fewer=10, events=50, resume=True)
+
+
+def test_a_comparison_goes_on_where_it_was_left(measured, monkeypatch):
+    import beside
+
+    done = {"events_per_s": 9, "few": 10, "many": 50}
+    beside.keep("q0", "funken", done, measured)
+    beside.keep("q0", "flink-sql", {"failed": "late"}, measured)
+    beside.keep("q6", "flink-sql", {"cannot": "refused"}, measured)
+    beside.keep("q1", "funken", done | {"many": 20}, measured)
+    queries, systems = ["q0", "q1", "q6", "q16"], ["flink-sql", "flink-sql-mini-batches", "funken"]
+    left = {"q0": ["flink-sql"], "q1": ["flink-sql", "funken"], "q6": ["funken"], "q16": systems}
+    assert beside.left_of(queries, systems, measured) == left
+
+    measured.resume = False
+    assert beside.left_of(["q0"], systems, measured) == {"q0": ["flink-sql", "funken"]}
+    measured.resume = True
+    monkeypatch.setattr(beside.book, "commit", lambda: "abd")
+    assert beside.left_of(["q0"], systems, measured) == {"q0": ["flink-sql", "funken"]}
 
 
 def test_the_table_beside_flink_has_the_mean_and_says_what_has_no_figure():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import environments
@@ -20,35 +20,49 @@ _running: list[Any] = []
 
 def start(say: Callable[[str], None]) -> bool:
     """Start the broker and fill it; tell whether there is one."""
+    made = started(say)
+    if made is None:
+        return False
+    say(f"  filling a topic with {TOTAL:,} messages")
+    for topic, count in ((kafka_common.CHECKED, oracle.CHECKED), (kafka_common.MEASURED, TOTAL)):
+        made.topic(partitions=kafka_common.PARTITIONS, name=topic)
+        fill(made.servers, _orders(topic, count))
+    os.environ[kafka_common.VARIABLE] = f"{made.servers} {TOTAL}"
+    return True
+
+
+def started(say: Callable[[str], None]) -> Any:
+    """Start a broker, which ``stop`` ends; return it, or ``None`` if it cannot be had."""
     sys.path.insert(0, str(environments.ROOT))
     from tests.support.kafka import KafkaBroker, jars  # noqa: PLC0415 - needs the tests beside the bench
 
     libraries, missing = jars()
     if libraries is None:
         say(f"[red]{missing}[/red]")
-        return False
+        return None
     folder = tempfile.TemporaryDirectory(prefix="funken-bench-kafka-")
     made = KafkaBroker(folder.name, libraries)
     _running[:] = [folder, made]
     made.start()
-    say(f"  filling a topic with {TOTAL:,} messages")
-    for topic, count in ((kafka_common.CHECKED, oracle.CHECKED), (kafka_common.MEASURED, TOTAL)):
-        made.topic(partitions=kafka_common.PARTITIONS, name=topic)
-        _fill(made.servers, topic, count)
-    os.environ[kafka_common.VARIABLE] = f"{made.servers} {TOTAL}"
-    return True
+    return made
 
 
-def _fill(servers: str, topic: str, count: int) -> None:
-    from confluent_kafka import Producer  # noqa: PLC0415 - a part of the extra
-
-    settings = {"linger.ms": 50, "queue.buffering.max.messages": 200_000, "enable.idempotence": True}
-    producer = Producer({"bootstrap.servers": servers, **settings})
+def _orders(topic: str, count: int) -> Iterable[tuple[str, bytes | None, bytes, int]]:
     for number in range(count):
         key, value = kafka_common.message(number, KEYS)
+        yield topic, key, value, number % KEYS % kafka_common.PARTITIONS
+
+
+def fill(servers: str, messages: Iterable[tuple[str, bytes | None, bytes, int]]) -> None:
+    """Write messages, each with its topic, key and partition, in order."""
+    from confluent_kafka import Producer  # noqa: PLC0415 - a part of the extra
+
+    settings = {"linger.ms": 50, "queue.buffering.max.messages": 200_000, "enable.idempotence": True, "log_level": 3}
+    producer = Producer({"bootstrap.servers": servers, **settings})
+    for topic, key, value, partition in messages:
         while True:
             try:
-                producer.produce(topic, value, key, number % KEYS % kafka_common.PARTITIONS)
+                producer.produce(topic, value, key, partition)
                 break
             except BufferError:
                 producer.poll(0.05)

@@ -42,11 +42,21 @@ def end_session(leader: int) -> None:
         time.sleep(0.1)
 
 
-class Others:
-    """What everything else on the machine used of the cores while a session ran."""
+def used_by(process: int) -> float:
+    """Return the seconds of CPU that a process has used."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / TICKS
 
-    def __init__(self, leader: int) -> None:
-        self._leader = leader
+
+class Others:
+    """What everything else on the machine used of the cores while a session ran; ``server`` is a process that it works with."""
+
+    def __init__(self, leader: int, server: int | None = None) -> None:
+        self._leader, self._server = leader, server
+        self._served = self._served_before = used_by(server) if server else 0.0
         self._used: dict[int, float] = {}
         self._begin = self._end = self._machine()
 
@@ -62,6 +72,7 @@ class Others:
     def sample(self) -> None:
         """Take note of what was used so far; what a process uses after the last sample before its end counts as others'."""
         self._used.update(members(self._leader))
+        self._served = used_by(self._server) if self._server else 0.0
         self._end = self._machine()
 
     @property
@@ -72,4 +83,4 @@ class Others:
     def share(self) -> float:
         """Return the share of all cores that others used, from 0 to 1, up to the last sample."""
         passed, busy = (end - begin for begin, end in zip(self._begin, self._end, strict=True))
-        return max(0.0, busy - self.used) / passed if passed else 0.0
+        return max(0.0, busy - self.used - (self._served - self._served_before)) / passed if passed else 0.0

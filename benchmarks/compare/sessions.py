@@ -33,11 +33,14 @@ def proportional(pid: int) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
 
 
-def run(command: list[str], folder: str, answers: int, seconds: float) -> Iterator[dict[str, Any]]:
+def run(
+    command: list[str], folder: str, answers: int, seconds: float, server: int | None = None
+) -> Iterator[dict[str, Any]]:
     """Give each line of JSON that the command prints, with ``memory``, ``others``, ``cpu``, and end it after so many ``answers``.
 
     These are the most bytes that the session has had since the line before, the share of all cores that everything else on the
-    machine has used since the start, and the seconds of CPU that the session has. The command gets a line of input before each
+    machine has used since the start, and the seconds of CPU that the session has; a ``server`` that it reads from counts for
+    neither. The command gets a line of input before each
     answer: the next one only when this one has been dealt with, so that nothing else runs while an answer is looked at.
 
     Raises ``SystemFailed`` if it ends with fewer answers, or gives none for ``seconds``.
@@ -48,7 +51,7 @@ def run(command: list[str], folder: str, answers: int, seconds: float) -> Iterat
         started = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=to, stderr=wrong, start_new_session=True, env=environment
         )
-    others = processes.Others(started.pid)
+    others = processes.Others(started.pid, server)
     try:
         found, most = 0, 0
         begun = _next(started)

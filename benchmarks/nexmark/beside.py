@@ -1,14 +1,16 @@
-"""``make nexmark BESIDE=flink-sql``: the queries on Flink's SQL and on Funken, of the same Parquet files, one after the other.
+"""``make nexmark BESIDE=flink-sql``: the queries on Flink's SQL and on Funken, of the same files or topics, one after the other.
 
-usage: beside.py [--query q5,q7] [--systems NAMES] [--events N] [--fewer N] [--rounds N] [--together N]
-                 [--parallelism N] [--seconds S] [--seed N] [--folder FOLDER] [--check] [--docs]
+usage: beside.py [--source parquet|kafka] [--query q5,q7] [--systems NAMES] [--events N] [--fewer N] [--rounds N] [--together N]
+                 [--parallelism N] [--seconds S] [--seed N] [--folder FOLDER] [--results FOLDER] [--check] [--resume]
+                 [--minutes M] [--docs]
 
 A system has a process of its own for a query, or for several with ``--together``. A result is compared with DuckDB's first,
 every field of every row; a wrong one has no figure. Then jobs over few and over many events take turns, after one over many that
 warms the process up, its JVM and its Python workers. Events per second are those of the longer jobs, from the submission of a
 job to its end; the steady figure is what the longer jobs have more, over what they need more, where that is enough to tell. Each
-kind of event has as many files as there are subtasks, and a file one reader. Figures go to
-``benchmarks/results/nexmark-beside.json``; ``--docs`` puts them into the guide.
+kind of event has as many files, or partitions of a topic, as there are subtasks, and each of them one reader. Figures go to
+``benchmarks/results/nexmark-beside.json`` or ``nexmark-beside-kafka.json``, query by query; ``--resume`` leaves out what is
+there, of the same commit and numbers of events; after ``--minutes`` no query is begun; ``--docs`` puts figures into the guide.
 """
 
 from __future__ import annotations
@@ -32,29 +34,30 @@ import book
 import environments
 import flink_queries
 import sessions
-from beside_page import FLINK, SYSTEMS, Document, into_page, mean, ratios
+from beside_page import FLINK, FLINKS, SYSTEMS, Document, into_page, mean, ratios
 from checking import WrongResult, compare
 from duck import NoAnswer, Oracle
 from events import Nexmark
-from files import write_events
 from queries.catalogue import QUERIES
 from queries.joins import side_input
 from rounds import machine
+from sources import STEMS, Events, Place, provided
 
 HERE = Path(__file__).parent
-FILE = book.RESULTS / "nexmark-beside.json"
 CHECKED, CHECKED_RATE = 20_000, 200
 TELLING = 1.25
 """Jobs over many events that take less than so many times as long as those over few tell only what the start of a job costs."""
 
 
-def tasks(query: str, places: dict[str, Path], rounds: int) -> list[tuple[str, str, str]]:
+def tasks(query: str, places: dict[str, str], rounds: int) -> list[tuple[str, str, str]]:
     """Return what a process does for a query, in order: the result, a job that warms up, then few and many events in turn."""
     turns = ["many", *["few", "many"] * rounds] if rounds else []
-    return [("rows", query, str(places["checked"])), *(("run", query, str(places[which])) for which in turns)]
+    return [("rows", query, places["checked"]), *(("run", query, places[which]) for which in turns)]
 
 
-def answers(name: str, wanted: list[tuple[str, str, str]], args: argparse.Namespace, folder: str) -> Iterator[Any]:
+def answers(
+    name: str, wanted: list[tuple[str, str, str]], place: Place, args: argparse.Namespace, folder: str
+) -> Iterator[Any]:
     """Run tasks on a system; give a line for each."""
     system = SYSTEMS[name]
     side_input(folder)
@@ -63,9 +66,10 @@ def answers(name: str, wanted: list[tuple[str, str, str]], args: argparse.Namesp
         "options": system.options,
         "tasks": wanted,
         "folder": folder,
+        "servers": place.servers,
     }
     if system.flink:
-        spec["jars"] = [str(path) for path in environments.parquet_jars()]
+        spec["jars"] = [str(path) for path in place.jars]
     command = [
         str(environments.python(system.environment)),
         "-W",
@@ -73,22 +77,23 @@ def answers(name: str, wanted: list[tuple[str, str, str]], args: argparse.Namesp
         str(HERE / system.script),
         json.dumps(spec),
     ]
-    return sessions.run(command, folder, len(wanted), args.seconds)
+    return sessions.run(command, folder, len(wanted), args.seconds, place.process)
 
 
 def together(
-    name: str, queries: list[str], places: dict[str, Path], oracle: Oracle, args: argparse.Namespace
+    name: str, queries: list[str], place: Place, oracle: Oracle, args: argparse.Namespace
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Check and measure queries on a system in one process; give the figures of each as soon as they are known."""
     cannot = flink_queries.CANNOT if SYSTEMS[name].flink else {}
     yield from ((query, {"cannot": cannot[query]}) for query in queries if query in cannot)
     left = [query for query in queries if query not in cannot]
-    of_one = tasks("", places, 0 if args.check else args.rounds)
-    wanted = [task for query in left for task in tasks(query, places, 0 if args.check else args.rounds)]
+    rounds = 0 if args.check else args.rounds
+    of_one = tasks("", place.events, rounds)
+    wanted = [task for query in left for task in tasks(query, place.events, rounds)]
     if not wanted:
         return
     with tempfile.TemporaryDirectory(prefix="funken-nexmark-") as folder:
-        lines, before = answers(name, wanted, args, folder), 0.0
+        lines, before = answers(name, wanted, place, args, folder), 0.0
         try:
             while left:
                 of_query = []
@@ -101,7 +106,7 @@ def together(
         except sessions.SystemFailed as error:
             yield left[0], {"failed": f"SystemFailed: {str(error).strip()[:1500]}"}
             if left[1:]:
-                yield from together(name, left[1:], places, oracle, args)
+                yield from together(name, left[1:], place, oracle, args)
 
 
 def judged(
@@ -143,40 +148,47 @@ def right(name: str, query: str, rows: list[Any], oracle: Oracle, checked: Nexma
     return compare(query, rows, oracle.rows(query, checked))
 
 
-def keep(query: str, name: str, figures: dict[str, Any], args: argparse.Namespace) -> None:
-    """Put the figures of a query and a system into the document."""
-    document: Document = json.loads(FILE.read_text()) if FILE.exists() else {}
+def kept(args: argparse.Namespace) -> Document:
+    """Return what was measured so far on this machine, with these versions and this parallelism."""
     here = {"machine": machine(), "versions": book.versions() | {"flink": environments.PACKAGES["pyflink"][0]}}
     here["parallelism"] = args.parallelism
-    if any(document.get(fact) != value for fact, value in here.items()):
-        document = {**here, "queries": {}}
+    document: Document = json.loads(args.file.read_text()) if args.file.exists() else {}
+    same = all(document.get(fact) == value for fact, value in here.items())
+    return document if same else {**here, "queries": {}}
+
+
+def keep(query: str, name: str, figures: dict[str, Any], args: argparse.Namespace) -> None:
+    """Put the figures of a query and a system into the document."""
+    document = kept(args)
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     document["queries"].setdefault(query, {})[name] = figures | {"commit": book.commit(), "at": at}
     document["queries"] = {each: document["queries"][each] for each in QUERIES if each in document["queries"]}
-    partial = FILE.with_suffix(".partial")
+    partial = args.file.with_suffix(".partial")
     partial.write_text(json.dumps(document, indent=1) + "\n")
-    partial.replace(FILE)
+    partial.replace(args.file)
 
 
-def prepared(folder: Path, args: argparse.Namespace) -> dict[str, Path]:
-    """Write the events that are not there yet."""
-    places = {}
-    counts = {"few": (args.fewer, 10_000), "many": (args.events, 10_000), "checked": (CHECKED, CHECKED_RATE)}
-    for name, (count, rate) in counts.items():
-        if name != "checked" and args.check:
-            places[name] = folder
-            continue
-        places[name] = folder / f"{args.seed}-{rate}-{count}-{args.parallelism}"
-        if not places[name].exists():
-            part = places[name].with_suffix(".part")
-            write_events(Nexmark(args.seed, rate), count, part, args.parallelism)
-            part.rename(places[name])
-    return places
+def is_kept(document: Document, query: str, name: str, args: argparse.Namespace) -> bool:
+    """Return whether a query was measured on a system, at this commit and over as many events, or cannot be."""
+    figures = document["queries"].get(query, {}).get(name, {})
+    same = (figures.get("few"), figures.get("many"), figures.get("commit")) == (args.fewer, args.events, book.commit())
+    return "cannot" in figures or (same and "events_per_s" in figures)
+
+
+def left_of(queries: list[str], systems: list[str], args: argparse.Namespace) -> dict[str, list[str]]:
+    """Return the systems that each query is to run on: not those whose figures are kept, nor for which it makes no difference."""
+    document = kept(args) if args.resume else {"queries": {}}
+    found = {
+        query: [name for name in systems if SYSTEMS[name].differs(query) and not is_kept(document, query, name, args)]
+        for query in queries
+    }
+    return {query: names for query, names in found.items() if names}
 
 
 def main() -> None:
     """Check, measure, print, keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--source", choices=STEMS, default="parquet", help="where the events come from")
     parser.add_argument("--query", default="", help=f"some of {', '.join(QUERIES)}; all by default")
     parser.add_argument("--systems", default=f"{FLINK},funken", help=f"some of {', '.join(SYSTEMS)}")
     parser.add_argument("--events", type=int, default=2_000_000, help="how many the longer jobs have")
@@ -187,41 +199,63 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=240, help="how long a job may take")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="where the events stay for the next call")
+    parser.add_argument("--results", type=Path, default=book.RESULTS, help="where figures are kept")
     parser.add_argument("--check", action="store_true", help="measure nothing, and keep nothing")
+    parser.add_argument("--resume", action="store_true", help="leave out what was measured at this commit")
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin with no query after so long")
     parser.add_argument("--docs", action="store_true", help="also put all that is kept into the guide")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # what runs ends with this process
     queries = sessions.chosen(args.query, QUERIES, "query", parser)
     systems = sessions.chosen(args.systems, SYSTEMS, "system", parser)
+    args.file = args.results / f"nexmark-{STEMS[args.source]}.json"
+    end = time.monotonic() + 60 * args.minutes
     for name in {SYSTEMS[name].environment for name in systems} | {"duckdb"}:
         environments.build(name, print)
-    failed = False
+    failed, left = False, left_of(queries, systems, args)
     with tempfile.TemporaryDirectory() as own:
-        places = prepared(args.folder or Path(own), args)
         oracle = Oracle(environments.python("duckdb"), Path(own), CHECKED)
-        for number, chunk in enumerate(batched(queries, max(1, args.together))):
-            for name in systems if number % 2 else systems[::-1]:
-                for query, figures in together(name, chunk, places, oracle, args):
-                    failed |= "failed" in figures
-                    print(f"{query:4} {SYSTEMS[name].title:24} {told(figures)}", flush=True)
-                    if not args.check:
-                        keep(query, name, figures, args)
-    if FILE.exists():
-        document = json.loads(FILE.read_text())
-        for over, under in (
-            (o, u) for o in SYSTEMS for u in SYSTEMS if u.startswith(FLINK) and not o.startswith(FLINK)
-        ):
-            if found := ratios(document, over, under):
-                steady = ratios(document, over, under, "steady_events_per_s")
-                text = f"{mean(found):.2f} over {len(found)} queries"
-                if steady:
-                    text += f"; without the start of jobs {mean(steady):.2f} over {len(steady)}"
-                if spent := ratios(document, over, under, "events_per_cpu_s"):
-                    text += f", per second of CPU {mean(spent):.2f}"
-                print(f"{SYSTEMS[over].title} / {SYSTEMS[under].title}: {text}")
+        with provided(args.source, events(args) if left else {}, (args.folder or Path(own)).resolve()) as place:
+            for number, chunk in enumerate(batched(list(left), max(1, args.together))):
+                if time.monotonic() > end:
+                    print(f"not begun: {', '.join(list(left)[number * max(1, args.together) :])}; go on with --resume")
+                    break
+                for name in systems if number % 2 else systems[::-1]:
+                    of_system = [query for query in chunk if name in left[query]]
+                    for query, figures in together(name, of_system, place, oracle, args):
+                        failed |= "failed" in figures
+                        print(f"{query:4} {SYSTEMS[name].title:24} {told(figures)}", flush=True)
+                        if not args.check:
+                            keep(query, name, figures, args)
+    if args.file.exists():
+        document = json.loads(args.file.read_text())
+        for line in compared(document):
+            print(line)
         if args.docs:
-            into_page(book.GUIDE, document)
+            into_page(book.GUIDE, document, STEMS[args.source])
     sys.exit(failed)
+
+
+def events(args: argparse.Namespace) -> dict[str, Events]:
+    """Return which events there have to be."""
+    checked = {"checked": Events(args.seed, CHECKED_RATE, CHECKED, args.parallelism)}
+    if args.check:
+        return checked
+    few, many = (Events(args.seed, 10_000, count, args.parallelism) for count in (args.fewer, args.events))
+    return checked | {"few": few, "many": many}
+
+
+def compared(document: Document) -> Iterator[str]:
+    """Give a line for each of our systems: how it compares with Flink's better one."""
+    for name, system in SYSTEMS.items():
+        if system.flink or not (found := ratios(document, name, FLINKS)):
+            continue
+        text = f"{mean(found):.2f} over {len(found)} queries"
+        if steady := ratios(document, name, FLINKS, "steady_events_per_s"):
+            text += f"; without the start of jobs {mean(steady):.2f} over {len(steady)}"
+        if spent := ratios(document, name, FLINKS, "events_per_cpu_s"):
+            text += f", per second of CPU {mean(spent):.2f}"
+        yield f"{system.title} / Flink: {text}"
 
 
 def batched(names: list[str], size: int) -> Iterator[list[str]]:

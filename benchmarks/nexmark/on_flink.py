@@ -1,9 +1,9 @@
-"""Runs a query on Flink's SQL, from Parquet files; in an environment that has PyFlink, which submits it and sees no record.
+"""Runs a query on Flink's SQL, from Parquet files or Kafka; in an environment with PyFlink, which submits it and sees no record.
 
-usage: on_flink.py JSON; with ``parallelism``, ``options`` (Flink's), ``jars``, ``folder`` and ``tasks``. A task is "run" or
-"rows", a query and a folder of events; for each there is a line of input, and a line of output: the ``seconds`` of a job from its
-submission to its end, and of "rows" how many there are; they are in ``folder``/QUERY.pickle. If it fails, the line says why. All
-jobs share a JVM: the first ones warm it up.
+usage: on_flink.py JSON; with ``parallelism``, ``options`` (Flink's), ``jars``, ``folder``, ``servers`` (of Kafka; "": there are
+files) and ``tasks``. A task is "run" or "rows", a query, and a folder of events or how the names of topics begin; for each there
+is a line of input, and a line of output: the ``seconds`` of a job from its submission to its end, and of "rows" how many there
+are; they are in ``folder``/QUERY.pickle. If it fails, the line says why. All jobs share a JVM: the first ones warm it up.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pickle
 import sys
 import time
 from collections import Counter
-from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -22,6 +22,7 @@ from urllib.parse import unquote
 from flink_queries import FUNCTIONS, QUERIES, REPLACED, TABLES, TIME, TIMES
 from pyflink.common import Configuration
 from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment, Table, TableDescriptor
 
 LOG = (
@@ -29,6 +30,19 @@ LOG = (
     "PARTITIONED BY (dt, hm) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'csv')"
 )
 GONE = ("-U", "-D")
+
+
+def files(folder: str) -> str:
+    """Return the options of a table of Parquet files."""
+    return f"'connector' = 'filesystem', 'path' = 'file://{folder}', 'format' = 'parquet'"
+
+
+def topic(servers: str, name: str) -> str:
+    """Return the options of a table of what a topic has when the job starts."""
+    place = (
+        f"'connector' = 'kafka', 'topic' = '{name}', 'properties.bootstrap.servers' = '{servers}', 'format' = 'json'"
+    )
+    return f"{place}, 'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset'"
 
 
 def environment(wanted: dict[str, Any], query: str, events: str) -> StreamTableEnvironment:
@@ -48,7 +62,7 @@ def environment(wanted: dict[str, Any], query: str, events: str) -> StreamTableE
     tables = StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment(conf))
     times = ", ".join(filter(None, (TIME, TIMES.get(query))))
     for name, columns in TABLES.items():
-        place = f"'connector' = 'filesystem', 'path' = 'file://{events}/{name}', 'format' = 'parquet'"
+        place = topic(wanted["servers"], f"{events}-{name}") if wanted["servers"] else files(f"{events}/{name}")
         tables.execute_sql(f"CREATE TABLE {name} ({columns}, {times}) WITH ({place})")
     for name, function in FUNCTIONS.items():
         tables.execute_sql(f"CREATE TEMPORARY FUNCTION {name} AS '{function}' LANGUAGE JAVA")
@@ -68,13 +82,16 @@ def run(wanted: dict[str, Any], query: str, events: str, log: str) -> float:
     return time.perf_counter() - begin
 
 
-def rows(query: Table, key: int) -> list[tuple[Any, ...]]:
+def rows(query: Table, key: int, place: Path) -> list[tuple[Any, ...]]:
     """Return what a changelog says in the end; with a key, a change replaces the row with the same leading fields."""
+    changes = query.execute()._j_table_result.collect()  # PyFlink takes a millisecond for each row
+    get_gateway().jvm.bench.Rows.write(changes, str(place))
     found: Counter[tuple[Any, ...]] = Counter()
     last: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-    with query.execute().collect() as changes:
-        for change in changes:
-            row, gone = tuple(map(plain, change)), str(change.get_row_kind()) in GONE
+    with place.open() as lines:
+        for line in lines:
+            kind, *fields = json.loads(line, parse_float=Decimal)
+            row, gone = tuple(fields), kind in GONE
             if key and gone:
                 last.pop(row[:key])
             elif key:
@@ -84,11 +101,6 @@ def rows(query: Table, key: int) -> list[tuple[Any, ...]]:
     if any(count < 0 for count in found.values()):
         raise SystemExit("the changelog takes back what it never said")
     return [*found.elements(), *last.values()]
-
-
-def plain(value: Any) -> Any:
-    """Return times as ms."""
-    return round(value.replace(tzinfo=UTC).timestamp() * 1000) if isinstance(value, datetime) else value
 
 
 def logged(log: Path) -> list[tuple[Any, ...]]:
@@ -110,7 +122,8 @@ def done(wanted: dict[str, Any], what: str, query: str, events: str, log: str) -
         if query == "q10":
             found = logged(Path(log))
         else:
-            found = rows(environment(wanted, query, events).sql_query(QUERIES[query]), REPLACED.get(query, 0))
+            table = environment(wanted, query, events).sql_query(QUERIES[query])
+            found = rows(table, REPLACED.get(query, 0), Path(wanted["folder"], f"{query}.json"))
         Path(wanted["folder"], f"{query}.pickle").write_bytes(pickle.dumps(found))
     return {"seconds": seconds, "rows": len(found)}
 

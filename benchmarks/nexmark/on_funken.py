@@ -1,4 +1,4 @@
-"""Runs a query on Funken, from Parquet files: the other side of ``on_flink.py``, with the same arguments and answers.
+"""Runs a query on Funken, from Parquet files or Kafka: the other side of ``on_flink.py``, with the same arguments and answers.
 
 ``options`` are Funken's, with ``execution.target``. All jobs share a session of Spark: the first ones start it and its workers.
 """
@@ -15,17 +15,21 @@ from typing import Any
 
 from checking import results
 from queries.catalogue import QUERIES
-from streams import ParquetStreams
+from streams import KafkaStreams, ParquetStreams
 
 from funken import Configuration, DiscardingSink, FunkenError, StreamExecutionEnvironment
 
 
-def done(conf: Configuration, what: str, name: str, events: str, folder: Path) -> dict[str, Any]:
+def done(conf: Configuration, servers: str, what: str, name: str, events: str, folder: Path) -> dict[str, Any]:
     """Do a task, in a folder of its own."""
     query, found, seconds = QUERIES[name], list[Any](), 0.0
     folder.mkdir()
     env = StreamExecutionEnvironment.get_execution_environment(conf)
-    streams = ParquetStreams(env, Path(events), str(folder), whole=True)
+    streams = (
+        KafkaStreams(env, servers, events, str(folder))
+        if servers
+        else ParquetStreams(env, Path(events), str(folder), whole=True)
+    )
     if what == "rows":
         found = list(map(tuple, results(query, env, streams)))
         (folder.parent / f"{name}.pickle").write_bytes(pickle.dumps(found))
@@ -45,7 +49,7 @@ def main() -> None:
     for number, task in enumerate(wanted["tasks"]):
         sys.stdin.readline()
         try:
-            answer = done(conf, *task, Path(wanted["folder"], f"{number}"))
+            answer = done(conf, wanted["servers"], *task, Path(wanted["folder"], f"{number}"))
         except FunkenError as error:
             answer = {"failed": f"{type(error).__name__}: {error}"[:3000]}
         print(json.dumps(answer), flush=True)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from events import Auction, Bid, Event, Person
 from files import folder_of
+from topics import topic_of
 
 from funken import DataStream, Sink, Source, StreamExecutionEnvironment, WatermarkStrategy
 from funken.connectors.files.arrow_files import ParquetFormat
@@ -68,17 +69,10 @@ WHOLE = 1 << 40
 """More bytes than a file has."""
 
 
-class ParquetStreams:
-    """A source each, of the Parquet files that ``files.py`` has written below ``events``.
+class _SeparateStreams:
+    """A source for each kind of event."""
 
-    With ``whole``, a file has one reader: files that take turns in time have to be read side by side.
-    """
-
-    def __init__(self, environment: StreamExecutionEnvironment, events: Path, folder: str, whole: bool = False) -> None:
-        self.folder = folder
-        self._environment = environment
-        self._events = events
-        self._whole = whole
+    folder: str
 
     @property
     def people(self) -> DataStream:
@@ -96,9 +90,43 @@ class ParquetStreams:
         return self._source(Bid, "bids")
 
     def _source(self, kind: type[Event], name: str) -> DataStream:
+        raise NotImplementedError
+
+
+class ParquetStreams(_SeparateStreams):
+    """A source each, of the Parquet files that ``files.py`` has written below ``events``.
+
+    With ``whole``, a file has one reader: files that take turns in time have to be read side by side.
+    """
+
+    def __init__(self, environment: StreamExecutionEnvironment, events: Path, folder: str, whole: bool = False) -> None:
+        self.folder = folder
+        self._environment = environment
+        self._events = events
+        self._whole = whole
+
+    def _source(self, kind: type[Event], name: str) -> DataStream:
         files = FileSource.for_bulk_file_format(ParquetFormat(kind), str(folder_of(self._events, kind)))
         source = (files.set_split_bytes(WHOLE) if self._whole else files).build()
         return self._environment.from_source(source, IN_ORDER, name)
+
+
+class KafkaStreams(_SeparateStreams):
+    """A source each, of what the topics that ``topics.py`` tells of have when the job starts."""
+
+    def __init__(self, environment: StreamExecutionEnvironment, servers: str, events: str, folder: str) -> None:
+        self.folder = folder
+        self._environment = environment
+        self._servers = servers
+        self._events = events
+
+    def _source(self, kind: type[Event], name: str) -> DataStream:
+        from funken.connectors import JsonSchema  # noqa: PLC0415 - the client's library is needed by nobody else
+        from funken.connectors.kafka import KafkaOffsetsInitializer, KafkaSource  # noqa: PLC0415
+
+        builder = KafkaSource.builder().set_bootstrap_servers(self._servers).set_topics(topic_of(self._events, kind))
+        builder = builder.set_value_only_deserializer(JsonSchema(kind)).set_bounded(KafkaOffsetsInitializer.latest())
+        return self._environment.from_source(builder.build(), IN_ORDER, name)
 
 
 @dataclass(frozen=True)

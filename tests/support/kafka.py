@@ -157,6 +157,10 @@ class KafkaBroker:
             self._until_ready()
         return self
 
+    @property
+    def pid(self):
+        return self._process.pid if self._process else None
+
     def _until_ready(self):
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient

@@ -284,3 +284,15 @@ def is_key(schema: RecordSchema) -> bool:
 def is_plain(schema: RecordSchema) -> bool:
     """Whether records are tuples of ints, floats, bools and texts, or one of these."""
     return schema in ARRAYS if isinstance(schema, str) else type(schema) is tuple and all(map(is_plain, schema))
+
+
+def unsplit(expression: Expression) -> Expression:
+    """Return what can raise of an expression whose result is not read: of the parts of a text, the text.
+
+    >>> unsplit(Rowwise("str.split", (Argument(0), Constant(",")), "list of str"))
+    Argument(argument=0, path=())
+    """
+    match expression:
+        case Rowwise("str.split" | "str.rsplit", (text, Constant(str(separator)))) if separator:
+            return unsplit(text)
+    return expression

@@ -36,6 +36,7 @@ from funken.columnar.expressions import (
     optional,
     schema_of_value,
     schema_repr,
+    unsplit,
     without_none,
 )
 from funken.columnar.library import ATTRIBUTES, MATCH, OBJECTS, TEXTS, kind_of_object, table_kinds, table_of_items
@@ -87,7 +88,7 @@ def children(expression: Expression) -> list[Expression]:
 
 def after(before: Several[Expression], result: Expression) -> Expression:
     """Return a result that is computed after expressions of which nothing but what they raise is of interest."""
-    needed = tuple(each for each in before if may_raise(each))
+    needed = tuple(each for each in map(unsplit, before) if may_raise(each))
     if not needed:
         return result
     return (

@@ -55,7 +55,7 @@ from funken.columnar.kernels.arithmetic import (
 )
 from funken.columnar.kernels.columns import Array, Column, Columns
 from funken.columnar.kernels.ropes import TEXT_TESTS, concatenated, find_text, length_of
-from funken.columnar.kernels.rowwise import Value, merged, rowwise, split_item, taken
+from funken.columnar.kernels.rowwise import Value, merged, part_at, rowwise, taken, text_parts
 
 
 def evaluate(expression: Expression, length: int, *arguments: Columns) -> Value:
@@ -121,6 +121,8 @@ class _Evaluation:
         self._length = length
         self._arguments = arguments
         self._known: dict[int, Value] = {}
+        #: the parts of texts of which items are taken
+        self._parts: dict[int, Column] = {}
 
     def of(self, expression: Expression) -> Value:
         """Compute an expression."""
@@ -166,10 +168,13 @@ class _Evaluation:
                 return self._invoke(name, [self._column(each) for each in given])
             case Text(parts):
                 return concatenated([self._column(part) for part in parts], self._length)
-            case Rowwise("item", (Rowwise("str.split", (text, Constant(part))), Constant(number))) if (
+            case Rowwise("item", (Rowwise("str.split", (text, Constant(part))) as split, Constant(number))) if (
                 part and number >= 0
             ):
-                return split_item(self._column(text), part, number, self._length)
+                parts = self._parts.get(id(split))
+                if parts is None:
+                    parts = self._parts[id(split)] = text_parts(self._column(text), part)
+                return part_at(parts, number, self._length)
             case Rowwise(function, given, kind):
                 return rowwise(function, [self._given(each) for each in given], kind, self._length)
         raise FallBackToRows(f"no kernel for {type(expression).__name__}")

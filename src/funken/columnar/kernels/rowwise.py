@@ -6,9 +6,10 @@ again, with its record.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,10 @@ from funken.columnar.library import MATCH, OBJECTS, TEXTS, function_of
 Value = Column | tuple["Value", ...]
 """What an expression comes to: a column, or a tuple of such."""
 
+PARTS = "lists of Arrow"
 _EXACT = 2.0**53
+_SAMPLE, _SHORTEST = 64, 2
+"""A function is called once for a run of the same value, if runs have so many on average, also the first so many values."""
 _SPACES = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"
 """What ``strip`` takes for white space in ASCII."""
 
@@ -44,9 +48,48 @@ def rowwise(name: str, columns: list[Column], kind: str, length: int) -> Column:
         found = fast(*columns)
         if found is not None:
             return found
-    return _packed(
-        _called(function, [repeat(each.data) if each.constant else each.to_list(length) for each in columns]), kind
-    )
+    runs = _runs(columns, length) if without_none(kind) != TEXTS else None
+    if runs is not None:
+        firsts, counts = runs
+        found = _each(function, [column.take(firsts) for column in columns], kind, len(firsts))
+        return found.take(np.repeat(np.arange(len(firsts)), counts))
+    return _each(function, columns, kind, length)
+
+
+def _each(function: Callable[..., Any], columns: list[Column], kind: str, length: int) -> Column:
+    values = [repeat(each.data) if each.constant else each.to_list(length) for each in columns]
+    return _packed(_called(function, values), kind)
+
+
+def _runs(columns: list[Column], length: int) -> tuple[Array, Array] | None:
+    """Return where the values of one column change, and after how many records, if it does so for few of them.
+
+    Streams have many records of one millisecond, and what is computed of it is the same for all of them.
+    """
+    varying = [column for column in columns if not column.constant]
+    if len(varying) > 1 or varying[0].kind == STR or length < _SAMPLE:
+        return None
+    data = varying[0].data
+    if np.count_nonzero(_changes(data[:_SAMPLE])) * _SHORTEST > _SAMPLE:
+        return None
+    firsts = np.flatnonzero(_changes(data))
+    return (firsts, np.diff(firsts, append=length)) if len(firsts) * _SHORTEST <= length else None
+
+
+def _changes(data: Array) -> Array:
+    """Return which values are others than those before them, by their bits; objects are the same if they are one.
+
+    >>> _changes(np.array([1.0, 1.0, 0.0, -0.0])).tolist()
+    [True, False, True, True]
+    """
+    changes = np.ones(len(data), np.bool_)
+    if data.dtype == np.object_:
+        values = data.tolist()
+        changes[1:] = np.fromiter(map(operator.is_not, values, islice(values, 1, None)), np.bool_, len(values) - 1)
+    else:
+        bits = data.view(np.int64) if data.dtype == np.float64 else data
+        np.not_equal(bits[1:], bits[:-1], out=changes[1:])
+    return changes
 
 
 def _called(function: Callable[..., Any], values: list[Any]) -> list[Any]:
@@ -148,20 +191,22 @@ def _sliced(text: Column, start: Column, stop: Column, step: Column) -> Column |
     return Column(STR, _arrow().utf8_slice_codeunits(text.data, start=low, stop=high))
 
 
-def split_item(text: Column, part: str, number: int, length: int) -> Column:
-    """Return ``text.split(part)[number]``; raises ``FallBackToRows`` where a text has not so many parts.
+def text_parts(text: Column, part: str) -> Column:
+    """Return ``text.split(part)`` for ``part_at``, as lists of Arrow: Python's cost more than the splitting."""
+    texts = text.array(1) if text.constant else text.data
+    return Column(PARTS, _arrow().split_pattern(texts, pattern=part), text.constant)
 
-    >>> split_item(column_of(["a,b", "c,d,e"], STR), ",", 1, 2).to_list(2)
+
+def part_at(parts: Column, number: int, length: int) -> Column:
+    """Return ``parts[number]``; raises ``FallBackToRows`` where a text has not so many parts.
+
+    >>> part_at(text_parts(column_of(["a,b", "c,d,e"], STR), ","), 1, 2).to_list(2)
     ['b', 'd']
     """
-    if text.constant:
-        texts = Column(STR, text.array(1))
-        return split_item(texts, part, number, 1).take(np.zeros(length, np.int64))
-    # Hot: lists of texts are not made, which cost more than the splitting.
-    parts = _arrow().split_pattern(text.data, pattern=part)
-    if int(_arrow().min(_arrow().list_value_length(parts)).as_py()) <= number:
+    if int(_arrow().min(_arrow().list_value_length(parts.data)).as_py()) <= number:
         raise FallBackToRows("an item that a list has not")
-    return Column(STR, _arrow().list_element(parts, number))
+    items = Column(STR, _arrow().list_element(parts.data, number))
+    return items.take(np.zeros(length, np.int64)) if parts.constant else items
 
 
 def _root(number: Column) -> Column | None:
@@ -194,4 +239,4 @@ _FAST: dict[str, Callable[..., Column | None]] = {
     "round": _whole(np.rint),
 }
 
-__all__ = ["Value", "merged", "rowwise", "split_item", "taken"]
+__all__ = ["Value", "merged", "part_at", "rowwise", "taken", "text_parts"]
