@@ -50,32 +50,3 @@ def test_a_program_on_spark_does_without_pandas(tmp_path):
     )
 
     assert done.stdout == "[2, 3] 2 []\n", done.stderr
-
-
-WORKERS = """
-import sys
-from funken import Configuration, StreamExecutionEnvironment
-continuous = Configuration({"execution.target": "continuous", "parallelism.default": 1})
-def loaded(value):
-    import pyarrow
-    pyarrow.array([value])
-    return "".join(reversed("sadnap")) in sys.modules
-def frames(value):
-    import pandas, pyarrow
-    return pyarrow.array([value, pandas.NA], from_pandas=True).null_count
-for function in (loaded, frames):
-    env = StreamExecutionEnvironment.get_execution_environment(continuous)
-    with env.from_collection([1]).map(function).execute_and_collect() as found:
-        print(list(found))
-"""
-
-
-@pytest.mark.spark
-def test_workers_do_without_what_the_program_does_not_name(tmp_path):
-    (tmp_path / "job.py").write_text(WORKERS)
-    env = os.environ | {"PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(
-        [sys.executable, "job.py"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100, check=False
-    )
-
-    assert done.stdout == "[False]\n[1]\n", done.stderr

@@ -30,7 +30,6 @@ from pyspark import TaskContext
 
 from funken import config
 from funken.errors import JobExecutionError, TaskLost
-from funken.io.lazy_pandas import spare_pandas
 from funken.io.storage import open_storage
 from funken.plan.serialization import load_program
 from funken.runtime.chain.failures import failure_event
@@ -145,8 +144,6 @@ class TaskShell:
                 settings = replace(settings, attempt=spark.attemptNumber())
             self._logs = WorkerLogs(self._id, settings, host, control.send)
             plan = load_program(self._deployment.program, self._deployment.path, self._deployment.home)
-            if self._continuous:  # else the process runs other programs, too
-                spare_pandas(self._deployment.program)
             self._feedback.open(plan, settings.feedback, control, self._deployment.credentials)
             task = Task(
                 plan, self._id, settings, SystemClock(), self._logs.send, lambda: self._mailbox.put(_WAKE),
