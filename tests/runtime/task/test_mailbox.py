@@ -2,6 +2,7 @@
 
 import math
 from collections import deque
+from types import SimpleNamespace
 
 import pytest
 
@@ -40,7 +41,7 @@ class Task:
 
     def __init__(self, log, sources=False, looks_ahead=False):
         self.log, self.has_sources, self.looks_ahead = log, sources, looks_ahead
-        self.may_flush = False
+        self.flushing = SimpleNamespace(waiting=False)
         self.outbox, self.queued = [], 0
         self.meter, self.throttle = Meter(log), Throttle()
         self.due, self.found = None, 0
@@ -230,7 +231,7 @@ def test_an_idle_turn_is_told_to_the_throttle():
 def reading(millis=0):
     """Return a rig of a source that waits for more, with records that wait in a block."""
     rig = Rig(sources=True)
-    rig.task.found, rig.task.may_flush = 1, True
+    rig.task.found, rig.task.flushing.waiting = 1, True
     rig.clock.advance(millis)
     return rig
 
@@ -244,9 +245,9 @@ def test_a_source_that_has_read_all_there_is_flushes_after_a_millisecond():
 
 
 def test_a_source_that_has_more_to_read_or_nothing_to_send_waits_for_the_timeout():
-    for change in ({"found": 0}, {"may_flush": False}):
+    for found, waiting in ((0, True), (1, False)):
         rig = reading()
-        vars(rig.task).update(change)
+        rig.task.found, rig.task.flushing.waiting = found, waiting
         flushed = []
         for _ in range(10):
             rig.clock.advance(1)

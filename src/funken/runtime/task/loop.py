@@ -91,7 +91,7 @@ class Task:
         self.meter = TaskMeter(task, self.subtasks, clock.monotonic)
         self._live_sources = [subtask for subtask in self.subtasks.values() if subtask.source is not None]
         self._relays_expected = builder.relays()
-        self._flushing = builder.flushing
+        self.flushing = builder.flushing
         self._markers = builder.markers
         self._checkpoints = TaskCheckpoints(
             plan, settings.checkpoints, task.subtask, builder, self._work, self._time, clock, deliver
@@ -328,7 +328,7 @@ class Task:
             if self._checkpoints.materializer.open:
                 self._checkpoints.materialize(worked=False)
             due = self._markers.advance(now, self._live_sources, due)
-            at = self._flushing.advance(now)
+            at = self.flushing.advance(now)
         if self._checkpoints.materializer.open:
             return now
         return at if due is None else due if at is None else min(due, at)
@@ -344,22 +344,17 @@ class Task:
             for subtask in self.subtasks.values():
                 subtask.chain.flush()
 
-    @property
-    def may_flush(self) -> bool:
-        """Whether ``flush`` would send records."""
-        return self._flushing.waiting
-
     def _send_all(self) -> None:
         """The sources' in-flight records are limited: flush everything, without delay on the way."""
         self.flush()
         with self._failures:
-            self._flushing.flush_timed()
+            self.flushing.flush_timed()
         if self.outbox:
-            self._flushing.request_urgent_flush()
+            self.flushing.request_urgent_flush()
 
     def take_urgent_flush(self) -> bool:
         """Return whether an urgent flush was requested since the last call."""
-        return self._flushing.take_urgent_flush()
+        return self.flushing.take_urgent_flush()
 
     def handle_command(self, command: TaskCommand) -> None:
         """Handle a command of the driver."""

@@ -132,7 +132,7 @@ class TaskLoop:
         if not self.task.work and self.mailbox.flushes():
             return True
         timeout = self._timeout
-        if self.wait > 0 and self.task.has_sources and self.task.may_flush:
+        if self.wait > 0 and self.task.has_sources and self.task.flushing.waiting:
             timeout = min(timeout, max(IDLE_FLUSH_SECONDS, _COSTS * self._cost, _DELAYS * self._late))
         left = max(timeout, self.task.throttle.min_flush_delay()) - (now - self._flushed)
         if left > 0:
