@@ -171,10 +171,9 @@ class _Evaluation:
             case Rowwise("item", (Rowwise("str.split", (text, Constant(part))) as split, Constant(number))) if (
                 part and number >= 0
             ):
-                pieces = self._parts.get(id(split))
-                if pieces is None:
-                    pieces = self._parts[id(split)] = text_parts(self._column(text), part)
-                return part_at(pieces, number, self._length)
+                if id(split) not in self._parts:
+                    self._parts[id(split)] = text_parts(self._column(text), part)
+                return part_at(self._parts[id(split)], number, self._length)
             case Rowwise(function, given, kind):
                 return rowwise(function, [self._given(each) for each in given], kind, self._length)
         raise FallBackToRows(f"no kernel for {type(expression).__name__}")
