@@ -29,7 +29,7 @@ from tests.support.azurite import ACCOUNT, KEY, AzuriteProcess, azurite_program
 from tests.support.fake_gcs import FakeGcsProcess, fake_gcs_program
 from tests.support.hdfs import HdfsCluster, jar
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
 
 SERVER = """
 import sys
@@ -147,7 +147,9 @@ def test_sources_and_sinks_keep_their_contracts(bucket):
 
         return plain(FileSink.for_row_format(folder, Encoder.simple_string_encoder())), read
 
-    check_sink(make, seeds=4)
+    # Some deletions take 7 s there: the client waits and sends again what the emulator has never seen.
+    seeds = 1 if bucket().startswith("abfs:") else 4
+    check_sink(make, seeds=seeds)
     files, base = locate(bucket("/in"))
     for name in "ab":
         with files.create(f"{base}/{name}.txt") as file:
