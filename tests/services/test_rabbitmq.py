@@ -1,6 +1,5 @@
 """RabbitMQ's source and sink against a real server: the contracts, lost connections, what is refused, what ``check`` says."""
 
-import contextlib
 import itertools
 import socket
 import subprocess
@@ -75,16 +74,22 @@ def drain(channel, queue):
 
 
 def cut(link):
-    """Break the connection of a link, as soon as there is one."""
-    waited = threading.Event()
+    """Break the connection of a link, as soon as there is one that works; returns when that was noticed."""
+    waited, broken = threading.Event(), None
     for _ in range(2000):
         connection = link._connection
-        if connection is not None and connection.is_open and link.worked:
-            with contextlib.suppress(OSError):  # it was cut before, and nobody has noticed yet
-                connection._transport._sock.shutdown(socket.SHUT_RDWR)
-                return
+        if broken is not None and connection is not broken:
+            return
+        if broken is None and connection is not None and connection.is_open and link.worked:
+            connection._transport._sock.shutdown(socket.SHUT_RDWR)
+            broken = connection
         waited.wait(0.005)
-    raise AssertionError("there was no connection for 10 s")
+    raise AssertionError("there was no connection for 10 s, or nobody noticed that it broke")
+
+
+def written_down():
+    """A queue is in the server's buffers for two seconds, and gone if the server is killed before that."""
+    threading.Event().wait(3)
 
 
 class Reading:
@@ -355,6 +360,7 @@ def test_a_reader_survives_a_server_that_is_killed_and_comes_back(own_rabbitmq, 
     config = RMQConnectionConfig(uri=own_rabbitmq.url(), network_recovery_interval=500)
     with own_rabbitmq.client() as channel:
         fill(channel, name, range(100))
+    written_down()
     one = reading(RMQSource(config, name, True))
     one.read(40, limit=40)
     one.checkpoint(1)
@@ -546,6 +552,7 @@ def test_a_writer_survives_a_server_that_is_killed_and_comes_back(own_rabbitmq, 
     config = RMQConnectionConfig(uri=own_rabbitmq.url(), network_recovery_interval=500)
     with own_rabbitmq.client() as channel:
         channel.queue_declare(name, durable=True)
+    written_down()
     writer, _ = writer_of(RMQSink(config, name))
     writer.write([str(n) for n in range(1000)], None, 0)
     writer.flush(False)
