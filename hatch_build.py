@@ -29,7 +29,7 @@ def compiled() -> list[Path]:
         return []
     made = []
     for source in sorted((ROOT / "src").rglob("*.c")):
-        target, partial = source.with_suffix(".so"), source.with_suffix(".partial")
+        target, partial = source.with_suffix(".clib"), source.with_suffix(".partial")
         command = [*shlex.split(os.environ.get("CC", "cc")), "-O2", "-shared", "-fPIC", "-o", str(partial), str(source)]
         try:
             subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS)

@@ -25,7 +25,7 @@ def build(tmp_path, monkeypatch):
 def test_helpers_are_compiled_beside_their_sources(build, tmp_path):
     if shutil.which("cc") is None:
         pytest.skip("there is no C compiler: install gcc or clang")
-    assert build.compiled() == [tmp_path / "src" / "one.so"]
+    assert build.compiled() == [tmp_path / "src" / "one.clib"]
 
 
 @pytest.mark.parametrize("compiler", ["there-is-no-such-compiler", "false"])

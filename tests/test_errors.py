@@ -19,6 +19,8 @@ OUTSIDE = {
     "DriverDied",  # the simulation's
     "Interrupted",  # stops user code that runs in this process
     "HungUp",  # becomes TaskLost
+    "Lost",  # a connection to RabbitMQ: is made again, or becomes SourceNotReadable or SinkNotWritable
+    "NotTaken",  # by RabbitMQ: becomes SourceNotReadable or SinkNotWritable
     "Malformed",  # becomes CheckpointCorrupted, with the path
     "NotNow",  # the simulation's
     "NotToRun",  # ends a script whose plan is to be printed: no `except Exception` may stop it

@@ -29,22 +29,21 @@ def facts(run, limit):
     found = []
     while len(run) > limit:
         found += facts(run.take(limit), limit)
-    kept = [run.until(end)[0] for end in range(1, 30, 7)] if len(run) else []
-    shorter = [(piece.values(), [piece.offset(index) for index in range(len(piece))]) for piece in kept]
+    offsets = [run.offset(index) for index in range(len(run))]
+    for end in range(1, 30, 3) if offsets else ():
+        piece, reached = run.until(end)
+        assert [piece.offset(index) for index in range(len(piece))] == [offset for offset in offsets if offset < end]
+        assert len(piece.values()) == len(piece)
+        assert reached or offsets[-1] + 1 < end
     every_second = range(0, len(run), 2)
-    return [
-        *found,
-        (
-            run.key, run.values(), run.timestamps(None), run.timestamps(list(every_second)), shorter,
-            [run.offset(index) for index in range(len(run))], run.offset(-1) if len(run) else None,
-        ),
-    ]  # fmt: skip
+    return [*found, (run.key, run.values(), run.timestamps(None), run.timestamps(list(every_second)), offsets)]
 
 
 def joined(found):
     """Put the pieces of each partition together: where blocks end depends on when messages came."""
     of_key = {}
-    for key, values, timestamps, _, _, offsets, _ in found:
+    for key, values, timestamps, every_second, offsets in found:
+        assert every_second == timestamps[::2]
         of_key.setdefault(key, []).extend(zip(values, timestamps, offsets, strict=True))
     return of_key
 

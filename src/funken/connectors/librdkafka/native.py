@@ -29,7 +29,7 @@ from funken.connectors.librdkafka.runs import Fetched, MessageBlock, Place, Repo
 logger = logging.getLogger(__name__)
 
 SWITCH = "FUNKEN_NATIVE"
-LIBRARY = Path(__file__).with_name("batches.so")
+LIBRARY = Path(__file__).with_name("batches.clib")
 _BOUND = (
     "rd_kafka_consume_batch_queue", "rd_kafka_message_destroy", "rd_kafka_message_timestamp", "rd_kafka_message_errstr",
     "rd_kafka_conf_interceptor_add_on_new",
