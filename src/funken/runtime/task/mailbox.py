@@ -25,7 +25,7 @@ from funken.timing.clock import Clock
 
 IDLE_FLUSH_SECONDS = 0.001
 """Sources that have nothing more to read flush no more often than this,"""
-_COSTS = 10
+_COSTS = 5
 """nor than so many times what a flush takes,"""
 _DELAYS = 4
 """nor than so many times by how much they are woken too late: cores that are busy have no time for more blocks."""
