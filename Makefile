@@ -26,7 +26,7 @@ comma := ,
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha bench-scale cluster yarn cep-compare nexmark column-share chaos exactly-once soak simulate mutate fuzz fuzz-vectorized run clean
+.PHONY: help setup fmt lint types test test-quick test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha bench-scale cluster yarn cep-compare nexmark column-share chaos exactly-once soak simulate mutate fuzz fuzz-vectorized run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,9 +70,13 @@ types: setup ## mypy, strict
 	@echo "types"
 	@$(BIN)/mypy --no-error-summary
 
-test: check test-simulation test-spark ## everything, exactly as CI runs it
+test: lint types test-fast test-simulation test-spark ## everything, exactly as CI runs it
 
-check: lint types test-fast ## the fast part, for every save
+check: lint types test-quick ## the quick part, for every save
+
+test-quick: setup ## the tests that need no Spark, but for modules that take seconds
+	@echo "quick tests without Spark"
+	@$(BIN)/python -m pytest -q -m "not spark and not simulation and not services and not slow" -n $(WORKERS) --dist worksteal
 
 test-fast: setup ## the tests that need no Spark
 	@echo "tests without Spark"

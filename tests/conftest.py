@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import cloudpickle
 import pytest
@@ -21,6 +22,8 @@ from funken import Configuration, StreamExecutionEnvironment
 from tests.support.streams import collected
 
 WAYS = ("local", "batch", "continuous")
+TESTS = Path(__file__).parent
+SLOW = {line for line in (TESTS / "slow_modules.txt").read_text().splitlines() if not line.startswith("#")}
 
 # The same examples in every run, and no deadline: a busy machine must not fail a test. HYPOTHESIS_PROFILE=explore tries more.
 settings.register_profile(
@@ -48,6 +51,12 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize(
             "mode", [pytest.param(way, marks=marks.get(way, ())) for way in (marker.args if marker else WAYS)]
         )
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).as_posix() in SLOW:
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish():
