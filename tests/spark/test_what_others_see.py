@@ -48,6 +48,11 @@ while client.snapshot().checkpoints.completed < 2:
     time.sleep(0.1)
 
 
+def say(*words):
+    # at once, on a line of its own: the job prints records meanwhile
+    sys.stdout.write("\\n" + " ".join(words) + "\\n")
+
+
 def wire():
     # what crosses loopback in two seconds, headers included; nothing where one may not listen
     try:
@@ -65,7 +70,7 @@ def wire():
 
 
 if heard := wire():
-    print("records are", "readable" if mark.encode() in heard else "hidden" if len(heard) > 20_000 else "not sent")
+    say("records are", "readable" if mark.encode() in heard else "hidden" if len(heard) > 20_000 else "not sent")
 
 
 def family():
@@ -92,7 +97,7 @@ for table in ("tcp", "tcp6"):
     for row in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
         parts = row.split()
         if parts[3] == "0A" and f"socket:[{parts[9]}]" in sockets:
-            print("listens", parts[1].split(":")[0])
+            say("listens", parts[1].split(":")[0])
 ui = SparkContext._active_spark_context.uiWebUrl
 pages = ["environment/", "jobs/", "stages/", "executors/", "SQL/", "StreamingQuery/"]
 shown = [urllib.request.urlopen(f"{ui}/{page}", timeout=20).read().decode() for page in pages if ui]
@@ -108,8 +113,8 @@ hidden = {"key": credential.key.hex(), "certificate": secret, "token": "a-token-
 for name, value in hidden.items():
     for where, texts in {"ps": lines, "Spark's UI": shown, "event log": events}.items():
         if any(value in text for text in texts):
-            print(f"{name} is in {where}")
-print("seen")
+            say(f"{name} is in {where}")
+say("seen")
 """
 
 
