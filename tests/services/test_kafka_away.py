@@ -28,6 +28,7 @@ def test_a_broker_may_be_away_for_thirty_seconds(own_kafka, tmp_path):
     settings = {
         "execution.checkpointing.interval": "500 ms",
         "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+        "sink.committer.retries": 100,  # by default ten, in 26 s: then the attempt ends, and the next one commits
         "restart-strategy.type": "fixed-delay",
         "restart-strategy.fixed-delay.attempts": 20,
         "restart-strategy.fixed-delay.delay": "1 s",
