@@ -19,6 +19,7 @@ def mock():
 @pytest.fixture(params=["objects", "arrays"])
 def taken(request, monkeypatch):
     """How messages are taken out of the client: as its objects, or as arrays by the compiled helper."""
+    pytest.importorskip("confluent_kafka", reason="install it with: pip install 'funken[kafka]'")  # loads librdkafka
     if request.param == "objects":
         monkeypatch.setenv("FUNKEN_NATIVE", "0")
     elif native.load() is None:

@@ -82,7 +82,7 @@ int64_t funken_take(void *queue, int timeout_ms, message_t **messages, int64_t m
         return count > 0 ? count : 0;
 }
 
-/* Write the messages into arrays and free them. Each text ends with a line feed, and starts has one element more than there are
+/* Write the messages into arrays. Each text ends with a line feed, and starts has one element more than there are
  * messages; the text of an error is what it says. Return what there is beside values. */
 int funken_copy(message_t **messages, int64_t count, char *text, int64_t *starts, int64_t *offsets, int64_t *timestamps,
                 int32_t *partitions, int32_t *codes, uint8_t *nulls, uint64_t *topics) {
@@ -106,13 +106,12 @@ int funken_copy(message_t **messages, int64_t count, char *text, int64_t *starts
                 found |= !message->err && length && memchr(text + at, '\n', length) ? HAS_LINE_FEEDS : 0;
                 text[at + (int64_t)length] = '\n';
                 at += (int64_t)length + 1;
-                librdkafka.message_destroy(message);
         }
         starts[count] = at;
         return found;
 }
 
-/* Free messages that are not to be copied. */
+/* Free the messages: until then, the pointers to their topics are valid. */
 void funken_drop(message_t **messages, int64_t count) {
         for (int64_t i = 0; i < count; i++)
                 librdkafka.message_destroy(messages[i]);
