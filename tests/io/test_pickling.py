@@ -43,6 +43,17 @@ def test_the_error_is_the_callers_and_what_the_object_raised_its_cause(pickled):
     assert isinstance(raised.value.__cause__, RuntimeError)
 
 
+def test_code_keeps_the_name_of_its_file():
+    def outer():
+        return lambda: 1
+
+    copy = pickle.loads(dumps_by_value(outer, failure))
+
+    assert copy()() == 1
+    assert copy.__code__ == outer.__code__
+    assert {copy.__code__.co_filename, copy().__code__.co_filename} == {__file__}
+
+
 def test_the_first_that_cannot_be_pickled_is_found():
     number, _, error = first_unpicklable([1, "two", threading.Lock(), Refusing()])
 
@@ -63,7 +74,7 @@ def test_cloudpickle_pickles_in_one_module_only():
     found = set()
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Attribute) and ast.unparse(node) == "cloudpickle.dumps":
+            if isinstance(node, ast.Attribute) and ast.unparse(node) in ("cloudpickle.dumps", "cloudpickle.Pickler"):
                 found.add(path.relative_to(SOURCE).as_posix())
 
     assert found == {"io/pickling.py"}

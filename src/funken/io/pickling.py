@@ -3,19 +3,44 @@
 ``dumps`` is for data: pickle where it can, which is fast, and cloudpickle for instances of local classes. ``dumps_by_value``
 is for programs: functions and classes of ``__main__`` travel as they are. Both take a function that makes the error, so
 that it names the operator, the record and the remedy; whatever a user's ``__reduce__`` raises is its cause.
+
+Code keeps the name of its file. cloudpickle replaces it with ``<dynamic-code>`` since 3.1.3; tracebacks would lose the
+lines of the user's source, and nothing could read a function's source to run it on columns.
 """
 
 from __future__ import annotations
 
+import io
 import pickle
+from collections import ChainMap
 from collections.abc import Callable, Iterable
-from typing import Any
+from types import CodeType
+from typing import Any, ClassVar
 
 import cloudpickle
 
 from funken.errors import RecordNotPicklable
 
 PROTOCOL = 5
+
+
+def _code_of_file(name: str, make: Callable[..., CodeType], *parts: Any) -> CodeType:
+    return make(*parts).replace(co_filename=name)
+
+
+def _reduce_code(code: CodeType) -> tuple[Any, ...]:
+    make, parts = cloudpickle.Pickler.dispatch_table[CodeType](code)
+    return _code_of_file, (code.co_filename, make, *parts)
+
+
+class _ByValue(cloudpickle.Pickler):  # type: ignore[misc]
+    dispatch_table: ClassVar = ChainMap({CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table)
+
+
+def _by_value(content: Any) -> bytes:
+    file = io.BytesIO()
+    _ByValue(file, PROTOCOL).dump(content)
+    return file.getvalue()
 
 
 def dumps(content: Any, failure: Callable[..., Exception], *details: Any) -> bytes:
@@ -38,7 +63,7 @@ def dumps(content: Any, failure: Callable[..., Exception], *details: Any) -> byt
 def dumps_by_value(content: Any, failure: Callable[..., Exception], *details: Any) -> bytes:
     """Pickle functions and classes that cannot be imported, too; raise ``failure(error, *details)`` if that is impossible."""
     try:
-        return bytes(cloudpickle.dumps(content, PROTOCOL))
+        return _by_value(content)
     except Exception as error:
         explained = failure(error, *details)
         if explained is error:
@@ -55,7 +80,7 @@ def first_unpicklable(values: Iterable[Any]) -> tuple[int, Any, Exception] | Non
     """
     for number, value in enumerate(values):
         try:
-            cloudpickle.dumps(value, PROTOCOL)
+            _by_value(value)
         except Exception as error:  # noqa: BLE001 - whatever a user's __reduce__ raises
             return number, value, error
     return None
