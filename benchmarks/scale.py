@@ -30,6 +30,8 @@ CHECKED = 20_000
 FACTS = ("widths", "keys", "operators")
 MOST = 240.0
 """How long it may take (s) until every key was seen."""
+WARM = 0.5
+"""How long (s) a subtask that has begun takes, at most, to be at full speed, while others begin."""
 
 
 def program(stream: DataStream, keys: int, operators: int) -> DataStream:
@@ -55,18 +57,22 @@ def one(width: int, keys: int, operators: int, seconds: float) -> dict[str, floa
     client = env.execute_async("scale")
     try:
         until = time.monotonic() + MOST
-        while worked_off(client) < 1.2 * keys:  # subtasks of the source are not at the same place
+        while (
+            min(found := worked_off(client, width)) == 0 or sum(found) < 1.2 * keys
+        ):  # no two subtasks are at the same place
             if time.monotonic() > until:
                 raise SystemExit(f"not all of {keys:,} keys were seen within {MOST:g} s")
             time.sleep(0.1)
+        time.sleep(width * WARM)
         return keyed.measure(client, seconds, 1)
     finally:
         client.cancel().result(120)
 
 
-def worked_off(client: Any) -> int:
-    """Return how many records have come behind the exchange."""
-    return sum(m.vertices[1].records_in for m in client.metrics().values() if 1 in m.vertices)
+def worked_off(client: Any, width: int) -> list[int]:
+    """Return how many records have come behind the exchange, by subtask."""
+    found = [m.vertices[1].records_in for m in client.metrics().values() if 1 in m.vertices]
+    return found + [0] * (width - len(found))
 
 
 def case(width: int, keys: int, operators: int, seconds: float) -> dict[str, float]:

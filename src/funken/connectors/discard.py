@@ -22,6 +22,7 @@ class DiscardingSink(Sink):
     """
 
     takes_columns = True
+    reads_only = True
 
     def writer(self, context: ConnectorContext) -> SinkWriter:
         """Make a writer."""

@@ -284,6 +284,8 @@ class Sink(Generic[T_contra]):
 
     takes_columns = False
     """Whether ``write`` takes blocks of columns as they are; else it is given lists."""
+    reads_only: bool = False
+    """Whether ``write`` neither changes records nor needs them when it has returned, so that nothing must be copied for it."""
 
     def of_type(self, type_info: TypeInformation | None) -> Sink:
         """Return the sink for records of a declared type (``None``: any); it matters to those that write text.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from funken.connectors.base import declares
 from funken.connectors.sink import PreparedCommittable, Sink, SinkWriter
 from funken.io.pickling import dumps_records
 from funken.operators.base import Operator, Timestamps, Values
@@ -48,6 +49,7 @@ class WriterSinkLogic(Operator):
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
+        self.changes_records = not (sink.reads_only and declares(sink, "reads_only", "writer"))
         self._writer: SinkWriter | None = None
         self._ended = False
 

@@ -7,7 +7,9 @@ in its place; only then, because a filler on every block costs a quarter of the 
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
+from itertools import accumulate
 
 import pyarrow as pa
 
@@ -16,9 +18,19 @@ _ARROW = pa.schema([("target", pa.int32()), ("block", pa.binary())])
 
 
 def to_batch(rows: list[tuple[int, bytes]]) -> pa.RecordBatch:
-    """Make the Arrow batch of some rows."""
+    """Make the Arrow batch of some rows.
+
+    >>> to_batch([(1, b"one"), (0, b"")]).to_pydict()
+    {'target': [1, 0], 'block': [b'one', b'']}
+    """
     targets, blocks = zip(*rows, strict=True)
-    return pa.RecordBatch.from_arrays([pa.array(targets, pa.int32()), pa.array(blocks, pa.binary())], schema=_ARROW)
+    # Of buffers: pa.array imports pandas, 0.14 s of CPU per worker, and takes twice as long (20 us for 32 rows).
+    ends = array("i", accumulate(map(len, blocks), initial=0))
+    columns = [
+        pa.Array.from_buffers(pa.int32(), len(rows), [None, pa.py_buffer(array("i", targets))]),
+        pa.Array.from_buffers(pa.binary(), len(rows), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(blocks))]),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
 
 
 def blocks_of(batch: pa.RecordBatch) -> Iterable[bytes]:

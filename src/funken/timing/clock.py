@@ -1,14 +1,24 @@
 """Clocks: the only module that reads the machine's time.
 
 ``now`` is processing time (ms since the epoch), ``wall`` the same in seconds with fractions, ``monotonic`` is for
-intervals (s) and never steps back. ``run_delay`` is how long the calling thread was kept from running by others. Tests and the
-simulation use ``ManualClock`` and turn the hands themselves.
+intervals (s) and never steps back. ``run_delay`` is how long the calling thread was kept from running by others, ``thread_usage``
+what it had of a core. Tests and the simulation use ``ManualClock`` and turn the hands themselves.
 """
 
 from __future__ import annotations
 
+import resource
 import time
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+_THREAD = getattr(resource, "RUSAGE_THREAD", None)
+
+
+class ThreadUsage(NamedTuple):
+    """How long (s) a thread ran, and how often it gave up its core: it slept, waited for data, or for the interpreter's lock."""
+
+    seconds: float
+    waits: int
 
 
 class Clock(Protocol):
@@ -28,6 +38,10 @@ class Clock(Protocol):
 
     def run_delay(self) -> float | None:
         """Return for how long (s) the calling thread has been ready to run but had no core, ``None`` if nobody knows."""
+        ...
+
+    def thread_usage(self) -> ThreadUsage | None:
+        """Return what the calling thread has had of a core, ``None`` if nobody knows."""
         ...
 
 
@@ -53,6 +67,13 @@ class SystemClock:
                 return int(counted.read(100).split()[1]) / 1e9
         except (OSError, ValueError, IndexError):
             return None
+
+    def thread_usage(self) -> ThreadUsage | None:
+        """Return what Linux counts (``getrusage``, 1 us), ``None`` elsewhere."""
+        if _THREAD is None:
+            return None
+        counted = resource.getrusage(_THREAD)
+        return ThreadUsage(counted.ru_utime + counted.ru_stime, counted.ru_nvcsw)
 
 
 class ManualClock:
@@ -90,3 +111,7 @@ class ManualClock:
     def run_delay(self) -> float | None:
         """Nobody is kept from running."""
         return 0.0
+
+    def thread_usage(self) -> ThreadUsage | None:
+        """All time is spent at work."""
+        return ThreadUsage(self.monotonic(), 0)

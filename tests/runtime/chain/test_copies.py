@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -9,14 +10,19 @@ from hypothesis import strategies as st
 
 from funken import (
     Configuration,
+    DiscardingSink,
+    Encoder,
+    FileSink,
     KeyedProcessFunction,
     ProcessFunction,
     StreamExecutionEnvironment,
     ValueStateDescriptor,
 )
 from funken.columnar.block import RowBlock
+from funken.connectors.files.arrow_files import ParquetFormat
 from funken.errors import OperatorFailed
 from funken.operators.rolling import RollingReduce
+from funken.operators.sink import WriterSinkLogic
 from funken.operators.user_functions import UserFunction
 from funken.runtime.exchange.wire import BlockHeader, BlockKind
 from funken.runtime.snapshot.channel_state import ChannelStateWriter
@@ -71,6 +77,44 @@ def test_records_that_cannot_be_changed_are_never_copied():
 def test_the_last_of_several_consumers_gets_the_records_themselves():
     pairs = environment().from_collection([[]]).map(with_id)
     assert sorted(collected(pairs.map(same).union(pairs.map(same)))) == [False, True]
+
+
+class Seen(DiscardingSink):
+    """A sink that tells which records it was given; ``reads_only`` is that of its class."""
+
+    def __init__(self):
+        self.records = []
+
+    def writer(self, context):
+        return SimpleNamespace(write=lambda values, timestamps, now: self.records.extend(values))
+
+
+class ReadsOnly(Seen):
+    reads_only = True
+
+    def writer(self, context):
+        return super().writer(context)
+
+
+@pytest.mark.parametrize(("kind", "copied"), [(Seen, True), (ReadsOnly, False)])
+def test_a_sink_that_only_reads_is_given_the_records_themselves(kind, copied):
+    sink = kind()
+    assert sink.reads_only, "what DiscardingSink says is about its own writer"
+    assert WriterSinkLogic(sink).changes_records is copied
+
+
+def test_sinks_of_connectors_say_whether_they_only_read(tmp_path):
+    class Shouted(Encoder):
+        def encode(self, values):
+            return b"".join(str(value.pop()).encode() for value in values)
+
+    def of(encoder):
+        return WriterSinkLogic(FileSink(str(tmp_path), encoder)).changes_records
+
+    assert not WriterSinkLogic(DiscardingSink()).changes_records
+    assert not of(Encoder.simple_string_encoder())
+    assert of(Shouted()), "code of the user may change what it is given"
+    assert of(ParquetFormat()), "it keeps records for a while"
 
 
 def test_whoever_only_reads_costs_no_copy(capsys):

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from funken.runtime.flow_control.piece_size import PIECE_SECONDS, PieceSize
-from funken.timing.clock import ManualClock, SystemClock
+from funken.timing.clock import ManualClock, SystemClock, ThreadUsage
 
 MOST = 2000
 
@@ -18,7 +18,8 @@ class BusyClock(ManualClock):
 
     def __init__(self) -> None:
         super().__init__()
-        self.at = self.delayed = 0.0
+        self.at = self.delayed = self.used = 0.0
+        self.waits = 0
         self.known = True
 
     def monotonic(self) -> float:
@@ -27,9 +28,17 @@ class BusyClock(ManualClock):
     def run_delay(self) -> float | None:
         return self.delayed if self.known else None
 
+    def thread_usage(self) -> ThreadUsage | None:
+        return ThreadUsage(self.used, self.waits) if self.known else None
+
     def work(self, seconds: float, waits: float = 0.0) -> None:
         self.at += seconds + waits
+        self.used += seconds
         self.delayed += waits
+
+    def wait(self, seconds: float, times: int = 1) -> None:
+        self.at += seconds
+        self.waits += times
 
 
 def run(clock: BusyClock, pieces: PieceSize, times: int, per_record: float, waits: float) -> list[int]:
@@ -60,6 +69,37 @@ def test_slow_functions_do(per_record: float, waits: float) -> None:
     sizes = run(clock, pieces, 60, per_record, waits)
     assert max(sizes[10:]) <= max(1, 1.01 * PIECE_SECONDS / per_record)
     assert min(sizes[10:]) >= max(1, 0.2 * PIECE_SECONDS / per_record)
+
+
+def test_waiting_for_the_interpreters_lock_does_not() -> None:
+    clock = BusyClock()
+    pieces = PieceSize(clock, MOST)
+    run(clock, pieces, 20, 1e-6, 0.0)
+    sizes = []
+    for number in range(200):
+        sizes.append(pieces.records)
+        begin = pieces.begin()
+        clock.work(pieces.records * 1e-6)
+        clock.wait(0.045, 1 + number % 3)
+        pieces.end(begin, pieces.records)
+    assert min(sizes) >= MOST / 2
+    assert sizes[-1] == MOST
+
+
+@pytest.mark.parametrize("waits", [0.0, 0.03])
+@pytest.mark.parametrize("per_record", [1e-3, 1e-2, 0.1])
+def test_functions_that_wait_for_a_service_do(per_record: float, waits: float) -> None:
+    clock = BusyClock()
+    pieces = PieceSize(clock, MOST)
+    sizes = []
+    for _ in range(60):
+        sizes.append(pieces.records)
+        begin = pieces.begin()
+        clock.wait(pieces.records * per_record, pieces.records)
+        clock.work(0.0, waits)
+        pieces.end(begin, pieces.records)
+    assert max(1, 0.2 * PIECE_SECONDS / per_record) <= min(sizes[10:])
+    assert max(sizes[10:]) <= max(1, 2 * PIECE_SECONDS / per_record)
 
 
 def test_where_nobody_counts_all_time_does() -> None:

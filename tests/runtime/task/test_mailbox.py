@@ -2,6 +2,7 @@
 
 import math
 from collections import deque
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -276,3 +277,36 @@ def test_a_source_flushes_more_rarely_where_it_is_woken_too_late():
     assert all(flushes[:2])
     assert not all(flushes[-10:])
     assert any(flushes[-10:]), "the timeout holds"
+
+
+class CrowdedClock(ManualClock):
+    """A clock whose thread has a core for a part of the time, of which it is told afterwards."""
+
+    had = 0.25
+
+    def run_delay(self):
+        return self.monotonic() * (1 - self.had)
+
+
+def flushes_of(had, turns=2000):
+    """Return how many turns of a millisecond there are between two flushes of a source that always has more to read."""
+    rig = Rig(sources=True)
+    rig.loop._clock = rig.clock = CrowdedClock(1000)
+    rig.clock.had = had
+    at = []
+    for turn in range(turns):
+        rig.clock.advance(1)
+        if "flush" in rig.turn():
+            at.append(turn)
+    return [after - before for before, after in pairwise(at)]
+
+
+@pytest.mark.parametrize(("had", "apart"), [(1.0, 10), (0.5, 20), (0.25, 40), (0.001, 200)])
+def test_time_without_a_core_fills_no_blocks(had, apart):
+    found = flushes_of(had)[1:]  # what happened before the first flush is not known
+    assert all(apart <= each <= apart + 1 for each in found)
+
+
+def test_a_task_whose_delay_nobody_knows_keeps_to_the_clock(monkeypatch):
+    monkeypatch.setattr(CrowdedClock, "run_delay", lambda self: None)
+    assert set(flushes_of(0.1)) <= {10, 11}

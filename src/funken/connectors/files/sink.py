@@ -20,6 +20,7 @@ from typing import IO, Any
 from uuid import uuid4
 
 from funken.columnar.block import Block
+from funken.connectors.base import of_funken
 from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.files.buckets import BucketAssigner, BucketContext, DateTimeBucketAssigner
 from funken.connectors.files.compaction import (
@@ -146,6 +147,11 @@ class FileSink(Sink):
         True
         """
         return isinstance(self.encoder, BulkFormat) and self.encoder.takes_columns
+
+    @property
+    def reads_only(self) -> bool:  # type: ignore[override]
+        """Whether records become bytes at once, by an encoder and an assigner of Funken: those of users may change records."""
+        return isinstance(self.encoder, Encoder) and of_funken(self.encoder) and of_funken(self.bucket_assigner)
 
     def writer(self, context: ConnectorContext) -> FileWriter:
         """Make a writer."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from funken.connectors.base import of_funken
 from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.kafka.client import check_properties
 from funken.connectors.kafka.committer import KafkaCommitter
@@ -37,6 +38,11 @@ class KafkaSink(SinkSettings, Sink):
     def builder() -> KafkaSinkBuilder:
         """Start to describe a sink."""
         return KafkaSinkBuilder(KafkaSink())
+
+    @property
+    def reads_only(self) -> bool:  # type: ignore[override]
+        """Whether a schema of Funken makes the messages: those of users may change records."""
+        return self.serializer.plain and of_funken(self.serializer.value_schema)
 
     def check(self) -> None:
         """Reach the brokers, and compare what the sink needs with what they allow."""

@@ -29,6 +29,7 @@ from funken.columnar.expressions import (
 from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.folds import FIRST, LAST, reduce_folds
 from funken.columnar.tracing import Traced, trace
+from funken.connectors.base import declares
 from funken.connectors.formats.arrow_columns import is_held
 from funken.ids import OperatorId
 from funken.operators.base import OperatorSpec
@@ -200,7 +201,7 @@ class _Vectorizer:
         generated = None
         if spec.type_info is not None or node.declares_types:
             raise NotVectorizable("declares a type")
-        declared = source.index_columns if _declares(source, "index_columns", "reader") else None
+        declared = source.index_columns if declares(source, "index_columns", "reader") else None
         if declared is None:
             return self._records(spec)
         if declared.function is not None:
@@ -215,7 +216,7 @@ class _Vectorizer:
     def _records(self, spec: Any) -> _Found:
         """Return a source whose readers make columns of records."""
         source: Any = spec.source
-        if not _declares(source, "record_schema", "reader"):
+        if not declares(source, "record_schema", "reader"):
             raise NotVectorizable(f"{type(source).__name__} makes no columns")
         schema: RecordSchema = source.record_schema()
         stamped = _stamped(spec.strategy, schema)
@@ -247,7 +248,7 @@ class _Vectorizer:
                 return self._reduce(spec, schema)
             case WindowSpec() if type(spec) is WindowSpec:
                 return self._window(spec, schema)
-            case WriterSink(sink) if sink.takes_columns and _declares(sink, "takes_columns", "writer"):
+            case WriterSink(sink) if sink.takes_columns and declares(sink, "takes_columns", "writer"):
                 return _Found(ColumnarSink(sink))
             case KeyedMap():
                 raise NotVectorizable("calls a function with open(), which may have state")
@@ -304,12 +305,6 @@ class _Vectorizer:
     def _window(self, spec: WindowSpec, schema: RecordSchema) -> _Found:
         made, results, path = columnar_window(spec, schema, self._batch)
         return _Found(made, results, path=path)
-
-
-def _declares(connector: object, capability: str, method: str) -> bool:
-    """Whether a capability was declared together with the method it is about, or for it: not before it was overridden."""
-    found = next(vars(kind) for kind in type(connector).__mro__ if capability in vars(kind) or method in vars(kind))
-    return capability in found
 
 
 def _of_call(call: UserFunction, arguments: int) -> Traced:

@@ -29,6 +29,8 @@ _COSTS = 5
 """nor than so many times what a flush takes,"""
 _DELAYS = 4
 """nor than so many times by how much they are woken too late: cores that are busy have no time for more blocks."""
+_MOST_TIMEOUTS = 20
+"""A task that is kept from its core flushes after so many buffer timeouts, whatever it had of them."""
 MEASURE_SECONDS = 0.5
 """How often a task reports its metrics."""
 
@@ -72,6 +74,9 @@ class TaskLoop:
         self._cost = self._late = 0.0
         #: when the next turn is due, if nothing arrives
         self._due = math.inf
+        #: how long (s) the task had been kept from a core when it flushed last, and until when it is not looked at again
+        self._kept: float | None = None
+        self._fills = 0.0
 
     def turn(self, blocks: int = 1, may_poll: bool = True) -> Iterator[bool]:
         """Turn once, with so many blocks at most. The sources are not polled unless they may be: their output is full.
@@ -135,6 +140,25 @@ class TaskLoop:
         if self.wait > 0 and self.task.has_sources and self.task.flushing.waiting:
             timeout = min(timeout, max(IDLE_FLUSH_SECONDS, _COSTS * self._cost, _DELAYS * self._late))
         left = max(timeout, self.task.throttle.min_flush_delay()) - (now - self._flushed)
+        if left <= 0 and not self.wait:
+            left = self._still_fills(now)
         if left > 0:
             self.wait = min(self.wait, round(left * 1000, 6))
         return left <= 0
+
+    def _still_fills(self, now: float) -> float:
+        """Return for how long (s) blocks are still filled by a task that has work, but not always a core.
+
+        The time in which it has none does not fill blocks, and there is the less of a core the more is spent on blocks.
+        """
+        if now < self._fills:
+            return self._fills - now
+        before, self._kept = self._kept, self._clock.run_delay()
+        if before is None or self._kept is None:
+            return 0.0
+        past = now - self._flushed
+        left = min(self._timeout - past + min(self._kept - before, past), _MOST_TIMEOUTS * self._timeout - past)
+        if left <= 0:
+            return 0.0
+        self._kept, self._fills = before, now + left
+        return left
