@@ -1,10 +1,12 @@
 """Does a record cost the same in wider jobs, with more keys and in longer chains? The keyed job of ``keyed.py`` at full load.
 
 usage: scale.py [--widths 2,4,8,16] [--keys 1000,100000,1000000,10000000] [--operators 1,50] [--seconds S] [--results FILE]
+                [--docs]
 
 One number of each is varied, the others stay at 2 subtasks, 1000 keys and 1 ``map``; functions are called for every record. What
 is printed is how many records a second all subtasks work off on the cores of this machine, and how much more a record costs
-than in the first case. A case has a process of its own, and its result is checked first. Keys come in the order of their
+than in the first case; ``--docs`` puts a table and a plot of what is kept into the guide, and ``--docs --widths '' --keys ''
+--operators ''`` does only that. A case has a process of its own, and its result is checked first. Keys come in the order of their
 numbers; what is measured begins when each was seen.
 """
 
@@ -21,12 +23,18 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).parent / "compare"))
+
+import environments
 import keyed
 
 from funken import DataStream, DiscardingSink
 
 HERE = Path(__file__).parent
 CHECKED = 20_000
+PAGE = HERE.parent / "docs" / "guide" / "performance.md"
+IMAGE = PAGE.parent / "images" / "scale.png"
+NAMES = {"widths": "subtasks", "keys": "keys", "operators": "operators"}
 FACTS = ("widths", "keys", "operators")
 MOST = 240.0
 """How long it may take (s) until every key was seen."""
@@ -96,6 +104,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--results", type=Path, default=HERE / "results" / "scale.json")
     parser.add_argument("--one", nargs=4, type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--docs", action="store_true", help="also put the results into the guide")
     args = parser.parse_args()
     if args.one:
         width, keys, operators, seconds = args.one
@@ -112,10 +121,41 @@ def main() -> None:
             of_fact[str(value)] = round(speed)
             costs = of_fact[str(values[0])] / speed
             print(f"{fact} {value:>10,} {speed:14,.0f} records/s, a record costs {costs:.2f} x", flush=True)
+    if found:
+        keep(args.results, found)
+    if args.docs:
+        into_page(args.results)
+
+
+def keep(results: Path, found: dict[str, dict[str, float]]) -> None:
+    """Write the results down."""
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     document = {"machine": machine, "commit": commit.stdout.strip(), "records_per_s": found}
-    args.results.write_text(json.dumps(document, indent=1) + "\n")
+    results.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def into_page(results: Path) -> None:
+    """Put the results into the guide."""
+    document = json.loads(results.read_text())
+    lines = ["| | M records/s | cost of a record |", "| --- | ---: | ---: |"]
+    for fact, speeds in document["records_per_s"].items():
+        first = next(iter(speeds.values()))
+        lines += [f"| {int(n):,} {NAMES[fact]} | {s / 1e6:.3g} | {first / s:.2f} x |" for n, s in speeds.items()]
+    text = "\n".join(
+        [
+            f"![Cost of a record](images/{IMAGE.name})",
+            "",
+            *lines,
+            "",
+            f"{document['machine']}, commit {document['commit']}.",
+        ]
+    )
+    before, begin, rest = PAGE.read_text().partition("<!-- measured: scale -->\n")
+    PAGE.write_text(before + begin + text + "\n<!-- end -->" + rest.partition("<!-- end -->")[2])
+    environments.build("plots", print)
+    command = [environments.python("plots"), HERE / "scale_plot.py", results, IMAGE]
+    subprocess.run([str(part) for part in command], timeout=180, check=True)
 
 
 if __name__ == "__main__":

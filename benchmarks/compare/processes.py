@@ -42,6 +42,20 @@ def end_session(leader: int) -> None:
         time.sleep(0.1)
 
 
+def proportional(pid: int) -> int:
+    """Return the bytes of a process; what processes share, each has a share of."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+
+
+def memory_of(leader: int) -> int:
+    """Return the bytes of all processes of a session."""
+    return sum(proportional(pid) for pid, _ in members(leader))
+
+
 def used_by(process: int) -> float:
     """Return the seconds of CPU that a process has used."""
     try:
@@ -52,13 +66,19 @@ def used_by(process: int) -> float:
 
 
 class Others:
-    """What everything else on the machine used of the cores while a session ran; ``server`` is a process that it works with."""
+    """What everything else on the machine used of the cores while a session ran; ``server`` is a process that it works with.
+
+    ``memory`` is the most bytes that the session was seen to have, once in ``LOOK`` samples: a look takes milliseconds.
+    """
+
+    LOOK = 4
 
     def __init__(self, leader: int, server: int | None = None) -> None:
         self._leader, self._server = leader, server
         self._served = self._served_before = used_by(server) if server else 0.0
         self._used: dict[int, float] = {}
         self._begin = self._end = self._machine()
+        self._samples = self.memory = 0
 
     @staticmethod
     def _machine() -> tuple[float, float]:
@@ -72,6 +92,9 @@ class Others:
     def sample(self) -> None:
         """Take note of what was used so far; what a process uses after the last sample before its end counts as others'."""
         self._used.update(members(self._leader))
+        self._samples += 1
+        if self._samples % self.LOOK == 0:
+            self.memory = max(self.memory, memory_of(self._leader))
         self._served = used_by(self._server) if self._server else 0.0
         self._end = self._machine()
 

@@ -198,6 +198,13 @@ def throughput(documents: Documents) -> str:
     return table(("M records/s (Funken's opaque lambdas / this)", *MAIN), rows)
 
 
+def memory(documents: Documents) -> str:
+    """Return what the processes of the keyed job have together, by system."""
+    found = [(system.title, value(documents, "keyed", name, "memory")) for name, system in SYSTEMS.items()]
+    rows = [(title, f"{size / 1e6:,.0f}") for title, size in found if size]
+    return table(("keyed job, 1,000 keys, full load", "MB, all processes"), rows) if rows else ""
+
+
 QUANTILES = ("p50", "p90", "p99", "p99.9")
 BASES = {
     "cep": "flink",
@@ -287,6 +294,7 @@ SECTIONS: dict[str, Callable[[Documents], str]] = {
     "origin": origin,
     "aims": aims,
     "throughput": throughput,
+    "memory": memory,
     **{name: (lambda documents, name=name: cases(documents, name)) for name in EXPERIMENTS if name not in MAIN},
     **{name: (lambda documents, name=name: by_load(documents, name)) for name in ("buffer-timeout", "windowing")},
     **{name: (lambda documents, name=name: _details(documents, name)) for name in ("async", "recovery")},

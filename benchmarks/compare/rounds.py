@@ -155,7 +155,7 @@ def measure(system_name: str, spec: Spec) -> dict[str, Any]:
             figures = {}
         if code or not figures:
             return {"failed": _reason(err, code), "log": _tail(err)}
-        return {**figures, "others": round(others.share(), 3)}
+        return {**figures, "others": round(others.share(), 3), "memory": others.memory}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -24,15 +24,6 @@ class SystemFailed(Exception):
     """A system ended without all its answers."""
 
 
-def proportional(pid: int) -> int:
-    """Return the bytes of a process; what processes share, each has a share of."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
-
-
 def run(
     command: list[str], folder: str, answers: int, seconds: float, server: int | None = None
 ) -> Iterator[dict[str, Any]]:
@@ -58,7 +49,7 @@ def run(
         while found < answers:
             ended = started.poll() is not None
             others.sample()
-            most = max(most, sum(proportional(pid) for pid, _ in processes.members(started.pid)))
+            most = max(most, processes.memory_of(started.pid))
             written = [line for line in output.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
             for line in written[found:]:
                 yield json.loads(line) | {

@@ -134,3 +134,14 @@ def test_a_router_remembers_and_forgets():
     for number in range(100):
         assert router[number] == subtask_of(key_group_of(number, 128), 128, 4)
         assert len(router) <= 10
+
+
+@given(
+    st.integers() | st.text() | st.booleans() | st.floats(allow_nan=False) | st.tuples(st.integers(), st.text()),
+    st.integers(1, 300),
+    st.integers(1, 40),
+)
+def test_a_router_sends_every_key_to_the_owner_of_its_group(key, most, parallelism):
+    parallelism = min(parallelism, most)
+    owner = subtask_of(key_group_of(key, most), most, parallelism)
+    assert KeyRouter(most, parallelism, lambda subtask: subtask)[key] == owner

@@ -161,20 +161,34 @@ class KeyRouter(dict[Any, Any]):
     forgets everything beyond ``limit`` keys, so that unbounded key spaces do not grow it.
     """
 
-    __slots__ = ("_choices", "_limit", "_max_parallelism", "_parallelism")
+    __slots__ = ("_by_group", "_limit", "_max_parallelism")
 
     def __init__(
         self, max_parallelism: int, parallelism: int, choose: Callable[[int], Any], limit: int = 200_000
     ) -> None:
         super().__init__()
-        self._choices = [choose(subtask) for subtask in range(parallelism)]
+        choices = [choose(subtask) for subtask in range(parallelism)]
+        groups = map(KeyGroup, range(max_parallelism))
+        self._by_group = [choices[subtask_of(group, max_parallelism, parallelism)] for group in groups]
         self._max_parallelism = max_parallelism
-        self._parallelism = parallelism
         self._limit = limit
 
     def __missing__(self, key: Any) -> Any:
         if len(self) >= self._limit:
             self.clear()
-        group = key_group_of(key, self._max_parallelism)
-        self[key] = choice = self._choices[subtask_of(group, self._max_parallelism, self._parallelism)]
+        kind = type(key)
+        # Hot where there are more keys than the cache holds: as ``stable_hash``, whose three calls would add 180 ns to 330.
+        if kind is int:
+            h = hash(key)
+            h = (h ^ (h >> 32)) & _MASK
+        elif kind is str:
+            h = crc32(key.encode("utf-8", "surrogatepass"))
+        else:
+            self[key] = choice = self._by_group[key_group_of(key, self._max_parallelism)]
+            return choice
+        h ^= h >> 16
+        h = (h * 0x85EBCA6B) & _MASK
+        h ^= h >> 13
+        h = (h * 0xC2B2AE35) & _MASK
+        self[key] = choice = self._by_group[(h ^ (h >> 16)) % self._max_parallelism]
         return choice
