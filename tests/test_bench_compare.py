@@ -85,10 +85,10 @@ def test_aims_are_met_from_above_for_speed_and_from_below_for_latency():
 def test_the_aims_tell_how_far_apart_the_rounds_were():
     import report
 
-    runs = [run("funken", 0, 80.0), run("bytewax", 0, 20.0), run("funken", 1, 60.0), run("bytewax", 1, 20.0)]
-    assert report.verdicts({"keyed": {"runs": runs}})[1].rounds == "2: 3 to 4"
+    runs = [run("funken", 0, 80.0), run("bytewax", 0, 20.0), run("funken", 1, 100.0), run("bytewax", 1, 20.0)]
+    assert report.verdicts({"keyed": {"runs": runs}})[1].rounds == "2: 4 to 5"
     assert report.verdicts({"keyed": {"runs": runs[:2]}})[1].rounds == "1"
-    assert "| 2: 3 to 4 | floor |" in report.aims({"keyed": {"runs": runs}})
+    assert "| 2: 4 to 5 | floor |" in report.aims({"keyed": {"runs": runs}})
 
 
 def test_the_ratio_to_pyflink_is_that_to_its_better_mode():
@@ -113,6 +113,14 @@ def test_the_cases_for_the_aims_are_what_their_table_needs():
         assert set(labels) <= {case.label for case in EXPERIMENTS[name].cases}
         for case in labels:
             assert None in measured(left_out=(name, case))
+
+
+def test_memory_is_listed_by_system():
+    import report
+
+    runs = [run("funken", 0, 1.0, memory=1e9), run("funken", 1, 1.0, memory=2e9), run("bytewax", 0, 1.0)]
+    assert report.memory({"keyed": {"runs": runs}}).splitlines()[2:] == ["| Funken, opaque lambdas | 1,500 |"]
+    assert report.memory({"keyed": {"runs": runs[2:]}}) == ""
 
 
 def test_a_rate_that_was_not_kept_is_told_beside_its_latencies():
