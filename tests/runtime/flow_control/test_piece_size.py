@@ -79,11 +79,23 @@ def test_waiting_for_the_interpreters_lock_does_not() -> None:
     for number in range(200):
         sizes.append(pieces.records)
         begin = pieces.begin()
-        clock.work(pieces.records * 1e-6)
+        clock.work(pieces.records * 1e-6, 0.01)
         clock.wait(0.045, 1 + number % 3)
         pieces.end(begin, pieces.records)
     assert min(sizes) >= MOST / 2
     assert sizes[-1] == MOST
+
+
+def test_one_long_wait_for_all_records_of_a_piece_makes_them_small_where_cores_are_free() -> None:
+    clock = BusyClock()
+    pieces = PieceSize(clock, MOST)
+    sizes = []
+    for _ in range(60):
+        sizes.append(pieces.records)
+        begin = pieces.begin()
+        clock.wait(pieces.records * 1e-3)  # a model that others' threads work out
+        pieces.end(begin, pieces.records)
+    assert 4 <= min(sizes[10:]) <= max(sizes[10:]) <= 20
 
 
 @pytest.mark.parametrize("waits", [0.0, 0.03])
@@ -113,7 +125,8 @@ def test_where_nobody_counts_all_time_does() -> None:
 def test_nothing_is_read_where_nothing_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = BusyClock()
     pieces = PieceSize(clock, MOST)
-    monkeypatch.setattr(clock, "run_delay", lambda: pytest.fail("it was read"))
+    for name in ("run_delay", "thread_usage"):
+        monkeypatch.setattr(clock, name, lambda: pytest.fail("it was read"))
     run(clock, pieces, 100, 1e-6, 0.0)
 
 

@@ -5,9 +5,9 @@ taken 20 ms if they took longer. On a machine whose cores are busy a call of 8 r
 27 ms for a core (measured: two sources and four tasks on one core). Smaller pieces do not shorten that; they only cost more. So
 once a call was too slow, what its records are not to blame for is taken off, until all is fast again (decision 0030):
 
-* A thread that gave up its core a few times only did not wait for something in every record, but for the interpreter's lock,
-  while the thread that had it waited for a core: then only the CPU that it used counts.
-* Else the time counts in which the thread was not ready to run.
+* Where the thread has to wait for a core, and gave it up a few times only, it did not wait for something in every record, but for
+  the interpreter's lock, while the thread that had it waited for a core: then only the CPU that it used counts.
+* Where it gave it up often, the time counts in which it was not ready to run.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ PIECE_SECONDS = 0.02
 _FIRST, _CALM = 16, 200
 _FEW_WAITS, _RECORDS_PER_WAIT = 4, 8
 """A thread that waits for the interpreter's lock does so about once per slice that it has of a core."""
+_CROWDED = 0.1
+"""The cores are busy if the thread waits for one for more than this share of the time."""
 
 
 class PieceSize:
@@ -34,7 +36,7 @@ class PieceSize:
     128
     """
 
-    __slots__ = ("_calm", "_clock", "_delay", "_most", "_usage", "_waits", "_watches", "records")
+    __slots__ = ("_calm", "_clock", "_crowded", "_delay", "_looked", "_most", "_usage", "_waits", "_watches", "records")
 
     def __init__(self, clock: Clock, most: int) -> None:
         self._clock = clock
@@ -44,6 +46,9 @@ class PieceSize:
         #: whether the thread waited often in the last piece
         self._waits = False
         self._calm = 0
+        #: whether cores are busy: between the last two pieces that took too long, the last of which ended then (s)
+        self._crowded = False
+        self._looked: tuple[float, float] | None = None
         self._usage: ThreadUsage | None = None
         self._delay: float | None = None
 
@@ -59,6 +64,8 @@ class PieceSize:
         """A piece of so many records ends; return the seconds that it took, and choose the size of the next."""
         took = self._clock.monotonic() - begin
         seconds, known = took, False
+        if took > PIECE_SECONDS:
+            self._look(begin + took)
         if self._watches:
             seconds, known = self._to_blame(took, records)
             self._calm = 0 if took > PIECE_SECONDS else self._calm + 1
@@ -78,8 +85,17 @@ class PieceSize:
         if before is not None and after is not None:
             self._waits = after.waits - before.waits > min(_FEW_WAITS, records // _RECORDS_PER_WAIT)
             if not self._waits:
-                return min(took, after.seconds - before.seconds), True
+                return min(took, after.seconds - before.seconds) if self._crowded else took, True
         delay = self._clock.run_delay() if self._delay is not None else None
         if self._delay is None or delay is None:
             return took, before is None  # if nobody counts, there is no more to know
         return max(0.0, took - max(0.0, delay - self._delay)), True
+
+    def _look(self, now: float) -> None:
+        """Find out whether the cores are busy."""
+        delay = self._clock.run_delay()
+        if delay is not None:
+            if self._looked is not None:
+                at, before = self._looked
+                self._crowded = delay - before > _CROWDED * (now - at)
+            self._looked = now, delay
