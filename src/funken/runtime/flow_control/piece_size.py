@@ -18,8 +18,8 @@ PIECE_SECONDS = 0.02
 _FIRST, _CALM = 16, 200
 _FEW_WAITS, _RECORDS_PER_WAIT = 4, 8
 """A thread that waits for the interpreter's lock does so about once per slice that it has of a core."""
-_CROWDED = 0.1
-"""The cores are busy if the thread waits for one for more than this share of the time."""
+_CROWDED, _LOOK_SECONDS = 0.03, 0.25
+"""The cores are busy if the thread waits for one for more than this share of the time since a slow piece, so long ago or more."""
 
 
 class PieceSize:
@@ -46,7 +46,7 @@ class PieceSize:
         #: whether the thread waited often in the last piece
         self._waits = False
         self._calm = 0
-        #: whether cores are busy: between the last two pieces that took too long, the last of which ended then (s)
+        #: whether cores are busy, since a piece that took too long ended then (s)
         self._crowded = False
         self._looked: tuple[float, float] | None = None
         self._usage: ThreadUsage | None = None
@@ -94,8 +94,10 @@ class PieceSize:
     def _look(self, now: float) -> None:
         """Find out whether the cores are busy."""
         delay = self._clock.run_delay()
-        if delay is not None:
-            if self._looked is not None:
-                at, before = self._looked
-                self._crowded = delay - before > _CROWDED * (now - at)
+        if delay is None:
+            return
+        if self._looked is not None:
+            at, before = self._looked
+            self._crowded = delay - before > _CROWDED * (now - at)
+        if self._looked is None or now > self._looked[0] + _LOOK_SECONDS:
             self._looked = now, delay
