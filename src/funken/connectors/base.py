@@ -19,17 +19,6 @@ from funken.connectors.context import ConnectorContext
 from funken.types.generics import Generic, T_co
 
 
-def declares(connector: object, capability: str, method: str) -> bool:
-    """Whether a capability was declared together with the method it is about, or for it: not before it was overridden."""
-    found = next(vars(kind) for kind in type(connector).__mro__ if capability in vars(kind) or method in vars(kind))
-    return capability in found
-
-
-def of_funken(part: object) -> bool:
-    """Whether the class of a part of a connector is Funken's own, and no user's."""
-    return type(part).__module__.startswith("funken.")
-
-
 class Boundedness(enum.Enum):
     """Whether a source ends by itself; with ``AUTOMATIC`` mode a job of bounded sources runs as ``BATCH``.
 

@@ -1,4 +1,4 @@
-"""What a connector knows of the job it runs in: one context for readers and writers, one for committers.
+"""What a connector knows of the job it runs in: one context for readers and writers, one for committers; whose parts it has.
 
 The contexts are plain values and callables. A connector reads time from ``processing_time`` and from the arguments of its
 methods, never from a clock of its own, so that it can be tested under a manual clock.
@@ -67,4 +67,15 @@ class CommitterContext:
     checkpoint_interval: int | None = None
 
 
-__all__ = ["CommitterContext", "ConnectorContext"]
+def declares(connector: object, capability: str, method: str) -> bool:
+    """Whether a capability was declared together with the method it is about, or for it: not before it was overridden."""
+    found = next(vars(kind) for kind in type(connector).__mro__ if capability in vars(kind) or method in vars(kind))
+    return capability in found
+
+
+def of_funken(part: object) -> bool:
+    """Whether the class of a part of a connector is Funken's own, and no user's."""
+    return type(part).__module__.startswith("funken.")
+
+
+__all__ = ["CommitterContext", "ConnectorContext", "declares", "of_funken"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from funken.connectors.base import declares
+from funken.connectors.context import declares
 from funken.connectors.sink import PreparedCommittable, Sink, SinkWriter
 from funken.io.pickling import dumps_records
 from funken.operators.base import Operator, Timestamps, Values

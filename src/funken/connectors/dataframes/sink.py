@@ -18,7 +18,8 @@ from uuid import uuid4
 
 from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.dataframes.staging import StagedRowsWriter, StagingSink, schema_of, temporary_folder
-from funken.connectors.files.sink import FileCommitter, FileSink
+from funken.connectors.files.compaction import FileCommitter
+from funken.connectors.files.sink import FileSink
 from funken.connectors.formats.record_types import shape_of
 from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
 from funken.errors import SinkNotWritable
@@ -112,7 +113,7 @@ class SparkCommitter(Committer):
 
     def __init__(self, sink: SparkSink, context: CommitterContext) -> None:
         self._sink, self._context = sink, context
-        self._files = FileCommitter(sink.files)
+        self._files = FileCommitter(sink.files.base_path)
 
     def open(self) -> None:
         """Find out whether Spark's workers reach the folder."""

@@ -18,8 +18,9 @@ from typing import Any
 from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.files.arrow_files import ParquetFormat
 from funken.connectors.files.buckets import BucketAssigner
+from funken.connectors.files.compaction import FileCommitter
 from funken.connectors.files.part_files import OutputFileConfig, RollingPolicy
-from funken.connectors.files.sink import FileCommitter, FileSink, FileWriter
+from funken.connectors.files.sink import FileSink, FileWriter
 from funken.connectors.formats.record_types import shape_of
 from funken.connectors.sink import Committer, Sink, SinkWriter
 from funken.errors import ValueDoesNotFit
@@ -106,7 +107,7 @@ class StagingSink(Sink):
 
     def committer(self, context: CommitterContext) -> Committer:
         """Make what gives the files their names."""
-        return FileCommitter(self.files)
+        return FileCommitter(self.files.base_path)
 
 
 class StagedRowsWriter(FileWriter):

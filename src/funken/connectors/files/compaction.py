@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 from typing import IO, Any, NamedTuple
 
 from funken.connectors.files.file_format import BulkFormat, CannotMerge
-from funken.connectors.files.part_files import Encoder
+from funken.connectors.files.part_files import Encoder, explained
+from funken.connectors.sink import CommitRequest, Committer
 from funken.errors import InvalidConfiguration
-from funken.io.filesystem import Files
+from funken.io.filesystem import Files, locate
 
 PREFIX = "compacted-"
 
@@ -274,6 +275,32 @@ class WaitingFiles:
     def snapshot(self) -> list[Waiting]:
         """Return what waits."""
         return list(self._waiting)
+
+
+class FileCommitter(Committer):
+    """Renames pending files; one that has its name already was committed before."""
+
+    def __init__(self, base_path: str) -> None:
+        self._base_path = base_path
+
+    def commit(self, requests: Sequence[CommitRequest]) -> None:
+        """Give pending files their names."""
+        for request in requests:
+            file: PendingFile | CompactedFile = request.committable
+            with explained(self._base_path, file.final):
+                files = locate(self._base_path)[0]
+                files.move(file.hidden, file.final)
+                if isinstance(file, CompactedFile):
+                    for source in file.sources:
+                        files.remove(source)
+
+    def abort(self, requests: Sequence[CommitRequest]) -> None:
+        """Remove pending files."""
+        for request in requests:
+            file: PendingFile | CompactedFile = request.committable
+            with explained(self._base_path, file.hidden):
+                for hidden in (file.hidden, *(file.fresh if isinstance(file, CompactedFile) else ())):
+                    locate(self._base_path)[0].remove(hidden)
 
 
 __all__ = [

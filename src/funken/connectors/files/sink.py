@@ -14,17 +14,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import IO, Any
 from uuid import uuid4
 
 from funken.columnar.block import Block
-from funken.connectors.base import of_funken
-from funken.connectors.context import CommitterContext, ConnectorContext
+from funken.connectors.context import CommitterContext, ConnectorContext, of_funken
 from funken.connectors.files.buckets import BucketAssigner, BucketContext, DateTimeBucketAssigner
 from funken.connectors.files.compaction import (
-    CompactedFile,
+    FileCommitter,
     FileCompactor,
     FileCompactStrategy,
     FormatCompactor,
@@ -34,7 +33,7 @@ from funken.connectors.files.compaction import (
 from funken.connectors.files.file_format import BulkFormat, BulkWriter
 from funken.connectors.files.line_files import RowWriter
 from funken.connectors.files.part_files import Encoder, OutputFileConfig, RollingPolicy, explained
-from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
+from funken.connectors.sink import Sink, SinkWriter
 from funken.errors import InvalidProgram, SinkNotWritable
 from funken.ids import Millis
 from funken.io.durations import DurationLike, duration_ms
@@ -150,7 +149,11 @@ class FileSink(Sink):
 
     @property
     def reads_only(self) -> bool:  # type: ignore[override]
-        """Whether records become bytes at once, by an encoder and an assigner of Funken: those of users may change records."""
+        """Whether records become bytes at once, by an encoder and an assigner of Funken: those of users may change records.
+
+        >>> FileSink("/data/out", Encoder.simple_string_encoder()).reads_only
+        True
+        """
         return isinstance(self.encoder, Encoder) and of_funken(self.encoder) and of_funken(self.bucket_assigner)
 
     def writer(self, context: ConnectorContext) -> FileWriter:
@@ -159,7 +162,7 @@ class FileSink(Sink):
 
     def committer(self, context: CommitterContext) -> FileCommitter:
         """Make the committer."""
-        return FileCommitter(self)
+        return FileCommitter(self.base_path)
 
 
 @dataclass(frozen=True)
@@ -230,32 +233,6 @@ class _Part:
     created: int
     written: int
     writer: BulkWriter
-
-
-class FileCommitter(Committer):
-    """Renames pending files; one that has its name already was committed before."""
-
-    def __init__(self, sink: FileSink) -> None:
-        self._sink = sink
-
-    def commit(self, requests: Sequence[CommitRequest]) -> None:
-        """Give pending files their names."""
-        for request in requests:
-            file: PendingFile | CompactedFile = request.committable
-            with explained(self._sink.base_path, file.final):
-                files = locate(self._sink.base_path)[0]
-                files.move(file.hidden, file.final)
-                if isinstance(file, CompactedFile):
-                    for source in file.sources:
-                        files.remove(source)
-
-    def abort(self, requests: Sequence[CommitRequest]) -> None:
-        """Remove pending files."""
-        for request in requests:
-            file: PendingFile | CompactedFile = request.committable
-            with explained(self._sink.base_path, file.hidden):
-                for hidden in (file.hidden, *(file.fresh if isinstance(file, CompactedFile) else ())):
-                    locate(self._sink.base_path)[0].remove(hidden)
 
 
 class FileWriter(SinkWriter):

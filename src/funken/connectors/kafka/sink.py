@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from funken.connectors.base import of_funken
-from funken.connectors.context import CommitterContext, ConnectorContext
+from funken.connectors.context import CommitterContext, ConnectorContext, of_funken
 from funken.connectors.kafka.client import check_properties
 from funken.connectors.kafka.committer import KafkaCommitter
 from funken.connectors.kafka.connection import Security

@@ -29,7 +29,7 @@ from funken.columnar.expressions import (
 from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.folds import FIRST, LAST, reduce_folds
 from funken.columnar.tracing import Traced, trace
-from funken.connectors.base import declares
+from funken.connectors.context import declares
 from funken.connectors.formats.arrow_columns import is_held
 from funken.ids import OperatorId
 from funken.operators.base import OperatorSpec

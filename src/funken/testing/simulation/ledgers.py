@@ -17,8 +17,7 @@ from typing import Any
 from funken import Encoder, FileSink
 from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.files.buckets import BucketAssigner
-from funken.connectors.files.compaction import FileCompactStrategy
-from funken.connectors.files.sink import FileCommitter
+from funken.connectors.files.compaction import FileCommitter, FileCompactStrategy
 from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
 
 
@@ -178,7 +177,7 @@ class WatchedFileCommitter(FileCommitter):
     """Commits one file after the other, and may fail before each."""
 
     def __init__(self, sink: WatchedFiles) -> None:
-        super().__init__(sink)
+        super().__init__(sink.base_path)
         self._ledger = sink.ledger
 
     def commit(self, requests: Sequence[CommitRequest]) -> None:
