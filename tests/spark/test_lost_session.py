@@ -170,7 +170,8 @@ def test_a_jvm_that_is_killed_between_two_jobs_and_under_one_is_replaced(ran, tm
     assert out == ["usable [4]", "usable [4]", "restarts 1"], err
     assert "the Spark session ended under the job" in err
     assert written(tmp_path) == EXPECTED
-    assert {path.name.split("-")[0] for path in (tmp_path / "pids").iterdir()} == {"0", "1"}
+    # Two records are soon read: an operator that a checkpoint has as finished is not opened again.
+    assert {"0"} <= {path.name.split("-")[0] for path in (tmp_path / "pids").iterdir()} <= {"0", "1"}
     nothing_is_left(tmp_path, temporary)
 
 
