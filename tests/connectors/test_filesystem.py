@@ -97,7 +97,8 @@ def test_a_file_in_the_place_of_a_folder_is_noticed(files, tmp_path):
 def test_a_uri_reaches_the_file_system_of_its_scheme(tmp_path, job, monkeypatch):
     memory = fs.FileSystem.from_uri("mock:///")[0]
     root = "mock:///out"
-    monkeypatch.setattr("funken.connectors.files.sink.locate", lambda _: (ArrowFiles(memory), "out"))
+    for module in ("sink", "compaction"):
+        monkeypatch.setattr(f"funken.connectors.files.{module}.locate", lambda _: (ArrowFiles(memory), "out"))
     monkeypatch.setattr("funken.connectors.files.source.locate", lambda _: (ArrowFiles(memory), "out"))
     sink = (
         FileSink.for_row_format(root, Encoder.simple_string_encoder())

@@ -62,6 +62,7 @@ class FileSink(Sink):
 
     What the job does with it: files are written hidden, and get their names when they are committed.
 
+    >>> from funken.connectors.sink import CommitRequest
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     sink = FileSink(folder, Encoder.simple_string_encoder(), BucketAssigner.base_path_bucket_assigner())
     ...     sink.check()
@@ -151,7 +152,7 @@ class FileSink(Sink):
     def reads_only(self) -> bool:  # type: ignore[override]
         """Whether records become bytes at once, by an encoder and an assigner of Funken: those of users may change records.
 
-        >>> FileSink("/data/out", Encoder.simple_string_encoder()).reads_only
+        >>> FileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).build().reads_only
         True
         """
         return isinstance(self.encoder, Encoder) and of_funken(self.encoder) and of_funken(self.bucket_assigner)
