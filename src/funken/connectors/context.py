@@ -1,4 +1,4 @@
-"""What a connector knows of the job it runs in: one context for readers and writers, one for committers; whose parts it has.
+"""What a connector knows of the job it runs in: one context for readers and writers, one for committers.
 
 The contexts are plain values and callables. A connector reads time from ``processing_time`` and from the arguments of its
 methods, never from a clock of its own, so that it can be tested under a manual clock.
@@ -73,9 +73,4 @@ def declares(connector: object, capability: str, method: str) -> bool:
     return capability in found
 
 
-def of_funken(part: object) -> bool:
-    """Whether the class of a part of a connector is Funken's own, and no user's."""
-    return type(part).__module__.startswith("funken.")
-
-
-__all__ = ["CommitterContext", "ConnectorContext", "declares", "of_funken"]
+__all__ = ["CommitterContext", "ConnectorContext", "declares"]

@@ -96,4 +96,12 @@ class SerializationSchema:
         return [self.serialize(value) for value in values]
 
 
-__all__ = ["DeserializationSchema", "SerializationSchema"]
+def of_funken(part: object) -> bool:
+    """Whether what makes bytes of records is Funken's own, with the schemas that it holds: code of users may change records."""
+    held = getattr(part, "__dict__", {}).values()
+    return type(part).__module__.startswith("funken.") and all(
+        of_funken(each) for each in held if isinstance(each, SerializationSchema)
+    )
+
+
+__all__ = ["DeserializationSchema", "SerializationSchema", "of_funken"]

@@ -19,7 +19,10 @@ from funken import (
     ValueStateDescriptor,
 )
 from funken.columnar.block import RowBlock
+from funken.connectors import JsonSchema
 from funken.connectors.files.arrow_files import ParquetFormat
+from funken.connectors.files.line_files import LineEncoder
+from funken.connectors.schemas import SerializationSchema
 from funken.errors import OperatorFailed
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSinkLogic
@@ -108,12 +111,18 @@ def test_sinks_of_connectors_say_whether_they_only_read(tmp_path):
         def encode(self, values):
             return b"".join(str(value.pop()).encode() for value in values)
 
+    class Popped(SerializationSchema):
+        def serialize(self, value):
+            return str(value.pop()).encode()
+
     def of(encoder):
         return WriterSinkLogic(FileSink(str(tmp_path), encoder)).changes_records
 
     assert not WriterSinkLogic(DiscardingSink()).changes_records
     assert not of(Encoder.simple_string_encoder())
+    assert not of(LineEncoder(JsonSchema()))
     assert of(Shouted()), "code of the user may change what it is given"
+    assert of(LineEncoder(Popped())), "so may a schema of the user that an encoder of Funken calls"
     assert of(ParquetFormat()), "it keeps records for a while"
 
 

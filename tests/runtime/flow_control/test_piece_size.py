@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from itertools import cycle
 
 import pytest
 
@@ -41,14 +43,18 @@ class BusyClock(ManualClock):
         self.waits += times
 
 
-def run(clock: BusyClock, pieces: PieceSize, times: int, per_record: float, waits: float) -> list[int]:
+def sizes_of(pieces: PieceSize, times: int, work: Callable[[int], None]) -> list[int]:
     sizes = []
     for _ in range(times):
         sizes.append(pieces.records)
         begin = pieces.begin()
-        clock.work(pieces.records * per_record, waits)
+        work(pieces.records)
         pieces.end(begin, pieces.records)
     return sizes
+
+
+def run(clock: BusyClock, pieces: PieceSize, times: int, per_record: float, waits: float) -> list[int]:
+    return sizes_of(pieces, times, lambda records: clock.work(records * per_record, waits))
 
 
 def test_waiting_for_a_core_does_not_make_pieces_small() -> None:
@@ -75,13 +81,13 @@ def test_waiting_for_the_interpreters_lock_does_not() -> None:
     clock = BusyClock()
     pieces = PieceSize(clock, MOST)
     run(clock, pieces, 20, 1e-6, 0.0)
-    sizes = []
-    for number in range(200):
-        sizes.append(pieces.records)
-        begin = pieces.begin()
-        clock.work(pieces.records * 1e-6, 0.01)
-        clock.wait(0.045, 1 + number % 3)
-        pieces.end(begin, pieces.records)
+    times = cycle((1, 2, 3))
+
+    def work(records: int) -> None:
+        clock.work(records * 1e-6, 0.01)
+        clock.wait(0.045, next(times))
+
+    sizes = sizes_of(pieces, 200, work)
     assert min(sizes) >= MOST / 2
     assert sizes[-1] == MOST
 
@@ -89,12 +95,7 @@ def test_waiting_for_the_interpreters_lock_does_not() -> None:
 def test_one_long_wait_for_all_records_of_a_piece_makes_them_small_where_cores_are_free() -> None:
     clock = BusyClock()
     pieces = PieceSize(clock, MOST)
-    sizes = []
-    for _ in range(60):
-        sizes.append(pieces.records)
-        begin = pieces.begin()
-        clock.wait(pieces.records * 1e-3)  # a model that others' threads work out
-        pieces.end(begin, pieces.records)
+    sizes = sizes_of(pieces, 60, lambda records: clock.wait(records * 1e-3))  # a model that others' threads work out
     assert 4 <= min(sizes[10:]) <= max(sizes[10:]) <= 20
 
 
@@ -103,13 +104,12 @@ def test_one_long_wait_for_all_records_of_a_piece_makes_them_small_where_cores_a
 def test_functions_that_wait_for_a_service_do(per_record: float, waits: float) -> None:
     clock = BusyClock()
     pieces = PieceSize(clock, MOST)
-    sizes = []
-    for _ in range(60):
-        sizes.append(pieces.records)
-        begin = pieces.begin()
-        clock.wait(pieces.records * per_record, pieces.records)
+
+    def work(records: int) -> None:
+        clock.wait(records * per_record, records)
         clock.work(0.0, waits)
-        pieces.end(begin, pieces.records)
+
+    sizes = sizes_of(pieces, 60, work)
     assert max(1, 0.2 * PIECE_SECONDS / per_record) <= min(sizes[10:])
     assert max(sizes[10:]) <= max(1, 2 * PIECE_SECONDS / per_record)
 

@@ -307,6 +307,22 @@ def test_time_without_a_core_fills_no_blocks(had, apart):
     assert all(apart <= each <= apart + 1 for each in found)
 
 
+def test_what_a_task_was_kept_from_a_core_while_it_was_idle_does_not_count():
+    rig = Rig(sources=True)
+    rig.loop._clock = rig.clock = CrowdedClock(1000)
+    rig.task.flushing.waiting = True
+    flushed, delay = [], 0.0
+    rig.clock.run_delay = lambda: delay
+    for turn in range(200):
+        rig.task.found = 1 if 50 < turn < 150 else 0  # it reads, waits for more, and reads again
+        delay += 0.001 * (50 < turn < 150)
+        rig.clock.advance(1)
+        if "flush" in rig.turn():
+            flushed.append(turn)
+    busy = [each for each in flushed if each >= 150]
+    assert len(busy) >= 4, "nothing keeps it from its core any more: one for each 10 ms"
+
+
 def test_a_task_whose_delay_nobody_knows_keeps_to_the_clock(monkeypatch):
     monkeypatch.setattr(CrowdedClock, "run_delay", lambda self: None)
     assert set(flushes_of(0.1)) <= {10, 11}

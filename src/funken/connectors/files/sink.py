@@ -20,7 +20,7 @@ from typing import IO, Any
 from uuid import uuid4
 
 from funken.columnar.block import Block
-from funken.connectors.context import CommitterContext, ConnectorContext, of_funken
+from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.files.buckets import BucketAssigner, BucketContext, DateTimeBucketAssigner
 from funken.connectors.files.compaction import (
     FileCommitter,
@@ -33,6 +33,7 @@ from funken.connectors.files.compaction import (
 from funken.connectors.files.file_format import BulkFormat, BulkWriter
 from funken.connectors.files.line_files import RowWriter
 from funken.connectors.files.part_files import Encoder, OutputFileConfig, RollingPolicy, explained
+from funken.connectors.schemas import of_funken
 from funken.connectors.sink import Sink, SinkWriter
 from funken.errors import InvalidProgram, SinkNotWritable
 from funken.ids import Millis

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from funken.connectors.context import CommitterContext, ConnectorContext, of_funken
+from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.kafka.client import check_properties
 from funken.connectors.kafka.committer import KafkaCommitter
 from funken.connectors.kafka.connection import Security
 from funken.connectors.kafka.records import KafkaRecordSerializationSchema
 from funken.connectors.kafka.transport import SinkSettings
 from funken.connectors.kafka.writer import KafkaWriter, TransactionalKafkaWriter
+from funken.connectors.schemas import of_funken
 from funken.connectors.sink import Committer, DeliveryGuarantee, Sink, SinkWriter
 from funken.errors import InvalidConfiguration
 

@@ -74,8 +74,9 @@ class TaskLoop:
         self._cost = self._late = 0.0
         #: when the next turn is due, if nothing arrives
         self._due = math.inf
-        #: how long (s) the task had been kept from a core when it flushed last, and until when it is not looked at again
-        self._kept: float | None = None
+        #: when a busy task flushed, and how long (s) it had been kept from a core by then
+        self._kept: tuple[float, float | None] = (0.0, None)
+        #: until when it is not looked at again
         self._fills = 0.0
 
     def turn(self, blocks: int = 1, may_poll: bool = True) -> Iterator[bool]:
@@ -151,14 +152,17 @@ class TaskLoop:
 
         The time in which it has none does not fill blocks, and there is the less of a core the more is spent on blocks.
         """
+        at, before = self._kept
+        if at != self._flushed:  # it was idle when it flushed last, and nothing is known of the time since
+            self._kept = (now, self._clock.run_delay())
+            return 0.0
         if now < self._fills:
             return self._fills - now
-        before, self._kept = self._kept, self._clock.run_delay()
-        if before is None or self._kept is None:
-            return 0.0
-        past = now - self._flushed
-        left = min(self._timeout - past + min(self._kept - before, past), _MOST_TIMEOUTS * self._timeout - past)
-        if left <= 0:
-            return 0.0
-        self._kept, self._fills = before, now + left
-        return left
+        kept, past = self._clock.run_delay(), now - self._flushed
+        if before is not None and kept is not None:
+            left = min(self._timeout - past + min(kept - before, past), _MOST_TIMEOUTS * self._timeout - past)
+            if left > 0:
+                self._fills = now + left
+                return left
+        self._kept = (now, kept)
+        return 0.0
