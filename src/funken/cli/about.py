@@ -1,0 +1,60 @@
+"""``funken options`` and ``funken version``: what can be set, and what Funken runs on."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import subprocess
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import funken
+from funken import config
+from funken.errors import JavaNotFound
+from funken.spark.java import ensure_java
+
+_JAVA_SECONDS = 30.0
+
+
+@click.command()
+@click.argument("part", default="")
+def options(part: str) -> None:
+    """List the options that -D and Configuration take.
+
+    With PART, only those that have it in their name.
+    """
+    table = Table(box=None, padding=(0, 2, 1, 0), header_style="bold")
+    table.add_column("option = default", no_wrap=True)
+    table.add_column("meaning")
+    for option in config.options():
+        if part in option.key:
+            default = "" if option.default in ("", {}) else str(option.default)
+            table.add_row(Text(f"{option.key}\n  = {default}"), Text(option.doc))
+    if not table.rows:
+        raise click.ClickException(f"no option has {part!r} in its name.")
+    Console(highlight=False).print(table)
+
+
+@click.command()
+def version() -> None:
+    """Print the versions of Funken and of what it runs on."""
+    click.echo(f"funken   {funken.__version__}")
+    for package in ("pyspark", "pyarrow"):
+        click.echo(f"{package:8} {importlib.metadata.version(package)}")
+    click.echo(f"python   {platform.python_version()} ({platform.system()} {platform.machine()})")
+    try:
+        home = ensure_java()
+    except JavaNotFound as error:
+        click.echo(f"java     none: {error}")
+        return
+    try:
+        java = [str(Path(home, "bin", "java")), "-version"]
+        said = subprocess.run(java, capture_output=True, text=True, check=False, timeout=_JAVA_SECONDS).stderr
+    except (OSError, subprocess.TimeoutExpired) as error:
+        said = f"unknown: {error}"
+    first = next(iter(said.splitlines()), "unknown")
+    click.echo(f"java     {first} ({home})")
