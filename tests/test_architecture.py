@@ -63,7 +63,7 @@ LAYERS = (
     {"timing"},
     {"state", "state.rocksdb"},
     {"config", "io", "metrics", "types"},
-    {"ids", "errors"},
+    {"dataclass", "errors", "ids"},
 )
 RANK = {room: -depth for depth, layer in enumerate(LAYERS) for room in layer}
 LIBRARIES = {"cep", "graph", "ml"}

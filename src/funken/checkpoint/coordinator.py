@@ -12,7 +12,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol, cast
 from uuid import uuid4
 
@@ -42,6 +42,7 @@ from funken.checkpoint.restore import RestoreTarget
 from funken.checkpoint.store.completed import CompletedCheckpointStore, copied
 from funken.checkpoint.store.handles import StopHandles, SubtaskHandle, TaskHandles
 from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind, folder_of, write_manifest
+from funken.dataclass import dataclass
 from funken.errors import CheckpointError
 from funken.ids import CheckpointId, Millis
 from funken.io.storage import Storage, open_storage

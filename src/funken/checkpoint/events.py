@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from funken.checkpoint.store.manifest import SnapshotKind
+from funken.dataclass import dataclass
 from funken.ids import CheckpointId, Millis
 
 TaskKey: TypeAlias = Hashable

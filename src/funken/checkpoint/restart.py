@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from funken import config
 from funken.checkpoint.events import Outcome
 from funken.checkpoint.store.manifest import folder_of
 from funken.config import Configuration
+from funken.dataclass import dataclass
 from funken.errors import (
     CheckpointError,
     EnvironmentNotReady,

@@ -12,7 +12,7 @@ place in the program, which any change of the program may move.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -22,6 +22,7 @@ from funken.checkpoint.store.blobs import BlobReader, SubtaskState, fold, keyed_
 from funken.checkpoint.store.databases import opened, rows_of
 from funken.checkpoint.store.handles import Blob, NamedBlob, RedistributeMode, StateItem, SubtaskHandle
 from funken.checkpoint.store.manifest import Manifest, OperatorEntry
+from funken.dataclass import dataclass
 from funken.errors import CheckpointIncompatible
 from funken.io.storage import Storage
 from funken.state.keygroups import key_groups_of

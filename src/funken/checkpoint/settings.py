@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from tempfile import TemporaryDirectory
 
 from funken import config
@@ -11,6 +11,7 @@ from funken.checkpoint.events import Outcome
 from funken.checkpoint.snapshot.incremental import SnapshotOptions
 from funken.checkpoint.steps import Policy
 from funken.config import Configuration
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 from funken.ids import Millis
 

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from funken.checkpoint.events import Handles, Outcome, RequestId, Stop, TaskKey
 from funken.checkpoint.store.manifest import SnapshotKind
+from funken.dataclass import dataclass
 from funken.ids import CheckpointId, Millis
 
 _NO_PAUSE, _TEN_MINUTES = Millis(0), Millis(600_000)

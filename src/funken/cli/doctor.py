@@ -16,7 +16,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -26,6 +26,7 @@ from funken import config
 from funken.cli.jobs import as_json_option, print_json
 from funken.cli.run import job_options
 from funken.config import Configuration
+from funken.dataclass import dataclass
 from funken.errors import FunkenError
 from funken.io.storage import open_storage
 from funken.rest.addresses import registry_folder

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from pydoc_data.topics import topics
@@ -31,6 +31,7 @@ from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, Wait
 from funken.connectors.context import ConnectorContext
 from funken.connectors.rate_limit import Pace
 from funken.connectors.reading.queued_reader import QueuedReader
+from funken.dataclass import dataclass
 from funken.timing.clock import SystemClock
 
 SIZE = timedelta(seconds=5)

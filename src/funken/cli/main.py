@@ -24,7 +24,7 @@ _COMMANDS = {
     "list": "funken.cli.jobs:list_jobs",
     "logs": "funken.cli.logs:logs",
     "metrics": "funken.cli.jobs:metrics",
-    "options": "funken.cli.about:options",
+    "options": "funken.cli.service.about:options",
     "rescale": "funken.cli.jobs:rescale",
     "run": "funken.cli.run:run",
     "savepoint": "funken.cli.jobs:savepoint",
@@ -33,7 +33,7 @@ _COMMANDS = {
     "stop": "funken.cli.jobs:stop",
     "top": "funken.cli.top:top",
     "up": "funken.cli.lifecycle.warm:up",
-    "version": "funken.cli.about:version",
+    "version": "funken.cli.service.about:version",
 }
 
 

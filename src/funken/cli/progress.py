@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -22,6 +22,7 @@ from rich.text import Text
 from funken.api.jobs.client import JobClient
 from funken.api.jobs.readings import COLUMNS, JobReader, Reading
 from funken.api.jobs.watching import ending
+from funken.dataclass import dataclass
 
 _REFRESH_SECONDS = 0.25
 _PATIENCE_SECONDS = 1.0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import click
 
+from funken.dataclass import dataclass
 from funken.errors import RequestRejected, ServerNotReached
 from funken.rest.addresses import registered
 from funken.rest.client import RestClient

@@ -10,9 +10,10 @@ from __future__ import annotations
 import dis
 import inspect
 import sys
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any
+
+from funken.dataclass import dataclass
 
 VERSIONS = {(3, 11), (3, 12), (3, 13)}
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable
-from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from funken.columnar.library import name_of
+from funken.dataclass import dataclass
 
 BUILTINS = (
     "abs", "all", "any", "bool", "chr", "dict", "float", "format", "int", "isinstance", "iter", "len", "list", "max", "min",

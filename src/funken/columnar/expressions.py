@@ -11,9 +11,9 @@ those that depend on them (``Attribute``, ``Slice``, ``Record``, ``Unpacked``, `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from funken.dataclass import dataclass
 from funken.errors import FunkenError
 
 RecordSchema: TypeAlias = "str | tuple[RecordSchema, ...]"

@@ -7,7 +7,7 @@ run record by record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from funken.columnar.expressions import (
@@ -34,6 +34,7 @@ from funken.columnar.expressions import (
     schema_repr,
 )
 from funken.columnar.tracing import Traced, trace
+from funken.dataclass import dataclass
 
 FIRST, LAST, SUM, MIN, MAX = "first", "last", "sum", "min", "max"
 EXTREME = {"min_by": MIN, "max_by": MAX}

@@ -9,7 +9,7 @@ has that value (``dependencies.py``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
 
@@ -29,6 +29,7 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.inference import typed_and_read
 from funken.columnar.stack import Stack, is_pure
+from funken.dataclass import dataclass
 
 _OF_ONE: dict[str, Any] = {
     "abs": abs, "bool": bool, "float": float, "int": int, "len": len, "repr": repr, "str": str, "tuple": tuple,

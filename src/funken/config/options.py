@@ -7,7 +7,6 @@ option's own function, which refuses what is not allowed: type, name or range. F
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from funken.config.parsing import at_least as _at_least
@@ -19,6 +18,7 @@ from funken.config.parsing import string_map as _string_map
 from funken.config.parsing import text as _text
 from funken.config.values import boolean as _boolean
 from funken.config.values import duration_ms, memory_bytes
+from funken.dataclass import dataclass
 
 T = TypeVar("T")
 

@@ -7,8 +7,9 @@ methods, never from a clock of its own, so that it can be tested under a manual 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from funken.dataclass import dataclass
 from funken.metrics.registry import MetricGroup
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from funken.connectors.base import (
@@ -24,6 +24,7 @@ from funken.connectors.base import (
     Wait,
 )
 from funken.connectors.context import ConnectorContext
+from funken.dataclass import dataclass
 from funken.types.row import Row
 
 _WAIT = Wait(1000)

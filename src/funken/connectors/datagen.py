@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -25,6 +25,7 @@ from funken.connectors.base import (
 from funken.connectors.context import ConnectorContext
 from funken.connectors.rate_limit import Pace
 from funken.connectors.reading.queued_reader import QueuedReader
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.types.generics import T_co
 

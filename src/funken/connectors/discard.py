@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from funken.connectors.context import ConnectorContext
 from funken.connectors.sink import Sink, SinkWriter
+from funken.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ import decimal
 import importlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from funken.connectors.datagen import DataGeneratorSource
 from funken.connectors.formats.record_types import RecordShape, shape_of
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.io.durations import DurationLike, duration_ms
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from funken.connectors.base import (
@@ -27,6 +27,7 @@ from funken.connectors.base import (
 )
 from funken.connectors.context import ConnectorContext
 from funken.connectors.dataframe import RowsSource
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.io.pickling import dumps_by_value
 from funken.types.generics import Generic, T_co

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from funken.connectors.base import Batch, Boundedness, NeedSplits, Source, SourceReader, SplitEnumerator, Wait
 from funken.connectors.context import ConnectorContext
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 
 BURST_MS = 1000

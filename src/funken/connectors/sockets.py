@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import socket
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import ClassVar
 
 from funken.connectors.base import (
@@ -23,6 +22,7 @@ from funken.connectors.base import (
 )
 from funken.connectors.context import ConnectorContext
 from funken.connectors.reading.queued_reader import QueuedReader
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram, SourceNotReadable
 
 CONNECT_TIMEOUT_S = 5.0

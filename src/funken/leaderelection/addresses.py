@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import json
 import socket
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
+from funken.dataclass import dataclass
 from funken.errors import CheckpointError
 from funken.io.storage import Storage, open_storage
 from funken.leaderelection.election import FOLDER

@@ -31,7 +31,8 @@ Rules:
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+from funken.dataclass import dataclass
 
 
 class LeaseRole(enum.Enum):

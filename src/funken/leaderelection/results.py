@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
+from funken.dataclass import dataclass
 from funken.errors import CheckpointNotFound
 from funken.io.storage import Storage
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 
 

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from funken.connectors.context import ConnectorContext
+from funken.dataclass import dataclass
 from funken.errors import StateNotKeyed
 from funken.metrics.registry import MetricGroup
 from funken.state.descriptors import (

@@ -13,9 +13,9 @@ function in it where they can be read.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.codegen.loops import LoopText

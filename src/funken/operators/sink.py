@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from funken.connectors.context import declares
 from funken.connectors.sink import PreparedCommittable, Sink, SinkWriter
+from funken.dataclass import dataclass
 from funken.io.pickling import dumps_records
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.context import connector_context

@@ -6,10 +6,10 @@ It has no input; the task calls ``poll`` when there is room downstream.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from funken.connectors.base import Batch, Boundedness, NeedSplits, Source, SourceReader, Wait
+from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Operator
 from funken.operators.context import connector_context

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.late import late_operator
 from funken.operators.traits import LoopCall, OperatorTraits

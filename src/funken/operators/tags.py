@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from funken.dataclass import dataclass
 from funken.types.generics import Generic, T
 
 

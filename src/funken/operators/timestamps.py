@@ -7,9 +7,9 @@ What comes from upstream as watermark is dropped, except ``MAX_WATERMARK``: a ne
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.traits import OperatorTraits

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from funken.connectors.base import Boundedness, Source
+from funken.dataclass import dataclass
 from funken.operators.base import OperatorSpec
 from funken.operators.coordinators.base import OperatorCoordinator, OperatorCoordinatorContext
 from funken.operators.user_functions import UserFunction

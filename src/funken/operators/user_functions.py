@@ -7,10 +7,10 @@ function or bound method, so that calling it costs nothing extra.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import MethodType
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.operators.context import OperatorContext, RuntimeContext
 from funken.operators.operator_state import prepare
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from funken.columnar.tracing import Traced
+from funken.dataclass import dataclass
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Hash
 

@@ -7,9 +7,9 @@ of its outputs (main or a side output), to which logical input of the operator i
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.ids import OperatorId
 from funken.operators.base import OperatorSpec
 from funken.operators.process.dead_letters import ErrorPolicy

@@ -10,10 +10,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from importlib import import_module
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.ids import DEFAULT_MAX_PARALLELISM, EdgeId, OperatorId
 from funken.operators.traits import traits_of

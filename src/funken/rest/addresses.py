@@ -11,9 +11,10 @@ import logging
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
+from funken.dataclass import dataclass
 from funken.io.cache import cache_folder
 
 logger = logging.getLogger(__name__)

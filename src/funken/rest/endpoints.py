@@ -7,10 +7,11 @@ does not have. A function gets a ``Call`` whose parameters were read, and return
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from importlib import metadata
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.rest import parameters as p
 from funken.rest.jobs import JobEntry, Jobs
 from funken.rest.operations import Operations

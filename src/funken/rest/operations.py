@@ -9,9 +9,9 @@ import threading
 import traceback
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.errors import FunkenError, JobExecutionError, RequestRejected
 from funken.rest.jobs import JobEntry, ServedJob, Unread
 from funken.rest.views.jobs import Json

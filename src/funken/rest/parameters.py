@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.rest.views.metrics import AGGREGATIONS
 
 _MAX_NUMBER = 2**31 - 1

@@ -13,11 +13,11 @@ import os
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from funken import config
 from funken.config import Configuration
+from funken.dataclass import dataclass
 from funken.errors import RestServerFailed
 from funken.rest.addresses import ServerAddress, register, unregister
 from funken.rest.archive import write_archive

@@ -10,11 +10,12 @@ import ipaddress
 import os
 import ssl
 import stat
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from funken import config
 from funken.config import Configuration
+from funken.dataclass import dataclass
 from funken.errors import RestServerFailed
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -8,10 +8,10 @@ process, a machine that was suspended), or was busy with what the peer had sent 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from funken import config
 from funken.config import Configuration
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 
 RESUMED_SECONDS = 1.0

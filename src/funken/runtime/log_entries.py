@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import datetime
 import logging
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from funken import config
 from funken.config import Configuration
+from funken.dataclass import dataclass
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 LONGEST = 16 * 1024

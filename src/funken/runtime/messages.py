@@ -5,11 +5,12 @@ A task is known by ``TaskId``: its stage and its number in it. ``TaskEvent``s go
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 from funken.checkpoint.events import Stop
 from funken.checkpoint.store.handles import StopHandles, TaskHandles
+from funken.dataclass import dataclass
 from funken.runtime.log_entries import LogEntry
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from funken import config
 from funken.checkpoint.restore import SubtaskRestore
 from funken.checkpoint.snapshot.incremental import SnapshotOptions
 from funken.config import Configuration
+from funken.dataclass import dataclass
 from funken.runtime.heartbeats import HeartbeatSettings
 from funken.runtime.log_entries import LogSettings
 from funken.state.settings import StateSettings

@@ -21,7 +21,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from pyspark.sql import SparkSession
 
 from funken import config
 from funken.config import Configuration
+from funken.dataclass import dataclass
 from funken.errors import (
     EnvironmentNotReady,
     JobExecutionError,

@@ -22,13 +22,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 
 from funken import config
+from funken.dataclass import dataclass
 from funken.errors import JobExecutionError, TaskLost
 from funken.io.storage import open_storage
 from funken.plan.serialization import load_program

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
 
 from funken import config
 from funken.config import Configuration
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 from funken.state.rocksdb.database import check_installed
 from funken.state.rocksdb.space import LEAST_FREE

@@ -11,8 +11,10 @@ from __future__ import annotations
 import pickle
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, Protocol
+
+from funken.dataclass import dataclass
 
 CHUNK = 256
 """How many entries a step has by default."""

@@ -5,10 +5,10 @@ Lifetimes are kept in milliseconds; how they are applied is decided in ``ttl.py`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.io.durations import DurationLike, duration_ms
 

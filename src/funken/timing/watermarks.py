@@ -7,10 +7,11 @@ and a strategy is a value: its ``with_`` methods return a new one. No wall clock
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from funken.dataclass import dataclass
 from funken.ids import MIN_TIMESTAMP
 from funken.io.durations import DurationLike, duration_ms
 from funken.types.generics import Generic, T_contra

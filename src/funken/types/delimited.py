@@ -8,9 +8,9 @@ import decimal
 import importlib
 import numbers
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.types.info import Types
 from funken.types.text import written
 

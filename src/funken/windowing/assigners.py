@@ -9,9 +9,9 @@ milliseconds, or any duration (``io/durations.py``); windows are aligned to the 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.io.durations import DurationLike, duration_ms

@@ -7,9 +7,9 @@ taken from the record. Merging is that of Flink's ``TimeWindow.mergeWindows`` (`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Self
 
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK
 from funken.io.durations import DurationLike, duration_ms

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
+
+from funken.dataclass import dataclass
 
 
 def get_field(value: Any, position: int | str) -> Any:

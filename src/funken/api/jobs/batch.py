@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from html import escape
 from typing import Protocol
+
+from funken.dataclass import dataclass
 
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 _SHOWN = 5

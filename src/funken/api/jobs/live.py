@@ -5,12 +5,12 @@ The size of a picture does not depend on how many tasks or operators the job has
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
 from funken.api.jobs.batch import in_bytes, in_seconds
 from funken.api.jobs.readings import COLUMNS, JobReader, Reading
+from funken.dataclass import dataclass
 from funken.runtime.job.checkpoint_history import CheckpointsSnapshot
 from funken.runtime.job.states import JobStatus
 from funken.timing.clock import SystemClock

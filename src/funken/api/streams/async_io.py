@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Hashable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
 from funken.api.streams.declared_types import typed
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.io.durations import duration_ms
 from funken.operators.async_io.cache import CacheSpec

@@ -26,7 +26,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
@@ -48,6 +48,7 @@ from funken.checkpoint.store.blobs import (
 from funken.checkpoint.store.databases import is_table, joined, segments_of, write_files
 from funken.checkpoint.store.handles import Blob, NamedBlob, SubtaskHandle
 from funken.checkpoint.store.manifest import SHARED, folder_of
+from funken.dataclass import dataclass
 from funken.errors import CheckpointError, StorageFailed
 from funken.ids import CheckpointId
 from funken.io.storage import Storage

@@ -22,10 +22,11 @@ import itertools
 import pickle
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from funken.checkpoint.store.handles import Blob, GroupSegment, RedistributeMode, StateItem
+from funken.dataclass import dataclass
 from funken.errors import CheckpointCorrupted, CheckpointIncompatible, CheckpointNotFound, StateError
 from funken.io.pickling import dumps
 from funken.io.storage import Storage

@@ -24,11 +24,12 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from funken.checkpoint.store.epochs import Epoch, Found, Term
 from funken.checkpoint.store.handles import Blob, SubtaskHandle
 from funken.checkpoint.store.manifest import METADATA, SHARED, Manifest, SnapshotKind, folder_of, write_manifest
+from funken.dataclass import dataclass
 from funken.errors import CheckpointCorrupted, CheckpointError, CheckpointNotFound, LeadershipLost, StorageFailed
 from funken.ids import CheckpointId
 from funken.io.storage import Storage, open_storage

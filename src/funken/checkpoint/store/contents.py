@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from funken.checkpoint.store.blobs import BlobReader, fold
@@ -16,6 +15,7 @@ from funken.checkpoint.store.completed import RestorePoint
 from funken.checkpoint.store.databases import opened, rows_of
 from funken.checkpoint.store.handles import INFLIGHT, RedistributeMode, StateItem, SubtaskHandle
 from funken.checkpoint.store.manifest import OperatorEntry
+from funken.dataclass import dataclass
 from funken.errors import CheckpointNotFound, KeyNotHashable
 from funken.state.keygroups import key_group_of
 

@@ -25,10 +25,11 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from uuid import uuid4
 
+from funken.dataclass import dataclass
 from funken.errors import CheckpointCorrupted, CheckpointNotFound, LeadershipLost, StorageFailed
 from funken.ids import CheckpointId
 from funken.io.storage import Storage

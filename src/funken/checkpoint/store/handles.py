@@ -11,10 +11,11 @@ import base64
 import enum
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, TypeAlias
 
 from funken.checkpoint.store.fields import LARGEST, Fields, Malformed, as_list, as_number, as_text
+from funken.dataclass import dataclass
 from funken.state.descriptors import StateKind
 
 INFLIGHT = "inflight"

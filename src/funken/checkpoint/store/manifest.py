@@ -19,11 +19,12 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from funken.checkpoint.store.fields import LARGEST, Fields, Malformed, as_bytes, parse
 from funken.checkpoint.store.handles import Blob, SubtaskHandle, handle_from_json, handle_to_json
+from funken.dataclass import dataclass
 from funken.errors import (
     CheckpointCorrupted,
     CheckpointError,

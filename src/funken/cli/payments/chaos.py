@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -25,6 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from funken.api.jobs.client import JobClient
+from funken.dataclass import dataclass
 from funken.metrics.histogram import merge, percentile
 from funken.runtime.job.states import JobStatus
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from funken import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
+from funken.dataclass import dataclass
 
 CARDS = 500
 SMALL_CENTS, LARGE_CENTS = 150, 90_000

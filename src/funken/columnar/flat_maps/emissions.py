@@ -7,7 +7,7 @@ record and the text, argument 1. An emission that does not ``emit`` is computed 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from funken.columnar.dependencies import Dependency, holds
@@ -26,6 +26,7 @@ from funken.columnar.expressions import (
 from funken.columnar.inference import NOT_KEPT, typed_under
 from funken.columnar.library import TEXTS
 from funken.columnar.typed import children, may_raise
+from funken.dataclass import dataclass
 
 
 @dataclass(frozen=True)

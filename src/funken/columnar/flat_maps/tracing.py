@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import CodeType
 from typing import Any
 
@@ -27,6 +27,7 @@ from funken.columnar.expressions import Argument, Constant, Expression, IsNone, 
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap, checked
 from funken.columnar.stack import Stack
 from funken.columnar.tracing import Tracer, dropping, function_of_method, plain_function
+from funken.dataclass import dataclass
 
 _ITEM = Argument(1)
 _UNSET = Marker("unset")

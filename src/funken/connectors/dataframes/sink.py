@@ -12,7 +12,7 @@ import functools
 import hashlib
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NoReturn
 from uuid import uuid4
 
@@ -22,6 +22,7 @@ from funken.connectors.files.compaction import FileCommitter
 from funken.connectors.files.sink import FileSink
 from funken.connectors.formats.record_types import shape_of
 from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
+from funken.dataclass import dataclass
 from funken.errors import SinkNotWritable
 from funken.io.filesystem import Files, locate
 from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation

@@ -12,7 +12,6 @@ import importlib
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from funken.connectors.context import CommitterContext, ConnectorContext
@@ -23,6 +22,7 @@ from funken.connectors.files.part_files import OutputFileConfig, RollingPolicy
 from funken.connectors.files.sink import FileSink, FileWriter
 from funken.connectors.formats.record_types import shape_of
 from funken.connectors.sink import Committer, Sink, SinkWriter
+from funken.dataclass import dataclass
 from funken.errors import ValueDoesNotFit
 from funken.types.columns import columns_of
 from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation

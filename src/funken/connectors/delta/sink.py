@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.delta.parquet import DataFile, ParquetFiles
 from funken.connectors.delta.table import DeltaPlace, deltalake, text_of
 from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
+from funken.dataclass import dataclass
 from funken.errors import SinkNotWritable
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ records back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +27,7 @@ from funken.connectors.context import ConnectorContext
 from funken.connectors.delta.parquet import ParquetRows
 from funken.connectors.delta.table import DeltaPlace, converter_of, file_of
 from funken.connectors.reading.queued_reader import QueuedReader
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SourceNotReadable
 from funken.io.durations import DurationLike, duration_ms
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from typing import Any
 from urllib.parse import unquote
 
 from pyarrow import fs, types
 
+from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, JobExecutionError
 
 

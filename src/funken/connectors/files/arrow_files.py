@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import IO, Any
 
 from funken.columnar.block import Block
@@ -22,6 +22,7 @@ from funken.connectors.files.file_format import BulkFormat, BulkWriter, CannotMe
 from funken.connectors.formats.arrow_batches import ArrowColumns, ArrowRecords, RowGroups
 from funken.connectors.formats.arrow_columns import batch_of_columns, schema_of_file, schema_of_records
 from funken.connectors.formats.record_types import RecordShape, as_document, shape_of
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation
 

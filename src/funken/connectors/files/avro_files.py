@@ -8,13 +8,14 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import IO, Any
 
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.file_format import BulkFormat, BulkWriter, FileFormat, FileSplit, RecordReader
 from funken.connectors.formats.avro_schema import avro_of, fastavro, parsed
 from funken.connectors.formats.record_types import as_document, from_documents, shape_of
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 from funken.types.info import RowTypeInfo, TypeInformation
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 from funken.ids import MIN_TIMESTAMP, Millis
 

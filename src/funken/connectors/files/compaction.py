@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import IO, Any, NamedTuple
 
 from funken.connectors.files.file_format import BulkFormat, CannotMerge
 from funken.connectors.files.part_files import Encoder, explained
 from funken.connectors.sink import CommitRequest, Committer
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 from funken.io.filesystem import Files, locate
 

@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import IO, Any
 
 from funken.columnar.block import Block
@@ -26,6 +25,7 @@ from funken.connectors.formats.csv_schema import CsvSchema, HeaderNames
 from funken.connectors.formats.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
 from funken.connectors.formats.text_columns import Delimiters
 from funken.connectors.schemas import DeserializationSchema
+from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
 from funken.io.filesystem import absolute, locate
 from funken.types.info import Types

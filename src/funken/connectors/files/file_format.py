@@ -8,11 +8,11 @@ Neither opens, names or closes files.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import IO, Any, Protocol
 
 from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.context import ConnectorContext
+from funken.dataclass import dataclass
 from funken.io.filesystem import FileStatus
 from funken.types.info import TypeInformation
 

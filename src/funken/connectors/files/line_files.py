@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import IO, Any
 
 from funken.columnar.block import Block
@@ -21,6 +21,7 @@ from funken.connectors.files.lines import CHUNK, Charset, RangeLines, StreamLine
 from funken.connectors.files.part_files import Encoder
 from funken.connectors.formats.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 from funken.types.info import TypeInformation
 

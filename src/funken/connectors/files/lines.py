@@ -14,12 +14,12 @@ done per line but to split. ``StreamFormat`` is the format of files that has lin
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import IO
 
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.file_format import FileFormat, FileSplit, RecordReader
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 
 CHUNK = 1 << 18

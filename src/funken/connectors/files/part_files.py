@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import IO, Any
 
 from funken.connectors.context import ConnectorContext
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable
 from funken.ids import Millis
 from funken.io.durations import DurationLike, duration_ms

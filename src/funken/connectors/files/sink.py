@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import IO, Any
 from uuid import uuid4
 
@@ -35,6 +35,7 @@ from funken.connectors.files.line_files import RowWriter
 from funken.connectors.files.part_files import Encoder, OutputFileConfig, RollingPolicy, explained
 from funken.connectors.schemas import of_funken
 from funken.connectors.sink import Sink, SinkWriter
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram, SinkNotWritable
 from funken.ids import Millis
 from funken.io.durations import DurationLike, duration_ms

@@ -17,7 +17,7 @@ import os
 import zlib
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import IO, Any
 
 from funken.columnar.block import Block
@@ -29,6 +29,7 @@ from funken.connectors.files.file_format import FileFormat, FileSplit, RecordRea
 from funken.connectors.files.lines import BadBytes, StreamFormat
 from funken.connectors.files.paths import PartitionFields, matches, partition_parser, split_pattern
 from funken.connectors.reading.queued_reader import QueuedReader
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, InvalidProgram, SourceNotReadable
 from funken.ids import Millis
 from funken.io.durations import DurationLike, duration_ms

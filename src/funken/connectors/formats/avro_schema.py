@@ -10,12 +10,13 @@ import importlib
 import io
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from funken.connectors.formats.record_types import as_document, from_documents, shape_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
+from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration, InvalidProgram
 from funken.types.row import Row, make_row
 

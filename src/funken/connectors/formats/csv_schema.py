@@ -14,7 +14,7 @@ import enum
 import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from funken.columnar.block import Block
@@ -23,6 +23,7 @@ from funken.connectors.formats.arrow_columns import schema_of_records
 from funken.connectors.formats.record_types import RecordShape, shape_of
 from funken.connectors.formats.text_columns import CsvColumns, csv_record_schema
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, InvalidProgram
 from funken.types.delimited import ValueTexts, rounded
 from funken.types.info import DecimalTypeInfo

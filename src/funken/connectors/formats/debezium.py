@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from funken.connectors.formats.record_types import as_document, from_documents, shape_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
+from funken.dataclass import dataclass
 from funken.types.row import Row, RowKind
 
 _INSERTS = frozenset({"c", "r"})  # created; read in the snapshot

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from funken.connectors.schemas import DeserializationSchema
+from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, JobExecutionError, MessageMalformed
 from funken.metrics.registry import Counter
 

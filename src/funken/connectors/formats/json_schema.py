@@ -11,7 +11,7 @@ import functools
 import importlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from funken.columnar.block import Block
@@ -19,6 +19,7 @@ from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.formats.json_columns import JsonColumns, json_record_schema
 from funken.connectors.formats.record_types import as_document, from_documents, shape_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
+from funken.dataclass import dataclass
 
 
 @functools.cache

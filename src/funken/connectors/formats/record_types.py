@@ -15,9 +15,10 @@ import operator
 import types
 import typing
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.types.info import (
     BasicType,

@@ -15,7 +15,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -23,6 +23,7 @@ from funken.connectors.formats.avro_schema import AvroSchema, parsed
 from funken.connectors.formats.json_schema import JsonSchema
 from funken.connectors.formats.protobuf_schema import ProtobufSchema, place_of, without_place
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SchemaRegistryFailed
 
 _TYPE = "application/vnd.schemaregistry.v1+json"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 
 

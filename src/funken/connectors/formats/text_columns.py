@@ -15,11 +15,11 @@ import decimal
 import importlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from funken.columnar.expressions import BOOL, FLOAT, INT, STR, NotVectorizable, RecordSchema, without_none
 from funken.connectors.formats.arrow_columns import columns_of_batch
+from funken.dataclass import dataclass
 
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Columns

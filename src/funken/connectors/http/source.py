@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 from funken.connectors.base import (
@@ -26,6 +26,7 @@ from funken.connectors.context import ConnectorContext
 from funken.connectors.http.service import HttpService, RequestFailed, checked
 from funken.connectors.reading.background_fetcher import BackgroundFetcher
 from funken.connectors.reading.queued_reader import QueuedReader
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SourceNotReadable
 from funken.io.durations import DurationLike, duration_ms
 from funken.timing.clock import SystemClock

@@ -12,13 +12,14 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import quote
 
 from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.http.service import HttpService, RequestFailed, checked, shown
 from funken.connectors.sink import CommitRequest, Committer, DeliveryGuarantee, Sink, SinkWriter
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable
 
 

@@ -10,7 +10,7 @@ import importlib
 from collections import deque
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from funken.connectors.base import (
@@ -27,6 +27,7 @@ from funken.connectors.context import ConnectorContext
 from funken.connectors.http.service import checked, shown
 from funken.connectors.reading.background_fetcher import BackgroundFetcher
 from funken.connectors.reading.queued_reader import QueuedReader
+from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, SourceNotReadable
 
 _CONNECT_S, _RECEIVE_S = 10.0, 0.2

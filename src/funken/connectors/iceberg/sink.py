@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.delta.parquet import DataFile, ParquetFiles
 from funken.connectors.iceberg.catalog import IcebergCatalog, pyiceberg
 from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
+from funken.dataclass import dataclass
 from funken.errors import SinkNotWritable
 
 logger = logging.getLogger(__name__)

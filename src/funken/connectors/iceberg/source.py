@@ -8,7 +8,7 @@ row.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from funken.connectors.base import (
@@ -24,6 +24,7 @@ from funken.connectors.base import (
 from funken.connectors.context import ConnectorContext
 from funken.connectors.iceberg.catalog import IcebergCatalog, pyiceberg
 from funken.connectors.reading.queued_reader import QueuedReader
+from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
 from funken.types.arrow import python_rows
 

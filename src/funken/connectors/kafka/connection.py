@@ -14,9 +14,10 @@ import socket
 import ssl
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 
 TIMEOUT_S = 10.0

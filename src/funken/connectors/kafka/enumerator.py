@@ -11,12 +11,12 @@ import logging
 import re
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from funken.connectors.base import SplitEnumerator
 from funken.connectors.kafka.client import REQUEST_TIMEOUT_S, LastError, confluent, made, message_of
 from funken.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaTopicPartition
+from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
 
 logger = logging.getLogger(__name__)

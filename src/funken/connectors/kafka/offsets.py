@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 
 

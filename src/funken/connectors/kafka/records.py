@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from funken.connectors.schemas import SerializationSchema
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 
 Headers = Sequence[tuple[str, bytes | None]]

@@ -8,7 +8,7 @@ barrier and committed when the checkpoint is complete (``writer.py``, ``committe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from funken.connectors.context import CommitterContext, ConnectorContext
@@ -20,6 +20,7 @@ from funken.connectors.kafka.transport import SinkSettings
 from funken.connectors.kafka.writer import KafkaWriter, TransactionalKafkaWriter
 from funken.connectors.schemas import of_funken
 from funken.connectors.sink import Committer, DeliveryGuarantee, Sink, SinkWriter
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from funken.columnar.expressions import NotVectorizable, RecordSchema
@@ -20,6 +20,7 @@ from funken.connectors.kafka.enumerator import KafkaEnumerator, Subscription
 from funken.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopicPartition
 from funken.connectors.kafka.reader import KafkaReader
 from funken.connectors.kafka.records import KafkaRecordDeserializationSchema
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 from funken.io.durations import duration_ms
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from funken.connectors.kafka.client import REQUEST_TIMEOUT_S, LastError, confluent, made, message_of
 from funken.connectors.kafka.transactions import BrokerTransactionAdmin, TransactionAdmin
 from funken.connectors.sink import DeliveryGuarantee
+from funken.dataclass import dataclass
 from funken.errors import SinkNotWritable
 
 TRANSACTION_TIMEOUT_MS = 3_600_000

@@ -7,7 +7,7 @@ again. Acknowledged is what a complete checkpoint holds, never more.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, SourceReader, Wait
@@ -19,6 +19,7 @@ from funken.connectors.postgresql.snapshot import SeenChanges, SnapshotPage, ext
 from funken.connectors.sql.background import Background
 from funken.connectors.sql.database import SqlProblem, SqlSession, patiently
 from funken.connectors.sql.records import bytes_of
+from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
 
 T = TypeVar("T")

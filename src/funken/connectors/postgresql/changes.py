@@ -9,8 +9,10 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
+
+from funken.dataclass import dataclass
 
 _EPOCH_MS = 946_684_800_000
 """PostgreSQL counts from 2000."""

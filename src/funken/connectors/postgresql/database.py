@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from funken.connectors.sql.database import SqlDatabase, SqlProblem
+from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration
 
 # A connection whose server has gone is noticed, also where nothing closes it.

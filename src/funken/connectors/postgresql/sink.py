@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from funken.connectors.context import CommitterContext, ConnectorContext
@@ -20,6 +19,7 @@ from funken.connectors.sink import Committer, DeliveryGuarantee, SinkWriter
 from funken.connectors.sql.database import SqlProblem, patiently
 from funken.connectors.sql.records import RowMaker, bytes_of
 from funken.connectors.sql.sink import SqlSink, SqlWriter
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from funken.connectors.base import Boundedness, Source, SourceReader, SplitEnumerator, StaticSplits
@@ -13,6 +12,7 @@ from funken.connectors.postgresql.cdc_reader import CdcReader, CdcSplit
 from funken.connectors.postgresql.changes import lsn_of
 from funken.connectors.postgresql.database import PostgresDatabase
 from funken.connectors.sql.database import SqlDatabase, SqlProblem, SqlSession, patiently
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SourceNotReadable
 
 _ORDERED = (

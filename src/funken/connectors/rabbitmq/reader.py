@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, SourceReader, Wait
@@ -19,6 +18,7 @@ from funken.connectors.rabbitmq.problems import problem
 from funken.connectors.rabbitmq.records import RMQDeserializationSchema, RMQMessage, message_of
 from funken.connectors.rabbitmq.server import RMQConnectionConfig, pika
 from funken.connectors.schemas import DeserializationSchema
+from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
 
 logger = logging.getLogger(__name__)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from funken.connectors.rabbitmq.server import pika
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 
 PROPERTIES = (

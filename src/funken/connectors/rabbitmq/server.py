@@ -9,10 +9,11 @@ import importlib
 import logging
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration
 
 PREFETCH = 10_000

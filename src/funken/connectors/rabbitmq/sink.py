@@ -7,7 +7,6 @@ those since the checkpoint are sent again. A message that reaches no queue, or t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from funken.connectors.context import ConnectorContext
@@ -19,6 +18,7 @@ from funken.connectors.rabbitmq.records import RMQSinkPublishOptions
 from funken.connectors.rabbitmq.server import RMQConnectionConfig
 from funken.connectors.schemas import SerializationSchema
 from funken.connectors.sink import Sink, SinkWriter
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable
 from funken.timing.clock import SystemClock
 
@@ -47,7 +47,7 @@ class RMQSink(Sink):
 
     connection_config: RMQConnectionConfig
     queue_name: str | None = None
-    serialization_schema: SerializationSchema = SimpleStringSchema()  # noqa: RUF009 - frozen
+    serialization_schema: SerializationSchema = SimpleStringSchema()
     publish_options: RMQSinkPublishOptions = None  # type: ignore[assignment]
     declare_queue: bool = False
 

@@ -6,7 +6,6 @@ once with checkpoints, and with ids that producers give, exactly once (``ledger.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from funken.connectors.base import Boundedness, Source, SplitEnumerator
@@ -18,6 +17,7 @@ from funken.connectors.rabbitmq.reader import RMQReader, RMQSplit
 from funken.connectors.rabbitmq.records import RMQDeserializationSchema
 from funken.connectors.rabbitmq.server import RMQConnectionConfig
 from funken.connectors.schemas import DeserializationSchema
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 
 
@@ -48,7 +48,7 @@ class RMQSource(Source):
     connection_config: RMQConnectionConfig
     queue_name: str
     use_correlation_id: bool = False
-    deserialization_schema: DeserializationSchema | RMQDeserializationSchema = SimpleStringSchema()  # noqa: RUF009 - frozen
+    deserialization_schema: DeserializationSchema | RMQDeserializationSchema = SimpleStringSchema()
     declare_queue: bool = False
     malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL
     remember: int = 10_000

@@ -6,13 +6,14 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, SourceReader, Wait
 from funken.connectors.context import ConnectorContext
 from funken.connectors.reading.background_fetcher import BackgroundFetcher
 from funken.connectors.redis.server import RedisServer
+from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
 
 logger = logging.getLogger(__name__)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import urlsplit
 
+from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration
 
 TRIES = 4

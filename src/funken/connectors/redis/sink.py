@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.redis.server import RedisServer, redis
 from funken.connectors.sink import CommitRequest, Committer, DeliveryGuarantee, Sink, SinkWriter
+from funken.dataclass import dataclass
 from funken.errors import SinkNotWritable
 
 logger = logging.getLogger(__name__)

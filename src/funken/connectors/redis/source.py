@@ -7,13 +7,14 @@ consumer groups are not used. A bounded source reads up to the entry that was th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from funken.connectors.base import Boundedness, Source, SplitEnumerator, StaticSplits
 from funken.connectors.context import ConnectorContext
 from funken.connectors.redis.reader import RedisStreamReader, RedisStreamSplit, in_order
 from funken.connectors.redis.server import RedisServer
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SourceNotReadable
 
 _BEGINNING = "0-0"

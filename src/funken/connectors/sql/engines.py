@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 from funken.connectors.sql.database import SqlDatabase, SqlProblem
+from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration
 
 _MARKS = {"qmark": "?", "format": "%s", "pyformat": "%s"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from funken.connectors.sql.database import SqlDatabase, SqlProblem, SqlSession, patiently
+from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
 
 

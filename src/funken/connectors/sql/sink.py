@@ -14,13 +14,14 @@ import logging
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.sink import CommitRequest, Committer, DeliveryGuarantee, Sink, SinkWriter
 from funken.connectors.sql.database import SqlDatabase, SqlProblem, SqlSession, patiently
 from funken.connectors.sql.records import RowMaker, bytes_of
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable
 from funken.types.info import TypeInformation
 

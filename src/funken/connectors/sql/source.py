@@ -9,7 +9,7 @@ change meanwhile are seen before or after, not both, as long as their column doe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from itertools import pairwise
@@ -31,6 +31,7 @@ from funken.connectors.reading.queued_reader import QueuedReader
 from funken.connectors.sql.background import Background
 from funken.connectors.sql.database import SqlDatabase, SqlProblem, SqlSession, patiently
 from funken.connectors.sql.records import bytes_of
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SourceNotReadable
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from funken.connectors.sql.database import SqlDatabase, SqlProblem
+from funken.dataclass import dataclass
 
 
 @dataclass(frozen=True)

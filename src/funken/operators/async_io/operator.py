@@ -16,10 +16,11 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.async_io.cache import CacheSpec, ResultCache

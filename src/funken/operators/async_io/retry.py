@@ -8,9 +8,9 @@ those of Flink's ``AsyncRetryStrategies``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.io.durations import DurationLike, duration_ms
 

@@ -9,10 +9,10 @@ where the loop has left them out.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.operators.base import Operator
 from funken.operators.codegen.inlining import expression_of
 

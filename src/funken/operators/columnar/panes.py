@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from funken.columnar.folds import FIRST, LAST, MAX, SUM
 from funken.columnar.kernels.columns import Array, Column, Columns
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.kernels.keys import column_of_keys
+from funken.dataclass import dataclass
 from funken.operators.columnar.keyed_arrays import KeyedArrays, objects
 from funken.operators.window.contents import Pane
 

@@ -8,13 +8,14 @@ lists, and blocks that the kernels cannot compute, go through the record path it
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from funken.columnar.expressions import Constant, RecordSchema
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.folds import Aggregate, Fold
 from funken.columnar.tracing import Traced
 from funken.columnar.vectorized.functions import BatchFormat
+from funken.dataclass import dataclass
 from funken.operators.base import Operator
 from funken.operators.late import late_operator
 from funken.operators.rolling import RollingReduce

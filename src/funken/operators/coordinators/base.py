@@ -13,10 +13,11 @@ listing files or committing, runs on the coordinator's worker thread: ``context.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, TypeVar
 
 from funken.config import Configuration
+from funken.dataclass import dataclass
 from funken.operators.coordinators.commit_counts import CommitCounts
 
 T = TypeVar("T")

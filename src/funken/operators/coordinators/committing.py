@@ -8,7 +8,6 @@ attempt commits the same again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,6 +15,7 @@ from funken import config
 from funken.config import Configuration
 from funken.connectors.context import CommitterContext
 from funken.connectors.sink import CommitOutcome, CommitRequest, Committer, PreparedCommittable, Sink
+from funken.dataclass import dataclass
 from funken.errors import CommitError
 from funken.operators.coordinators.base import OperatorCoordinator, OperatorCoordinatorContext
 from funken.timing.clock import SystemClock

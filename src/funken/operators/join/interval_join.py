@@ -12,9 +12,9 @@ a right one by ``t + max(-lower, 0)``. In ``BATCH`` no record is late, and every
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram, StateNotKeyed
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Output, Timestamps, Values

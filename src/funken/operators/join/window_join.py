@@ -9,11 +9,12 @@ co-group that calls its function for each pair. Results carry the largest timest
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from funken.dataclass import dataclass
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext, RuntimeContext
 from funken.operators.traits import OperatorTraits

@@ -8,9 +8,9 @@ main input is held back until the broadcast input has ended; otherwise nothing i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import cast
 
+from funken.dataclass import dataclass
 from funken.errors import StateError
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Operator, Output, Timestamps, Values

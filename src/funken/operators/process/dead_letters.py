@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.errors import FunkenError, InvalidProgram
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.context import OperatorContext

@@ -5,8 +5,7 @@ What it means that records come back is the runtime's (``runtime/exchange/loop_g
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from funken.dataclass import dataclass
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.traits import OperatorTraits
 

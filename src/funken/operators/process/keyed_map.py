@@ -6,9 +6,9 @@ Functions without ``open`` cannot reach state, and are run by ``operators/statel
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.process.contexts import ProcessContext

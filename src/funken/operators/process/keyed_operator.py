@@ -8,10 +8,11 @@ overrides ``process`` and ``watermark`` as well, and sets ``current_key`` itself
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import repeat
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext

@@ -8,10 +8,10 @@ anew, as in reducing and aggregating state.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import reduce as fold_left
 from typing import Any, Protocol
 
+from funken.dataclass import dataclass
 from funken.operators.base import Values
 from funken.operators.context import OperatorContext
 from funken.operators.user_functions import UserFunction

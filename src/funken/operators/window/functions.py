@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from funken.dataclass import dataclass
 from funken.errors import StateError
 from funken.operators.base import Output
 from funken.operators.context import OperatorContext

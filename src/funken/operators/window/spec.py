@@ -17,9 +17,10 @@ to purge. ``count_window(size)`` is ``GlobalWindows`` with ``PurgingTrigger(Coun
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.operators.base import Operator
 from funken.operators.late import late_operator

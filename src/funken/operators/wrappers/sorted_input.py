@@ -14,10 +14,10 @@ sees to it that their order does not matter there).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext

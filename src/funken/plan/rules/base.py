@@ -7,10 +7,11 @@ It is the only one that makes its decision. What it decides, and why not otherwi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from funken import config
 from funken.config import Configuration
+from funken.dataclass import dataclass
 from funken.plan.nodes import Node
 from funken.plan.physical import PhysicalPlan, RuleNote
 from funken.state.settings import StateSettings

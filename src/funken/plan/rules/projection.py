@@ -12,12 +12,13 @@ fields from then on. Such a function behind an exchange wants all fields from th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from funken.columnar.expressions import Argument, Expression
 from funken.columnar.records import NamedFields
 from funken.columnar.tracing import Traced
+from funken.dataclass import dataclass
 from funken.ids import OperatorId
 from funken.operators.columnar.specs import (
     ColumnarFilter,

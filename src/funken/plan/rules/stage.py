@@ -10,10 +10,11 @@ attempt, when the attempt is planned: the stage is applied again to the compiled
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from funken.columnar.expressions import RecordSchema
 from funken.config import Configuration
+from funken.dataclass import dataclass
 from funken.ids import OperatorId
 from funken.plan.physical import PhysicalPlan, RuleNote
 from funken.plan.rules import (

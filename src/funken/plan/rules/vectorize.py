@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import repeat
 from types import MethodType
 from typing import Any
@@ -31,6 +31,7 @@ from funken.columnar.folds import FIRST, LAST, reduce_folds
 from funken.columnar.tracing import Traced, trace
 from funken.connectors.context import declares
 from funken.connectors.formats.arrow_columns import is_held
+from funken.dataclass import dataclass
 from funken.ids import OperatorId
 from funken.operators.base import OperatorSpec
 from funken.operators.columnar.specs import (

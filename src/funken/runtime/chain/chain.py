@@ -7,10 +7,10 @@ chained to it and to the writers of the edges that leave it, main and side outpu
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
 
 from funken.columnar.block import Block, RowBlock
+from funken.dataclass import dataclass
 from funken.ids import OperatorId
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext

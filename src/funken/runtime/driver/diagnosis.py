@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP, OperatorId
 from funken.io.durations import in_words
 from funken.operators.process.dead_letters import FAILED_RECORDS

@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from funken import config
 from funken.checkpoint.restart import restart_strategy
 from funken.checkpoint.restore import Restoration
 from funken.config import Configuration
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.ids import Millis
 from funken.plan.physical import PhysicalPlan

@@ -14,9 +14,9 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
 
 from funken.config import Configuration
+from funken.dataclass import dataclass
 from funken.errors import (
     CheckpointIncompatible,
     EnvironmentNotReady,

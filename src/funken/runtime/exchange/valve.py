@@ -9,8 +9,8 @@ the last channel becomes idle, and it held the minimum, the highest watermark of
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from funken.dataclass import dataclass
 from funken.ids import MIN_TIMESTAMP
 
 

@@ -33,9 +33,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Hashable
-from dataclasses import dataclass
 from math import exp, expm1, isfinite, sqrt
 
+from funken.dataclass import dataclass
 from funken.runtime.flow_control.window_gain import WindowGain
 
 # All in seconds, unless stated.

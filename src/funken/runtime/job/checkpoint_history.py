@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from funken.checkpoint.events import (
@@ -27,6 +27,7 @@ from funken.checkpoint.events import (
 from funken.checkpoint.machine import CheckpointMachine
 from funken.checkpoint.store.handles import StopHandles, SubtaskHandle
 from funken.checkpoint.store.manifest import Manifest
+from funken.dataclass import dataclass
 from funken.ids import Millis
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.messages import SubtaskCheckpoint, TaskId

@@ -6,9 +6,8 @@ that runs the job: it executes one at a time, and its result is the next event.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from funken.checkpoint.events import Outcome
+from funken.dataclass import dataclass
 from funken.ids import Millis
 from funken.runtime.job.states import ExecutionState
 from funken.runtime.messages import TaskId

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from funken.dataclass import dataclass
 from funken.plan.physical import PhysicalPlan
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
+from funken.dataclass import dataclass
 from funken.errors import JobExecutionError
 from funken.ids import Millis
 from funken.runtime.job.states import EXECUTION_MOVES, STARTING, ExecutionState

@@ -8,9 +8,10 @@ repeated after a pause; there is no other use of time.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from funken.checkpoint.events import Stop
+from funken.dataclass import dataclass
 from funken.errors import CheckpointError
 from funken.plan.physical import LoopHead, PhysicalPlan
 from funken.runtime.messages import (

@@ -27,11 +27,11 @@ Times are ms of a clock that never goes back.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from math import ceil
 
 from funken import config
 from funken.config import Configuration
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 from funken.ids import Millis
 

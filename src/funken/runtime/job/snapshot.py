@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from math import isfinite
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.ids import Millis
 from funken.runtime.job.checkpoint_history import CheckpointsSnapshot
 from funken.runtime.job.graph import JobGraph

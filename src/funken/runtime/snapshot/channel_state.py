@@ -19,11 +19,12 @@ no longer exist.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from funken.checkpoint.store.blobs import SubtaskState
 from funken.columnar.block import Block, RowBlock
+from funken.dataclass import dataclass
 from funken.errors import CheckpointIncompatible
 from funken.operators.base import Timestamps, Values
 from funken.plan.nodes import Custom, Global, Hash, Partitioning, Rebalance, Shuffle

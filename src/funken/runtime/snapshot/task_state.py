@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from funken.checkpoint.snapshot.incremental import IncrementalSnapshots, OperatorSnapshot
 from funken.checkpoint.store.handles import StopHandles, SubtaskHandle, TaskHandles
+from funken.dataclass import dataclass
 from funken.errors import JobExecutionError, StorageFailed
 from funken.ids import CheckpointId
 from funken.io.storage import Storage, open_storage

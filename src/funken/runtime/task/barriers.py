@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from funken.dataclass import dataclass
 from funken.ids import Millis
 from funken.runtime.exchange.wire import ChannelId
 

@@ -6,8 +6,9 @@ channel by its edge and upstream subtask.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from funken.dataclass import dataclass
 from funken.ids import Millis
 from funken.runtime.exchange.wire import ChannelId
 from funken.runtime.messages import CheckpointAborted, Savepoint, TriggerCheckpoint

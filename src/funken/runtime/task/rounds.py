@@ -13,8 +13,9 @@ Channels are in order, and nothing is held back for a marker; one round of a loo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from funken.dataclass import dataclass
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.chain.chain import EdgeOutput
 from funken.runtime.exchange.gate import InputGate

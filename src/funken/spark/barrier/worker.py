@@ -15,9 +15,9 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.errors import FunkenError, TaskLost
 from funken.plan.serialization import load_program
 from funken.runtime.chain.failures import failure_event

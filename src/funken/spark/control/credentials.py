@@ -17,9 +17,9 @@ import secrets
 import socket
 import ssl
 import tempfile
-from dataclasses import dataclass
 from functools import lru_cache
 
+from funken.dataclass import dataclass
 from funken.errors import EncryptionNotAvailable
 from funken.spark.control.tls import TlsConnection
 

@@ -22,9 +22,9 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from funken.dataclass import dataclass
 from funken.errors import JavaNotFound
 from funken.io.cache import cache_folder
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from funken.dataclass import dataclass
 
 _SPARKS = ("SPARK", "PYSPARK", "PYTHON", "_PYSPARK")
 """How variables begin that Spark has set for its workers, and that Python has read already."""

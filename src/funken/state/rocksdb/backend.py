@@ -13,9 +13,9 @@ import os
 import shutil
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.errors import StateError
 from funken.state.backend import Table
 from funken.state.descriptors import StateKind

@@ -14,9 +14,9 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, StateError
 from funken.state.rocksdb.space import DiskSpace, free_bytes
 from funken.timing.clock import SystemClock

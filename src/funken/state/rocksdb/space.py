@@ -7,8 +7,8 @@ for ever. So nothing is written while less is free than must stay free; whoever 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
+from funken.dataclass import dataclass
 from funken.errors import DiskFull
 
 LEAST_FREE = 64 * 2**20
