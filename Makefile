@@ -26,7 +26,7 @@ comma := ,
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-quick test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha bench-scale cluster yarn cep-compare nexmark column-share chaos exactly-once soak simulate mutate fuzz fuzz-vectorized run clean
+.PHONY: help setup fmt lint types test test-quick test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha bench-scale bench-startup cluster yarn cep-compare nexmark column-share chaos exactly-once soak simulate mutate fuzz fuzz-vectorized run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -168,6 +168,9 @@ soak: setup ## a job for an hour, and whether memory, threads and files stay as 
 	  $(if $(SOAK_LOAD),--load $(SOAK_LOAD)) $(if $(RESULTS),--results '$(RESULTS)')
 
 REQUESTS ?= 2000
+bench-startup: setup ## funken run to the first record, local, batch and continuous, cold: STARTUP='--rounds 5 --targets local'
+	@$(BIN)/python benchmarks/startup.py $(STARTUP)
+
 bench-rest: setup ## what the REST API costs a job: p99 under REQUESTS per second, throughput with the dashboard open: ROUNDS=4 SECONDS=15
 	@$(BIN)/python -W ignore benchmarks/rest.py --requests $(REQUESTS) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 	  $(if $(SECONDS),--seconds $(SECONDS)) $(BENCH)
