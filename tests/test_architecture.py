@@ -83,7 +83,6 @@ EXCEPTIONS: set[str] = set(
 LONG_MODULE = 400
 LONG = {
     "funken.checkpoint.machine": 488,
-    "funken.config.options": 408,
     "funken.runtime.driver.checkpoints": 445,
     "funken.state.keyed": 411,
     "funken.state.rocksdb.tables": 411,

@@ -10,6 +10,7 @@ May import ``errors`` only.
 from funken.config.availability import *
 from funken.config.configuration import *
 from funken.config.connectors import *
+from funken.config.execution import *
 from funken.config.logs import *
 from funken.config.observing import *
 from funken.config.options import *

@@ -27,8 +27,8 @@ T = TypeVar("T")
 class Option(Generic[T]):
     """One option: how it is called, what it means, how a value of it is read; ``older`` are names it had before.
 
-    >>> BUFFER_TIMEOUT.key, BUFFER_TIMEOUT.default, BUFFER_TIMEOUT.parse("1 s")
-    ('execution.buffer-timeout.interval', 10, 1000)
+    >>> CANCEL_GRACE.key, CANCEL_GRACE.default, CANCEL_GRACE.parse("1 s")
+    ('task.cancellation.timeout', 5000, 1000)
     """
 
     key: str
@@ -139,22 +139,6 @@ AVAILABLE_NOW = _option(
     _boolean,
     False,
     "Read what a streaming DataFrame has at the start, and then end; the next start of the same job resumes from there.",
-)
-BUFFER_TIMEOUT = _option(
-    "execution.buffer-timeout.interval",
-    _at_least(0, duration_ms, or_else=-1),
-    10,
-    "How long a record may wait for its block to fill (ms), at most. 0: not at all; -1: until the block is full.",
-    ("execution.buffer-timeout",),
-)
-BLOCK_RECORDS = _option("execution.block.records", _at_least(1), 2000, "Records in a full block.")
-BLOCK_BYTES = _option("execution.block.bytes", _at_least(1), 256 * 1024, "Bytes a block should not exceed by much.")
-QUEUEING_TARGET = _option(
-    "execution.queueing-target",
-    _at_least(0, duration_ms),
-    12,
-    "How long records may queue between tasks under full load before the sources pause, or hold less in flight (ms). 0: "
-    "never; then Spark's buffers alone bound what is in flight.",
 )
 CANCEL_GRACE = _option(
     "task.cancellation.timeout",

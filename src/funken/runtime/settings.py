@@ -88,6 +88,7 @@ class TaskSettings:
     block_bytes: int = 256 * 1024
     buffer_timeout: int = 10
     queueing_target: int = 12
+    cpu_scheduling: str = "batch"
     auto_watermark_interval: int = 200
     cancel_grace: int = 5000
     heartbeat: HeartbeatSettings = field(default_factory=HeartbeatSettings)
@@ -110,6 +111,7 @@ class TaskSettings:
             block_bytes=configuration.get(config.BLOCK_BYTES),
             buffer_timeout=configuration.get(config.BUFFER_TIMEOUT),
             queueing_target=configuration.get(config.QUEUEING_TARGET),
+            cpu_scheduling=configuration.get(config.CPU_SCHEDULING),
             auto_watermark_interval=configuration.get(config.AUTO_WATERMARK_INTERVAL),
             cancel_grace=configuration.get(config.CANCEL_GRACE),
             heartbeat=HeartbeatSettings.of(configuration),

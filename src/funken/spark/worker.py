@@ -46,6 +46,7 @@ from funken.spark.control.client import ControlClient
 from funken.spark.control.credentials import Credentials
 from funken.spark.control.sealing import Sealer
 from funken.spark.feedback import Feedback
+from funken.spark.scheduling import schedule
 from funken.spark.transport import Fillers, blocks_of, to_batch
 from funken.spark.warm.home import Home
 from funken.state.rocksdb.folders import remove_all
@@ -91,6 +92,7 @@ def stage_function(deployment: Deployment, stage: int) -> StageFunction:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
+        schedule(deployment.settings.cpu_scheduling)
         return TaskShell(deployment, TaskId(stage, context.partitionId())).run(batches)
 
     return run

@@ -1,0 +1,33 @@
+"""The options about how records travel and wait: throughput against latency."""
+
+from __future__ import annotations
+
+from funken.config.options import _option
+from funken.config.parsing import at_least, one_of
+from funken.config.values import duration_ms
+
+BUFFER_TIMEOUT = _option(
+    "execution.buffer-timeout.interval",
+    at_least(0, duration_ms, or_else=-1),
+    10,
+    "How long a record may wait for its block to fill (ms), at most. 0: not at all; -1: until the block is full.",
+    ("execution.buffer-timeout",),
+)
+BLOCK_RECORDS = _option("execution.block.records", at_least(1), 2000, "Records in a full block.")
+BLOCK_BYTES = _option("execution.block.bytes", at_least(1), 256 * 1024, "Bytes a block should not exceed by much.")
+QUEUEING_TARGET = _option(
+    "execution.queueing-target",
+    at_least(0, duration_ms),
+    12,
+    "How long records may queue between tasks under full load before the sources pause, or hold less in flight (ms). 0: "
+    "never; then Spark's buffers alone bound what is in flight.",
+)
+CPU_SCHEDULING = _option(
+    "execution.cpu-scheduling",
+    one_of("batch", "normal"),
+    "batch",
+    "The policy by which Linux schedules the threads of workers and of their executor. BATCH (SCHED_BATCH): a thread that is "
+    "woken takes no core from another, for throughput; NORMAL: it may, for latency where cores are never idle.",
+)
+
+__all__ = ["BLOCK_BYTES", "BLOCK_RECORDS", "BUFFER_TIMEOUT", "CPU_SCHEDULING", "QUEUEING_TARGET"]
