@@ -68,4 +68,35 @@ class RowBlock(Block):
         return self.values, self.timestamps
 
 
-__all__ = ["Block", "RowBlock"]
+class TupleBlock(Block):
+    """Records that are tuples of one length, as Python objects field by field: not everybody needs the tuples.
+
+    >>> block = TupleBlock([["to", "be", "or"], [1, 2, 3]])
+    >>> len(block), block[1:].rows()
+    (3, ([('be', 2), ('or', 3)], None))
+    """
+
+    __slots__ = ("fields",)
+
+    def __init__(self, fields: list[list[Any]], timestamps: list[int] | None = None) -> None:
+        self.fields = fields
+        self.timestamps = timestamps
+
+    def __len__(self) -> int:
+        return len(self.fields[0])
+
+    @property
+    def records(self) -> int:
+        """How many records there are."""
+        return len(self.fields[0])
+
+    def __getitem__(self, part: slice) -> TupleBlock:
+        stamps = None if self.timestamps is None else self.timestamps[part]
+        return TupleBlock([field[part] for field in self.fields], stamps)
+
+    def rows(self) -> tuple[list[Any], list[int] | None]:
+        """Make the tuples."""
+        return list(zip(*self.fields, strict=True)), self.timestamps
+
+
+__all__ = ["Block", "RowBlock", "TupleBlock"]

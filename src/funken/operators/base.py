@@ -60,6 +60,8 @@ class Operator:
     """Whether the operator itself keeps records that it emits, as they are; chained operators are given copies then."""
     changes_records = True
     """Whether a function of the user sees the records, which may change them, or the operator passes them on."""
+    takes_fields = False
+    """Whether the operator has a ``process_block`` of its own that takes tuples field by field (``TupleBlock``)."""
     columnar = False
     """Whether the operator has a ``process_block`` of its own: it takes and gives columns (``funken/columnar``) besides rows."""
 

@@ -12,13 +12,15 @@ function in it where they can be read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, cast
 
+from funken.columnar.block import Block, TupleBlock
 from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Output, Timestamps, Values
-from funken.operators.codegen.loops import LoopText
+from funken.operators.codegen.fields import by_field
+from funken.operators.codegen.loops import LoopStep, LoopText
 from funken.operators.context import OperatorContext
 from funken.operators.results import shared
 from funken.operators.traits import BatchInput, LoopCall, OperatorTraits
@@ -60,6 +62,7 @@ class RollingReduceLogic(Operator):
     """
 
     keeps_output = True
+    takes_fields = True
 
     def __init__(self, key: UserFunction, function: UserFunction) -> None:
         self._key = key.bind()
@@ -72,7 +75,11 @@ class RollingReduceLogic(Operator):
         self._own: Callable[[Any], Any] = copied
         #: the type of results that are taken for what cannot be changed, although it may hold what can
         self._fixed: list[type | None] = [tuple]
-        self._loop = self._generate()
+        loop = self._generate()
+        assert loop is not None
+        self._loop = loop
+        #: the loops over tuples field by field, for each number of fields; None: the functions need the tuples
+        self._loops: dict[int, Callable[..., None] | None] = {}
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
@@ -125,26 +132,49 @@ class RollingReduceLogic(Operator):
         if self._function.rich:
             self._process_with_state(values, timestamps)
             return
+        self._run(self._loop, values, timestamps)
+
+    def process_block(self, block: Block) -> None:
+        """Reduce a block; tuples that came field by field are made for the first records of keys only."""
+        if type(block) is TupleBlock and not self.context.batch and not self._function.rich:
+            fields = block.fields
+            count = len(fields)
+            if count not in self._loops:
+                self._loops[count] = self._generate(count)
+            loop = self._loops[count]
+            if loop is not None:
+                self._run(loop, zip(*fields, strict=True), block.timestamps)
+                return
+        self.process(*block.rows())
+
+    def _run(self, loop: Callable[..., None], values: Iterable[Any], timestamps: Timestamps) -> None:
         results: list[Any] = []
-        self._loop(
-            values, self._new, self._new.get, self._kept.get, results.append, self._own, self._first, self._fixed
-        )
+        loop(values, self._new, self._new.get, self._kept.get, results.append, self._own, self._first, self._fixed)
         self._keep_if_many()
         self.output.emit(results, timestamps)
 
-    def _generate(self) -> Callable[..., None]:
+    def _generate(self, fields: int = 0) -> Callable[..., None] | None:
+        """Make the loop; over tuples of so many ``fields`` if the functions do not need them whole, else ``None``."""
         text = LoopText("reduce", "values, state, get, kept, append, own, first, fixed")
         text.name("missing", _MISSING)
         text.name("immutable", IMMUTABLE)
         key = text.step(self, self._key, "value")
         reduce = text.step(self, self._reduce, "old", "value")
         # Hot: a key, a lookup, the user's function, a store, an append; nothing else.
-        text.line("for value in values:")
+        names = [f"value_{number}" for number in range(fields)]
+        if fields:
+            of_fields = by_field(key, "value", names), by_field(reduce, "value", names)
+            if None in of_fields:
+                return None
+            key, reduce = cast(tuple[LoopStep, LoopStep], of_fields)
+            text.line(f"for [{', '.join(names)}] in values:")
+        else:
+            text.line("for value in values:")
         text.line(f"of = {key.expression}", key)
         text.line("old = get(of, missing)")
         text.line("if old is missing: old = kept(of, missing)")
         text.line("if old is missing:")
-        text.line("state[of] = value")
+        text.line(f"state[of] = value = ({', '.join(names)},)" if fields else "state[of] = value")
         text.line("append(value if type(value) in immutable else first(value))")
         text.line("continue")
         text.dedent()

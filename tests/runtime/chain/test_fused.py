@@ -60,9 +60,20 @@ ENDS = {
     "key_by, opaque": lambda stream: stream.key_by(lambda value: value % THREE).sum(),
     "key fails": lambda stream: stream.key_by(lambda value: 1 / (value - 7)).sum(),
     "key has no hash": lambda stream: stream.key_by(lambda value: [value] if value == 9 else value).sum(),
+    "tuples": lambda stream: summed(stream.map(lambda value: (value % 5, value)), lambda pair: pair[0]),
+    "one field": lambda stream: stream.map(lambda value: (value % 5,)).key_by(lambda one: one[0] + 1).sum(0),
+    "two keys": lambda stream: summed(stream.map(lambda value: (value, 1, value)), lambda made: made[2] % 3 + made[0]),
+    "tuple as key": lambda stream: summed(stream.map(lambda value: (value % 5, value)), lambda pair: pair),
+    "field fails": lambda stream: summed(stream.map(lambda value: (1 // (value - 7), 1)), lambda pair: pair[0]),
+    "key of tuple fails": lambda stream: summed(stream.map(lambda value: (value, 1)), lambda pair: 1 / (pair[0] - 7)),
+    "field has no hash": lambda stream: summed(stream.map(lambda value: ([value], 1)), lambda pair: pair[0]),
     "rebalance": lambda stream: stream.rebalance().map(lambda value: value),
     "both": lambda stream: (stream.key_by(lambda value: value).sum(), stream.rebalance().map(lambda value: value)),
 }
+
+
+def summed(stream, key):
+    return stream.key_by(key).reduce(lambda old, new: (old[0], old[1] + new[1]))
 
 
 def fails_at(value, number):
@@ -117,14 +128,20 @@ QUIET = st.lists(st.sampled_from([name for name in STEPS if name not in FAILING]
 
 
 @settings(max_examples=25)
-@given(QUIET, st.sampled_from(["key_by", "key_by, opaque", "rebalance", "both"]), st.booleans(), BLOCKS)
+@given(
+    QUIET,
+    st.sampled_from(["key_by", "key_by, opaque", "rebalance", "both", "tuples", "one field", "two keys", "tuple as key"]),
+    st.booleans(), BLOCKS,
+)  # fmt: skip
 def test_a_chain_gives_the_same_fused(steps, end, side, blocks):
     assert run(steps, end, side, blocks) == run(steps, end, side, blocks, fused=False)
 
 
 @settings(max_examples=25)
 @given(
-    QUIET, st.sampled_from([(name, "key_by") for name in FAILING] + [("add", "key fails"), ("add", "key has no hash")]),
+    QUIET, st.sampled_from([(name, "key_by") for name in FAILING] + [
+        ("add", end) for end in ENDS if end.endswith(("fails", "no hash"))
+    ]),
     QUIET, BLOCKS,
 )  # fmt: skip
 def test_a_chain_fails_with_the_same_error_at_the_same_record(before, failing, after, blocks):

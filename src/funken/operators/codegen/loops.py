@@ -9,6 +9,7 @@ where the loop has left them out.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from types import TracebackType
 from typing import Any
 
@@ -29,6 +30,15 @@ class LoopStep:
     inlined: bool
     expression: str
     key: bool = False
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The variables that hold the fields of an argument, a tuple that is not made (``fields.py``)."""
+
+    def values(self, variables: Mapping[str, Any]) -> list[Any]:
+        """Return the arguments, out of the variables of the loop; raises ``KeyError`` if one is not there."""
+        return [
+            tuple(variables[part] for part in self.parts[name]) if name in self.parts else variables[name]
+            for name in self.arguments
+        ]
 
 
 class LoopText:
@@ -99,11 +109,12 @@ def add_frames(error: BaseException) -> None:
     step = None if last is None else step_at(last)
     if last is None or step is None or not step.inlined:
         return
-    variables = last.tb_frame.f_locals
-    if not all(name in variables for name in step.arguments):
+    try:
+        arguments = step.values(last.tb_frame.f_locals)
+    except KeyError:
         return
     try:
-        step.function(*(variables[name] for name in step.arguments))
+        step.function(*arguments)
     except Exception as again:  # noqa: BLE001 - whatever it was, it is being raised already
         if type(again) is type(error) and again.__traceback__ is not None:
             last.tb_next = again.__traceback__.tb_next

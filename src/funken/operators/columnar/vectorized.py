@@ -49,7 +49,7 @@ class VectorizedLogic(UserFunctionOperator):
         if self._spec.schema is None:
             records = records_made(made, length)
             if records:
-                stamps = block.rows()[1] if isinstance(block, RowBlock) else _listed(block.timestamps)
+                stamps = _listed(block.timestamps) if isinstance(block, Columns) else block.rows()[1]
                 self.output.emit(records, stamps if len(records) == len(columns) else None)
             return
         results = columns_made(made, self._spec.schema, length)

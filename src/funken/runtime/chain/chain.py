@@ -181,7 +181,8 @@ class OperatorChain:
         return output
 
     def _takes_block(self, operator: Operator) -> EmitBlock:
-        return operator.process_block if operator.columnar else _in_rows(self._process[operator])
+        by_block = operator.columnar or operator.takes_fields
+        return operator.process_block if by_block else _in_rows(self._process[operator])
 
     def open(self) -> None:
         """Open all operators, the last one first, as Flink does."""

@@ -13,7 +13,8 @@ from typing import Any
 
 from funken.errors import FunkenError
 from funken.operators.base import Operator, Timestamps, Values
-from funken.operators.codegen.loops import LoopText, step_at
+from funken.operators.codegen.fields import by_field, fields_made
+from funken.operators.codegen.loops import LoopStep, LoopText, step_at
 from funken.operators.stateless import FilterLogic, FlatMapLogic, MapLogic, UserFunctionOperator
 from funken.runtime.exchange.writers import HashWriter
 
@@ -26,14 +27,19 @@ class FusedOperators:
         self._operators = operators
         self._writer = writer
         self._keeps_stamps = all(isinstance(operator, MapLogic) for operator in operators)
+        #: how many fields the tuples have that go to the writer field by field, 0: records go as they are
+        self._fields = 0 if writer is None else self._fields_to(writer)
+        self._spread: Callable[..., None] | None = None
+        if writer is not None:
+            self._spread = writer.spread_fields if self._fields else writer.spread
         self._plain = self._generate(stamped=False)
         self._stamped = self._generate(stamped=True)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Take a block through the run."""
-        if self._writer is not None:
+        if self._writer is not None and self._spread is not None:
             try:
-                self._writer.spread(self._plain, self._stamped, values, timestamps)
+                self._spread(self._plain, self._stamped, values, timestamps)
             except TypeError as error:
                 if self._at_key(error):
                     raise self._writer.unhashable(error) from error
@@ -57,6 +63,17 @@ class FusedOperators:
             trace = trace.tb_next
         return False
 
+    def _fields_to(self, writer: HashWriter) -> int:
+        """Make the writer ready for the fields of the tuples that the last function makes; 0: the key needs the tuples."""
+        text, last = LoopText("fused", "values"), self._operators[-1]
+        made = fields_made(text.step(last, last.call, "value")) if isinstance(last, MapLogic) else None
+        if made is None or self._key_of(text, writer, "made", len(made)) is None or not writer.take_fields(len(made)):
+            return 0
+        return len(made)
+
+    def _key_of(self, text: LoopText, writer: HashWriter, value: str, fields: int) -> LoopStep | None:
+        return by_field(text.step(self.last, writer.key, value), value, _names(value, fields))
+
     def _generate(self, *, stamped: bool) -> Callable[..., Any]:
         text = LoopText(
             "fused", ("appends, " if self._writer else "") + ("values, timestamps" if stamped else "values")
@@ -75,7 +92,11 @@ class FusedOperators:
             step = text.step(operator, operator.call, value)
             match operator:
                 case MapLogic():
-                    text.line(f"{following} = {step.expression}", step)
+                    made = fields_made(step) if self._fields and operator is self._operators[-1] else None
+                    names = _names(following, self._fields)
+                    # On one line, for it is one step of which errors may be.
+                    parts = [f"{name} = {field}" for name, field in zip(names, made or (), strict=False)]
+                    text.line("; ".join(parts) or f"{following} = {step.expression}", step)
                     count += 1
                 case FilterLogic():
                     text.line(f"if not {step.expression}: continue", step)
@@ -88,6 +109,19 @@ class FusedOperators:
         return text.compile()
 
     def _end(self, text: LoopText, value: str, *, stamped: bool) -> None:
+        if self._writer is not None and self._fields:
+            key = self._key_of(text, self._writer, value, self._fields)
+            assert key is not None
+            appends = _names("append", self._fields)
+            text.line(
+                f"[{', '.join([*appends, *(['stamp'] if stamped else [])])}] = appends[{key.expression}]",
+                replace(key, key=True),
+            )
+            for append, name in zip(appends, _names(value, self._fields), strict=True):
+                text.line(f"{append}({name})")
+            if stamped:
+                text.line("stamp(at)")
+            return
         if self._writer is not None:
             step = replace(text.step(self.last, self._writer.key, value), key=True)
             if stamped:
@@ -102,3 +136,7 @@ class FusedOperators:
             text.line("stamp(at)")
         text.close()
         text.line("return results, stamps" if stamped else "return results")
+
+
+def _names(name: str, fields: int) -> list[str]:
+    return [f"{name}_{number}" for number in range(fields)]

@@ -16,7 +16,7 @@ import zlib
 from array import array
 from typing import Any, NamedTuple
 
-from funken.columnar.block import Block, RowBlock
+from funken.columnar.block import Block, RowBlock, TupleBlock
 from funken.errors import TransferCorrupted
 from funken.io.pickling import dumps, record_not_picklable
 from funken.runtime.exchange.named_tuples import fields_of, named_tuples_of
@@ -113,6 +113,16 @@ def encode_records(values: list[Any], timestamps: list[int] | None, operator: st
     return dumps(content, record_not_picklable, values, operator, subtask)
 
 
+def encode_fields(fields: list[list[Any]], timestamps: list[int] | None, operator: str, subtask: int) -> bytes:
+    """Pickle tuples field by field, which takes a third of the time; raises ``RecordNotPicklable``."""
+    stamps = None if timestamps is None else array("q", timestamps).tobytes()
+    return dumps((tuple, fields, stamps), _field_not_picklable, fields, operator, subtask)
+
+
+def _field_not_picklable(error: Exception, fields: list[list[Any]], operator: str, subtask: int) -> Exception:
+    return record_not_picklable(error, list(zip(*fields, strict=True)), operator, subtask)
+
+
 def decode_records(block: bytes) -> Block:
     """Read the records of a data block whose ``read_header`` was read, in rows or columns as they were sent."""
     if block[_SIZE] == COLUMNS:
@@ -120,9 +130,12 @@ def decode_records(block: bytes) -> Block:
 
         return decode_block(memoryview(block)[_SIZE:])
     *content, stamps = pickle.loads(memoryview(block)[_SIZE:])
-    values = content[0] if len(content) == 1 else named_tuples_of(*content)
-    if stamps is None:
-        return RowBlock(values)
-    timestamps = array("q")
-    timestamps.frombytes(stamps)
-    return RowBlock(values, timestamps.tolist())
+    timestamps = None
+    if stamps is not None:
+        times = array("q")
+        times.frombytes(stamps)
+        timestamps = times.tolist()
+    if len(content) == 1:
+        return RowBlock(content[0], timestamps)
+    kind, fields = content
+    return TupleBlock(fields, timestamps) if kind is tuple else RowBlock(named_tuples_of(kind, fields), timestamps)

@@ -23,7 +23,7 @@ from dataclasses import field
 from typing import Any, NamedTuple
 
 from funken.checkpoint.store.blobs import SubtaskState
-from funken.columnar.block import Block, RowBlock
+from funken.columnar.block import Block, RowBlock, TupleBlock
 from funken.dataclass import dataclass
 from funken.errors import CheckpointIncompatible
 from funken.operators.base import Timestamps, Values
@@ -134,7 +134,8 @@ class ChannelStateWriter:
     def add(self, head: BlockHeader, block: Block) -> None:
         """Add an overtaken block, in the order of arrival."""
         # Written down only later, when functions may have changed records in place; those of columns are made then.
-        kept = RowBlock(copied_block(block.values), block.timestamps) if isinstance(block, RowBlock) else block
+        in_place = isinstance(block, RowBlock | TupleBlock)
+        kept = RowBlock(copied_block(block.rows()[0]), block.timestamps) if in_place else block
         self.received.append((head, kept))
 
     def by_operator(self, edges: Sequence[Edge], names: Mapping[int, EdgeName]) -> dict[str, ChannelState]:
