@@ -17,5 +17,4 @@ from funken.config.options import *
 from funken.config.rest import *
 from funken.config.restarting import *
 from funken.config.scaling import *
-from funken.config.security import *
 from funken.config.values import *

@@ -1,4 +1,4 @@
-"""The options of the REST server and its dashboard; Flink's names where Flink has the option."""
+"""The options of the REST server and its dashboard, and of what is encrypted; Flink's names where Flink has the option."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from funken.config.options import _option
 from funken.config.parsing import at_least, integer, one_of, text
-from funken.config.values import duration_ms
+from funken.config.values import boolean, duration_ms
 
 _HIGHEST_PORT = 65_535
 
@@ -96,6 +96,15 @@ ARCHIVE_RETAINED = _option(
     100,
     "How many jobs an archive keeps, the newest ones. -1: all.",
 )
+SSL_INTERNAL_ENABLED = _option(
+    "security.ssl.internal.enabled",
+    boolean,
+    False,
+    "Whether everything between the processes of a job is encrypted: Funken's own connections by TLS 1.3 with a certificate made "
+    "for the job, which both sides present; what a continuous job shuffles, by sealing it; and in sessions that Funken starts, "
+    "Spark's by `spark.authenticate`, `spark.network.crypto.enabled` and `spark.io.encryption.enabled`. Needs `pip install "
+    "'funken[tls]'` where the driver runs, and where workers of continuous jobs do.",
+)
 
 __all__ = [
     "ARCHIVE_DIR",
@@ -110,4 +119,5 @@ __all__ = [
     "REST_KEY",
     "REST_PORT",
     "REST_TOKEN_FILE",
+    "SSL_INTERNAL_ENABLED",
 ]
