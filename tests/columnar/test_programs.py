@@ -314,6 +314,7 @@ def test_explain_tells_the_path_of_every_operator_and_why() -> None:
         "      columns: pairs: vectorized\n"
         "      columns: seen: per record: uses the variable 'seen' of an enclosing function, a list\n"
         "      columns: print: per record: 'seen' gives it single records\n"
+        "      fusion: one loop: seen (inlined)\n"
         "      -> [1] by HASH\n"
         "stage 1 (width 2)\n"
         "  [1] sum -> sink  x2\n"

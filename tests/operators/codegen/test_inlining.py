@@ -1,14 +1,20 @@
 """Functions read back as expressions: the same results, the same order, the same errors; all else is called."""
 
+import datetime
+import json
+import math
+import re
 import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from funken.operators.codegen.inlining import expression_of, watched
+from funken.operators.codegen.inlining import Outside, expression_of, watched
 
 NUMBER = 7
+TABLE = {"a": 1}
+PATTERN = re.compile("a+")
 
 READ = {
     "item": (lambda v: v[0], (3, "x")),
@@ -60,6 +66,77 @@ class Callable:
 def closure():
     limit = 3
     return lambda value: value % limit
+
+
+def own(value):
+    return value
+
+
+def closure_of_a_function(function):
+    return lambda value: function(value)
+
+
+def empty_closure():
+    def function(value):
+        return value + later
+
+    return function
+    later = 1
+
+
+class Holder:
+    def method(self, value):
+        return value
+
+    number = 5
+
+
+HOLDER = Holder()
+FUNCTIONS = {"own": own}
+
+#: what is read only where there is an ``Outside``
+OUTSIDE = {
+    "global": (lambda v: v + NUMBER, 5),
+    "closure": (closure(), 5),
+    "table": (lambda v: (v in TABLE, TABLE[v], TABLE.get(v)), "a"),
+    "attribute": (lambda v: v + HOLDER.number, 5),
+    "pattern": (lambda v: PATTERN.match(v).group(), "aab"),
+    "module": (lambda v: math.floor(v) + math.pi, 2.5),
+    "class": (lambda v: datetime.date.fromisoformat(v), "2026-11-25"),
+    "built-in": (closure_of_a_function(len), "abc"),
+    "same": (lambda v: (NUMBER, v, NUMBER), 1),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_variables_from_outside_are_read_where_they_can_be_named(name):
+    function, argument = OUTSIDE[name]
+    outside = Outside()
+    text = expression_of(function, ["value"], outside)
+
+    assert expression_of(function, ["value"]) is None
+    assert len(outside.modules) + len(outside.cells) == 1
+    cells = {name: cell.cell_contents for name, cell in outside.cells.items()}
+    assert repr(eval(text, {"value": argument, **outside.modules, **cells})) == repr(function(argument))
+
+
+OUTSIDE_CALLED = {
+    "function": lambda v: own(v),
+    "function of a module": lambda v: json.loads(v),
+    "class": lambda v: Holder(v),
+    "method": lambda v: HOLDER.method(v),
+    "function in a table": lambda v: FUNCTIONS["own"](v),
+    "method in a table": lambda v: FUNCTIONS.get("own")(v),
+    "closure": closure_of_a_function(own),
+    "empty": empty_closure(),
+    "missing": lambda v: v + missing,  # noqa: F821
+    "frame": closure_of_a_function(locals),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE_CALLED)
+def test_functions_from_outside_are_called_as_before(name):
+    assert expression_of(OUTSIDE_CALLED[name], ["value"], Outside()) is None
 
 
 CALLED = {

@@ -3,8 +3,10 @@
 ``expression_of`` succeeds only for functions whose bytecode is one straight line from the arguments to the result:
 arithmetic, comparisons, subscripts, attributes, calls of methods and of built-in functions, displays of tuples, lists,
 sets and dicts, f-strings. The expression does the same operations on the same objects in the same order; what it leaves
-out is the frame of the call, which is half of what a short lambda costs. Whatever is not known here (branches, closures,
-global variables, keyword arguments) is called as before, and so is everything while a debugger or coverage watches.
+out is the frame of the call, which is half of what a short lambda costs. Variables of closures and of modules stay what they
+are: ``Outside`` gives the loop the closure's own cells and the module's own namespace. Whatever is not known here (branches,
+keyword arguments, calls of functions in such variables) is called as before, and so is everything while a debugger or coverage
+watches.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import builtins
 import math
 import sys
 from collections.abc import Callable, Sequence
-from types import FunctionType
+from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import Any
 
 from funken.columnar.bytecode import UnknownBytecode, is_plain, operations
@@ -32,6 +34,8 @@ _COMPARE: dict[str, type[ast.cmpop]] = {
 _UNARY: dict[str, type[ast.unaryop]] = {
     "UNARY_NEGATIVE": ast.USub, "UNARY_INVERT": ast.Invert, "UNARY_NOT": ast.Not,
 }  # fmt: skip
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not one of those that are compiled into the interpreter
+_LOOK_AT_FRAMES = {"locals", "globals", "vars", "dir", "eval", "exec", "super", "__import__", "breakpoint"}
 _CONVERSIONS = (-1, ord("s"), ord("r"), ord("a"))
 
 
@@ -58,13 +62,47 @@ def watched() -> bool:
     return monitoring is not None and any(monitoring.get_tool(tool) for tool in range(6))
 
 
-def expression_of(function: Callable[..., Any], arguments: Sequence[str]) -> str | None:
+class Outside:
+    """Names for what the bodies in one loop use from outside of it."""
+
+    def __init__(self) -> None:
+        #: Free variables of the loop, by name: to be its closure.
+        self.cells: dict[str, CellType] = {}
+        #: Namespaces of modules, by the name of a global variable of the loop.
+        self.modules: dict[str, dict[str, Any]] = {}
+
+    def cell(self, cell: CellType) -> str:
+        """Return the name of the variable that is a cell."""
+        return _name_in(self.cells, cell, "free")
+
+    def module(self, namespace: dict[str, Any]) -> str:
+        """Return the name of the variable that holds a module's namespace."""
+        return _name_in(self.modules, namespace, "module")
+
+
+def _name_in(known: dict[str, Any], value: Any, kind: str) -> str:
+    for name, each in known.items():
+        if each is value:
+            return name
+    known[f"{kind}{len(known)}"] = value
+    return f"{kind}{len(known) - 1}"
+
+
+def expression_of(
+    function: Callable[..., Any], arguments: Sequence[str], outside: Outside | None = None
+) -> str | None:
     """Return a function's result as an expression of variables named ``arguments``; ``None`` if it cannot be read.
+
+    Functions that use variables of a closure or a module are read if there is an ``outside`` to name them.
 
     >>> expression_of(lambda i: (i % 10, f"<{i}>"), ["value"])
     "(value % 10, f'<{value}>')"
     >>> expression_of(lambda a, b: a if a > b else b, ["old", "value"]) is None
     True
+    >>> def modulo(keys):
+    ...     return lambda i: i % keys
+    >>> expression_of(modulo(10), ["value"], Outside())
+    'value % free0'
     """
     if type(function) is not FunctionType or watched():
         return None
@@ -72,14 +110,13 @@ def expression_of(function: Callable[..., Any], arguments: Sequence[str]) -> str
     if (
         not is_plain(code)
         or code.co_argcount != len(arguments)
-        or code.co_freevars
         or code.co_cellvars
         or len(code.co_code) > 2 * 4 * _LONGEST
     ):
         return None
     names = dict(zip(code.co_varnames, arguments, strict=False))
     try:
-        return ast.unparse(_Reader(function, names).read())
+        return ast.unparse(_Reader(function, names, outside).read())
     except (
         _Unreadable,
         UnknownBytecode,
@@ -91,9 +128,12 @@ def expression_of(function: Callable[..., Any], arguments: Sequence[str]) -> str
 class _Reader:
     """The interpreter's stack, with expressions on it in place of objects."""
 
-    def __init__(self, function: FunctionType, names: dict[str, str]) -> None:
+    def __init__(self, function: FunctionType, names: dict[str, str], outside: Outside | None) -> None:
         self._function = function
         self._names = names
+        self._outside = outside
+        #: What variables from outside hold, by the node that loads them: to know what is called.
+        self._held: dict[ast.expr, Any] = {}
         self._stack: list[Any] = []
 
     def read(self) -> ast.expr:
@@ -128,14 +168,15 @@ class _Reader:
             case "LOAD_CONST":
                 push(_constant(argument))
             case "LOAD_GLOBAL":
-                push(self._builtin(argument))
+                push(self._global(argument))
+            case "LOAD_DEREF":
+                push(self._free(argument))
             case "PUSH_NULL":
                 push(_NULL)
             case "LOAD_METHOD":
-                owner = self._pop()
-                self._stack += [_NULL, ast.Attribute(owner, argument)]
+                self._stack += [_NULL, self._attribute(argument)]
             case "LOAD_ATTR":
-                push(ast.Attribute(self._pop(), argument))
+                push(self._attribute(argument))
             case _:
                 return False
         return True
@@ -200,12 +241,35 @@ class _Reader:
         left, right = self._pop_many(2)
         self._stack.append(ast.Compare(left, [operator], [right]))
 
-    def _builtin(self, name: str) -> ast.expr:
-        # A name that the program's module does not have is looked up among the built-in ones, as the function would.
-        if name in self._function.__globals__ or not hasattr(builtins, name):
+    def _hold(self, node: ast.expr, value: Any) -> ast.expr:
+        self._held[node] = value
+        return node
+
+    def _attribute(self, name: str) -> ast.expr:
+        owner = self._pop()
+        node = ast.Attribute(owner, name)
+        if owner not in self._held:
+            return node
+        value = self._held[owner]
+        asked = isinstance(value, ModuleType | type) or type(value).__module__ in ("builtins", "re")
+        return self._hold(node, getattr(value, name, None) if asked else None)
+
+    def _free(self, name: str) -> ast.expr:
+        cell = (self._function.__closure__ or ())[self._function.__code__.co_freevars.index(name)]
+        if self._outside is None:
             raise _Unreadable
-        if name in ("locals", "globals", "vars", "dir", "eval", "exec", "super", "__import__", "breakpoint"):
-            raise _Unreadable  # these look at the frame they are called from
+        return self._hold(ast.Name(self._outside.cell(cell)), cell.cell_contents)  # a ValueError if it is empty
+
+    def _global(self, name: str) -> ast.expr:
+        # A name that the program's module does not have is looked up among the built-in ones, as the function would.
+        namespace = self._function.__globals__
+        if name in namespace and self._outside is not None:
+            item = ast.Subscript(ast.Name(self._outside.module(namespace)), ast.Constant(name))
+            return self._hold(item, namespace[name])
+        if name in namespace or not hasattr(builtins, name):
+            raise _Unreadable
+        if name in _LOOK_AT_FRAMES:
+            raise _Unreadable
         return ast.Name(name)
 
     def _call(self, count: int) -> None:
@@ -215,7 +279,16 @@ class _Reader:
             raise _Unreadable
         del self._stack[-2:]
         (callee,) = (item for item in under if item is not _NULL)
+        if not self._may_call(callee):
+            raise _Unreadable
         self._stack.append(ast.Call(_not_constant(callee), arguments, []))
+
+    def _may_call(self, callee: ast.expr) -> bool:
+        """Whether it is not from outside, or compiled: others may look at their caller, or have effects (``add_frames``)."""
+        match callee:
+            case ast.Subscript(value=table) | ast.Call(func=ast.Attribute(value=table)) if table in self._held:
+                return False
+        return callee not in self._held or _is_built_in(self._held[callee])
 
     def _format(self, conversion: int, spec: ast.expr | None) -> None:
         if isinstance(spec, ast.Constant):
@@ -226,6 +299,12 @@ class _Reader:
         if isinstance(value, ast.FormattedValue):  # 3.13 has an instruction of its own for the conversion
             conversion, value = value.conversion, value.value
         self._stack.append(ast.JoinedStr([ast.FormattedValue(value, conversion, spec)]))
+
+
+def _is_built_in(called: Any) -> bool:
+    if isinstance(called, BuiltinFunctionType):
+        return called.__module__ != "builtins" or called.__name__ not in _LOOK_AT_FRAMES
+    return isinstance(called, type) and not called.__flags__ & _HEAP_TYPE and called is not super
 
 
 def _part(part: ast.expr) -> ast.expr:

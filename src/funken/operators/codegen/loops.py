@@ -8,14 +8,15 @@ where the loop has left them out.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from types import TracebackType
-from typing import Any
+from types import CodeType, FunctionType, TracebackType
+from typing import Any, cast
 
 from funken.dataclass import dataclass
 from funken.operators.base import Operator
-from funken.operators.codegen.inlining import expression_of
+from funken.operators.codegen.inlining import Outside, expression_of
 
 _STEPS = "__steps__"
 
@@ -48,12 +49,13 @@ class LoopText:
         self._lines = [f"def {name}({parameters}):"]
         self._name = name
         self._namespace: dict[str, Any] = {}
+        self._outside = Outside()
         self._steps: dict[int, LoopStep] = {}
         self._depth = 1
 
     def step(self, operator: Operator, function: Callable[..., Any], *arguments: str) -> LoopStep:
         """Return the step that gives ``function(*arguments)``."""
-        expression = expression_of(function, arguments)
+        expression = expression_of(function, arguments, self._outside)
         if expression is not None:
             return LoopStep(operator, function, arguments, True, f"({expression})")
         name = self.name(f"call{len(self._namespace)}", function)
@@ -81,10 +83,17 @@ class LoopText:
 
     def compile(self) -> Callable[..., Any]:
         """Return the function."""
-        namespace: dict[str, Any] = {**self._namespace, _STEPS: self._steps}
-        exec(compile("\n".join(self._lines), f"<funken operators, {self._name}>", "exec"), namespace)
-        function: Callable[..., Any] = namespace[self._name]
-        return function
+        namespace: dict[str, Any] = {**self._namespace, **self._outside.modules, _STEPS: self._steps}
+        loop, cells = ast.parse("\n".join(self._lines)), self._outside.cells
+        if cells:
+            outside = ast.parse(f"def outside({', '.join(cells)}): pass")  # what makes its parameters the loop's free variables
+            cast(ast.FunctionDef, outside.body[0]).body = loop.body
+            loop = outside
+        code = compile(loop, f"<funken operators, {self._name}>", "exec")
+        for _ in range(2 if cells else 1):
+            (code,) = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+        # The cells are those of the user's functions: a variable that changes is changed here, too.
+        return FunctionType(code, namespace, self._name, None, tuple(cells[name] for name in code.co_freevars))
 
 
 def step_at(trace: TracebackType) -> LoopStep | None:

@@ -1,0 +1,63 @@
+"""Generated loops use variables from outside as the user's functions do: the same cells, the same modules."""
+
+import traceback
+
+import pytest
+
+from funken.operators.codegen.loops import LoopText, add_frames
+
+NUMBER = 2
+
+
+def counter(start):
+    def count():
+        nonlocal start
+        start += 1
+        return start
+
+    return count, lambda value: value + start
+
+
+def loop_of(*functions):
+    text = LoopText("loop", "values")
+    text.line("found = []")
+    text.line("for value in values:")
+    for function in functions:
+        step = text.step(None, function, "value")
+        assert step.inlined
+        text.line(f"found.append({step.expression})", step)
+    text.close()
+    text.line("return found")
+    return text.compile()
+
+
+def test_a_variable_that_two_functions_share_is_the_same_in_the_loop():
+    count, add = counter(5)
+    loop = loop_of(add)
+
+    assert loop([1, 2]) == [6, 7]
+    count()
+    assert loop([1, 2]) == [7, 8]
+
+
+def test_functions_made_by_one_function_keep_their_own_variables():
+    assert loop_of(counter(1)[1], counter(10)[1], lambda value: value)([0, 5]) == [1, 10, 0, 6, 15, 5]
+
+
+def test_a_variable_of_a_module_is_what_it_is_at_the_time(monkeypatch):
+    loop = loop_of(lambda value: value + NUMBER)
+
+    assert loop([1]) == [3]
+    monkeypatch.setitem(globals(), "NUMBER", 30)
+    assert loop([1]) == [31]
+
+
+def test_an_error_names_the_line_of_the_function():
+    _, divide = counter(0)
+    loop = loop_of(lambda value: value, divide, lambda value: value // NUMBER)
+
+    with pytest.raises(TypeError) as failed:
+        loop(["a"])
+    add_frames(failed.value)
+    last = traceback.extract_tb(failed.value.__traceback__)[-1]
+    assert (last.filename, last.line) == (__file__, "return count, lambda value: value + start")
