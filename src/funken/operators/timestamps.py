@@ -7,15 +7,32 @@ What comes from upstream as watermark is dropped, except ``MAX_WATERMARK``: a ne
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
+from funken.operators.codegen.loops import LoopText
 from funken.operators.traits import OperatorTraits
 from funken.timing.event_time_checks import EventTimeChecks
 from funken.timing.instants import timestamps_ms
 from funken.timing.watermarks import WatermarkProgress, WatermarkStrategy
+
+
+def _loop(operator: Operator, assigner: Callable[[Any, int], Any]) -> Callable[..., list[Any]]:
+    """Return what gives the timestamps of records, from them and the old timestamps."""
+    text = LoopText("timestamps", "values, stamps")
+    step = replace(text.step(operator, assigner, "value", "old"), record=0)
+    text.line("found = []")
+    text.line("append = found.append")
+    # Hot: the function and an append.
+    text.line("for value, old in zip(values, stamps):")
+    text.line(f"append({step.expression})", step)
+    text.close()
+    text.line("return found")
+    return text.compile()
 
 
 class WatermarkEmitter:
@@ -26,6 +43,7 @@ class WatermarkEmitter:
         self._operator = operator
         self._interval = operator.context.auto_watermark_interval
         self.progress = WatermarkProgress(strategy)
+        self._assign = _loop(operator, strategy.assigner) if strategy.assigner is not None else None
         self.checks = EventTimeChecks(strategy, operator.context.warn, operator.context.batch)
         self.progress.watermark = operator.current_watermark  # of a snapshot, if the operator starts from one
         self._emitted_idle = False
@@ -39,14 +57,8 @@ class WatermarkEmitter:
     def emit(self, split: str, values: Values, timestamps: Timestamps) -> None:
         """Assign timestamps to a block and emit it; a punctuated watermark is emitted right after its record."""
         strategy, output = self._strategy, self._operator.output
-        if strategy.assigner is not None:
-            assign: Callable[[Any, int], Any] = strategy.assigner
-            rest = iter(values)
-            if timestamps is None:
-                timestamps = [assign(value, MIN_TIMESTAMP) for value in rest]
-            else:
-                timestamps = [assign(value, old) for value, old in zip(rest, timestamps, strict=True)]
-            timestamps = timestamps_ms(timestamps, values)
+        if self._assign is not None:
+            timestamps = timestamps_ms(self._assign(values, timestamps or repeat(MIN_TIMESTAMP)), values)
         if strategy.generator is None:
             output.emit(values, timestamps)
             return

@@ -73,7 +73,7 @@ def own(value):
 
 
 def closure_of_a_function(function):
-    return lambda value: function(value)
+    return lambda value: (function(value),)
 
 
 def empty_closure():
@@ -102,7 +102,7 @@ OUTSIDE = {
     "attribute": (lambda v: v + HOLDER.number, 5),
     "pattern": (lambda v: PATTERN.match(v).group(), "aab"),
     "module": (lambda v: math.floor(v) + math.pi, 2.5),
-    "class": (lambda v: datetime.date.fromisoformat(v), "2026-11-25"),
+    "class": (lambda v: datetime.date.fromisoformat(v).year, "2026-11-25"),
     "built-in": (closure_of_a_function(len), "abc"),
     "same": (lambda v: (NUMBER, v, NUMBER), 1),
 }
@@ -121,12 +121,12 @@ def test_variables_from_outside_are_read_where_they_can_be_named(name):
 
 
 OUTSIDE_CALLED = {
-    "function": lambda v: own(v),
-    "function of a module": lambda v: json.loads(v),
-    "class": lambda v: Holder(v),
-    "method": lambda v: HOLDER.method(v),
-    "function in a table": lambda v: FUNCTIONS["own"](v),
-    "method in a table": lambda v: FUNCTIONS.get("own")(v),
+    "function": lambda v: (own(v),),
+    "function of a module": lambda v: (json.loads(v),),
+    "class": lambda v: (Holder(v),),
+    "method": lambda v: (HOLDER.method(v),),
+    "function in a table": lambda v: (FUNCTIONS["own"](v),),
+    "method in a table": lambda v: (FUNCTIONS.get("own")(v),),
     "closure": closure_of_a_function(own),
     "empty": empty_closure(),
     "missing": lambda v: v + missing,  # noqa: F821

@@ -137,7 +137,9 @@ QUIET = st.lists(st.sampled_from([name for name in STEPS if name not in FAILING]
 @settings(max_examples=25)
 @given(
     QUIET,
-    st.sampled_from(["key_by", "key_by, called", "key_by, global", "rebalance", "both", "tuples", "one field", "two keys", "tuple as key"]),
+    st.sampled_from([
+        "key_by", "key_by, called", "key_by, global", "rebalance", "both", "tuples", "one field", "two keys", "tuple as key",
+    ]),
     st.booleans(), BLOCKS,
 )  # fmt: skip
 def test_a_chain_gives_the_same_fused(steps, end, side, blocks):
@@ -217,7 +219,9 @@ def test_functions_see_records_one_by_one_and_once():
 
 def test_explain_says_what_is_fused_and_what_is_inlined():
     env = StreamExecutionEnvironment.create_local_environment(1)
-    numbers = env.from_collection([1, 2, 3]).map(lambda value: (value, 1)).filter(lambda pair: pair[0] > 1 or pair[1] > 1)
+    numbers = (
+        env.from_collection([1, 2, 3]).map(lambda value: (value, 1)).filter(lambda pair: pair[0] > 1 or pair[1] > 1)
+    )
     numbers.key_by(lambda pair: pair[0]).reduce(lambda old, pair: (old[0], old[1] + pair[1])).print()
 
     text = env.explain()

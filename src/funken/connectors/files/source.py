@@ -357,7 +357,9 @@ class FileReader(QueuedReader):
         self._taken += len(records)
         if isinstance(records, Block):
             return records
-        return list(records) if self._partition is None else self._partition.to(records)
+        if self._partition is not None:
+            return self._partition.to(records)
+        return records if type(records) is list else list(records)
 
     def _count_bytes(self, split: FileSplit) -> None:
         """Count what the last chunk has read of the split; what was read beyond its end is the next one's."""

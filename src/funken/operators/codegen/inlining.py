@@ -88,9 +88,7 @@ def _name_in(known: dict[str, Any], value: Any, kind: str) -> str:
     return f"{kind}{len(known) - 1}"
 
 
-def expression_of(
-    function: Callable[..., Any], arguments: Sequence[str], outside: Outside | None = None
-) -> str | None:
+def expression_of(function: Callable[..., Any], arguments: Sequence[str], outside: Outside | None = None) -> str | None:
     """Return a function's result as an expression of variables named ``arguments``; ``None`` if it cannot be read.
 
     Functions that use variables of a closure or a module are read if there is an ``outside`` to name them.

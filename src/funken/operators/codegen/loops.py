@@ -23,7 +23,7 @@ _STEPS = "__steps__"
 
 @dataclass(frozen=True)
 class LoopStep:
-    """What a line does: ``function(*arguments)``, for an operator; ``arguments`` are variables, the last is the record."""
+    """What a line does: ``function(*arguments)``, for an operator; ``arguments`` are variables."""
 
     operator: Operator
     function: Callable[..., Any]
@@ -33,6 +33,8 @@ class LoopStep:
     key: bool = False
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The variables that hold the fields of an argument, a tuple that is not made (``fields.py``)."""
+    record: int = -1
+    """Which of the arguments is the record."""
 
     def values(self, variables: Mapping[str, Any]) -> list[Any]:
         """Return the arguments, out of the variables of the loop; raises ``KeyError`` if one is not there."""
@@ -86,7 +88,9 @@ class LoopText:
         namespace: dict[str, Any] = {**self._namespace, **self._outside.modules, _STEPS: self._steps}
         loop, cells = ast.parse("\n".join(self._lines)), self._outside.cells
         if cells:
-            outside = ast.parse(f"def outside({', '.join(cells)}): pass")  # what makes its parameters the loop's free variables
+            outside = ast.parse(
+                f"def outside({', '.join(cells)}): pass"
+            )  # what makes its parameters the loop's free variables
             cast(ast.FunctionDef, outside.body[0]).body = loop.body
             loop = outside
         code = compile(loop, f"<funken operators, {self._name}>", "exec")

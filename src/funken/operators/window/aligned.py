@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from math import gcd
 from typing import TYPE_CHECKING, Any
 
+from funken.columnar.block import Block, TupleBlock
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Output, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.strides import MANY, Stride
 from funken.operators.window.base import WindowOperator
 from funken.operators.window.contents import Pane
-from funken.operators.window.spec import Strategy
+from funken.operators.window.spec import Strategy, one_key
 from funken.state.delta_tables import DeltaTable, PaneTable
 from funken.windowing.assigners import SlidingEventTimeWindows, SlidingProcessingTimeWindows, no_timestamp
 from funken.windowing.windows import TimeWindow
@@ -37,6 +38,7 @@ class AlignedWindows(WindowOperator):
 
     #: the keyed state that the panes are in snapshots; its namespaces are the starts of windows
     state_name = Strategy.ALIGNED.state_name
+    takes_fields = True
 
     def __init__(self, spec: WindowSpec) -> None:
         super().__init__(spec)
@@ -53,6 +55,8 @@ class AlignedWindows(WindowOperator):
         self._next_due: int | None = None
         #: how many records the clock is not asked for, in processing time
         self._stride = Stride()
+        #: what adds records of one slice to panes where functions can be read
+        self._loops = None if spec.key.target is one_key else self.contents.loops(self, self._key)
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
@@ -90,6 +94,22 @@ class AlignedWindows(WindowOperator):
         else:
             self._file_cut(values, timestamps)
 
+    def process_block(self, block: Block) -> None:
+        """File a block away; the tuples of one that came field by field are made only where they are needed."""
+        stamps = block.timestamps if type(block) is TupleBlock and self._event_time else None
+        if type(block) is not TupleBlock or not stamps or self._loops is None:
+            self.process(*block.rows())
+            return
+        earliest = min(stamps)
+        start = earliest - (earliest - self._offset) % self._slice
+        fields, places = len(block.fields), self._places(start)
+        whole_slice = earliest >= self._open_from and max(stamps) < start + self._slice
+        if whole_slice and self._loops.takes(len(places), fields):
+            panes = [self._pane(place) for place in places]
+            self._loops.collect(panes, zip(*block.fields, strict=True), fields)
+        else:
+            self.process(*block.rows())
+
     def _file_by_clock(self, values: Values) -> None:
         """Add records to the windows of the moment, a stride at a time; windows that end meanwhile fire in between."""
         next_time, done = self.context.next_time, 0
@@ -126,7 +146,9 @@ class AlignedWindows(WindowOperator):
     def _file(self, start: int, values: Values) -> None:
         """Add records, all of the slice that begins at ``start``, to its panes."""
         places = self._places(start)
-        if len(places) == 1:
+        if self._loops is not None and self._loops.takes(len(places)):
+            self._loops.collect([self._pane(place) for place in places], values)
+        elif len(places) == 1:
             self.contents.collect(self._pane(places[0]), zip(self.keys(values), values, strict=True))
         elif places:
             pairs = list(zip(self.keys(values), values, strict=True))

@@ -12,9 +12,10 @@ from functools import reduce as fold_left
 from typing import Any, Protocol
 
 from funken.dataclass import dataclass
-from funken.operators.base import Values
+from funken.operators.base import Operator, Values
 from funken.operators.context import OperatorContext
 from funken.operators.user_functions import UserFunction
+from funken.operators.window.reduce_loops import ReduceLoops
 from funken.state.delta_tables import DeltaTable
 from funken.state.descriptors import (
     AggregatingStateDescriptor,
@@ -55,6 +56,10 @@ class ContentsLogic(Protocol):
 
     def collect(self, pane: DeltaTable, pairs: Pairs) -> None:
         """Add records, in order, to a pane; the hot loop."""
+        ...
+
+    def loops(self, operator: Operator, key: Callable[[Any], Any], /) -> ReduceLoops | None:
+        """Return generated loops that do the same as ``collect``; ``None``: there are none for such contents."""
         ...
 
     def compute(self, values: Values) -> Any:
@@ -126,6 +131,9 @@ class _ElementsLogic:
                 stored = new[key] = old.get(key) or []
             stored.append(value)
 
+    def loops(self, operator: Operator, key: Callable[[Any], Any]) -> None:
+        """Return ``None``: records are added by ``collect``."""
+
     def start(self, value: Any) -> Any:
         return [value]
 
@@ -174,16 +182,24 @@ class _ReducedLogic:
 
     def collect(self, pane: DeltaTable, pairs: Pairs) -> None:
         # Hot: a lookup, the user's function, a store.
-        new, old, reduce = pane.delta, pane.base, self.fold
+        new, reduce = pane.delta, self.fold
         get = new.get
         for key, value in pairs:
             stored = get(key)
             if stored is not None:
                 new[key] = reduce(stored, value)
                 continue
-            if old and key not in new:
-                stored = old.get(key)
-            new[key] = value if stored is None else reduce(stored, value)
+            self._collect_first(pane, key, value)
+
+    def loops(self, operator: Operator, key: Callable[[Any], Any]) -> ReduceLoops:
+        """Return the loops that reduce without a call per record, where the functions can be read."""
+        return ReduceLoops(operator, key, self.fold, self._collect_first)
+
+    def _collect_first(self, pane: DeltaTable, key: Any, value: Any) -> None:
+        """Add a record of which the newer layer of a pane has nothing yet."""
+        new, old = pane.delta, pane.base
+        stored = old.get(key) if old and key not in new else None
+        new[key] = value if stored is None else self.fold(stored, value)
 
     def start(self, value: Any) -> Any:
         return value
@@ -243,6 +259,9 @@ class _AggregatedLogic:
             if old and key not in new:
                 stored = old.get(key)
             new[key] = add(value, create() if stored is None else stored)
+
+    def loops(self, operator: Operator, key: Callable[[Any], Any]) -> None:
+        """Return ``None``: records are added by ``collect``."""
 
     def start(self, value: Any) -> Any:
         return self._add(value, self._create())

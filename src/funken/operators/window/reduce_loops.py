@@ -1,0 +1,86 @@
+"""The hot loop of windows that reduce by key, generated: the key selector's and the reduce function's bodies in one loop.
+
+A record is taken once for all of the panes that it is added to: its key once, then a lookup, the reduction and a store per pane.
+That needs both functions to be readable (``codegen/inlining.py``); others are called pane by pane (``contents.py``). Tuples that
+come field by field (``TupleBlock``) are made only for the first record of a key in a pane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from funken.operators.base import Operator
+from funken.operators.codegen.fields import by_field
+from funken.operators.codegen.loops import LoopText
+from funken.state.delta_tables import DeltaTable
+
+_MOST_PANES = 16
+"""More panes at once would be a long loop for few records."""
+
+Loop = Callable[..., None]
+
+
+class ReduceLoops:
+    """The loops of one operator, made when they are first needed: by number of panes, and of fields (0: whole records).
+
+    ``first(pane, key, value)`` adds a record where nothing is stored in the newer layer of a pane.
+    """
+
+    def __init__(
+        self,
+        operator: Operator,
+        key: Callable[[Any], Any],
+        reduce: Callable[[Any, Any], Any],
+        first: Callable[[DeltaTable, Any, Any], None],
+    ) -> None:
+        self._operator = operator
+        self._key = key
+        self._reduce = reduce
+        self._first = first
+        self._loops: dict[tuple[int, int], Loop | None] = {}
+
+    def takes(self, panes: int, fields: int = 0) -> bool:
+        """Whether there is a loop for so many panes at once and tuples of so many fields."""
+        return self._loop(panes, fields) is not None
+
+    def collect(self, panes: Sequence[DeltaTable], values: Iterable[Any], fields: int = 0) -> None:
+        """Add records, in order, to each of the panes. ``fields``: ``values`` are rows of so many fields, tuples to be."""
+        loop = self._loop(len(panes), fields)
+        assert loop is not None
+        loop(values, self._first, *panes)
+
+    def _loop(self, panes: int, fields: int) -> Loop | None:
+        if (panes, fields) not in self._loops:
+            self._loops[panes, fields] = self._generate(panes, fields) if 0 < panes <= _MOST_PANES else None
+        return self._loops[panes, fields]
+
+    def _generate(self, panes: int, fields: int) -> Loop | None:
+        places = range(panes)
+        text = LoopText("windows", ", ".join(["values", "first", *(f"pane{place}" for place in places)]))
+        key = text.step(self._operator, self._key, "value")
+        steps = [text.step(self._operator, self._reduce, f"stored{place}", "value") for place in places]
+        if not key.inlined or not steps[0].inlined:
+            return None
+        names = [f"value_{number}" for number in range(fields)]
+        whole = "value"
+        if fields:
+            taken = [by_field(step, "value", names) for step in (key, *steps)]
+            if any(step is None for step in taken):
+                return None
+            key, *steps = (step for step in taken if step is not None)
+            whole = f"({', '.join(names)},)"
+        for place in places:
+            text.line(f"new{place} = pane{place}.delta")
+            text.line(f"get{place} = new{place}.get")
+        # Hot: a key, and per pane a lookup, the user's function, a store.
+        text.line(f"for [{', '.join(names)}] in values:" if fields else "for value in values:")
+        text.line(f"of = {key.expression}", key)
+        for place, step in zip(places, steps, strict=True):
+            text.line(f"stored{place} = get{place}(of)")
+            text.line(f"if stored{place} is None: first(pane{place}, of, {whole})")
+            text.line(f"else: new{place}[of] = {step.expression}", step)
+        return text.compile()
+
+
+__all__ = ["ReduceLoops"]
