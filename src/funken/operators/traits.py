@@ -62,6 +62,8 @@ class OperatorTraits:
     """Whether the operator takes columns."""
     loop: tuple[LoopCall, ...] = ()
     """The functions of the operator's generated loop."""
+    loop_if_read: bool = False
+    """Whether there is such a loop only if the body of each function can be read."""
     fusable: bool = False
     """Whether the loop may be one with those of its neighbours: the logic is a map, a filter or a flat_map."""
     catching: Callable[[], OperatorSpec] | None = field(default=None, compare=False)

@@ -47,6 +47,21 @@ STEPS = {
     "add global": lambda stream: stream.map(lambda value: value + THREE),
     "add closure": lambda stream: stream.map(added(4)).map(added(5)),
     "add sometimes": lambda stream: stream.map(lambda value: value + 2 if value % THREE else value),
+    "by field": lambda stream: (
+        stream.map(lambda value: (value, value + 1))
+        .filter(lambda pair: pair[0] != 7)
+        .map(lambda pair: pair[1] - pair[0] + pair[0])
+    ),
+    "whole and by field": lambda stream: (
+        stream.map(lambda value: (value % 7, value))
+        .map(lambda pair: (pair, pair[1], max(pair)))
+        .filter(lambda three: three[2] >= 0)
+        .filter(lambda three: len(three[0]) == 2 or three)
+        .map(lambda three: three[0][1])
+    ),
+    "pairs taken apart": lambda stream: stream.map(lambda value: (value, value)).flat_map(
+        lambda pair: [pair[0], pair[1]]
+    ),
     "rich": lambda stream: stream.map(Rich()),
     "even": lambda stream: stream.filter(lambda value: value % 2 == 0),
     "some": lambda stream: stream.filter(lambda value: value % THREE > 0 or value > 20),
@@ -56,6 +71,7 @@ STEPS = {
     "side": lambda stream: stream.process(Sided()),
     "block": lambda stream: stream.map_block(lambda block: block),
     "map fails": lambda stream: stream.map(lambda value: value // (value - 6)),
+    "by field fails": lambda stream: stream.map(lambda value: (value, value - 6)).map(lambda pair: pair[0] // pair[1]),
     "filter fails": lambda stream: stream.filter(lambda value: fails_at(value, 4)),
     "flat_map fails": lambda stream: stream.flat_map(lambda value: [value] if fails_at(value, 5) else None),
     "process fails": lambda stream: stream.process(lambda value, ctx: [value] if fails_at(value, 5) else None),
@@ -71,6 +87,12 @@ ENDS = {
     "one field": lambda stream: stream.map(lambda value: (value % 5,)).key_by(lambda one: one[0] + 1).sum(0),
     "two keys": lambda stream: summed(stream.map(lambda value: (value, 1, value)), lambda made: made[2] % 3 + made[0]),
     "tuple as key": lambda stream: summed(stream.map(lambda value: (value % 5, value)), lambda pair: pair),
+    "filtered": lambda stream: summed(
+        stream.map(lambda value: (value, value))
+        .filter(lambda pair: pair[1] != 3)
+        .map(lambda pair: (pair[0] % 4, pair[1])),
+        lambda pair: pair[0],
+    ),
     "field fails": lambda stream: summed(stream.map(lambda value: (1 // (value - 7), 1)), lambda pair: pair[0]),
     "key of tuple fails": lambda stream: summed(stream.map(lambda value: (value, 1)), lambda pair: 1 / (pair[0] - 7)),
     "field has no hash": lambda stream: summed(stream.map(lambda value: ([value], 1)), lambda pair: pair[0]),
@@ -139,6 +161,7 @@ QUIET = st.lists(st.sampled_from([name for name in STEPS if name not in FAILING]
     QUIET,
     st.sampled_from([
         "key_by", "key_by, called", "key_by, global", "rebalance", "both", "tuples", "one field", "two keys", "tuple as key",
+        "filtered",
     ]),
     st.booleans(), BLOCKS,
 )  # fmt: skip

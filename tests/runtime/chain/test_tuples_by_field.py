@@ -119,13 +119,23 @@ def test_what_is_not_written_as_a_tuple_goes_as_it_is(sent, made):
     assert Counter(map(repr, found)) == Counter(repr(made(number)) for number in range(10))
 
 
-def test_a_tuple_that_is_filtered_or_keyed_as_a_whole_goes_as_it_is(sent):
-    stream = environment().from_collection([*range(10)]).map(lambda number: (number, 1))
-    stream.filter(lambda made: made[0] > 2).key_by(lambda made: made[0]).sum(1).execute_and_collect(limit=100)
+def test_a_tuple_that_is_keyed_as_a_whole_goes_as_it_is(sent):
     stream = environment().from_collection([*range(10)]).map(lambda number: (number, 1))
     stream.key_by(lambda made: made).sum(1).execute_and_collect(limit=100)
 
     assert sent == []
+
+
+def test_tuples_are_not_made_between_maps_and_filters(sent):
+    stream = environment().from_collection([*range(10)]).map(lambda number: (number, 1))
+    stream = stream.filter(lambda made: made[0] > 2).map(lambda made: (made[0] % 3, made[1] + 1, made[0]))
+    stream = stream.filter(lambda made: made[2] != 5).map(lambda made: (made[1], made[0]))
+    found = stream.key_by(lambda made: made[1]).reduce(lambda old, new: (old[0] + new[0], old[1]))
+
+    assert Counter(found.execute_and_collect(limit=100)) == Counter(
+        {(2, 0): 1, (4, 0): 1, (6, 0): 1, (2, 1): 1, (4, 1): 1, (2, 2): 1}
+    )
+    assert sent
 
 
 def test_other_operators_get_tuples(sent):

@@ -24,7 +24,7 @@ from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.operators.base import Operator
 from funken.operators.late import late_operator
-from funken.operators.traits import OperatorTraits
+from funken.operators.traits import LoopCall, OperatorTraits
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.contents import Aggregated, Contents, Elements, Reduced
 from funken.operators.window.functions import CallStyle, WindowCall
@@ -143,8 +143,14 @@ class WindowSpec:
     @property
     def traits(self) -> OperatorTraits:
         """The key, the logic, and how to keep everything in keyed state."""
+        loop: tuple[LoopCall, ...] = ()
+        aligned = self.strategy in (Strategy.ALIGNED, Strategy.SLICES)
+        if isinstance(self.contents, Reduced) and aligned and self.key.target is not one_key:
+            loop = (LoopCall(self.key, label="key"), LoopCall(self.contents.function, 2))
         return OperatorTraits(
             keys=(self.key,),
+            loop=loop,
+            loop_if_read=True,
             logic=f"{self.strategy.value} windows",
             in_keyed_state=self.in_keyed_state,
             keeps_type=self.function is None and isinstance(self.contents, Reduced),

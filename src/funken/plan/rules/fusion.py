@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from funken.operators.codegen.inlining import Outside, expression_of
-from funken.operators.traits import LoopCall, traits_of
+from funken.operators.traits import LoopCall, OperatorTraits, traits_of
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Hash, Node
 from funken.plan.physical import Edge, FusedRun, PhysicalPlan, RuleNote, Vertex
@@ -86,8 +86,13 @@ def _notes(vertex: Vertex, runs: list[FusedRun], edges: tuple[Edge, ...], contex
             continue
         if traits.fusable:
             yield f"no loop: {node.name}, its results are converted to a declared type"
-        elif not context.batch and any(inlined(call.function, call.arguments) for call in traits.loop):
+        elif not context.batch and _has_loop(traits):
             yield f"one loop: {' + '.join(_part(call, node) for call in traits.loop)}"
+
+
+def _has_loop(traits: OperatorTraits) -> bool:
+    found = [inlined(call.function, call.arguments) for call in traits.loop]
+    return all(found) if traits.loop_if_read else any(found)
 
 
 def _part(call: LoopCall, node: Node) -> str:

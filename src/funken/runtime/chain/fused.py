@@ -2,15 +2,17 @@
 
 The plan has the runs of a vertex (``plan/rules/fusion.py``). Records go through one by one, as in Flink: the functions of a run
 see a record before any of them sees the next. What the operators do otherwise (opening, closing, watermarks) stays theirs.
-docs/decisions/0004 has the measurements.
+A tuple that one function makes and the next takes apart is not made: its fields are variables (``codegen/fields.py``).
+docs/decisions/0004 and 0050 have the measurements.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.errors import FunkenError
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.codegen.fields import by_field, fields_made
@@ -64,15 +66,13 @@ class FusedOperators:
         return False
 
     def _fields_to(self, writer: HashWriter) -> int:
-        """Make the writer ready for the fields of the tuples that the last function makes; 0: the key needs the tuples."""
-        text, last = LoopText("fused", "values"), self._operators[-1]
-        made = fields_made(text.step(last, last.call, "value")) if isinstance(last, MapLogic) else None
-        if made is None or self._key_of(text, writer, "made", len(made)) is None or not writer.take_fields(len(made)):
+        """Make the writer ready for the fields of the tuples that reach it; 0: the key needs the tuples, or they are none."""
+        text = LoopText("fused", "values")
+        value = self._run_through(text, _Value("value0"))
+        names = value.fields
+        if not names or by_field(text.step(self.last, writer.key, value.name), value.name, names) is None:
             return 0
-        return len(made)
-
-    def _key_of(self, text: LoopText, writer: HashWriter, value: str, fields: int) -> LoopStep | None:
-        return by_field(text.step(self.last, writer.key, value), value, _names(value, fields))
+        return len(names) if writer.take_fields(len(names)) else 0
 
     def _generate(self, *, stamped: bool) -> Callable[..., Any]:
         text = LoopText(
@@ -86,56 +86,113 @@ class FusedOperators:
                 text.line("stamp = stamps.append")
         # Hot: from here to the append every line is once per record.
         text.line("for value0, at in zip(values, timestamps, strict=True):" if stamped else "for value0 in values:")
-        count = 0
-        for operator in self._operators:
-            value, following = f"value{count}", f"value{count + 1}"
-            step = text.step(operator, operator.call, value)
+        self._end(text, self._run_through(text, _Value("value0")), stamped=stamped)
+        return text.compile()
+
+    def _run_through(self, text: LoopText, value: _Value) -> _Value:
+        """Add the lines of the operators; return what becomes of a record."""
+        functions = [operator.call for operator in self._operators]
+        readers = [*functions[1:], None if self._writer is None else self._writer.key]
+        for operator, function, reader in zip(self._operators, functions, readers, strict=True):
+            step = self._step(text, value, operator, function)
+            following = f"value{value.number + 1}"
             match operator:
                 case MapLogic():
-                    made = fields_made(step) if self._fields and operator is self._operators[-1] else None
-                    names = _names(following, self._fields)
-                    # On one line, for it is one step of which errors may be.
-                    parts = [f"{name} = {field}" for name, field in zip(names, made or (), strict=False)]
-                    text.line("; ".join(parts) or f"{following} = {step.expression}", step)
-                    count += 1
+                    made = fields_made(step)
+                    if made is not None and not _reads_fields(reader, len(made)):
+                        made = None
+                    value = _Value(following)
+                    if made is None:
+                        text.line(f"{following} = {step.expression}", step)
+                        continue
+                    value.fields = [
+                        each if _is_value(each) else name
+                        for name, each in zip(_names(following, len(made)), made, strict=True)
+                    ]
+                    new = [f"{name} = {each}" for name, each in zip(value.fields, made, strict=True) if name != each]
+                    if new:  # on one line, for it is one step of which errors may be
+                        text.line("; ".join(new), step)
                 case FilterLogic():
                     text.line(f"if not {step.expression}: continue", step)
                 case FlatMapLogic():
                     text.line(f"made = {step.expression}", step)
                     text.line("if made is None: continue")
                     text.line(f"for {following} in made:", step)
-                    count += 1
-        self._end(text, f"value{count}", stamped=stamped)
-        return text.compile()
+                    value = _Value(following)
+        return value
 
-    def _end(self, text: LoopText, value: str, *, stamped: bool) -> None:
-        if self._writer is not None and self._fields:
-            key = self._key_of(text, self._writer, value, self._fields)
-            assert key is not None
-            appends = _names("append", self._fields)
-            text.line(
-                f"[{', '.join([*appends, *(['stamp'] if stamped else [])])}] = appends[{key.expression}]",
-                replace(key, key=True),
-            )
-            for append, name in zip(appends, _names(value, self._fields), strict=True):
-                text.line(f"{append}({name})")
+    def _step(self, text: LoopText, value: _Value, operator: Operator, function: Callable[..., Any]) -> LoopStep:
+        """Return the step that calls a function with a value; makes the tuple before if the function needs it."""
+        step = text.step(operator, function, value.name)
+        if not value.fields:
+            return step
+        taken = by_field(step, value.name, value.fields)
+        if taken is not None:
+            return taken
+        self._make(text, value)
+        return step
+
+    def _make(self, text: LoopText, value: _Value) -> None:
+        if value.fields and not value.made:
+            text.line(f"{value.name} = ({', '.join(value.fields)},)")
+            value.made = True
+
+    def _end(self, text: LoopText, value: _Value, *, stamped: bool) -> None:
+        writer = self._writer
+        if writer is not None:
+            key = replace(self._step(text, value, self.last, writer.key), key=True)
+            if self._fields:
+                appends = _names("append", self._fields)
+                text.line(
+                    f"[{', '.join([*appends, *(['stamp'] if stamped else [])])}] = appends[{key.expression}]", key
+                )
+                for append, name in zip(appends, value.fields, strict=True):
+                    text.line(f"{append}({name})")
+                if stamped:
+                    text.line("stamp(at)")
+                return
+            self._make(text, value)
             if stamped:
-                text.line("stamp(at)")
-            return
-        if self._writer is not None:
-            step = replace(text.step(self.last, self._writer.key, value), key=True)
-            if stamped:
-                text.line(f"append, stamp = appends[{step.expression}]", step)
-                text.line(f"append({value})")
+                text.line(f"append, stamp = appends[{key.expression}]", key)
+                text.line(f"append({value.name})")
                 text.line("stamp(at)")
             else:
-                text.line(f"appends[{step.expression}]({value})", step)
+                text.line(f"appends[{key.expression}]({value.name})", key)
             return
-        text.line(f"append({value})")
+        self._make(text, value)
+        text.line(f"append({value.name})")
         if stamped:
             text.line("stamp(at)")
         text.close()
         text.line("return results, stamps" if stamped else "return results")
+
+
+@dataclass
+class _Value:
+    """A record in the loop: the variable that holds it, or those that hold the fields of the tuple that it is."""
+
+    name: str
+    fields: list[str] = field(default_factory=list)
+    made: bool = False
+    """Whether the tuple is in its variable, too."""
+
+    @property
+    def number(self) -> int:
+        """Which one it is: maps and flat_maps make new ones."""
+        return int(self.name.removeprefix("value"))
+
+
+def _is_value(expression: str) -> bool:
+    """Whether it is a variable that holds a record or a field, and needs no other one."""
+    return expression.startswith("value") and expression.isidentifier()
+
+
+def _reads_fields(reader: Callable[[Any], Any] | None, fields: int) -> bool:
+    """Whether a function needs the fields of a tuple only; what it does with a record is no line of a loop here."""
+    if reader is None:
+        return False
+    step = LoopText("fused", "values").step(Operator(), reader, "value")
+    return by_field(step, "value", _names("value", fields)) is not None
 
 
 def _names(name: str, fields: int) -> list[str]:
