@@ -208,6 +208,20 @@ def test_fusion_leaves_what_converts_its_results():
     assert notes == [(1, "no loop: typed, its results are converted to a declared type")]
 
 
+def test_windows_have_a_loop_only_if_it_holds_both_functions():
+    def called(a, b):
+        return a + b if a else b
+
+    def windows():
+        return local([1]).key_by(lambda n: n).window(TumblingEventTimeWindows.of(5))
+
+    read = windows().reduce(lambda a, b: a + b).name("sum")
+    assert applied(fusion.RULE, read)[1] == [(1, "one loop: key (inlined) + sum (inlined)")]
+    assert applied(fusion.RULE, windows().reduce(called))[1] == []
+    everything = local([1]).window_all(TumblingEventTimeWindows.of(5)).reduce(lambda a, b: a + b)
+    assert applied(fusion.RULE, everything)[1] == []
+
+
 def test_a_running_reduce_has_a_loop_only_where_it_reduces_record_by_record():
     reduced = local([1]).key_by(lambda n: n).reduce(lambda a, b: a + b).name("sum")
 
