@@ -68,7 +68,7 @@ class FusedOperators:
     def _fields_to(self, writer: HashWriter) -> int:
         """Make the writer ready for the fields of the tuples that reach it; 0: the key needs the tuples, or they are none."""
         text = LoopText("fused", "values")
-        value = self._run_through(text, _Value("value0"))
+        value = self._run_through(text, _LoopValue("value0"))
         names = value.fields
         if not names or by_field(text.step(self.last, writer.key, value.name), value.name, names) is None:
             return 0
@@ -86,10 +86,10 @@ class FusedOperators:
                 text.line("stamp = stamps.append")
         # Hot: from here to the append every line is once per record.
         text.line("for value0, at in zip(values, timestamps, strict=True):" if stamped else "for value0 in values:")
-        self._end(text, self._run_through(text, _Value("value0")), stamped=stamped)
+        self._end(text, self._run_through(text, _LoopValue("value0")), stamped=stamped)
         return text.compile()
 
-    def _run_through(self, text: LoopText, value: _Value) -> _Value:
+    def _run_through(self, text: LoopText, value: _LoopValue) -> _LoopValue:
         """Add the lines of the operators; return what becomes of a record."""
         functions = [operator.call for operator in self._operators]
         readers = [*functions[1:], None if self._writer is None else self._writer.key]
@@ -101,7 +101,7 @@ class FusedOperators:
                     made = fields_made(step)
                     if made is not None and not _reads_fields(reader, len(made)):
                         made = None
-                    value = _Value(following)
+                    value = _LoopValue(following)
                     if made is None:
                         text.line(f"{following} = {step.expression}", step)
                         continue
@@ -118,10 +118,10 @@ class FusedOperators:
                     text.line(f"made = {step.expression}", step)
                     text.line("if made is None: continue")
                     text.line(f"for {following} in made:", step)
-                    value = _Value(following)
+                    value = _LoopValue(following)
         return value
 
-    def _step(self, text: LoopText, value: _Value, operator: Operator, function: Callable[..., Any]) -> LoopStep:
+    def _step(self, text: LoopText, value: _LoopValue, operator: Operator, function: Callable[..., Any]) -> LoopStep:
         """Return the step that calls a function with a value; makes the tuple before if the function needs it."""
         step = text.step(operator, function, value.name)
         if not value.fields:
@@ -132,12 +132,12 @@ class FusedOperators:
         self._make(text, value)
         return step
 
-    def _make(self, text: LoopText, value: _Value) -> None:
+    def _make(self, text: LoopText, value: _LoopValue) -> None:
         if value.fields and not value.made:
             text.line(f"{value.name} = ({', '.join(value.fields)},)")
             value.made = True
 
-    def _end(self, text: LoopText, value: _Value, *, stamped: bool) -> None:
+    def _end(self, text: LoopText, value: _LoopValue, *, stamped: bool) -> None:
         writer = self._writer
         if writer is not None:
             key = replace(self._step(text, value, self.last, writer.key), key=True)
@@ -168,7 +168,7 @@ class FusedOperators:
 
 
 @dataclass
-class _Value:
+class _LoopValue:
     """A record in the loop: the variable that holds it, or those that hold the fields of the tuple that it is."""
 
     name: str
