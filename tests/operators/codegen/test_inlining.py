@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from funken.operators.codegen.inlining import Outside, expression_of, watched
+from funken.operators.codegen.inlining import OuterVariables, expression_of, watched
 
 NUMBER = 7
 TABLE = {"a": 1}
@@ -94,7 +94,7 @@ class Holder:
 HOLDER = Holder()
 FUNCTIONS = {"own": own}
 
-#: what is read only where there is an ``Outside``
+#: what is read only where there is an ``OuterVariables``
 OUTSIDE = {
     "global": (lambda v: v + NUMBER, 5),
     "closure": (closure(), 5),
@@ -111,7 +111,7 @@ OUTSIDE = {
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_variables_from_outside_are_read_where_they_can_be_named(name):
     function, argument = OUTSIDE[name]
-    outside = Outside()
+    outside = OuterVariables()
     text = expression_of(function, ["value"], outside)
 
     assert expression_of(function, ["value"]) is None
@@ -136,7 +136,7 @@ OUTSIDE_CALLED = {
 
 @pytest.mark.parametrize("name", OUTSIDE_CALLED)
 def test_functions_from_outside_are_called_as_before(name):
-    assert expression_of(OUTSIDE_CALLED[name], ["value"], Outside()) is None
+    assert expression_of(OUTSIDE_CALLED[name], ["value"], OuterVariables()) is None
 
 
 CALLED = {

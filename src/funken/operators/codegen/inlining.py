@@ -4,7 +4,7 @@
 arithmetic, comparisons, subscripts, attributes, calls of methods and of built-in functions, displays of tuples, lists,
 sets and dicts, f-strings. The expression does the same operations on the same objects in the same order; what it leaves
 out is the frame of the call, which is half of what a short lambda costs. Variables of closures and of modules stay what they
-are: ``Outside`` gives the loop the closure's own cells and the module's own namespace. Whatever is not known here (branches,
+are: ``OuterVariables`` gives the loop the closure's own cells and the module's own namespace. Whatever is not known here (branches,
 keyword arguments, calls of functions in such variables) is called as before, and so is everything while a debugger or coverage
 watches.
 """
@@ -62,7 +62,7 @@ def watched() -> bool:
     return monitoring is not None and any(monitoring.get_tool(tool) for tool in range(6))
 
 
-class Outside:
+class OuterVariables:
     """Names for what the bodies in one loop use from outside of it."""
 
     def __init__(self) -> None:
@@ -88,7 +88,9 @@ def _name_in(known: dict[str, Any], value: Any, kind: str) -> str:
     return f"{kind}{len(known) - 1}"
 
 
-def expression_of(function: Callable[..., Any], arguments: Sequence[str], outside: Outside | None = None) -> str | None:
+def expression_of(
+    function: Callable[..., Any], arguments: Sequence[str], outside: OuterVariables | None = None
+) -> str | None:
     """Return a function's result as an expression of variables named ``arguments``; ``None`` if it cannot be read.
 
     Functions that use variables of a closure or a module are read if there is an ``outside`` to name them.
@@ -99,7 +101,7 @@ def expression_of(function: Callable[..., Any], arguments: Sequence[str], outsid
     True
     >>> def modulo(keys):
     ...     return lambda i: i % keys
-    >>> expression_of(modulo(10), ["value"], Outside())
+    >>> expression_of(modulo(10), ["value"], OuterVariables())
     'value % free0'
     """
     if type(function) is not FunctionType or watched():
@@ -126,7 +128,7 @@ def expression_of(function: Callable[..., Any], arguments: Sequence[str], outsid
 class _Reader:
     """The interpreter's stack, with expressions on it in place of objects."""
 
-    def __init__(self, function: FunctionType, names: dict[str, str], outside: Outside | None) -> None:
+    def __init__(self, function: FunctionType, names: dict[str, str], outside: OuterVariables | None) -> None:
         self._function = function
         self._names = names
         self._outside = outside

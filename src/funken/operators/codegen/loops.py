@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from funken.dataclass import dataclass
 from funken.operators.base import Operator
-from funken.operators.codegen.inlining import Outside, expression_of
+from funken.operators.codegen.inlining import OuterVariables, expression_of
 
 _STEPS = "__steps__"
 
@@ -51,7 +51,7 @@ class LoopText:
         self._lines = [f"def {name}({parameters}):"]
         self._name = name
         self._namespace: dict[str, Any] = {}
-        self._outside = Outside()
+        self._outside = OuterVariables()
         self._steps: dict[int, LoopStep] = {}
         self._depth = 1
 

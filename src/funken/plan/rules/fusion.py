@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from funken.operators.codegen.inlining import Outside, expression_of
+from funken.operators.codegen.inlining import OuterVariables, expression_of
 from funken.operators.traits import LoopCall, OperatorTraits, traits_of
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Hash, Node
@@ -65,7 +65,9 @@ def _by_key(edge: Edge) -> bool:
 
 def inlined(call: UserFunction, arguments: int = 1) -> bool:
     """Whether a function's body can stand in the loop instead of a call."""
-    return expression_of(call.bind(), [f"value{position}" for position in range(arguments)], Outside()) is not None
+    return (
+        expression_of(call.bind(), [f"value{position}" for position in range(arguments)], OuterVariables()) is not None
+    )
 
 
 def _notes(vertex: Vertex, runs: list[FusedRun], edges: tuple[Edge, ...], context: RuleContext) -> Iterable[str]:
