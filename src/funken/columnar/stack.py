@@ -361,6 +361,7 @@ _REASONS = {
     "LOAD_ASSERTION_ERROR": "asserts",
     "GET_ITER": "has a loop",
     "MAKE_CELL": "has an inner function",
+    "SET_FUNCTION_ATTRIBUTE": "has an inner function",
     "IMPORT_NAME": "imports {0}",
 }
 

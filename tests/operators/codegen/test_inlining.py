@@ -5,6 +5,7 @@ import json
 import math
 import re
 import sys
+import time
 
 import pytest
 from hypothesis import given
@@ -130,6 +131,9 @@ OUTSIDE_CALLED = {
     "closure": closure_of_a_function(own),
     "empty": empty_closure(),
     "missing": lambda v: v + missing,  # noqa: F821
+    "exit": lambda v: (sys.exit(v),),
+    "caller": lambda v: (sys._getframe(), v),
+    "pause": lambda v: (time.sleep(v),),
     "frame": closure_of_a_function(locals),
 }
 

@@ -1,5 +1,6 @@
 """Generated loops use variables from outside as the user's functions do: the same cells, the same modules."""
 
+import sys
 import traceback
 
 import pytest
@@ -61,3 +62,14 @@ def test_an_error_names_the_line_of_the_function():
     add_frames(failed.value)
     last = traceback.extract_tb(failed.value.__traceback__)[-1]
     assert (last.filename, last.line) == (__file__, "return count, lambda value: value + start")
+
+
+def exits(function):
+    return (function(3),)
+
+
+def test_a_function_that_exits_has_its_frame():
+    with pytest.raises(SystemExit) as exited:
+        loop_of(exits)([sys.exit])
+    add_frames(exited.value)
+    assert traceback.extract_tb(exited.value.__traceback__)[-1].name == "exits"

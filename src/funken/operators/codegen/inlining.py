@@ -36,6 +36,8 @@ _UNARY: dict[str, type[ast.unaryop]] = {
 }  # fmt: skip
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not one of those that are compiled into the interpreter
 _LOOK_AT_FRAMES = {"locals", "globals", "vars", "dir", "eval", "exec", "super", "__import__", "breakpoint"}
+_SYSTEM = {"sys", "posix", "nt", "_thread", "time", "gc"}
+"""Modules of functions that look at frames or at the process, or act on it: ``sys.exit``, ``os.remove``, ``time.sleep``."""
 _CONVERSIONS = (-1, ord("s"), ord("r"), ord("a"))
 
 
@@ -303,7 +305,7 @@ class _Reader:
 
 def _is_built_in(called: Any) -> bool:
     if isinstance(called, BuiltinFunctionType):
-        return called.__module__ != "builtins" or called.__name__ not in _LOOK_AT_FRAMES
+        return called.__module__ not in _SYSTEM and called.__name__ not in _LOOK_AT_FRAMES
     return isinstance(called, type) and not called.__flags__ & _HEAP_TYPE and called is not super
 
 

@@ -128,6 +128,6 @@ def add_frames(error: BaseException) -> None:
         return
     try:
         step.function(*arguments)
-    except Exception as again:  # noqa: BLE001 - whatever it was, it is being raised already
+    except (Exception, SystemExit) as again:  # noqa: BLE001 - whatever it was, it is being raised already
         if type(again) is type(error) and again.__traceback__ is not None:
             last.tb_next = again.__traceback__.tb_next
