@@ -4,9 +4,9 @@
 arithmetic, comparisons, subscripts, attributes, calls of methods and of built-in functions, displays of tuples, lists,
 sets and dicts, f-strings. The expression does the same operations on the same objects in the same order; what it leaves
 out is the frame of the call, which is half of what a short lambda costs. Variables of closures and of modules stay what they
-are: ``OuterVariables`` gives the loop the closure's own cells and the module's own namespace. Whatever is not known here (branches,
-keyword arguments, calls of functions in such variables) is called as before, and so is everything while a debugger or coverage
-watches.
+are: ``OuterVariables`` gives the loop the closure's own cells and the module's own namespace. Whatever is not known here
+(branches, keyword arguments, calls of functions in such variables) is called as before, and so is everything while a
+debugger or coverage watches.
 """
 
 from __future__ import annotations
