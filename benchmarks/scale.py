@@ -38,7 +38,7 @@ NAMES = {"widths": "subtasks", "keys": "keys", "operators": "operators"}
 FACTS = ("widths", "keys", "operators")
 MOST = 240.0
 """How long it may take (s) until every key was seen."""
-WARM = 0.5
+WARM = 1.5
 """How long (s) a subtask that has begun takes, at most, to be at full speed, while others begin."""
 
 
