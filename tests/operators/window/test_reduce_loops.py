@@ -125,9 +125,10 @@ def test_an_error_names_the_record(by_field):
         env.execute()
 
 
-def test_an_assigner_that_fails_names_the_record():
+@pytest.mark.parametrize("assigner", [lambda value, _: 6 // value, called(lambda value, _: 6 // value)])
+def test_an_assigner_that_fails_names_the_record(assigner):
     env = StreamExecutionEnvironment.create_local_environment(1)
-    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: 6 // value)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(assigner)
     env.from_collection([1, 0]).assign_timestamps_and_watermarks(strategy).print()
     with pytest.raises(OperatorFailed, match="at the record 0: ZeroDivisionError"):
         env.execute()

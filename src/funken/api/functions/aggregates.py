@@ -80,7 +80,7 @@ class SumField:
 
     def __call__(self, a: Any, b: Any) -> Any:
         """Join two records."""
-        # Hot: tuples and numbers, which most records are, take 0.2 of what the general way takes.
+        # Hot: tuples and numbers, which most records are, take a fifth of the time of the general way.
         position = self.position
         if type(a) is tuple and type(b) is tuple and type(position) is int:
             fields = list(a)

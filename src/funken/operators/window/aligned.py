@@ -96,19 +96,20 @@ class AlignedWindows(WindowOperator):
 
     def process_block(self, block: Block) -> None:
         """File a block away; the tuples of one that came field by field are made only where they are needed."""
-        stamps = block.timestamps if type(block) is TupleBlock and self._event_time else None
-        if type(block) is not TupleBlock or not stamps or self._loops is None:
+        if type(block) is not TupleBlock or not self._file_fields(block):
             self.process(*block.rows())
-            return
-        earliest = min(stamps)
+
+    def _file_fields(self, block: TupleBlock) -> bool:
+        """Add tuples that came field by field to their panes; ``False``: they have to be made."""
+        stamps = block.timestamps
+        if self._loops is None or not self._event_time or not stamps or (earliest := min(stamps)) < self._open_from:
+            return False
         start = earliest - (earliest - self._offset) % self._slice
         fields, places = len(block.fields), self._places(start)
-        whole_slice = earliest >= self._open_from and max(stamps) < start + self._slice
-        if whole_slice and self._loops.takes(len(places), fields):
-            panes = [self._pane(place) for place in places]
-            self._loops.collect(panes, zip(*block.fields, strict=True), fields)
-        else:
-            self.process(*block.rows())
+        if max(stamps) >= start + self._slice or not self._loops.takes(len(places), fields):
+            return False
+        self._loops.collect([self._pane(place) for place in places], zip(*block.fields, strict=True), fields)
+        return True
 
     def _file_by_clock(self, values: Values) -> None:
         """Add records to the windows of the moment, a stride at a time; windows that end meanwhile fire in between."""

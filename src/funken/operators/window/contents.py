@@ -182,23 +182,25 @@ class _ReducedLogic:
 
     def collect(self, pane: DeltaTable, pairs: Pairs) -> None:
         # Hot: a lookup, the user's function, a store.
-        new, reduce = pane.delta, self.fold
+        new, reduce, older = pane.delta, self.fold, bool(pane.base)
         get = new.get
         for key, value in pairs:
             stored = get(key)
             if stored is not None:
                 new[key] = reduce(stored, value)
-                continue
-            self._collect_first(pane, key, value)
+            elif older:
+                self._collect_older(pane, key, value)
+            else:
+                new[key] = value
 
     def loops(self, operator: Operator, key: Callable[[Any], Any]) -> ReduceLoops:
         """Return the loops that reduce without a call per record, where the functions can be read."""
-        return ReduceLoops(operator, key, self.fold, self._collect_first)
+        return ReduceLoops(operator, key, self.fold, self._collect_older)
 
-    def _collect_first(self, pane: DeltaTable, key: Any, value: Any) -> None:
-        """Add a record of which the newer layer of a pane has nothing yet."""
+    def _collect_older(self, pane: DeltaTable, key: Any, value: Any) -> None:
+        """Add a record of which the newer layer of a pane has nothing, but the older one may."""
         new, old = pane.delta, pane.base
-        stored = old.get(key) if old and key not in new else None
+        stored = None if key in new else old.get(key)
         new[key] = value if stored is None else self.fold(stored, value)
 
     def start(self, value: Any) -> Any:

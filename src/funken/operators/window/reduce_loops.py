@@ -24,7 +24,7 @@ Loop = Callable[..., None]
 class ReduceLoops:
     """The loops of one operator, made when they are first needed: by number of panes, and of fields (0: whole records).
 
-    ``first(pane, key, value)`` adds a record where nothing is stored in the newer layer of a pane.
+    ``older(pane, key, value)`` adds a record where only the older layer of a pane may have something.
     """
 
     def __init__(
@@ -32,12 +32,12 @@ class ReduceLoops:
         operator: Operator,
         key: Callable[[Any], Any],
         reduce: Callable[[Any, Any], Any],
-        first: Callable[[DeltaTable, Any, Any], None],
+        older: Callable[[DeltaTable, Any, Any], None],
     ) -> None:
         self._operator = operator
         self._key = key
         self._reduce = reduce
-        self._first = first
+        self._older = older
         self._loops: dict[tuple[int, int], Loop | None] = {}
 
     def takes(self, panes: int, fields: int = 0) -> bool:
@@ -48,7 +48,7 @@ class ReduceLoops:
         """Add records, in order, to each of the panes. ``fields``: ``values`` are rows of so many fields, tuples to be."""
         loop = self._loop(len(panes), fields)
         assert loop is not None
-        loop(values, self._first, *panes)
+        loop(values, self._older, *panes)
 
     def _loop(self, panes: int, fields: int) -> Loop | None:
         if (panes, fields) not in self._loops:
@@ -57,7 +57,7 @@ class ReduceLoops:
 
     def _generate(self, panes: int, fields: int) -> Loop | None:
         places = range(panes)
-        text = LoopText("windows", ", ".join(["values", "first", *(f"pane{place}" for place in places)]))
+        text = LoopText("windows", ", ".join(["values", "older", *(f"pane{place}" for place in places)]))
         key = text.step(self._operator, self._key, "value")
         steps = [text.step(self._operator, self._reduce, f"stored{place}", "value") for place in places]
         if not key.inlined or not steps[0].inlined:
@@ -73,13 +73,15 @@ class ReduceLoops:
         for place in places:
             text.line(f"new{place} = pane{place}.delta")
             text.line(f"get{place} = new{place}.get")
+            text.line(f"has_older{place} = bool(pane{place}.base)")
         # Hot: a key, and per pane a lookup, the user's function, a store.
         text.line(f"for [{', '.join(names)}] in values:" if fields else "for value in values:")
         text.line(f"of = {key.expression}", key)
         for place, step in zip(places, steps, strict=True):
             text.line(f"stored{place} = get{place}(of)")
-            text.line(f"if stored{place} is None: first(pane{place}, of, {whole})")
-            text.line(f"else: new{place}[of] = {step.expression}", step)
+            text.line(f"if stored{place} is not None: new{place}[of] = {step.expression}", step)
+            text.line(f"elif has_older{place}: older(pane{place}, of, {whole})")
+            text.line(f"else: new{place}[of] = {whole}")
         return text.compile()
 
 

@@ -93,9 +93,9 @@ class FusedOperators:
         """Add the lines of the operators; return what becomes of a record."""
         functions = [operator.call for operator in self._operators]
         readers = [*functions[1:], None if self._writer is None else self._writer.key]
-        for operator, function, reader in zip(self._operators, functions, readers, strict=True):
+        for number, (operator, function, reader) in enumerate(zip(self._operators, functions, readers, strict=True)):
             step = self._step(text, value, operator, function)
-            following = f"value{value.number + 1}"
+            following = f"value{number + 1}"
             match operator:
                 case MapLogic():
                     made = fields_made(step)
@@ -175,11 +175,6 @@ class _LoopValue:
     fields: list[str] = field(default_factory=list)
     made: bool = False
     """Whether the tuple is in its variable, too."""
-
-    @property
-    def number(self) -> int:
-        """Which one it is: maps and flat_maps make new ones."""
-        return int(self.name.removeprefix("value"))
 
 
 def _is_value(expression: str) -> bool:
