@@ -1,15 +1,20 @@
 """The process that workers are forked from: what it may load, and that Spark starts it."""
 
+import io
 import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 
 from funken import Configuration, MapFunction, StreamExecutionEnvironment
-from funken.spark.daemon import quiet_worker
+from funken.spark.daemon import quiet_worker, read_once
 
 LOADED = """
 import json, os, sys
@@ -69,6 +74,27 @@ def broken(sock, authenticated):
     raise OSError(28, "no space")
 
 
+class Stream(io.BytesIO):
+    flushes = 0
+
+    def flush(self):
+        self.flushes += 1
+
+
+@pytest.mark.parametrize(("pipelined", "flushes"), [("1", 3), ("0", 0), (None, 0)])
+def test_workers_read_themselves_and_write_every_batch_at_once_where_spark_overlaps_both(pipelined, flushes):
+    worker, stream = SimpleNamespace(ArrowStreamSerializer=ArrowStreamSerializer), Stream()
+    environment = {"SPARK_BUFFER_SIZE": "64"} | ({} if pipelined is None else {"SPARK_PIPELINED_UDF": pipelined})
+
+    read_once(worker, environment)
+    batches = [pa.record_batch({"n": [n]}) for n in range(3)]
+    worker.ArrowStreamSerializer(write_start_stream=True).dump_stream(iter(batches), stream)
+
+    assert stream.flushes == flushes
+    assert environment.get("SPARK_PIPELINED_UDF") != "1"  # PySpark's own reader thread
+    assert environment["SPARK_BUFFER_SIZE"] == ("65536" if flushes else "64")
+
+
 class Parent(MapFunction):
     def map(self, value):
         return Path(f"/proc/{os.getppid()}/cmdline").read_bytes().split(b"\0")[1:3]
@@ -79,3 +105,38 @@ def test_spark_forks_its_workers_from_it():
     env = StreamExecutionEnvironment.get_execution_environment(Configuration({"execution.target": "batch"}))
     with env.from_collection([1]).map(Parent()).execute_and_collect() as found:
         assert list(found) == [[b"-m", b"funken.spark.daemon"]]
+
+
+class Threads(MapFunction):
+    def map(self, value):
+        return sorted(thread.name for thread in threading.enumerate())
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("target", ["batch", "continuous"])
+def test_one_thread_of_a_worker_reads_its_input(target):
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration({"execution.target": target}))
+    stream = env.from_collection([1]).key_by(lambda n: n).map(Threads())
+    with stream.execute_and_collect() as found:
+        (names,) = found
+    assert "pyspark-pipelined-reader" not in names
+    assert "MainThread" in names
+
+
+@pytest.mark.spark
+def test_functions_of_other_queries_in_the_session_work():
+    from pyspark.sql import SparkSession
+    from pyspark.sql.functions import pandas_udf, udf
+
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration({"execution.target": "batch"}))
+    with env.from_collection([1]).execute_and_collect() as found:
+        assert list(found) == [1]
+    spark = SparkSession.builder.getOrCreate()
+    assert spark.conf.get("spark.python.daemon.module") == "funken.spark.daemon"
+    frame = spark.range(1000).repartition(2)
+    twice = udf(lambda n: 2 * n, "long")
+    assert frame.select(twice("id").alias("n")).agg({"n": "sum"}).first()[0] == 999_000
+    pandas_twice = pandas_udf(lambda n: 2 * n, "long")
+    assert frame.select(pandas_twice("id").alias("n")).agg({"n": "sum"}).first()[0] == 999_000
+    mapped = frame.mapInArrow(lambda batches: (batch for batch in batches), "id long")
+    assert mapped.agg({"id": "sum"}).first()[0] == 499_500

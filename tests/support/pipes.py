@@ -33,7 +33,7 @@ class Pipe:
     skew: float = 0.0
     windows: bool = True
     first_alone: float = 0.0
-    every: float = 0.005
+    every: float = 0.01
     transit: Callable[[float], float] = lambda now: TRANSIT
     now: float = 0.0
     handled: list[tuple[float, int, float]] = field(default_factory=list)

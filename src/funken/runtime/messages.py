@@ -237,16 +237,12 @@ class OperatorEvent(TaskCommand):
 
 @dataclass(frozen=True, slots=True)
 class Throttle(TaskCommand):
-    """Throttle sources: before ``task``, records ingested at ``ingested_at`` (s) queued ``excess`` s too long.
+    """Throttle sources: what tasks have reported of records that queued too long before them.
 
-    ``waited``: for what part of its blocks the task had to wait. ``mean_rate``: how many records per second a task with
-    sources reads on average, 0 if nobody knows.
+    ``mean_rate``: how many records per second a task with sources reads on average, 0 if nobody knows.
     """
 
-    task: TaskId
-    ingested_at: float
-    excess: float
-    waited: float = 0.0
+    reports: tuple[QueueDelayExceeded, ...]
     mean_rate: float = 0.0
 
 

@@ -18,7 +18,8 @@ from funken.operators.coordinators.collecting import Collectors
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.attempts import AttemptOutputs
 from funken.runtime.driver.coordinators import Coordinators
-from funken.runtime.driver.source_rates import SourceRates
+from funken.runtime.driver.throttling import QueueDelayReports, SourceRates
+from funken.runtime.flow_control.queue_delay import report_interval
 from funken.runtime.job.loops import LoopMaster
 from funken.runtime.messages import (
     CheckpointAcknowledged,
@@ -93,6 +94,7 @@ class JobMaster:
         self._attempt_outputs = AttemptOutputs()
         self._progress = progress
         self._source_rates = SourceRates(plan.vertices)
+        self._queue_delays = QueueDelayReports(report_interval(plan.widths) / 2)
         self._loops = LoopMaster(plan)
         self._lock = threading.RLock()
         self._cancelled = False
@@ -196,8 +198,9 @@ class JobMaster:
                 self.coordinators.handle_output(event)
                 return []
             case QueueDelayExceeded():
-                throttle = Throttle(event.task, event.ingested_at, event.excess, event.waited, self._source_rates.mean)
-                return [(task, throttle) for task in self.tasks if task.stage == 0]
+                reports = self._queue_delays.add(event)
+                throttle = Throttle(reports, self._source_rates.mean)
+                return [(task, throttle) for task in self.tasks if reports and task.stage == 0]
             case TaskEnded():
                 self._finish(event.task)
                 if self.checkpoints is not None:

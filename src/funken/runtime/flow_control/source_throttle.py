@@ -47,11 +47,10 @@ class SourceThrottle:
         return QueueDelayExceeded(self._task, ingested_at=ingested_at, excess=excess, waited=waited)
 
     def on_throttle(self, command: Throttle) -> None:
-        """Apply the queue delay that a task reported."""
+        """Apply the queue delays that tasks reported."""
         now = self._clock.wall()
-        self._window.on_throttle(
-            command.task, command.ingested_at, command.excess, now, command.waited, command.mean_rate
-        )
+        for late in command.reports:
+            self._window.on_throttle(late.task, late.ingested_at, late.excess, now, late.waited, command.mean_rate)
 
     def pause(self) -> int:
         """Return how long (ms) the sources have to pause."""
