@@ -145,10 +145,12 @@ def test_a_timer_that_is_not_restored_is_seen(monkeypatch):
 
 
 def test_a_seed_replays_exactly():
-    first, again, other = Simulation(11).run(), Simulation(11).run(), Simulation(12).run()
+    # late records are reported in half of these, and the last one's program shuffles
+    runs = [(Simulation(seed).run(), Simulation(seed).run()) for seed in (3, 6, 11, 32)]
 
-    assert first == again
-    assert first.trace != other.trace
+    for first, again in runs:
+        assert first == again
+    assert len({first.trace for first, _ in runs}) == len(runs)
 
 
 def test_the_oracle_knows_what_a_count_is():

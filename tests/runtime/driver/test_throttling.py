@@ -46,24 +46,21 @@ def late(task: int, excess: float) -> QueueDelayExceeded:
 
 
 def test_reports_of_late_records_go_together() -> None:
-    clock = iter([5.0, 5.01, 5.02, 5.15, 5.16, 7.0, 7.2])
-    reports = QueueDelayReports(0.1, lambda: next(clock))
-    assert reports.add(late(0, 0.3)) == (late(0, 0.3),)  # nobody waits for company
-    assert reports.add(late(1, 0.1)) == reports.add(late(0, 0.4)) == ()
-    assert reports.add(late(1, 0.2)) == (late(0, 0.4), late(1, 0.2))  # the newest of each
-    assert reports.add(late(2, 0.1)) == ()
-    assert reports.add(late(3, 0.1)) == (late(3, 0.1),)  # what was late long ago no longer counts
-    assert reports.add(late(2, 0.1)) == (late(2, 0.1),)
+    reports = QueueDelayReports(0.1)
+    assert reports.add(late(0, 0.3), 5.0) == (late(0, 0.3),)  # nobody waits for company
+    assert reports.add(late(1, 0.1), 5.01) == reports.add(late(0, 0.4), 5.02) == ()
+    assert reports.add(late(1, 0.2), 5.15) == (late(0, 0.4), late(1, 0.2))  # the newest of each
+    assert reports.add(late(2, 0.1), 5.16) == ()
+    assert reports.add(late(3, 0.1), 7.0) == (late(3, 0.1),)  # what was late long ago no longer counts
+    assert reports.add(late(2, 0.1), 7.2) == (late(2, 0.1),)
 
 
 def test_one_message_per_interval_however_many_tasks_report() -> None:
-    now = 0.0
-    reports = QueueDelayReports(0.125, lambda: now)
+    reports = QueueDelayReports(0.125)
     messages, told = 0, 0
     for turn in range(40):  # ten seconds, 16 tasks
         for task in range(16):
-            now = turn * 0.25 + task * 0.015
-            found = reports.add(late(task, 1 + turn))
+            found = reports.add(late(task, 1 + turn), turn * 0.25 + task * 0.015)
             messages, told = messages + bool(found), told + len(found)
     assert messages <= 81
     assert told > 600

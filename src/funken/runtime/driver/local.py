@@ -158,6 +158,7 @@ class LocalLoop:
         self._reports: deque[TaskEvent] = deque()
         self._orders: deque[tuple[TaskId, TaskCommand]] = deque()
         job.master.send = lambda task, command: self._orders.append((task, command))  # from any thread
+        job.master.now = clock.monotonic
         self.quiet = False
         """Whether no task had anything to do in the last round: then they flush."""
         self._inbox: dict[TaskId, deque[bytes]] = {}

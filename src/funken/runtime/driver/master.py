@@ -1,6 +1,6 @@
 """The driver's half of a job: handles the events of tasks, answers with commands, and ends the job.
 
-It has no thread, socket or clock of its own: a runner passes events to it and carries its commands. Calls may come from
+It has no thread or socket of its own: a runner passes events to it, carries its commands and sets its clock. Calls may come from
 several threads (one per connection); one lock makes them one after the other.
 """
 
@@ -40,6 +40,7 @@ from funken.runtime.messages import (
     TaskStarted,
     Throttle,
 )
+from funken.timing.clock import SystemClock
 
 Commands = list[tuple[TaskId, TaskCommand]]
 
@@ -60,8 +61,8 @@ class CheckpointObserver(Protocol):
 class JobMaster:
     """One attempt of one job, seen from the driver.
 
-    ``send`` carries commands that answer no event; the runner sets it. ``checkpoints`` receives the events about snapshots,
-    if there are any, and then decides when the job has ended.
+    ``send`` carries commands that answer no event; the runner sets it, and ``now`` (s) if its clock is not the machine's.
+    ``checkpoints`` receives the events about snapshots, if there are any, and then decides when the job has ended.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class JobMaster:
         """Where the records of collecting sinks arrive: those of the job."""
         self.checkpoints: CheckpointObserver | None = None
         self.send: Callable[[TaskId, TaskCommand], None] = lambda task, command: None
+        self.now: Callable[[], float] = SystemClock().monotonic
         self.observe: Callable[[TaskEvent], None] = lambda event: None
         """Called with every event, before it is handled; without the lock."""
         self.buffers_output = hold
@@ -198,7 +200,7 @@ class JobMaster:
                 self.coordinators.handle_output(event)
                 return []
             case QueueDelayExceeded():
-                reports = self._queue_delays.add(event)
+                reports = self._queue_delays.add(event, self.now())
                 throttle = Throttle(reports, self._source_rates.mean)
                 return [(task, throttle) for task in self.tasks if reports and task.stage == 0]
             case TaskEnded():

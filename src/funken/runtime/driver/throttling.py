@@ -11,11 +11,10 @@ that a task waits between its reports.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from funken.plan.physical import Vertex
 from funken.runtime.messages import MetricsReport, QueueDelayExceeded, TaskId
-from funken.timing.clock import SystemClock
 
 _LEAST_SECONDS = 0.1
 """Reports that are closer together say little."""
@@ -64,27 +63,24 @@ class SourceRates:
 class QueueDelayReports:
     """Holds reports of late records back, so that they go together; ``interval``: the least time (s) between two messages.
 
-    >>> now, first, second = 7.0, QueueDelayExceeded(TaskId(1, 0), 6.9, 0.05), QueueDelayExceeded(TaskId(1, 1), 6.9, 0.05)
-    >>> reports = QueueDelayReports(0.1, lambda: now)
-    >>> len(reports.add(first)), len(reports.add(second))
+    >>> first, second = QueueDelayExceeded(TaskId(1, 0), 6.9, 0.05), QueueDelayExceeded(TaskId(1, 1), 6.9, 0.05)
+    >>> reports = QueueDelayReports(0.1)
+    >>> len(reports.add(first, now=7.0)), len(reports.add(second, now=7.0))
     (1, 0)
-    >>> now = 7.2
-    >>> [report.task.subtask for report in reports.add(first)]
+    >>> [report.task.subtask for report in reports.add(first, now=7.2)]
     [1, 0]
     """
 
-    def __init__(self, interval: float, now: Callable[[], float] | None = None) -> None:
+    def __init__(self, interval: float) -> None:
         self._interval = interval
-        self._now = now or SystemClock().monotonic
         self._lock = threading.Lock()  # each task reports from a thread of its own
         self._sent = float("-inf")
         #: by task, in the order in which they came: when, and what it has reported last
         self._held: dict[TaskId, tuple[float, QueueDelayExceeded]] = {}
 
-    def add(self, report: QueueDelayExceeded) -> tuple[QueueDelayExceeded, ...]:
-        """Take a report; return those that are to be sent now, maybe none, at most one of each task."""
+    def add(self, report: QueueDelayExceeded, now: float) -> tuple[QueueDelayExceeded, ...]:
+        """Take a report; return those that are to be sent now (s), maybe none, at most one of each task."""
         with self._lock:
-            now = self._now()
             self._held.pop(report.task, None)
             self._held[report.task] = now, report
             if now - self._sent < self._interval:

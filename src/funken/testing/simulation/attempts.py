@@ -134,6 +134,7 @@ class Attempt:
 
     def __init__(self, job: Job, blob: bytes, clock: Clock, storage: Storage) -> None:
         self.number = job.settings.attempt
+        job.master.now = clock.monotonic
         self.tasks: dict[TaskId, Task] = {}
         self.mail: dict[TaskId, Mail] = {}
         self._loops: dict[TaskId, TaskLoop] = {}

@@ -17,6 +17,8 @@ After a number of steps nothing fails any more, so that every job comes to its e
 * the coordinator's machine was valid after every event,
 * the end came within a bounded number of steps.
 
+A seed replays exactly, except that RocksDB's own threads decide how many files a snapshot of it has.
+
 >>> Simulation(1).run().violation
 ''
 """
@@ -28,7 +30,8 @@ import itertools
 import random
 import tempfile
 from collections import Counter
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -56,6 +59,17 @@ class NotNow(Exception):
 
 class Replaced(BaseException):
     """Another driver takes over, and this one does not know."""
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Let ``random`` draw from a seed for a while: ``shuffle`` chooses targets with it, and restarts their delays."""
+    state = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(state)
 
 
 class Simulation:
@@ -100,6 +114,7 @@ class Simulation:
             with ExitStack() as around:
                 around.enter_context(mounted(self.name, self.storage))
                 around.enter_context(drawn_requests(self.chance))
+                around.enter_context(_seeded(self.outcomes.seed))
                 if self.conditions.files:
                     folder = tempfile.TemporaryDirectory(prefix="funken-simulated-", dir=memory_folder())
                     self.ledger = FileLedger(around.enter_context(folder), self._commit_fault, self.outcomes.seed)
