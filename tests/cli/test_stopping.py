@@ -61,14 +61,21 @@ def is_gone(variable, seconds=20):
     return True
 
 
-@pytest.mark.ways("local", "continuous")
-@pytest.mark.parametrize(("sent", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_stops_the_job_and_leaves_nothing(mode, sent, exit_code, tmp_path):
+def on_spark(*values):
+    """A case that starts a JVM: one signal of each kind of job, for what differs by signal comes before it."""
+    return pytest.param(*values, marks=pytest.mark.spark)
+
+
+@pytest.mark.parametrize(
+    ("target", "sent", "exit_code"),
+    [("local", signal.SIGINT, 130), ("local", signal.SIGTERM, 143), on_spark("continuous", signal.SIGINT, 130)],
+)
+def test_a_signal_stops_the_job_and_leaves_nothing(target, sent, exit_code, tmp_path):
     script, temporary = tmp_path / "job.py", tmp_path / "temporary"
     script.write_text(ENDLESS)
     temporary.mkdir()
     child = subprocess.Popen(
-        [sys.executable, "-m", "funken", "run", "--target", mode, "-p", "2", script],
+        [sys.executable, "-m", "funken", "run", "--target", target, "-p", "2", script],
         env=os.environ | {"TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -86,13 +93,15 @@ def test_a_signal_stops_the_job_and_leaves_nothing(mode, sent, exit_code, tmp_pa
     assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.ways("batch", "local")
-@pytest.mark.parametrize(("sent", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_stops_a_batch_job_in_the_midst_of_its_first_stage(mode, sent, exit_code, tmp_path):
+@pytest.mark.parametrize(
+    ("target", "sent", "exit_code"),
+    [("local", signal.SIGINT, 130), ("local", signal.SIGTERM, 143), on_spark("batch", signal.SIGTERM, 143)],
+)
+def test_a_signal_stops_a_batch_job_in_the_midst_of_its_first_stage(target, sent, exit_code, tmp_path):
     script, temporary, begun = tmp_path / "job.py", tmp_path / "temporary", tmp_path / "begun"
     script.write_text(LONG)
     temporary.mkdir()
-    given = ["--target", mode, "-p", "2", "-D", "execution.runtime-mode=BATCH", "--no-progress", script, begun]
+    given = ["--target", target, "-p", "2", "-D", "execution.runtime-mode=BATCH", "--no-progress", script, begun]
     child = subprocess.Popen(
         [sys.executable, "-m", "funken", "run", *given],
         env=os.environ | {"TMPDIR": str(temporary)},
@@ -136,14 +145,21 @@ env.execute()
 """
 
 
-@pytest.mark.ways("local", "batch", "continuous")
-@pytest.mark.parametrize(("first", "second"), [(signal.SIGINT, signal.SIGINT), (signal.SIGTERM, signal.SIGTERM)])
-def test_a_second_signal_ends_it_at_once(mode, first, second, tmp_path):
+@pytest.mark.parametrize(
+    ("target", "sent", "exit_code"),
+    [
+        ("local", signal.SIGINT, 130),
+        ("local", signal.SIGTERM, 143),
+        on_spark("batch", signal.SIGINT, 130),
+        on_spark("continuous", signal.SIGTERM, 143),
+    ],
+)
+def test_a_second_signal_ends_it_at_once(target, sent, exit_code, tmp_path):
     """Also where a function does not let itself be stopped: the first signal waits for it, the second does not."""
     script, temporary, begun = tmp_path / "job.py", tmp_path / "temporary", tmp_path / "begun"
     script.write_text(BLOCKED)
     temporary.mkdir()
-    given = ["--target", mode, "-p", "2", "-D", "task.cancellation.timeout=1 h", "--no-progress", script, begun]
+    given = ["--target", target, "-p", "2", "-D", "task.cancellation.timeout=1 h", "--no-progress", script, begun]
     child = subprocess.Popen(
         [sys.executable, "-m", "funken", "run", *given],
         env=os.environ | {"TMPDIR": str(temporary)},
@@ -157,15 +173,15 @@ def test_a_second_signal_ends_it_at_once(mode, first, second, tmp_path):
             assert child.poll() is None and time.monotonic() < limit, child.communicate(timeout=1)
             threading.Event().wait(0.05)
 
-        child.send_signal(first)
+        child.send_signal(sent)
         threading.Event().wait(1)
         assert child.poll() is None, "the first signal waits for the function"
-        child.send_signal(second)
+        child.send_signal(sent)
         child.wait(timeout=5)
 
         assert is_gone(f"TMPDIR={temporary}", 40), processes_with(f"TMPDIR={temporary}")
         _, said = child.communicate(timeout=1)
-        assert child.returncode == (130 if second == signal.SIGINT else 143), said
+        assert child.returncode == exit_code, said
         assert "Interrupted again: what still ran is left as it is." in said
     finally:
         child.kill()

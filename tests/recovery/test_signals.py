@@ -63,10 +63,17 @@ def kept(folder):
     return [path for path in (folder / "checkpoints").rglob("_metadata") if ".spark" not in str(path)]
 
 
-@pytest.mark.ways("local", "continuous")
-@pytest.mark.parametrize(("sent", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_job_with_an_id_that_a_signal_ends_is_resumed_by_the_next_start(mode, run, folder, sent, exit_code):
-    first = run(mode, "execution.job-id=orders")
+@pytest.mark.parametrize(
+    ("target", "sent", "exit_code"),
+    [
+        ("local", signal.SIGINT, 130),
+        ("local", signal.SIGTERM, 143),
+        ("local", signal.SIGHUP, 129),
+        pytest.param("continuous", signal.SIGTERM, 143, marks=pytest.mark.spark),
+    ],
+)
+def test_a_job_with_an_id_that_a_signal_ends_is_resumed_by_the_next_start(target, run, folder, sent, exit_code):
+    first = run(target, "execution.job-id=orders")
     wait_for_output(first, folder)
 
     first.send_signal(sent)
@@ -80,7 +87,7 @@ def test_a_job_with_an_id_that_a_signal_ends_is_resumed_by_the_next_start(mode, 
     before = written(folder).total()
     assert 0 < before < COUNT
 
-    second = run(mode, "execution.job-id=orders")
+    second = run(target, "execution.job-id=orders")
     _, said = second.communicate(timeout=BOUND)
 
     assert second.returncode == 0, said
