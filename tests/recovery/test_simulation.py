@@ -146,7 +146,7 @@ def test_a_timer_that_is_not_restored_is_seen(monkeypatch):
 
 def test_a_seed_replays_exactly():
     # late records are reported in half of these, and the last one's program shuffles
-    runs = [(Simulation(seed).run(), Simulation(seed).run()) for seed in (3, 6, 11, 32)]
+    runs = [(Simulation(seed).run(), Simulation(seed).run()) for seed in (3, 6, 11, 99)]
 
     for first, again in runs:
         assert first == again
