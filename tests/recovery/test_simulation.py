@@ -145,7 +145,7 @@ def test_a_timer_that_is_not_restored_is_seen(monkeypatch):
 
 
 def test_a_seed_replays_exactly():
-    # late records are reported in half of these, and the last one's program shuffles
+    # the first three report late records, the program of the last one shuffles
     runs = [(Simulation(seed).run(), Simulation(seed).run()) for seed in (3, 6, 11, 99)]
 
     for first, again in runs:
