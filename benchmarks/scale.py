@@ -1,12 +1,13 @@
 """Does a record cost the same in wider jobs, with more keys and in longer chains? The keyed job of ``keyed.py`` at full load.
 
-usage: scale.py [--widths 2,4,8,16] [--keys 1000,100000,1000000,10000000] [--operators 1,50] [--seconds S] [--results FILE]
-                [--docs]
+usage: scale.py [--widths 2,4,8,16] [--shared 4,8,16] [--keys 1000,100000,1000000,10000000] [--operators 1,50] [--seconds S]
+                [--rounds N] [--results FILE] [--docs]
 
-One number of each is varied, the others stay at 2 subtasks, 1000 keys and 1 ``map``; functions are called for every record. What
-is printed is how many records a second all subtasks work off on the cores of this machine, and how much more a record costs
-than in the first case; ``--docs`` puts a table and a plot of what is kept into the guide, and ``--docs --widths '' --keys ''
---operators ''`` does only that. A case has a process of its own, and its result is checked first. Keys come in the order of their
+One number of each is varied, the others stay at 2 subtasks, 1000 keys and 1 ``map``; functions are called for every record.
+``--shared`` are subtasks of which so many share a worker that a stage has two, beside 2 that do not. What is printed is how many records
+a second all subtasks work off on the cores of this machine, and how much more a record costs than in the first case: medians
+of the rounds, in each of which every case comes once. ``--docs`` puts a table and a plot of what is kept into the guide, and
+``--docs --widths '' --shared '' --keys '' --operators ''`` does only that. A case has a process of its own, and its result is checked first. Keys come in the order of their
 numbers; what is measured begins when each was seen.
 """
 
@@ -16,6 +17,7 @@ import argparse
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import time
@@ -34,8 +36,9 @@ HERE = Path(__file__).parent
 CHECKED = 20_000
 PAGE = HERE.parent / "docs" / "guide" / "performance.md"
 IMAGE = PAGE.parent / "images" / "scale.png"
-NAMES = {"widths": "subtasks", "keys": "keys", "operators": "operators"}
-FACTS = ("widths", "keys", "operators")
+NAMES = {"widths": "subtasks", "shared": "subtasks in 2 workers a stage", "keys": "keys", "operators": "operators"}
+WORKERS = 2
+"""Of a stage whose subtasks share workers."""
 MOST = 240.0
 """How long it may take (s) until every key was seen."""
 WARM = 1.5
@@ -50,9 +53,10 @@ def program(stream: DataStream, keys: int, operators: int) -> DataStream:
     return pairs.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
 
 
-def one(width: int, keys: int, operators: int, seconds: float) -> dict[str, float]:
-    """Check and measure a case in this process."""
-    os.environ["BENCH_OPTIONS"] = f"{os.environ.get('BENCH_OPTIONS', '')} pipeline.vectorized=false"
+def one(width: int, keys: int, operators: int, shared: int, seconds: float) -> dict[str, float]:
+    """Check and measure a case in this process; ``shared``: so many subtasks share a worker."""
+    options = f"pipeline.vectorized=false execution.subtasks-per-worker={shared}"
+    os.environ["BENCH_OPTIONS"] = f"{os.environ.get('BENCH_OPTIONS', '')} {options}"
     keyed.WIDTH = width
     env = keyed.environment(5)
     with program(keyed.numbers(env, 0, CHECKED, dealt=True), keys, operators).execute_and_collect() as records:
@@ -83,9 +87,9 @@ def worked_off(client: Any, width: int) -> list[int]:
     return found + [0] * (width - len(found))
 
 
-def case(width: int, keys: int, operators: int, seconds: float) -> dict[str, float]:
+def case(width: int, keys: int, operators: int, shared: int, seconds: float) -> dict[str, float]:
     """Run a case in a process of its own."""
-    given = [str(each) for each in (width, keys, operators, seconds)]
+    given = [str(each) for each in (width, keys, operators, shared, seconds)]
     command = [sys.executable, "-W", "ignore", __file__, "--one", *given]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(command, capture_output=True, text=True, timeout=MOST + 300, env=environment, check=False)
@@ -99,32 +103,49 @@ def main() -> None:
     """Measure case by case, print, keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--widths", default="2,4,8,16")
+    parser.add_argument("--shared", default="4,8,16")
     parser.add_argument("--keys", default="1000,100000,1000000,10000000")
     parser.add_argument("--operators", default="1,50")
     parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--results", type=Path, default=HERE / "results" / "scale.json")
-    parser.add_argument("--one", nargs=4, type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs=5, type=float, help=argparse.SUPPRESS)
     parser.add_argument("--docs", action="store_true", help="also put the results into the guide")
     args = parser.parse_args()
     if args.one:
-        width, keys, operators, seconds = args.one
-        print(json.dumps(one(int(width), int(keys), int(operators), seconds)))
+        *numbers, seconds = args.one
+        print(json.dumps(one(*map(int, numbers), seconds)))
         return
-    found: dict[str, dict[str, float]] = {}
-    for place, fact in enumerate(FACTS):
-        values = [int(value) for value in getattr(args, fact).split(",") if value]
-        for value in values:
-            given = [2, 1000, 1]
-            given[place] = value
-            speed = case(*given, args.seconds)["records_per_s"]
-            of_fact = found.setdefault(fact, {})
-            of_fact[str(value)] = round(speed)
-            costs = of_fact[str(values[0])] / speed
-            print(f"{fact} {value:>10,} {speed:14,.0f} records/s, a record costs {costs:.2f} x", flush=True)
-    if found:
+    wanted = [(fact, int(value)) for fact in NAMES for value in getattr(args, fact).split(",") if value]
+    speeds: dict[tuple[str, int], list[float]] = {each: [] for each in wanted}
+    for _ in range(args.rounds):
+        for fact, value in wanted:
+            speeds[fact, value].append(case(*case_of(fact, value), args.seconds)["records_per_s"])
+            print(f"{fact} {value:>10,} {speeds[fact, value][-1]:14,.0f} records/s", flush=True)
+    if wanted:
+        found: dict[str, dict[str, float]] = {}
+        for (fact, value), several in speeds.items():
+            found.setdefault(fact, {})[str(value)] = round(statistics.median(several))
         keep(args.results, found)
+        print("\n".join(rows(found)))
     if args.docs:
         into_page(args.results)
+
+
+def case_of(fact: str, value: int) -> list[int]:
+    """Return the numbers of a case: subtasks, keys, operators, and how many subtasks share a worker."""
+    usual = {"widths": WORKERS, "keys": 1000, "operators": 1}
+    given = usual | {"widths" if fact == "shared" else fact: value}
+    return [*given.values(), max(1, value // WORKERS) if fact == "shared" else 1]
+
+
+def rows(found: dict[str, dict[str, float]]) -> list[str]:
+    """Return the rows of the table: what a record costs beside the first case of its fact."""
+    lines = []
+    for fact, speeds in found.items():
+        first = next(iter(found.get("widths" if fact == "shared" else fact, speeds).values()))
+        lines += [f"| {int(n):,} {NAMES[fact]} | {s / 1e6:.3g} | {first / s:.2f} x |" for n, s in speeds.items()]
+    return lines
 
 
 def keep(results: Path, found: dict[str, dict[str, float]]) -> None:
@@ -138,10 +159,7 @@ def keep(results: Path, found: dict[str, dict[str, float]]) -> None:
 def into_page(results: Path) -> None:
     """Put the results into the guide."""
     document = json.loads(results.read_text())
-    lines = ["| | M records/s | cost of a record |", "| --- | ---: | ---: |"]
-    for fact, speeds in document["records_per_s"].items():
-        first = next(iter(speeds.values()))
-        lines += [f"| {int(n):,} {NAMES[fact]} | {s / 1e6:.3g} | {first / s:.2f} x |" for n, s in speeds.items()]
+    lines = ["| | M records/s | cost of a record |", "| --- | ---: | ---: |", *rows(document["records_per_s"])]
     text = "\n".join(
         [
             f"![Cost of a record](images/{IMAGE.name})",

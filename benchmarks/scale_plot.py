@@ -14,16 +14,21 @@ import matplotlib as mpl
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-TITLES = {"widths": "subtasks, on two cores", "keys": "keys", "operators": "map operators before the exchange"}
+TITLES = {
+    "widths": "subtasks, on two cores",
+    "shared": "subtasks, in two workers a stage",
+    "keys": "keys",
+    "operators": "map operators before the exchange",
+}
 
 
 def main() -> None:
     """Draw a panel for each fact: what a record costs, to the first case."""
     results, image = map(Path, sys.argv[1:])
     found: dict[str, dict[str, float]] = json.loads(results.read_text())["records_per_s"]
-    figure, axes = plt.subplots(1, len(found), figsize=(12, 3.4))
+    figure, axes = plt.subplots(1, len(found), figsize=(4 * len(found), 3.4))
     for axis, (fact, speeds) in zip(axes, found.items(), strict=True):
-        first = next(iter(speeds.values()))
+        first = next(iter(found.get("widths" if fact == "shared" else fact, speeds).values()))
         costs = [first / speed for speed in speeds.values()]
         drawn = axis.bar([f"{int(value):,}" for value in speeds], costs, color="#c0392b", width=0.6)
         axis.bar_label(drawn, [f"{cost:.2f} x" for cost in costs], fontsize=8)

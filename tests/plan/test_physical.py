@@ -310,3 +310,13 @@ def test_explaining_runs_nothing_and_changes_nothing(env):
 
     assert env.explain() == env.explain()
     assert env.get_execution_plan() == env.explain("json")
+
+
+def test_subtasks_may_share_workers(env):
+    env.get_configuration().set("execution.subtasks-per-worker", 2)
+    numbers(env, "words").map(str).set_parallelism(5).rebalance().map(str).set_parallelism(1)
+    plan = env.compile()
+
+    assert plan.workers == tuple((width + 1) // 2 for width in plan.widths)
+    assert plan.slots == sum(plan.workers)
+    assert "(width 5 in 3 workers)" in env.explain() and "(width 1)" in env.explain()

@@ -29,7 +29,7 @@ from funken.runtime.messages import (
     TaskStarted,
     WorkerHeartbeat,
 )
-from funken.spark import worker
+from funken.spark import task_shell
 from funken.spark.control import server as control_server
 from funken.spark.control.client import ControlClient
 from funken.spark.control.credentials import Credentials
@@ -238,17 +238,17 @@ from funken.runtime.messages import TaskOpening, TaskId
 from funken.runtime.settings import TaskSettings
 from funken.spark.control.client import ControlClient
 from funken.spark.control.credentials import Credentials
-from funken.spark.worker import Deployment, TaskShell
+from funken.spark.task_shell import Deployment, SharedWorker, TaskShell
 port, key, interval, timeout = sys.argv[1:]
 client = ControlClient(("127.0.0.1", int(port)), Credentials(bytes.fromhex(key)))
 task = TaskId(0, 0)
 client.send(TaskOpening(task, pid=os.getpid(), host=socket.gethostname()))
 if int(timeout):
     settings = TaskSettings(heartbeat=HeartbeatSettings(int(interval), int(timeout)), cancel_grace=600_000)
-    shell = TaskShell(Deployment(b"", settings, ("", 0), Credentials(b""), (), True), task)
-    client.start_heartbeats(task, settings.heartbeat, shell._stalled, shell._end_without_driver)
-    shell._given_up = lambda: client.was_stopped
-    client.listen(shell._take_order)
+    shell = TaskShell(Deployment(b"", settings, ("", 0), Credentials(b""), (), True), task, SharedWorker())
+    client.start_heartbeats(task, settings.heartbeat, shell.stalled, shell.end_without_driver)
+    shell._control = client
+    client.listen(shell.take_order)
 time.sleep(3600)
 """
 """A worker's process; with a timeout of 0 it neither listens nor sends heartbeats."""
@@ -413,7 +413,9 @@ def test_a_worker_on_another_machine_ends_itself_when_it_wakes(beating, master, 
 
         process.send_signal(signal.SIGCONT)
 
-        assert process.wait(BOUND) == worker._GIVEN_UP, "at once, long before the time that it has for an orderly end"
+        assert process.wait(BOUND) == task_shell._GIVEN_UP, (
+            "at once, long before the time that it has for an orderly end"
+        )
 
 
 def test_a_task_that_is_not_started_again_elsewhere_fails_the_job(beating, master, monkeypatch):
@@ -443,7 +445,7 @@ def test_a_worker_whose_driver_is_silent_ends_itself(monkeypatch):
 
             _, err = process.communicate(timeout=BOUND)
 
-    assert process.returncode == worker._GIVEN_UP
+    assert process.returncode == task_shell._GIVEN_UP
     assert b"the driver has sent no heartbeat to stage 0, task 0 for 0." in err
     assert b"(heartbeat.timeout)" in err
 

@@ -68,7 +68,7 @@ def test_a_given_session(script):
     assert out.count('    .config("spark.buffer.size", "64")') == 2
     assert "or run the job with execution.target 'batch'" in out
     assert (
-        "too few: the job needs 6 task slots at the same time, one per task of every stage, but the session has 2"
+        "too few: the job needs 6 task slots at the same time, one per worker of every stage, but the session has 2"
         in out
     )
     assert "fits: [-6, -5, -4, -3, -2, -1]" in out

@@ -2,7 +2,8 @@
 
 import sys
 import threading
-from types import ModuleType, SimpleNamespace
+import time
+from types import ModuleType
 
 import cloudpickle
 import pytest
@@ -15,8 +16,9 @@ from funken.runtime.messages import TaskEnded, TaskFailed, TaskId
 from funken.runtime.settings import CheckpointPlan, TaskSettings
 from funken.runtime.snapshot.task_state import TaskStateSnapshot
 from funken.runtime.task.loop import Task as RealTask
-from funken.spark import worker
-from funken.spark.worker import Deployment, TaskShell
+from funken.spark import task_shell, worker
+from funken.spark.task_shell import Deployment, InputEnded, SharedWorker, TaskShell
+from funken.spark.worker import Worker
 from funken.timing.clock import SystemClock
 
 BOUND = 20
@@ -24,8 +26,12 @@ TASK = TaskId(1, 0)
 
 
 def shell(*, continuous=False, **settings):
+    return TaskShell(deployment(continuous=continuous, **settings), TASK, SharedWorker())
+
+
+def deployment(*, continuous=False, **settings):
     settings = TaskSettings(cancel_grace=1, **settings)
-    return TaskShell(Deployment(b"", settings, ("127.0.0.1", 0), b"", (), continuous), TASK)
+    return Deployment(b"", settings, ("127.0.0.1", 0), b"", (), continuous)
 
 
 class Control:
@@ -58,21 +64,22 @@ class Task:
 
 
 def real_task(control, *, timeout, **settings):
-    """The second of three stages, which passes on what it is given."""
+    """The second of three stages, which passes on what it is given, in a worker."""
     env = StreamExecutionEnvironment.create_local_environment(1)
     env.from_collection([0]).rebalance().map(lambda n: n + 1).rebalance().map(lambda n: n)
     plan = env.compile()
-    settings = TaskSettings(buffer_timeout=timeout, cancel_grace=1, **settings)
-    task = RealTask(plan, TASK, settings, SystemClock(), control.send)
+    given = deployment(continuous=settings.get("together", False), buffer_timeout=timeout, **settings)
+    task = RealTask(plan, TASK, given.settings, SystemClock(), control.send)
     task.open()
-    tasks = TaskShell(Deployment(b"", settings, ("127.0.0.1", 0), b"", (), settings.together), TASK)
+    one = Worker(given, [TASK], behind=1)
+    one._shells[0].begin(task, control.send)
     (edge,) = (edge.id for edge in plan.edges if edge.target_stage == 1)
 
     def put(kind, values=()):
         content = encode_records(list(values), None, "test", 0) if kind == BlockKind.DATA else b""
-        tasks._mailbox.put(pack_header(kind, edge, 0, 0, 0, 0, 0.0, content))
+        one._shells[0].put(pack_header(kind, edge, 0, 0, 0, 0, 0.0, content))
 
-    return task, tasks, put
+    return task, one, put
 
 
 def sent(batches):
@@ -90,51 +97,51 @@ def sent(batches):
 
 def test_a_batch_task_works_off_its_mailbox_and_returns_when_it_has_finished():
     control = Control()
-    task, tasks, put = real_task(control, timeout=10)
+    task, one, put = real_task(control, timeout=10)
     put(BlockKind.DATA, [1, 2])
     put(BlockKind.DATA, [3])
     put(BlockKind.END)
 
-    assert sent(tasks._loop(task, control)) == [[2, 3, 4], "WATERMARK", "END"]
+    assert sent(one._loop()) == [[2, 3, 4], "WATERMARK", "END"]
     assert task.finished
     assert TaskEnded in map(type, control.reports)
 
 
 def test_a_continuous_task_sends_what_it_has_when_it_is_idle_and_ends_with_its_input():
     control = Control()
-    task, tasks, put = real_task(control, timeout=10_000, together=True)
+    _, one, put = real_task(control, timeout=10_000, together=True)
     put(BlockKind.DATA, [1, 2])
-    loop = tasks._loop(task, control)
+    loop = one._loop()
 
     assert sent([next(loop)]) == [[2, 3], None], "with a filler behind it: Spark holds the newest row back"
     put(BlockKind.DATA, [3])
     assert sent([next(loop)]) == [[4], None]
-    tasks._mailbox.put(worker._INPUT_ENDED)
+    one._shells[0].put(InputEnded())
     assert list(loop) == []
 
 
 def test_an_order_that_cannot_be_read_fails_the_task():
     tasks = shell()
-    tasks._take_order(AttributeError("no class Split"))
+    tasks.take_order(AttributeError("no class Split"))
 
     with pytest.raises(JobExecutionError, match=r"an order to stage 1, task 0 .* AttributeError: no class Split"):
-        tasks._handle(Task(), tasks._mailbox.get(timeout=BOUND))
+        tasks._handle(Task(), tasks._inbox.popleft())
 
 
 def test_cuts_that_cannot_be_written_fail_the_task(tmp_path, monkeypatch):
     def explode(*_):
         raise MemoryError("all of it")
 
-    monkeypatch.setattr(worker, "acknowledgement_of", explode)
+    monkeypatch.setattr(task_shell, "acknowledgement_of", explode)
     control, tasks = Control(), shell(checkpoints=CheckpointPlan(str(tmp_path)))
 
-    tasks._deliver_to(control.send)(TaskStateSnapshot(1, {}))
+    tasks.deliver_to(control.send)(TaskStateSnapshot(1, {}))
 
     assert control.came.wait(BOUND)
     (event,) = control.reports
     assert isinstance(event, TaskFailed)
     assert "MemoryError: all of it" in str(event.error)
-    tasks._finish_writing()
+    tasks.finish()
 
 
 def test_why_the_input_ended_is_told():
@@ -142,11 +149,12 @@ def test_why_the_input_ended_is_told():
         raise ValueError("no batch")
         yield
 
-    tasks = shell()
-    tasks._read(batches())
+    one = Worker(deployment(), [TASK], behind=1)
+    one._read(batches())
+    (tasks,) = one._shells
 
     with pytest.raises(TaskLost, match=r"ended before its data did.*\(ValueError: no batch\)"):
-        tasks._handle(Task(), tasks._mailbox.get(timeout=BOUND))
+        tasks._handle(Task(), tasks._inbox.popleft())
 
 
 @pytest.mark.parametrize(
@@ -161,9 +169,11 @@ def test_a_worker_leaves_nothing_whatever_its_end_raises(monkeypatch, closing):
     monkeypatch.setattr(worker, "remove_all", lambda: ended.append("removed"))
     monkeypatch.setattr(worker.os, "_exit", ended.append)
     monkeypatch.setattr(sys, "stdout", Broken())
-    control, tasks = Control(), shell(continuous=True)
+    control, one = Control(), Worker(deployment(continuous=True), [TASK], behind=1)
+    (tasks,) = one._shells
+    tasks._task, tasks._control, tasks._send = Task(closing), control, control.send
 
-    tasks._close(Task(closing), control)
+    one._close()
 
     assert (ended, control.closed) == (["removed", 0], True)
     assert [isinstance(event, TaskFailed) for event in control.reports] == [True] * (closing is not None)
@@ -176,23 +186,23 @@ def test_an_input_that_does_not_end_is_told(monkeypatch):
     reader.start()
     try:
         with pytest.raises(TaskLost, match="the input of stage 1, task 0 did not end within"):
-            shell()._read_on(reader)
+            Worker(deployment(), [TASK], behind=1)._read_on(reader)
     finally:
         ended.set()
 
 
 def test_a_task_is_back_pressured_until_spark_asks_for_more(monkeypatch):
-    times = iter([10.0, 12.5])
-    monkeypatch.setattr(worker, "time", SimpleNamespace(perf_counter=lambda: next(times)))
-    monkeypatch.setattr(worker, "to_batch", list)
-    task = SimpleNamespace(outbox=["row"], meter=SimpleNamespace(blocked=1.0))
+    control = Control()
+    task, one, put = real_task(control, timeout=10_000, together=True)
+    put(BlockKind.DATA, [1, 2])
+    loop = one._loop()
+    next(loop)
+    time.sleep(0.05)
+    put(BlockKind.DATA, [3])
+    next(loop)
 
-    sent = shell()._emit(task, ["row"])
-    assert next(sent) == ["row"] and task.meter.blocked == 1.0
-    assert list(sent) == []
-
-    assert task.meter.blocked == 3.5 and task.outbox == []
-    assert list(shell()._emit(task, [])) == []
+    assert one.blocked >= 0.05
+    assert task.meter.blocked >= 0.05
 
 
 def test_a_program_may_define_names_while_a_job_of_it_is_pickled(monkeypatch):

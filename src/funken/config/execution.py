@@ -30,4 +30,13 @@ CPU_SCHEDULING = _option(
     "woken takes no core from another, for throughput; NORMAL: it may, for latency where cores are never idle.",
 )
 
-__all__ = ["BLOCK_BYTES", "BLOCK_RECORDS", "BUFFER_TIMEOUT", "CPU_SCHEDULING", "QUEUEING_TARGET"]
+SUBTASKS_PER_WORKER = _option(
+    "execution.subtasks-per-worker",
+    at_least(1),
+    1,
+    "How many subtasks of a stage share a Python worker of a continuous job, at most, and the one thread of it that calls "
+    "functions. With more subtasks than cores a record then costs less CPU, and the job less memory and fewer task slots; but a "
+    "function that waits, for a service say, makes the other subtasks of its worker wait.",
+)
+
+__all__ = ["BLOCK_BYTES", "BLOCK_RECORDS", "BUFFER_TIMEOUT", "CPU_SCHEDULING", "QUEUEING_TARGET", "SUBTASKS_PER_WORKER"]

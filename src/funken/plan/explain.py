@@ -12,8 +12,9 @@ def explain_text(plan: PhysicalPlan) -> str:
     """Return the stages, their vertices, what was decided about these, and where their records go; at last the rules."""
     stages = len(plan.widths)
     lines = [f"{plan.name}: {stages} stage{'s' * (stages > 1)}, {plan.slots} task slot{'s' * (plan.slots > 1)}"]
-    for stage, width in enumerate(plan.widths):
-        lines.append(f"stage {stage} (width {width})")
+    for stage, (width, workers) in enumerate(zip(plan.widths, plan.workers, strict=True)):
+        shared = f" in {workers} worker{'s' * (workers > 1)}" if workers < width else ""
+        lines.append(f"stage {stage} (width {width}{shared})")
         for vertex in plan.at(stage):
             times = f"  x{vertex.parallelism}" if vertex.parallelism > 1 else ""
             lines.append(f"  [{vertex.id}] {vertex.name}{times}")
@@ -54,6 +55,7 @@ def explain_json(plan: PhysicalPlan) -> str:
         "name": plan.name,
         "slots": plan.slots,
         "widths": plan.widths,
+        "workers": plan.workers,
         "vertices": [
             {
                 "id": vertex.id,

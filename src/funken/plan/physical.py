@@ -127,11 +127,18 @@ class PhysicalPlan:
     """The rules that were applied, in this order (``plan/rules/stage.py``)."""
     notes: tuple[RuleNote, ...] = ()
     """What they decided, and why not otherwise; ``explain()`` prints it."""
+    subtasks_per_worker: int = 1
+    """How many tasks of a stage share a worker in continuous mode, at most."""
+
+    @property
+    def workers(self) -> tuple[int, ...]:
+        """How many workers each stage has in continuous mode: worker *i* has every so many tasks the one that comes after *i*."""
+        return tuple(-(-width // self.subtasks_per_worker) for width in self.widths)
 
     @property
     def slots(self) -> int:
-        """How many tasks run at the same time in continuous mode."""
-        return sum(self.widths)
+        """How many task slots the plan takes in continuous mode: one per worker, all at the same time."""
+        return sum(self.workers)
 
     @property
     def bounded(self) -> bool:

@@ -113,9 +113,9 @@ def session_for(
         available = _slots_in_time(spark, slots, configuration, wanted)
         if slots > available:
             raise TooFewTaskSlots.of(
-                f"the job needs {slots} task slots at the same time, one per task of every stage, but the session has "
-                f"{available}. Lower the parallelism, or give the session more: .master('local[{slots + 2}]') on one "
-                "machine, more executors or cores on a cluster.",
+                f"the job needs {slots} task slots at the same time, one per worker of every stage, but the session has "
+                f"{available}. Lower the parallelism, let more subtasks share a worker ({config.SUBTASKS_PER_WORKER.key}), or "
+                f"give the session more: .master('local[{slots + 2}]') on one machine, more executors or cores on a cluster.",
                 available,
             )
         own = spark.newSession()

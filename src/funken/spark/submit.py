@@ -47,8 +47,9 @@ from funken.spark.session import (
     slots_of,
     this_python,
 )
+from funken.spark.task_shell import Deployment
 from funken.spark.transport import SCHEMA
-from funken.spark.worker import Deployment, stage_function
+from funken.spark.worker import stage_function
 from funken.timing.clock import SystemClock
 from funken.timing.waiting import result_of
 
@@ -60,14 +61,18 @@ _AT_EXIT_SECONDS = 15.0
 _RUNNING: dict[Future[None], Job] = {}
 
 
-def chain_of(carrier: DataFrame, widths: tuple[int, ...], deployment: Deployment) -> DataFrame:
-    """Return the Spark plan of a job."""
+def chain_of(
+    carrier: DataFrame, widths: tuple[int, ...], workers: tuple[int, ...], deployment: Deployment
+) -> DataFrame:
+    """Return the Spark plan of a job whose stages have so many tasks, in so many workers."""
     frame = carrier
     with this_python(carrier.sparkSession):
-        for stage, width in enumerate(widths):
+        for stage, (width, count) in enumerate(zip(widths, workers, strict=True)):
             if stage:
-                frame = frame.repartitionById(width, sql.col("target"))
-            frame = map_in_arrow(frame, stage_function(deployment, stage), SCHEMA)
+                target = sql.col("target")
+                frame = frame.repartitionById(count, target if count == width else target % count)
+            behind = workers[stage + 1] if stage + 1 < len(workers) else 1
+            frame = map_in_arrow(frame, stage_function(deployment, stage, width, count, behind), SCHEMA)
     return frame
 
 
@@ -264,15 +269,15 @@ class ContinuousRunner(SparkRunner):
 
     def run_on(self, spark: SparkSession, job: Job, deployment: Deployment, server: ControlServer) -> None:
         """Start a streaming query over a carrier that never delivers a row, and stop it when the job is over."""
-        widths = job.plan.widths
+        workers = job.plan.workers
         jvm: Any = spark._jvm
         stream = jvm.org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream.apply(
-            spark._jsparkSession, widths[0], jvm.org.apache.spark.sql.Encoders.STRING()
+            spark._jsparkSession, workers[0], jvm.org.apache.spark.sql.Encoders.STRING()
         )
         carrier = DataFrame(stream.toDF(), spark)
         with tempfile.TemporaryDirectory(prefix="funken-query-", ignore_cleanup_errors=True) as folder:
             query = (
-                chain_of(carrier, widths, deployment)
+                chain_of(carrier, job.plan.widths, workers, deployment)
                 .writeStream.format("noop")
                 .outputMode("update")
                 .queryName(f"{job.plan.name} {job.settings.job_id[:8]}")
@@ -303,7 +308,7 @@ class BatchRunner(SparkRunner):
             context.setJobGroup(group, job.plan.name, interruptOnCancel=True)
             carrier = spark.range(0, widths[0], 1, widths[0]) if job.frame is None else rows_over(job)
             try:
-                chain_of(carrier, widths, deployment).write.format("noop").mode("overwrite").save()
+                chain_of(carrier, widths, widths, deployment).write.format("noop").mode("overwrite").save()
                 # The last reports may still be on their way, or wait for someone to read what was collected.
                 while not (job.master.ended.wait(_BEAT_SECONDS) or server.wait_gone(0)):
                     pass

@@ -33,24 +33,33 @@ def to_batch(rows: list[tuple[int, bytes]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
 
 
-def blocks_of(batch: pa.RecordBatch) -> Iterable[bytes]:
-    """Return the blocks of a batch, without fillers."""
-    return [block for block in batch.column(1).to_pylist() if block]
+def rows_of(batch: pa.RecordBatch) -> Iterable[tuple[int, bytes]]:
+    """Return the rows of a batch, without fillers."""
+    return [row for row in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True) if row[1]]
 
 
 class Fillers:
-    """Tracks which targets have a row held back, and adds fillers when they must not wait."""
+    """Tracks which inputs have a row held back, and adds fillers when they must not wait.
 
-    def __init__(self) -> None:
+    Target ``i`` is behind input ``i % inputs``, as ``repartitionById`` has it.
+
+    >>> fillers = Fillers(inputs=2)
+    >>> fillers.sent([(0, b"one"), (2, b"two")]), fillers.flushed([(3, b"three")])
+    ([(0, b'one'), (2, b'two')], [(3, b'three'), (0, b''), (1, b'')])
+    """
+
+    def __init__(self, inputs: int) -> None:
+        self._inputs = inputs
         self._held: set[int] = set()
 
     def sent(self, rows: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Note rows that go out as they are."""
-        self._held.update(target for target, _ in rows)
+        self._held.update(target % self._inputs for target, _ in rows)
         return rows
 
     def flushed(self, rows: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Return the rows to send so that nothing is held back: those given, and the fillers they need."""
-        targets = self._held.union(target for target, _ in rows)
+        self.sent(rows)
+        held = sorted(self._held)
         self._held.clear()
-        return rows + [(target, b"") for target in sorted(targets)]
+        return rows + [(each, b"") for each in held]

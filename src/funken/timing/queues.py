@@ -21,6 +21,30 @@ T = TypeVar("T")
 _now = SystemClock().monotonic
 
 
+class Wakeup:
+    """Wakes one thread, which looks by itself whether something has come; several threads ``set``.
+
+    >>> wakeup = Wakeup()
+    >>> wakeup.set(); wakeup.wait(0), wakeup.wait(0)
+    (True, False)
+    """
+
+    def __init__(self) -> None:
+        #: free if it was set since the last wait
+        self._set = threading.Lock()
+        self._set.acquire()
+
+    def set(self) -> None:
+        """End the wait, or the next one."""
+        if self._set.locked():
+            with contextlib.suppress(RuntimeError):  # another thread was faster
+                self._set.release()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set, ``timeout`` s at most; return whether it was."""
+        return self._set.acquire(timeout=-1.0 if timeout is None else max(0.0, timeout))
+
+
 class TimedQueue(Generic[T]):
     """First in, first out, without a bound: several threads put, one thread gets.
 
@@ -33,16 +57,12 @@ class TimedQueue(Generic[T]):
 
     def __init__(self) -> None:
         self._items: deque[T] = deque()
-        #: free if something was put since the last wait
-        self._put = threading.Lock()
-        self._put.acquire()
+        self._wakeup = Wakeup()
 
     def put(self, item: T) -> None:
         """Append an item; never waits."""
         self._items.append(item)
-        if self._put.locked():
-            with contextlib.suppress(RuntimeError):  # another thread was faster
-                self._put.release()
+        self._wakeup.set()
 
     def empty(self) -> bool:
         """Whether there is no item."""
@@ -60,8 +80,7 @@ class TimedQueue(Generic[T]):
             pass
         end = None if timeout is None else _now() + timeout
         while True:
-            left = -1.0 if end is None else max(0.0, end - _now())
-            came = self._put.acquire(timeout=left)
+            came = self._wakeup.wait(None if end is None else end - _now())
             try:
                 return self._items.popleft()
             except IndexError:

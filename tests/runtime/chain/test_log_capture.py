@@ -195,7 +195,7 @@ def test_a_process_that_is_used_again_is_left_as_it_was(capture):
 
     logs = WorkerLogs(TaskId(1, 4), settings, "worker-1", sent.append)
     sys.stdout.write("printed\n")
-    logs.send(TaskEnded(TaskId(1, 4)))
+    logs.before_the_end(sent.append)(TaskEnded(TaskId(1, 4)))
     logs.close()
     SHOP.info("later")
 

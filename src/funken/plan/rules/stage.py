@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from funken import config
 from funken.columnar.expressions import RecordSchema
 from funken.config import Configuration
 from funken.dataclass import dataclass
@@ -69,6 +70,7 @@ class RewriteStage:
     @staticmethod
     def of(compiled: PhysicalPlan, configuration: Configuration, batch: bool) -> RewriteStage:
         """Read the options; ``batch``: each result is given once."""
+        compiled = replace(compiled, subtasks_per_worker=configuration.get(config.SUBTASKS_PER_WORKER))
         return RewriteStage(compiled, RuleContext.of(configuration, batch))
 
     def plan(self, restored_in_keyed_state: frozenset[str] = frozenset()) -> PhysicalPlan:

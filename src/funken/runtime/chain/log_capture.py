@@ -243,23 +243,26 @@ def printing(mode: str) -> Iterator[None]:
 
 
 class WorkerLogs:
-    """What is logged, and as configured printed, in the process of a task: sent to the driver until ``close``."""
+    """What is logged, and as configured printed, in the process of a task, or of several: sent to the driver until ``close``."""
 
     def __init__(self, task: TaskId, settings: TaskSettings, host: str, send: Callable[[TaskEvent], None]) -> None:
         def deliver(entries: list[LogEntry]) -> None:
             send(TaskLogged(task, entries=tuple(entries), host=host, pid=os.getpid()))
 
-        self._send = send
         self._capture = LogCapture(settings.logs, deliver, task.subtask, settings.attempt)
         self._capture.install(set_level=True)
         self._printing = contextlib.ExitStack()
         self._printing.enter_context(printing(settings.logs.system_out))
 
-    def send(self, event: TaskEvent) -> None:
-        """Send an event of the task; before its end, all that was logged: the driver may hang up at once."""
-        if isinstance(event, TaskEnded | TaskFailed):
-            self._capture.flush()
-        self._send(event)
+    def before_the_end(self, send: Callable[[TaskEvent], None]) -> Callable[[TaskEvent], None]:
+        """Return what sends events of a task; before its end, all that was logged: the driver may hang up at once."""
+
+        def logs_first(event: TaskEvent) -> None:
+            if isinstance(event, TaskEnded | TaskFailed):
+                self._capture.flush()
+            send(event)
+
+        return logs_first
 
     def close(self) -> None:
         """Leave the process as it was: Spark may use it again."""

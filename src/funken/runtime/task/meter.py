@@ -26,13 +26,15 @@ class TaskMeter:
     2.5
     """
 
-    __slots__ = ("_clock", "_since", "_subtasks", "_task", "blocked", "held")
+    __slots__ = ("_before", "_clock", "_since", "_subtasks", "_task", "blocked", "held")
 
     def __init__(self, task: TaskId, subtasks: Mapping[int, Subtask], clock: Callable[[], float]) -> None:
         self._task = task
         self._subtasks = subtasks
         self._clock = clock
         self._since: float | None = None
+        #: for how long (s) the vertices had been busy when ``waited`` was last called
+        self._before: dict[int, float] = {}
         self.blocked = 0.0
         """How long (s) the output has waited until it was taken."""
         self.held = 0.0
@@ -48,6 +50,19 @@ class TaskMeter:
         if self._since is not None:
             self.held += self._clock() - self._since
             self._since = None
+
+    def waited(self, seconds: float) -> None:
+        """The task had something to do, but its thread turned other tasks for so long (s), since the last call.
+
+        What it was busy with since then took so much longer, as if the other tasks had had threads of their own.
+        """
+        before, self._before = self._before, {}
+        grown = {number: each.metrics.busy - before.get(number, 0.0) for number, each in self._subtasks.items()}
+        total = sum(grown.values())
+        for number, subtask in self._subtasks.items():
+            if total > 0:
+                subtask.metrics.busy += seconds * grown[number] / total
+            self._before[number] = subtask.metrics.busy
 
     def report(self, plan: PhysicalPlan, contexts: OperatorContexts) -> MetricsReport:
         """Return a copy of the current metrics."""
