@@ -4,11 +4,11 @@ usage: scale.py [--widths 2,4,8,16] [--shared 4,8,16] [--keys 1000,100000,100000
                 [--rounds N] [--results FILE] [--docs]
 
 One number of each is varied, the others stay at 2 subtasks, 1000 keys and 1 ``map``; functions are called for every record.
-``--shared`` are subtasks of which so many share a worker that a stage has two, beside 2 that do not. What is printed is how many records
-a second all subtasks work off on the cores of this machine, and how much more a record costs than in the first case: medians
-of the rounds, in each of which every case comes once. ``--docs`` puts a table and a plot of what is kept into the guide, and
-``--docs --widths '' --shared '' --keys '' --operators ''`` does only that. A case has a process of its own, and its result is checked first. Keys come in the order of their
-numbers; what is measured begins when each was seen.
+``--shared`` are subtasks of which so many share a worker that a stage has two, beside 2 that do not. What is printed is how
+many records a second all subtasks work off on the cores of this machine, and how much more a record costs than in the first
+case: medians of the rounds, in each of which every case comes once. ``--docs`` puts a table and a plot of what is kept into the
+guide, and ``--docs --widths '' --shared '' --keys '' --operators ''`` does only that. A case has a process of its own, and its
+result is checked first. Keys come in the order of their numbers; what is measured begins when each was seen.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ def worked_off(client: Any, width: int) -> list[int]:
     return found + [0] * (width - len(found))
 
 
-def case(width: int, keys: int, operators: int, shared: int, seconds: float) -> dict[str, float]:
+def case(numbers: list[int], seconds: float) -> dict[str, float]:
     """Run a case in a process of its own."""
-    given = [str(each) for each in (width, keys, operators, shared, seconds)]
+    given = [str(each) for each in (*numbers, seconds)]
     command = [sys.executable, "-W", "ignore", __file__, "--one", *given]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(command, capture_output=True, text=True, timeout=MOST + 300, env=environment, check=False)
@@ -114,13 +114,14 @@ def main() -> None:
     args = parser.parse_args()
     if args.one:
         *numbers, seconds = args.one
-        print(json.dumps(one(*map(int, numbers), seconds)))
+        width, keys, operators, shared = map(int, numbers)
+        print(json.dumps(one(width, keys, operators, shared, seconds)))
         return
     wanted = [(fact, int(value)) for fact in NAMES for value in getattr(args, fact).split(",") if value]
     speeds: dict[tuple[str, int], list[float]] = {each: [] for each in wanted}
     for _ in range(args.rounds):
         for fact, value in wanted:
-            speeds[fact, value].append(case(*case_of(fact, value), args.seconds)["records_per_s"])
+            speeds[fact, value].append(case(case_of(fact, value), args.seconds)["records_per_s"])
             print(f"{fact} {value:>10,} {speeds[fact, value][-1]:14,.0f} records/s", flush=True)
     if wanted:
         found: dict[str, dict[str, float]] = {}

@@ -1,19 +1,21 @@
 """Several tasks in one worker, without Spark: blocks go to the task that they name, and no task waits for one without work."""
 
 import itertools
+import time
 
 import pytest
 
 from funken import StreamExecutionEnvironment
 from funken.errors import OperatorFailed
 from funken.runtime.exchange.wire import BlockKind, decode_records, encode_records, pack_header, read_header
-from funken.runtime.messages import TaskEnded, TaskId
+from funken.runtime.messages import OperatorWarning, TaskEnded, TaskId
 from funken.runtime.settings import TaskSettings
 from funken.runtime.task.loop import Task
+from funken.spark import worker
 from funken.spark.task_shell import Deployment, InputEnded
 from funken.spark.transport import to_batch
-from funken.spark.worker import Worker
-from funken.timing.clock import SystemClock
+from funken.spark.worker import WaitWatch, Worker
+from funken.timing.clock import ManualClock, SystemClock, ThreadUsage
 
 
 class Shared:
@@ -33,6 +35,7 @@ class Shared:
             task = Task(self.plan, shell.id, settings, SystemClock(), self.reports.append)
             task.open()
             shell.begin(task, self.reports.append)
+            shell._send = self.reports.append
             self.tasks.append(task)
         (self.edge,) = (edge.id for edge in self.plan.edges if edge.target_stage == 1)
         self.loop = self.worker._loop()
@@ -138,3 +141,42 @@ def test_a_worker_of_one_task_is_never_kept_from_it():
     (shell,) = shared.worker._shells
 
     assert shell.kept() == 0.0
+
+
+class WaitingClock(ManualClock):
+    """A thread that has had a core for some of the time, and could have run for some more."""
+
+    ran = kept = 0.0
+
+    def thread_usage(self):
+        return ThreadUsage(self.ran, 0)
+
+    def run_delay(self):
+        return self.kept
+
+
+@pytest.mark.parametrize(("ran", "kept", "share"), [(0, 0, 0.8), (2, 0, 0.4), (1, 2, 0.2), (4, 1, 0.0)])
+def test_what_waits_neither_runs_nor_is_kept_from_a_core(ran, kept, share):
+    clock = WaitingClock()
+    waits = WaitWatch(clock)
+    assert waits.turned(0.5) == 0.0
+    clock.advance(4_999)
+    assert waits.turned(3.0) == 0.0
+    clock.advance(1)
+    clock.ran, clock.kept = ran, kept
+
+    assert waits.turned(1.0) == pytest.approx(share)
+
+
+def test_functions_that_make_others_wait_are_warned_of(monkeypatch):
+    monkeypatch.setattr(worker, "_WAITS_SECONDS", 0.05)
+    shared = Shared(function=lambda n: time.sleep(0.002))
+    for _ in range(3):
+        shared.read(shared.row(2, BlockKind.DATA, range(20)))
+        next(shared.loop)
+    (warning,) = [event for event in shared.reports if isinstance(event, OperatorWarning)]
+
+    assert (warning.task, warning.kind) == (TaskId(1, 2), "waits")
+    assert warning.operator == shared.plan.at(1)[0].nodes[0].id
+    assert "% of the time" in warning.text
+    assert "Set execution.subtasks-per-worker to 1" in warning.text

@@ -26,11 +26,12 @@ import pyarrow as pa
 from funken import config
 from funken.dataclass import dataclass
 from funken.errors import JobExecutionError, TaskLost
+from funken.ids import OperatorId
 from funken.io.storage import open_storage
 from funken.plan.serialization import load_program
 from funken.runtime.chain.failures import failure_event
 from funken.runtime.chain.log_capture import WorkerLogs
-from funken.runtime.messages import TaskCommand, TaskEvent, TaskId, TaskOpening, TaskStarted
+from funken.runtime.messages import OperatorWarning, TaskCommand, TaskEvent, TaskId, TaskOpening, TaskStarted
 from funken.runtime.settings import TaskSettings
 from funken.runtime.snapshot.task_state import TaskStateSnapshot, acknowledgement_of
 from funken.runtime.task.loop import Task
@@ -297,6 +298,16 @@ class TaskShell:
             taken = [(target, self._sealer.sealed(block, stage, target)) for target, block in rows]
         rows.clear()
         return taken
+
+    def most_busy(self) -> tuple[OperatorId, float]:
+        """Return the operator that the busiest vertex of the task begins with, and for how long (s) that was busy."""
+        assert self._task is not None
+        busiest = max(self._task.subtasks.values(), key=lambda each: each.metrics.busy)
+        return busiest.vertex.nodes[0].id, busiest.metrics.busy
+
+    def warn(self, kind: str, text: str) -> None:
+        """Warn of that operator, once per kind."""
+        self._send(OperatorWarning(self.id, self.most_busy()[0], self.id.subtask, kind, text))
 
     def kept(self) -> float:
         """Return for how long (s) the thread has turned other tasks."""

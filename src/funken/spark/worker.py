@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
+from funken import config
 from funken.errors import TaskLost
 from funken.runtime.chain.log_capture import WorkerLogs
 from funken.runtime.collector import collect_rarely
@@ -31,11 +32,14 @@ from funken.spark.scheduling import schedule
 from funken.spark.task_shell import Deployment, InputEnded, SharedWorker, TaskShell
 from funken.spark.transport import Fillers, rows_of, to_batch
 from funken.state.rocksdb.folders import remove_all
-from funken.timing.clock import SystemClock
+from funken.timing.clock import Clock, SystemClock
 
 _READ_SECONDS = 600.0
 _TOGETHER_SECONDS = 0.01
 """What several tasks send goes together if it comes within this time."""
+
+_WAITS_SECONDS, _WAITS_SHARE = 5.0, 0.3
+"""Functions of tasks that share a worker, and wait for more than this share of so long, are warned of."""
 
 _monotonic = SystemClock().monotonic
 
@@ -58,6 +62,28 @@ def stage_function(deployment: Deployment, stage: int, width: int, workers: int,
     return run
 
 
+class WaitWatch:
+    """Notices that the functions of a worker wait, for a service or in a sleep; what waits for a core does not count."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since: tuple[float, float] | None = None
+        self._turned = 0.0
+
+    def turned(self, seconds: float) -> float:
+        """Tasks were turned for so long (s); return for what share of the time since the last look they waited, often 0."""
+        self._turned += seconds
+        now = self._clock.monotonic()
+        if self._since is not None and now < self._since[0] + _WAITS_SECONDS:
+            return 0.0
+        usage, delay = self._clock.thread_usage(), self._clock.run_delay()
+        if usage is None or delay is None:
+            return 0.0
+        turned, since = self._turned, self._since
+        self._since, self._turned = (now, usage.seconds + delay), 0.0
+        return 0.0 if since is None else max(0.0, turned - (usage.seconds + delay - since[1])) / (now - since[0])
+
+
 class Worker(SharedWorker):
     """Runs some tasks of a stage in this process; behind them is a stage of so many workers."""
 
@@ -74,6 +100,7 @@ class Worker(SharedWorker):
         self._rows: list[tuple[int, bytes]] = []
         self._hasten = False
         self._logs: WorkerLogs | None = None
+        self._waits = WaitWatch(SystemClock()) if self.shared else None
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the blocks that the tasks send to the next stage."""
@@ -155,12 +182,17 @@ class Worker(SharedWorker):
                 if not shell.arrived and shell.due > begin:
                     continue
                 self._current = shell
+                turned, blocked = now(), self.blocked
                 for hasten, rows in shell.turn():
                     self._hasten |= hasten
                     self._rows += rows
                     if now() - begin >= together:
                         yield from self._emit()
-                if shell.stopped or (shell.finished and not self._continuous):
+                if self._waits is not None:
+                    share = self._waits.turned(now() - turned - (self.blocked - blocked))
+                    if share > _WAITS_SHARE:
+                        self._warn_of_waits(share)
+                if shell.stopped or (not self._continuous and shell.finished):
                     yield from self._emit()
                     return
             yield from self._emit()
@@ -175,6 +207,14 @@ class Worker(SharedWorker):
             yield batch
             self.blocked += _monotonic() - begin
         self._hasten = False
+
+    def _warn_of_waits(self, share: float) -> None:
+        self._waits = None
+        max(self._shells, key=lambda shell: shell.most_busy()[1]).warn(
+            "waits",
+            f"its functions, or those chained to it, wait {share:.0%} of the time, and so do the other subtasks that share their "
+            f"worker. Set {config.SUBTASKS_PER_WORKER.key} to 1, or ask services with AsyncDataStream, for many records at once.",
+        )
 
     def _wait(self) -> None:
         """Wait until something has arrived, or a task is due."""
