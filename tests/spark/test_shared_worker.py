@@ -14,7 +14,7 @@ from funken.runtime.task.loop import Task
 from funken.spark import worker
 from funken.spark.task_shell import Deployment, InputEnded
 from funken.spark.transport import to_batch
-from funken.spark.worker import WaitWatch, Worker
+from funken.spark.worker import StageWorker, WaitWatch
 from funken.timing.clock import ManualClock, SystemClock, ThreadUsage
 
 
@@ -27,7 +27,7 @@ class Shared:
         self.plan = env.compile()
         settings = TaskSettings(buffer_timeout=timeout, cancel_grace=1, together=True)
         self.reports = []
-        self.worker = Worker(
+        self.worker = StageWorker(
             Deployment(b"", settings, ("127.0.0.1", 0), b"", (), True), [TaskId(1, 0), TaskId(1, 2)], behind=2
         )
         self.tasks = []
@@ -35,7 +35,7 @@ class Shared:
             task = Task(self.plan, shell.id, settings, SystemClock(), self.reports.append)
             task.open()
             shell.begin(task, self.reports.append)
-            shell._send = self.reports.append
+            shell.send = self.reports.append
             self.tasks.append(task)
         (self.edge,) = (edge.id for edge in self.plan.edges if edge.target_stage == 1)
         self.loop = self.worker._loop()

@@ -18,7 +18,7 @@ from funken.runtime.snapshot.task_state import TaskStateSnapshot
 from funken.runtime.task.loop import Task as RealTask
 from funken.spark import task_shell, worker
 from funken.spark.task_shell import Deployment, InputEnded, SharedWorker, TaskShell
-from funken.spark.worker import Worker
+from funken.spark.worker import StageWorker
 from funken.timing.clock import SystemClock
 
 BOUND = 20
@@ -71,7 +71,7 @@ def real_task(control, *, timeout, **settings):
     given = deployment(continuous=settings.get("together", False), buffer_timeout=timeout, **settings)
     task = RealTask(plan, TASK, given.settings, SystemClock(), control.send)
     task.open()
-    one = Worker(given, [TASK], behind=1)
+    one = StageWorker(given, [TASK], behind=1)
     one._shells[0].begin(task, control.send)
     (edge,) = (edge.id for edge in plan.edges if edge.target_stage == 1)
 
@@ -141,7 +141,7 @@ def test_cuts_that_cannot_be_written_fail_the_task(tmp_path, monkeypatch):
     (event,) = control.reports
     assert isinstance(event, TaskFailed)
     assert "MemoryError: all of it" in str(event.error)
-    tasks.finish()
+    tasks.finish_writing()
 
 
 def test_why_the_input_ended_is_told():
@@ -149,7 +149,7 @@ def test_why_the_input_ended_is_told():
         raise ValueError("no batch")
         yield
 
-    one = Worker(deployment(), [TASK], behind=1)
+    one = StageWorker(deployment(), [TASK], behind=1)
     one._read(batches())
     (tasks,) = one._shells
 
@@ -169,9 +169,9 @@ def test_a_worker_leaves_nothing_whatever_its_end_raises(monkeypatch, closing):
     monkeypatch.setattr(worker, "remove_all", lambda: ended.append("removed"))
     monkeypatch.setattr(worker.os, "_exit", ended.append)
     monkeypatch.setattr(sys, "stdout", Broken())
-    control, one = Control(), Worker(deployment(continuous=True), [TASK], behind=1)
+    control, one = Control(), StageWorker(deployment(continuous=True), [TASK], behind=1)
     (tasks,) = one._shells
-    tasks._task, tasks._control, tasks._send = Task(closing), control, control.send
+    tasks._task, tasks._control, tasks.send = Task(closing), control, control.send
 
     one._close()
 
@@ -186,7 +186,7 @@ def test_an_input_that_does_not_end_is_told(monkeypatch):
     reader.start()
     try:
         with pytest.raises(TaskLost, match="the input of stage 1, task 0 did not end within"):
-            Worker(deployment(), [TASK], behind=1)._read_on(reader)
+            StageWorker(deployment(), [TASK], behind=1)._read_on(reader)
     finally:
         ended.set()
 

@@ -26,7 +26,6 @@ import pyarrow as pa
 from funken import config
 from funken.dataclass import dataclass
 from funken.errors import JobExecutionError, TaskLost
-from funken.ids import OperatorId
 from funken.io.storage import open_storage
 from funken.plan.serialization import load_program
 from funken.runtime.chain.failures import failure_event
@@ -104,7 +103,7 @@ class TaskShell:
     def __init__(self, deployment: Deployment, task: TaskId, worker: SharedWorker) -> None:
         self.id = task
         self.stopped = False
-        """Whether the task is to be turned no more, although it has not finished."""
+        """Whether the task is to be turned no more."""
         self.due = 0.0
         """When it is to be turned, if nothing arrives."""
         self._deployment = deployment
@@ -122,11 +121,13 @@ class TaskShell:
         self._busy = 0.0
         #: when the last turn ended, and for how long the worker had been blocked by then, if there was more to do
         self._ready: tuple[float, float] | None = None
-        self._finish_writing: Callable[[], None] = lambda: None
+        self.finish_writing: Callable[[], None] = lambda: None
+        """Waits until the final snapshot is written; raises ``JobExecutionError`` if that takes too long."""
         self._feedback = Feedback(task, lambda: self.put(_CAME_BACK))
         self._sealer: Sealer | None = None
         self._control: ControlClient | None = None
-        self._send: Callable[[TaskEvent], None] = lambda event: None
+        self.send: Callable[[TaskEvent], None] = lambda event: None
+        """Sends an event to the driver, once the task is connected."""
         self._task: Task | None = None
         self._loop: TaskLoop
 
@@ -136,28 +137,23 @@ class TaskShell:
         """Connect to the driver, which learns where the task is; from then on both hear whether the other lives."""
         settings = self._deployment.settings
         self._control = control = ControlClient(self._deployment.address, self._deployment.credentials)
-        self._send = control.send
+        self.send = control.send
         control.send(TaskOpening(self.id, pid=os.getpid(), host=socket.gethostname()))
         control.start_heartbeats(self.id, settings.heartbeat, self.stalled, self.end_without_driver)
         if self._continuous and self._deployment.credentials.certificate:
             self._sealer = Sealer(self._deployment.credentials.key)
         control.listen(self.take_order)
 
-    def logs(self, settings: TaskSettings) -> WorkerLogs:
-        """Return what takes the logs of the process, and sends them over the connection of this task."""
-        assert self._control is not None
-        return WorkerLogs(self.id, settings, socket.gethostname(), self._control.send)
-
     def open(self, settings: TaskSettings, logs: WorkerLogs) -> None:
         """Make the task and open its operators; then it has started."""
         control = self._control
         assert control is not None
-        self._send = logs.before_the_end(control.send)
+        self.send = logs.before_the_end(control.send)
         plan = load_program(self._deployment.program, self._deployment.path, self._deployment.home)
         self._feedback.open(plan, settings.feedback, control, self._deployment.credentials)
         self._task = task = Task(
-            plan, self.id, settings, SystemClock(), self._send, lambda: self.put(_WAKE),
-            self.deliver_to(self._send), self._feedback.send_back,
+            plan, self.id, settings, SystemClock(), self.send, lambda: self.put(_WAKE), self.deliver_to(self.send),
+            self._feedback.send_back,
         )  # fmt: skip
         task.open()
         self.begin(task, control.send)
@@ -198,7 +194,7 @@ class TaskShell:
             if writer.is_alive():
                 raise JobExecutionError(f"the final state of {self.id} was not saved within {_WRITE_SECONDS:.0f} s")
 
-        self._finish_writing = finish
+        self.finish_writing = finish
         return snapshots.put
 
     # ---- what other threads call
@@ -253,16 +249,6 @@ class TaskShell:
 
     # ---- the loop
 
-    @property
-    def arrived(self) -> bool:
-        """Whether there is something in the mailbox."""
-        return bool(self._inbox)
-
-    @property
-    def finished(self) -> bool:
-        """Whether the task has finished."""
-        return self._task is not None and self._task.finished
-
     def turn(self) -> Iterator[tuple[bool, list[tuple[int, bytes]]]]:
         """Turn the loop once; yields whether what is to be sent must not be held back on its way, and the rows."""
         task, worker = self._task, self._worker
@@ -277,8 +263,9 @@ class TaskShell:
                 return
         for urgent in self._loop.turn(1, self._feedback.polls()):
             yield self._continuous and urgent, self._taken(task)
-        if task.finished and self._continuous:
-            yield True, self._taken(task)
+        if task.finished:
+            self.stopped = not self._continuous
+            yield self._continuous, self._taken(task)
         task.meter.blocked += worker.blocked - blocked
         if worker.shared and waited > 0:
             task.meter.waited(waited)
@@ -299,15 +286,11 @@ class TaskShell:
         rows.clear()
         return taken
 
-    def most_busy(self) -> tuple[OperatorId, float]:
-        """Return the operator that the busiest vertex of the task begins with, and for how long (s) that was busy."""
+    def warn(self, kind: str, text: str) -> None:
+        """Warn of the operator that the busiest vertex begins with."""
         assert self._task is not None
         busiest = max(self._task.subtasks.values(), key=lambda each: each.metrics.busy)
-        return busiest.vertex.nodes[0].id, busiest.metrics.busy
-
-    def warn(self, kind: str, text: str) -> None:
-        """Warn of that operator, once per kind."""
-        self._send(OperatorWarning(self.id, self.most_busy()[0], self.id.subtask, kind, text))
+        self.send(OperatorWarning(self.id, busiest.vertex.nodes[0].id, self.id.subtask, kind, text))
 
     def kept(self) -> float:
         """Return for how long (s) the thread has turned other tasks."""
@@ -382,14 +365,10 @@ class TaskShell:
 
     # ---- the end
 
-    def finish(self) -> None:
-        """Wait until the final snapshot is written; raises ``JobExecutionError`` if that takes too long."""
-        self._finish_writing()
-
     def report_failure(self, error: BaseException) -> None:
         """Tell the driver what has failed, if it can still be told."""
         with contextlib.suppress(OSError):
-            self._send(failure_event(self.id, error))
+            self.send(failure_event(self.id, error))
 
     def close_task(self) -> None:
         """Close the operators; what that raises is reported."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -57,7 +58,7 @@ def stage_function(deployment: Deployment, stage: int, width: int, workers: int,
         assert context is not None
         schedule(deployment.settings.cpu_scheduling)
         tasks = [TaskId(stage, subtask) for subtask in range(context.partitionId(), width, workers)]
-        return Worker(deployment, tasks, behind).run(batches)
+        return StageWorker(deployment, tasks, behind).run(batches)
 
     return run
 
@@ -84,7 +85,7 @@ class WaitWatch:
         return 0.0 if since is None else max(0.0, turned - (usage.seconds + delay - since[1])) / (now - since[0])
 
 
-class Worker(SharedWorker):
+class StageWorker(SharedWorker):
     """Runs some tasks of a stage in this process; behind them is a stage of so many workers."""
 
     def __init__(self, deployment: Deployment, tasks: Sequence[TaskId], behind: int) -> None:
@@ -115,14 +116,15 @@ class Worker(SharedWorker):
             for shell in self._each():
                 shell.connect()
             reader.start()
-            self._logs = self._shells[0].logs(settings)
+            first = self._shells[0]
+            self._logs = WorkerLogs(first.id, settings, socket.gethostname(), first.send)
             for shell in self._each():
                 shell.open(settings, self._logs)
             collect_rarely()
             yield from self._loop()
             if not self._continuous:
                 for shell in self._each():
-                    shell.finish()
+                    shell.finish_writing()
                 self._read_on(reader)
         except GeneratorExit:
             raise
@@ -179,7 +181,7 @@ class Worker(SharedWorker):
         while True:
             begin = now()
             for shell in shells:
-                if not shell.arrived and shell.due > begin:
+                if shell.empty() and shell.due > begin:
                     continue
                 self._current = shell
                 turned, blocked = now(), self.blocked
@@ -192,7 +194,7 @@ class Worker(SharedWorker):
                     share = self._waits.turned(now() - turned - (self.blocked - blocked))
                     if share > _WAITS_SHARE:
                         self._warn_of_waits(share)
-                if shell.stopped or (not self._continuous and shell.finished):
+                if shell.stopped:
                     yield from self._emit()
                     return
             yield from self._emit()
@@ -210,7 +212,7 @@ class Worker(SharedWorker):
 
     def _warn_of_waits(self, share: float) -> None:
         self._waits = None
-        max(self._shells, key=lambda shell: shell.most_busy()[1]).warn(
+        min(self._shells, key=TaskShell.kept).warn(
             "waits",
             f"its functions, or those chained to it, wait {share:.0%} of the time, and so do the other subtasks that share their "
             f"worker. Set {config.SUBTASKS_PER_WORKER.key} to 1, or ask services with AsyncDataStream, for many records at once.",
@@ -219,7 +221,7 @@ class Worker(SharedWorker):
     def _wait(self) -> None:
         """Wait until something has arrived, or a task is due."""
         due = min(shell.due for shell in self._shells)
-        while (left := due - _monotonic()) > 0 and not any(shell.arrived for shell in self._shells):
+        while (left := due - _monotonic()) > 0 and all(shell.empty() for shell in self._shells):
             if not self.wakeup.wait(left):
                 return
 
@@ -242,4 +244,4 @@ class Worker(SharedWorker):
             os._exit(0)
 
 
-__all__ = ["StageFunction", "Worker", "stage_function"]
+__all__ = ["StageFunction", "StageWorker", "WaitWatch", "stage_function"]
