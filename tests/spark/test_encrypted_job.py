@@ -19,8 +19,9 @@ new = credentials._certificate
 credentials._certificate = lambda: made.append(new()) or made[-1]
 settings = {"security.ssl.internal.enabled": True, "execution.warm-session": False}
 
-env = StreamExecutionEnvironment.get_execution_environment(Configuration(settings | {"execution.target": "continuous"}))
-env.set_parallelism(2)
+stream = {"execution.target": "continuous", "execution.subtasks-per-worker": 2}  # one worker has two, one has one
+env = StreamExecutionEnvironment.get_execution_environment(Configuration(settings | stream))
+env.set_parallelism(3)
 counts = env.from_collection(list(range(1000))).key_by(lambda n: n % 3).map(lambda n: n * 2)
 print("stream", sum(counts.execute_and_collect()))
 
