@@ -14,7 +14,7 @@ from funken.runtime.task.loop import Task
 from funken.spark import worker
 from funken.spark.task_shell import Deployment, InputEnded
 from funken.spark.transport import to_batch
-from funken.spark.worker import StageWorker, WaitWatch
+from funken.spark.worker import StageWorker, ThreadWatch
 from funken.timing.clock import ManualClock, SystemClock, ThreadUsage
 
 
@@ -155,21 +155,21 @@ class WaitingClock(ManualClock):
         return self.kept
 
 
-@pytest.mark.parametrize(("ran", "kept", "share"), [(0, 0, 0.8), (2, 0, 0.4), (1, 2, 0.2), (4, 1, 0.0)])
+@pytest.mark.parametrize(("ran", "kept", "share"), [(0, 0, 0.4), (2, 0, 0.2), (1, 2, 0.1), (4, 1, 0.0)])
 def test_what_waits_neither_runs_nor_is_kept_from_a_core(ran, kept, share):
     clock = WaitingClock()
-    waits = WaitWatch(clock)
-    assert waits.turned(0.5) == 0.0
-    clock.advance(4_999)
-    assert waits.turned(3.0) == 0.0
+    waits = ThreadWatch(clock)
+    assert waits.turned(0.5) == (0.0, 0.0)
+    clock.advance(9_999)
+    assert waits.turned(3.0) == (0.0, 0.0)
     clock.advance(1)
     clock.ran, clock.kept = ran, kept
 
-    assert waits.turned(1.0) == pytest.approx(share)
+    assert waits.turned(1.0) == pytest.approx((share, kept / 10))
 
 
 def test_functions_that_make_others_wait_are_warned_of(monkeypatch):
-    monkeypatch.setattr(worker, "_WAITS_SECONDS", 0.05)
+    monkeypatch.setattr(worker, "_WATCH_SECONDS", 0.05)
     shared = Shared(function=lambda n: time.sleep(0.002))
     for _ in range(3):
         shared.read(shared.row(2, BlockKind.DATA, range(20)))
@@ -180,3 +180,24 @@ def test_functions_that_make_others_wait_are_warned_of(monkeypatch):
     assert warning.operator == shared.plan.at(1)[0].nodes[0].id
     assert "% of the time" in warning.text
     assert "Set execution.subtasks-per-worker to 1" in warning.text
+
+
+@pytest.mark.parametrize(("task", "workers", "kept", "told"), [
+    (TaskId(0, 0), 16, 0.8, True), (TaskId(0, 0), 16, 0.3, False), (TaskId(0, 0), 2, 0.8, False),
+    (TaskId(0, 1), 16, 0.8, False), (TaskId(1, 0), 16, 0.8, False),
+])  # fmt: skip
+def test_a_user_whose_workers_wait_for_cores_learns_that_subtasks_may_share_them(
+    monkeypatch, task, workers, kept, told
+):
+    monkeypatch.setattr(worker, "_cores", lambda: 3)
+    texts = []
+    monkeypatch.setattr("funken.spark.task_shell.TaskShell.warn", lambda self, kind, text: texts.append(text))
+    one = StageWorker(Deployment(b"", TaskSettings(), ("127.0.0.1", 0), b"", (), True), [task], 1, workers)
+    for _ in range(2):
+        if one._watch is not None:
+            one._advise(0.0, kept)
+
+    assert [text.partition(". ")[0] for text in texts] == (
+        ["the 16 workers of its stage wait for one of 3 cores 80% of the time"] if told else []
+    )
+    assert all("let 6 subtasks share a worker" in text and "execution.subtasks-per-worker" in text for text in texts)

@@ -39,8 +39,9 @@ _READ_SECONDS = 600.0
 _TOGETHER_SECONDS = 0.01
 """What several tasks send goes together if it comes within this time."""
 
-_WAITS_SECONDS, _WAITS_SHARE = 5.0, 0.3
-"""Functions of tasks that share a worker, and wait for more than this share of so long, are warned of."""
+_WATCH_SECONDS, _WAITS, _CROWDED = 10.0, 0.3, 0.5
+"""A user is told if functions of tasks that share a worker wait for the first share of so long, or a worker waits for a core for
+the second."""
 
 _monotonic = SystemClock().monotonic
 
@@ -58,37 +59,44 @@ def stage_function(deployment: Deployment, stage: int, width: int, workers: int,
         assert context is not None
         schedule(deployment.settings.cpu_scheduling)
         tasks = [TaskId(stage, subtask) for subtask in range(context.partitionId(), width, workers)]
-        return StageWorker(deployment, tasks, behind).run(batches)
+        return StageWorker(deployment, tasks, behind, workers).run(batches)
 
     return run
 
 
-class WaitWatch:
-    """Notices that the functions of a worker wait, for a service or in a sleep; what waits for a core does not count."""
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class ThreadWatch:
+    """Tells what the thread of a worker waits for: in its functions (a service, a sleep), or for a core."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._since: tuple[float, float] | None = None
+        self._since: tuple[float, float, float] | None = None
         self._turned = 0.0
 
-    def turned(self, seconds: float) -> float:
-        """Tasks were turned for so long (s); return for what share of the time since the last look they waited, often 0."""
+    def turned(self, seconds: float) -> tuple[float, float]:
+        """Tasks were turned for so long (s); return the shares of the time since the last look, zeros if that was just now."""
         self._turned += seconds
         now = self._clock.monotonic()
-        if self._since is not None and now < self._since[0] + _WAITS_SECONDS:
-            return 0.0
+        if self._since is not None and now < self._since[0] + _WATCH_SECONDS:
+            return 0.0, 0.0
         usage, delay = self._clock.thread_usage(), self._clock.run_delay()
         if usage is None or delay is None:
-            return 0.0
+            return 0.0, 0.0
         turned, since = self._turned, self._since
-        self._since, self._turned = (now, usage.seconds + delay), 0.0
-        return 0.0 if since is None else max(0.0, turned - (usage.seconds + delay - since[1])) / (now - since[0])
+        self._since, self._turned = (now, usage.seconds, delay), 0.0
+        if since is None:
+            return 0.0, 0.0
+        passed, ran, kept = now - since[0], usage.seconds - since[1], delay - since[2]
+        return max(0.0, turned - ran - kept) / passed, kept / passed
 
 
 class StageWorker(SharedWorker):
-    """Runs some tasks of a stage in this process; behind them is a stage of so many workers."""
+    """Runs some tasks of a stage in this process; the stage has so many ``workers``, and that ``behind`` it has so many."""
 
-    def __init__(self, deployment: Deployment, tasks: Sequence[TaskId], behind: int) -> None:
+    def __init__(self, deployment: Deployment, tasks: Sequence[TaskId], behind: int, workers: int = 1) -> None:
         super().__init__()
         self.shared = len(tasks) > 1
         self._deployment = deployment
@@ -101,7 +109,9 @@ class StageWorker(SharedWorker):
         self._rows: list[tuple[int, bytes]] = []
         self._hasten = False
         self._logs: WorkerLogs | None = None
-        self._waits = WaitWatch(SystemClock()) if self.shared else None
+        self._workers = workers
+        crowds = self._continuous and tasks[0] == TaskId(0, 0) and workers > _cores()  # one tells it for all
+        self._watch = ThreadWatch(SystemClock()) if self.shared or crowds else None
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the blocks that the tasks send to the next stage."""
@@ -190,10 +200,8 @@ class StageWorker(SharedWorker):
                     self._rows += rows
                     if now() - begin >= together:
                         yield from self._emit()
-                if self._waits is not None:
-                    share = self._waits.turned(now() - turned - (self.blocked - blocked))
-                    if share > _WAITS_SHARE:
-                        self._warn_of_waits(share)
+                if self._watch is not None:
+                    self._advise(*self._watch.turned(now() - turned - (self.blocked - blocked)))
                 if shell.stopped:
                     yield from self._emit()
                     return
@@ -210,13 +218,24 @@ class StageWorker(SharedWorker):
             self.blocked += _monotonic() - begin
         self._hasten = False
 
-    def _warn_of_waits(self, share: float) -> None:
-        self._waits = None
-        min(self._shells, key=TaskShell.kept).warn(
-            "waits",
-            f"its functions, or those chained to it, wait {share:.0%} of the time, and so do the other subtasks that share their "
-            f"worker. Set {config.SUBTASKS_PER_WORKER.key} to 1, or ask services with AsyncDataStream, for many records at once.",
-        )
+    def _advise(self, waits: float, kept: float) -> None:
+        """Tell the user once if fewer, or more, subtasks should share a worker."""
+        option = config.SUBTASKS_PER_WORKER.key
+        if self.shared and waits > _WAITS:
+            kind, text = "waits", (
+                f"its functions, or those chained to it, wait {waits:.0%} of the time, and so do the other subtasks that share "
+                f"their worker. Set {option} to 1, or ask services with AsyncDataStream, for many records at once."
+            )  # fmt: skip
+        elif not self.shared and kept > _CROWDED:
+            several = -(-self._workers // _cores())
+            kind, text = "crowded", (
+                f"the {self._workers} workers of its stage wait for one of {_cores()} cores {kept:.0%} of the time. Lower the "
+                f"parallelism, or let {several} subtasks share a worker, unless their functions wait for something: {option}."
+            )  # fmt: skip
+        else:
+            return
+        self._watch = None
+        min(self._shells, key=TaskShell.kept).warn(kind, text)
 
     def _wait(self) -> None:
         """Wait until something has arrived, or a task is due."""
@@ -244,4 +263,4 @@ class StageWorker(SharedWorker):
             os._exit(0)
 
 
-__all__ = ["StageFunction", "StageWorker", "WaitWatch", "stage_function"]
+__all__ = ["StageFunction", "StageWorker", "ThreadWatch", "stage_function"]
