@@ -1,11 +1,8 @@
 """Loops that fail, stop and go on: what goes round is part of every snapshot, and counts once."""
 
 import logging
-import os
-import signal
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -23,6 +20,7 @@ from funken.runtime.job import loops
 from funken.runtime.task.checkpoints import TaskCheckpoints
 from funken.testing.simulation.loops import LOOPS
 from funken.testing.simulation.run import Simulation
+from tests.support.crashes import kill_once
 from tests.support.files import file_sink, written
 from tests.support.streams import collected
 
@@ -200,9 +198,7 @@ class Visits(KeyedProcessFunction):
     def process_element(self, value, ctx):
         self.count.update(self.count.value() + 1)
         if self.count.value() % 700 == 0:
-            for marker in sorted(Path(self.folder).glob("kill-*"))[:1]:
-                marker.unlink()
-                os.kill(os.getpid(), signal.SIGKILL)
+            kill_once(self.folder)
         yield "visit", ctx.get_current_key(), self.count.value()
         yield "pair", value[0], value[1] - 1
 

@@ -2,15 +2,14 @@
 
 import logging
 import os
-import signal
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from funken import DataGeneratorSource, KeyedProcessFunction, ValueStateDescriptor, WatermarkStrategy
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.messages import TaskStarted
+from tests.support.crashes import kill_once
 from tests.support.files import file_sink, written
 from tests.support.streams import collected
 
@@ -63,7 +62,7 @@ def test_as_many_subtasks_as_the_option_says_share_a_worker(environment, started
 
 
 class Count(KeyedProcessFunction):
-    """Counts in state; the process of a subtask is killed once for each file that it can take away."""
+    """Counts in state; the process of a subtask is killed once."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -74,15 +73,13 @@ class Count(KeyedProcessFunction):
     def process_element(self, value, ctx):
         self.count.update(self.count.value() + 1)
         if self.count.value() == 150:
-            for marker in Path(self.folder).glob("kill"):
-                marker.unlink()
-                os.kill(os.getpid(), signal.SIGKILL)
+            kill_once(self.folder)
         yield f"{ctx.get_current_key()} {self.count.value()}"
 
 
 def test_each_result_comes_once_whatever_is_killed_and_rescaled(environment, tmp_path):
     env = per_worker(environment, tmp_path)
-    (tmp_path / "kill").touch()
+    (tmp_path / "kill-it").touch()
     numbers = env.from_source(DataGeneratorSource(int, COUNT, 2_000), WatermarkStrategy.no_watermarks(), "numbers")
     counts = numbers.uid("numbers").key_by(lambda n: n % 10).process(Count(str(tmp_path))).uid("count")
     counts.sink_to(file_sink(tmp_path)).uid("files")
@@ -90,7 +87,7 @@ def test_each_result_comes_once_whatever_is_killed_and_rescaled(environment, tmp
     assert client.rescale(3).result(timeout=WAIT) == 3
     client.get_job_execution_result().result(timeout=WAIT)
 
-    assert not list(tmp_path.glob("kill")), "a process was killed"
+    assert not list(tmp_path.glob("kill-*")), "a process was killed"
     assert written(tmp_path) == Counter(f"{key} {n}" for key in range(10) for n in range(1, COUNT // 10 + 1))
 
 

@@ -110,7 +110,9 @@ class StageWorker(SharedWorker):
         self._hasten = False
         self._logs: WorkerLogs | None = None
         self._workers = workers
-        crowds = self._continuous and tasks[0] == TaskId(0, 0) and workers > _cores()  # one tells it for all
+        # One tells it for all, and only where the driver is on loopback: it knows the cores of no other machine.
+        local = self._continuous and deployment.address[0] == "127.0.0.1"
+        crowds = local and tasks[0] == TaskId(0, 0) and workers > _cores()
         self._watch = ThreadWatch(SystemClock()) if self.shared or crowds else None
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
