@@ -31,7 +31,8 @@ from funken.runtime.messages import (
 )
 from funken.spark import task_shell
 from funken.spark.control import server as control_server
-from funken.spark.control.client import ControlClient
+from funken.spark.control.acceptor import Acceptor
+from funken.spark.control.client import ControlClient, connect
 from funken.spark.control.credentials import Credentials
 from funken.spark.control.handshake import ANSWER, ServerHandshake
 from funken.spark.control.server import ControlServer
@@ -68,6 +69,16 @@ class Master:
         with self.told:
             assert self.told.wait_for(lambda: [r for r in self.reports if isinstance(r, kind)], BOUND)
             return next(event for event in self.reports if isinstance(event, kind))
+
+
+def test_small_messages_are_not_held_back_until_others_are_acknowledged():
+    admitted = queue.SimpleQueue()
+    credentials = Credentials(b"k" * 32)
+    with contextlib.closing(Acceptor(("127.0.0.1", 0), credentials, admitted.put)) as acceptor:
+        ends = connect(acceptor.address, credentials, "the driver"), admitted.get(timeout=BOUND)
+        for connection in ends:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            connection.close()
 
 
 @pytest.fixture
@@ -236,7 +247,8 @@ import os, socket, sys, time
 from funken.runtime.heartbeats import HeartbeatSettings
 from funken.runtime.messages import TaskOpening, TaskId
 from funken.runtime.settings import TaskSettings
-from funken.spark.control.client import ControlClient
+from funken.spark.control.acceptor import Acceptor
+from funken.spark.control.client import ControlClient, connect
 from funken.spark.control.credentials import Credentials
 from funken.spark.task_shell import Deployment, SharedWorker, TaskShell
 port, key, interval, timeout = sys.argv[1:]

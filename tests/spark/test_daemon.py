@@ -1,11 +1,13 @@
 """The process that workers are forked from: what it may load, and that Spark starts it."""
 
+import importlib
 import io
 import json
 import os
 import subprocess
 import sys
 import threading
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +16,7 @@ import pytest
 from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 
 from funken import Configuration, MapFunction, StreamExecutionEnvironment
-from funken.spark.daemon import quiet_worker, read_once
+from funken.spark.daemon import forget_archives, quiet_worker, read_once
 
 LOADED = """
 import json, os, sys
@@ -25,7 +27,7 @@ print(json.dumps([len(os.listdir("/proc/self/task")), sorted({"pyarrow", "numpy"
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
-@pytest.mark.parametrize(("threads", "libraries"), [("1", ["numpy"]), ("4", []), (None, [])])
+@pytest.mark.parametrize(("threads", "libraries"), [("1", ["numpy", "pyarrow"]), ("4", []), (None, [])])
 def test_what_is_loaded_before_a_fork_starts_no_thread(threads, libraries):
     env = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     if threads is not None:
@@ -54,6 +56,57 @@ def test_workers_draw_different_random_numbers():
     done = subprocess.run([sys.executable, "-c", DRAWN], capture_output=True, text=True, check=True, env=env)
 
     assert len(set(done.stdout.split())) == 2
+
+
+ARROW = """
+import os, sys
+from funken.spark.daemon import preload
+preload()
+import pyarrow as pa, pyarrow.compute as pc
+if os.fork() == 0:
+    threads = len(os.listdir("/proc/self/task"))
+    many = pa.chunked_array([list(range(10_000))] * 8)
+    print(pa.default_memory_pool().backend_name, pc.sum(many).as_py(), threads, "JE_ARROW_MALLOC_CONF" in os.environ, flush=True)
+    pa.table({"n": many}).sort_by([("n", "descending")])
+    sys.stdout.flush()
+    os._exit(0)
+_, status = os.wait()
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
+@pytest.mark.parametrize("pool", ["mimalloc", "system", "jemalloc"])
+def test_arrow_computes_after_a_fork_whatever_its_pool(pool):
+    if pool not in pa.supported_memory_backends():
+        pytest.skip(f"this pyarrow has no {pool}")
+    env = os.environ | {"OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": pool}
+    done = subprocess.run(
+        [sys.executable, "-c", ARROW], capture_output=True, text=True, check=True, env=env, timeout=60
+    )
+
+    assert done.stdout.split() == [pool, str(8 * 49_995_000), "1", "False"]
+
+
+def test_archives_that_were_read_are_not_read_again_in_every_worker(tmp_path, monkeypatch):
+    archive = tmp_path / "library.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for name in "one", "two", "package/__init__", "package/three":
+            file.writestr(f"{name}.py", f"name = {name!r}")
+    monkeypatch.syspath_prepend(str(archive))
+    for name in "one", "package.three":
+        importlib.import_module(name)
+        monkeypatch.delitem(sys.modules, name)
+    nested = [path for path in sys.path_importer_cache if path.startswith(str(archive))]
+    assert len(nested) == 2
+
+    forget_archives()
+
+    assert not set(nested) & set(sys.path_importer_cache)
+    importlib.invalidate_caches()
+    for name in "one", "two", "package.three":  # they are found as before
+        assert importlib.import_module(name).name == name.replace(".", "/")
+        monkeypatch.delitem(sys.modules, name)
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError])

@@ -10,6 +10,7 @@ from itertools import count
 
 from funken.runtime.flow_control.in_flight_window import InFlightWindow
 from funken.runtime.flow_control.queue_delay import QueueDelayMonitor
+from funken.runtime.flow_control.slow_start import Beginning
 
 TRANSIT, REPORT = 0.004, 0.004
 READ = 1e-6
@@ -22,7 +23,7 @@ class Pipe:
 
     ``buffer``: how many records fit between; ``skew``: by how much the tasks' clocks are ahead; ``first_alone``: how long the
     first source reads before the others begin; ``every``: how often a task reports at most; ``transit``: how long (s) a
-    block that is sent now is on its way.
+    block that is sent now is on its way; ``begins``: whether tasks say what comes through when the job begins.
     """
 
     cost: Callable[[float], float]
@@ -35,6 +36,7 @@ class Pipe:
     first_alone: float = 0.0
     every: float = 0.01
     transit: Callable[[float], float] = lambda now: TRANSIT
+    begins: bool = True
     now: float = 0.0
     handled: list[tuple[float, int, float]] = field(default_factory=list)
     _planned: list[tuple[float, int, float]] = field(default_factory=list)
@@ -46,12 +48,20 @@ class Pipe:
         self._queues: list[deque[tuple[float, int]]] = [deque() for _ in range(self.tasks)]
         self._sizes = [0] * self.tasks
         self._idle = [True] * self.tasks
-        self.pacings = [InFlightWindow(self.windows, self.sources, self.every) for _ in range(self.sources)]
+        self.pacings = [
+            InFlightWindow(self.windows, self.sources, self.every, self.tasks if self.begins else 0)
+            for _ in range(self.sources)
+        ]
         self.read: list[list[tuple[float, int]]] = [[] for _ in range(self.sources)]
         self._made = [0.0] * self.sources
         self._arrives = [0.0] * self.tasks
         self._queueing = [QueueDelayMonitor(0.012) for _ in range(self.tasks)]
         self._told = [0.0] * self.tasks
+        self._newest = [0.0] * self.tasks
+        self._beginnings = [Beginning() for _ in range(self.tasks)]
+        for task in range(self.tasks) if self.begins else ():
+            self._beginnings[task].start(self.now)
+            self._at(self.every, lambda task=task: self._say(task))
         self._mean_rate = 0.0
         self._at(0.5, lambda: self._measure([0] * self.sources))
         for source in range(self.sources):
@@ -110,12 +120,21 @@ class Pipe:
         self.handled.append((self.now, piece, age))
         queueing = self._queueing[task]
         queueing.on_block(born, age + self.skew, waited)
+        self._newest[task] = born
+        self._beginnings[task].on_block(self.now)
         if self.now + took > self._told[task] + self.every:
             self._told[task] = self.now + took
             late = queueing.take_excess()
             if late is not None:
                 self._at(self.now + took + REPORT, lambda: self._tell(task, *late))
         self._at(self.now + took, lambda: self._handle(task, waited=False))
+
+    def _say(self, task: int) -> None:
+        if self._beginnings[task].lasts(self.now):
+            born = self.now if self._idle[task] else self._newest[task]
+            if born and self.now >= self._told[task] + self.every:
+                self._at(self.now + REPORT, lambda: self._tell(task, born, 0.0))
+            self._at(self.now + self.every, lambda: self._say(task))
 
     def _measure(self, before: list[int]) -> None:
         counts = [sum(records for _, records in read) for read in self.read]

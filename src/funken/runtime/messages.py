@@ -137,10 +137,11 @@ class VertexMetrics:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueDelayExceeded(TaskEvent):
+class QueueDelayReported(TaskEvent):
     """Records ingested at ``ingested_at`` (s) queued ``excess`` s too long before the task.
 
-    ``waited``: for what part of its blocks the task had to wait.
+    ``excess`` 0: all that were ingested by then have come in time, which a task says only when a job begins. ``waited``: for what
+    part of its blocks the task had to wait.
     """
 
     ingested_at: float = 0.0
@@ -237,12 +238,12 @@ class OperatorEvent(TaskCommand):
 
 @dataclass(frozen=True, slots=True)
 class Throttle(TaskCommand):
-    """Throttle sources: what tasks have reported of records that queued too long before them.
+    """Throttle sources, or let them read more: what tasks have reported of records that queued before them.
 
     ``mean_rate``: how many records per second a task with sources reads on average, 0 if nobody knows.
     """
 
-    reports: tuple[QueueDelayExceeded, ...]
+    reports: tuple[QueueDelayReported, ...]
     mean_rate: float = 0.0
 
 
@@ -293,4 +294,4 @@ class LoopEnd(TaskCommand):
 
 @dataclass(frozen=True, slots=True)
 class StartReading(TaskCommand):
-    """Every task of the job is open: sources start reading."""
+    """Every task of the job is open: sources start reading, and the tasks behind them report what comes through."""

@@ -1,9 +1,10 @@
 """The process that Spark forks Python workers from, with what every worker imports loaded once.
 
 Spark starts this module in place of ``pyspark.daemon`` (``spark.python.daemon.module``), and it runs that module's loop. A
-worker then needs 0.13 s of CPU time before it can run a task instead of 0.55 s. A fork copies only the thread that calls
-it, so nothing may be imported here that starts threads. pyarrow does, and each worker imports it itself. NumPy does not where
-Spark lets it compute with one thread (``OMP_NUM_THREADS``, one by default), and is most of what pyarrow imports.
+worker then needs 0.01 s of CPU time before it can run a task instead of 0.55 s (decision 0054). A fork copies only the thread
+that calls it, so nothing may be imported here that starts threads. NumPy does not where Spark lets it compute with one thread
+(``OMP_NUM_THREADS``, one by default). pyarrow starts one for jemalloc, which is not its pool unless it is asked to be
+(``ARROW_DEFAULT_MEMORY_POOL``), and is told not to.
 
 Workers read their input without PySpark's own reader thread (``read_once``): Funken's stages have a thread for it.
 """
@@ -14,6 +15,7 @@ import gc
 import importlib
 import os
 import sys
+import zipimport
 from collections.abc import MutableMapping
 from functools import partial
 from typing import Any
@@ -34,12 +36,19 @@ PRELOADED = (
 """What workers need and what starts no thread (``tests/spark/test_daemon.py``)."""
 
 WITH_NUMPY = (
+    "numpy",
     "funken.columnar.kernels.codec",
     "funken.operators.columnar.path",
     "funken.operators.columnar.rolling",
     "funken.operators.columnar.source",
 )
-"""What workers need for columns: 25 ms of each."""
+"""What workers need for columns: 75 ms of each."""
+
+WITH_ARROW = ("pyarrow", "pyarrow.compute", "funken.spark.worker")
+"""What workers need for blocks: 60 ms of each."""
+
+_POOL, _JEMALLOC = "ARROW_DEFAULT_MEMORY_POOL", "JE_ARROW_MALLOC_CONF"
+_NO_THREAD = "background_thread:false"
 
 _PIPELINED, _BUFFER_SIZE = "SPARK_PIPELINED_UDF", "SPARK_BUFFER_SIZE"
 _BUFFER_BYTES = "65536"
@@ -51,11 +60,28 @@ def preload() -> None:
     for name in PRELOADED:
         importlib.import_module(name)
     if os.environ.get("OMP_NUM_THREADS") == "1":
-        for name in ("numpy", *WITH_NUMPY):
+        for name in WITH_NUMPY:
             importlib.import_module(name)
         os.register_at_fork(after_in_child=_seed)
+        if sys.platform == "linux" and os.environ.get(_POOL) != "jemalloc" and _JEMALLOC not in os.environ:
+            os.environ[_JEMALLOC] = _NO_THREAD
+            for name in WITH_ARROW:
+                importlib.import_module(name)
+            del os.environ[_JEMALLOC]
+    forget_archives()
     gc.collect()
     gc.freeze()
+
+
+def forget_archives() -> None:
+    """Forget what finds modules in the archives read so far: of those that stay, a worker makes it again when it imports more.
+
+    PySpark invalidates the caches of all in every worker. Each package of ``pyspark.zip`` has one, and reads the whole directory
+    of the archive again: 100 ms.
+    """
+    for path, finder in list(sys.path_importer_cache.items()):
+        if isinstance(finder, zipimport.zipimporter):
+            del sys.path_importer_cache[path]
 
 
 def quiet_worker(work: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from funken import StreamExecutionEnvironment
 from funken.runtime.driver.throttling import QueueDelayReports, SourceRates
-from funken.runtime.messages import MetricsReport, QueueDelayExceeded, TaskId, VertexMetrics
+from funken.runtime.messages import MetricsReport, QueueDelayReported, TaskId, VertexMetrics
 
 
 def rates_of_a_job() -> tuple[SourceRates, int]:
@@ -41,8 +41,8 @@ def test_a_task_that_begins_anew_and_reports_that_come_at_once() -> None:
     assert rates.mean == 100
 
 
-def late(task: int, excess: float) -> QueueDelayExceeded:
-    return QueueDelayExceeded(TaskId(1, task), ingested_at=1.0, excess=excess)
+def late(task: int, excess: float) -> QueueDelayReported:
+    return QueueDelayReported(TaskId(1, task), ingested_at=1.0, excess=excess)
 
 
 def test_reports_of_late_records_go_together() -> None:

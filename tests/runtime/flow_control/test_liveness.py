@@ -203,10 +203,10 @@ class Simulated:
         assert self.pacing.room(self.now, self.block) == self.block
 
 
-@given(storms, st.sampled_from([1, 8, MOST]), st.booleans(), st.integers(1, 8))
-def test_any_reports_leave_a_source_alive_and_in_the_end_alone(storm, block, windows, sources):
-    source = Simulated(InFlightWindow(windows, sources), block)
-    source.until(1.0)
+@given(storms, st.sampled_from([1, 8, MOST]), st.booleans(), st.integers(1, 8), st.integers(0, 4), st.floats(0, 1))
+def test_any_reports_leave_a_source_alive_and_in_the_end_alone(storm, block, windows, sources, tasks, after):
+    source = Simulated(InFlightWindow(windows, sources, tasks=tasks), block)
+    source.until(after)
     source.suffer(storm)
     source.recovers()
 

@@ -26,9 +26,13 @@ class Throttle:
     def __init__(self):
         self.excess = None
         self.idle = 0
+        self.job_begins = False
 
-    def take_excess(self):
-        return self.excess
+    def take_report(self, idle):
+        return self.excess or (("in time", idle) if self.job_begins else None)
+
+    def begins(self):
+        return self.job_begins
 
     def min_flush_delay(self):
         return 0.0
@@ -219,6 +223,25 @@ def test_delays_are_reported_as_often_as_the_throttle_wants_and_metrics_twice_a_
     rig.clock.advance(500)
     rig.turn()
     assert rig.reports[1:] == [MetricsReport(TaskId(0, 0))]
+
+
+def test_while_a_job_begins_an_idle_task_is_turned_as_often_as_it_may_report():
+    rig = Rig(timeout=1.0)
+    rig.turn()
+    assert rig.loop.wait == 1000.0
+
+    rig.task.throttle.job_begins = True
+    rig.clock.advance(2)
+    rig.turn()
+    assert rig.loop.wait == 3.0  # it may report every 5 ms
+    rig.clock.advance(4)
+    rig.turn()
+    assert rig.reports == [("in time", True)]
+    assert rig.loop.wait == 5.0
+
+    rig.clock.advance(6)
+    rig.turn(mail=["block 1"])
+    assert rig.reports[1:] == [("in time", False)]
 
 
 def test_an_idle_turn_is_told_to_the_throttle():

@@ -28,7 +28,7 @@ from funken.runtime.messages import (
     FeedbackAddress,
     LoopReported,
     MetricsReport,
-    QueueDelayExceeded,
+    QueueDelayReported,
     StartReading,
     TaskCommand,
     TaskEnded,
@@ -199,7 +199,7 @@ class JobMaster:
             case CoordinatorEvent(output=True):
                 self.coordinators.handle_output(event)
                 return []
-            case QueueDelayExceeded():
+            case QueueDelayReported():
                 reports = self._queue_delays.add(event, self.now())
                 throttle = Throttle(reports, self._source_rates.mean)
                 return [(task, throttle) for task in self.tasks if reports and task.stage == 0]
@@ -297,7 +297,7 @@ class JobMaster:
         if len(self.started) < len(self.tasks):
             return []
         self.all_started.set()
-        return [*self._loops.begin(), *((task, StartReading()) for task in self.tasks if task.stage == 0)]
+        return [*self._loops.begin(), *((task, StartReading()) for task in self.tasks)]
 
     def _drop(self, void: list[CoordinatorEvent]) -> None:
         """Discard the output of an attempt that does not count."""

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterable
 
 from funken.plan.physical import Vertex
-from funken.runtime.messages import MetricsReport, QueueDelayExceeded, TaskId
+from funken.runtime.messages import MetricsReport, QueueDelayReported, TaskId
 
 _LEAST_SECONDS = 0.1
 """Reports that are closer together say little."""
@@ -63,7 +63,7 @@ class SourceRates:
 class QueueDelayReports:
     """Holds reports of late records back, so that they go together; ``interval``: the least time (s) between two messages.
 
-    >>> first, second = QueueDelayExceeded(TaskId(1, 0), 6.9, 0.05), QueueDelayExceeded(TaskId(1, 1), 6.9, 0.05)
+    >>> first, second = QueueDelayReported(TaskId(1, 0), 6.9, 0.05), QueueDelayReported(TaskId(1, 1), 6.9, 0.05)
     >>> reports = QueueDelayReports(0.1)
     >>> len(reports.add(first, now=7.0)), len(reports.add(second, now=7.0))
     (1, 0)
@@ -76,9 +76,9 @@ class QueueDelayReports:
         self._lock = threading.Lock()  # each task reports from a thread of its own
         self._sent = float("-inf")
         #: by task, in the order in which they came: when, and what it has reported last
-        self._held: dict[TaskId, tuple[float, QueueDelayExceeded]] = {}
+        self._held: dict[TaskId, tuple[float, QueueDelayReported]] = {}
 
-    def add(self, report: QueueDelayExceeded, now: float) -> tuple[QueueDelayExceeded, ...]:
+    def add(self, report: QueueDelayReported, now: float) -> tuple[QueueDelayReported, ...]:
         """Take a report; return those that are to be sent now (s), maybe none, at most one of each task."""
         with self._lock:
             self._held.pop(report.task, None)

@@ -9,7 +9,7 @@ tasks report which records were late, and by how much (``queue_delay.py``).
 * Behind a slow function they are many seconds. From what it has read since the late records were born, and how fast these
   come through, a source estimates the length of the queue. If one pause cannot drain it, it keeps a *window*: no more
   records in flight than come through in the time that is aimed at. While nothing is late the window grows exponentially,
-  and is then forgotten; a job begins with such a window (decision 0007).
+  and is then forgotten; a job begins with such a window (decision 0007), which grows with what comes through (``slow_start.py``).
 * Where sources read few records at a time, and the tasks behind them cannot keep up with so many small blocks, partly filled
   ones wait longer than the buffer timeout: ``min_flush_delay``.
 
@@ -36,6 +36,7 @@ from collections.abc import Hashable
 from math import exp, expm1, isfinite, sqrt
 
 from funken.dataclass import dataclass
+from funken.runtime.flow_control.slow_start import DRAINED, FIRST_RECORDS, QUEUED, SlowStart
 from funken.runtime.flow_control.window_gain import WindowGain
 
 # All in seconds, unless stated.
@@ -70,8 +71,8 @@ _MOST_RATE = 1e9
 """Records per second."""
 _QUANTUM, _LOOK_AGAIN = 0.01, 0.02
 """Sources read on when the first time's worth of records may be read, and look whether at least as often as the second."""
-_FIRST_RECORDS, _FIRST_RATE, _FIRST_GROWTH = 100, 5_000.0, 0.1
-"""The window at the beginning: records, records per second, e-fold in so long."""
+_FIRST_RATE, _FIRST_GROWTH = 5_000.0, 0.1
+"""The window at the beginning, if it is not known what comes through: records per second, e-fold in so long."""
 _KEPT, _COARSE = 16_384, 0.001
 """How many moments are remembered, and how far they are apart: it has to reach back to the oldest record in flight."""
 
@@ -149,7 +150,8 @@ class _Progress:
 class InFlightWindow:
     """The sources of one task; times in s by its own clock. ``windows``: whether they may hold less in flight.
 
-    ``sources``: how many tasks have such sources; ``every``: how often a task reports at most.
+    ``sources``: how many tasks have such sources, ``tasks``: how many are behind them and report how a job begins; ``every``: how
+    often one reports at most (s).
 
     >>> pacing = InFlightWindow(windows=True)
     >>> for i in range(2000):  # 1000 records a millisecond, a hundredth of which come through
@@ -160,11 +162,12 @@ class InFlightWindow:
     (True, True)
     """
 
-    def __init__(self, windows: bool, sources: int = 1, every: float = 0.005) -> None:
+    def __init__(self, windows: bool, sources: int = 1, every: float = 0.005, tasks: int = 0) -> None:
         #: whether the sources had records available when they were last polled
         self.saturated = False
         self._windows = self._begins = windows
-        self._sources = sources
+        self._sources, self._tasks, self._every = sources, tasks, every
+        self._start = SlowStart(tasks, every)
         self._dense = _DENSE_PIECE + _DENSE_REPORTS * every
         self._now = self._last_read = self._resume = 0.0
         self._times = array("d")
@@ -197,6 +200,7 @@ class InFlightWindow:
             return
         if self._begins:
             self._begins = False
+            self._start = SlowStart(self._tasks, self._every)
             # in the name of no task
             self._progress[None] = _Progress(
                 0, ingested_at, ingested_at, rate=_FIRST_RATE, growth=_FIRST_GROWTH, limited=True
@@ -215,14 +219,21 @@ class InFlightWindow:
     def on_throttle(
         self, task: Hashable, ingested_at: float, excess: float, now: float, waited: float = 0.0, mean_rate: float = 0.0
     ) -> None:
-        """A task received records ingested at a time, so much (s) too late; for what part of its blocks it ``waited``.
+        """A task received records ingested at a time, so much (s) too late, or in time (0).
 
-        ``mean_rate``: how many records per second the sources read on average, 0 if nobody knows.
+        ``waited``: for what part of its blocks it had to wait. ``mean_rate``: how many records per second the sources read on
+        average, 0 if nobody knows.
         """
         self._look(now)
-        if not (isfinite(ingested_at) and 0 < excess < float("inf")):
+        if not (isfinite(ingested_at) and 0 <= excess < float("inf")):
             return
         self._limit_at = float("-inf")
+        if self._tasks and None in self._progress and self._times:
+            self._begin(task, ingested_at, excess, now, waited)
+            if waited >= QUEUED or self._start.through >= self._counts[-1]:
+                return  # there is no queue
+        if not excess:
+            return
         if self._windows and self._times:
             self._learn(task, ingested_at, excess, now, waited, mean_rate)
         if self.saturated and not self._few:
@@ -232,6 +243,29 @@ class InFlightWindow:
         elif now > self._changed + _DOUBLED:
             self._min_flush_delay = min(max(2 * self._min_flush_delay, _FIRST_FLUSH_DELAY), _MOST_FLUSH_DELAY)
             self._changed = now
+
+    def _begin(self, task: Hashable, ingested_at: float, excess: float, now: float, waited: float) -> None:
+        """A task reported while the job begins: the first window is what comes through allows."""
+        start, window = self._start, self._progress[None]
+        if start.on_report(task, self._read_by(ingested_at), now, excess, waited):
+            records = float(start.window)
+            if not start.is_late(now):  # reports that are rare do not close the window that time has opened
+                records = max(records, window.limit(now, 1.0) - start.through)
+            window.arrived, window.at = start.through, now
+            window.rate, window.allowed = records / DRAINED, DRAINED
+            if start.through >= self._counts[-1]:
+                self._resume = min(self._resume, now)
+        if start.proven(now):
+            self._drop(None)
+        if not excess:
+            self._drop(task)
+
+    def _drop(self, task: Hashable) -> None:
+        self._progress.pop(task, None)
+        self._limiting.discard(task)
+
+    def _read_by(self, at: float) -> int:
+        return self._counts[max(0, bisect_right(self._times, at) - 1)]
 
     def _look(self, now: float) -> None:
         """Begin anew if the clock was set back: what is known says nothing about what comes."""
@@ -308,7 +342,7 @@ class InFlightWindow:
         """Return how many records may be read now: one at least, ``most`` at most."""
         self._look(now)
         if self._begins:
-            most = min(most, _FIRST_RECORDS)
+            most = min(most, FIRST_RECORDS)
         elif self._progress:
             most = max(1, int(min(self._smallest(now)[0], most)))
         self._most = most
@@ -333,8 +367,7 @@ class InFlightWindow:
             found = (float("inf"), 1.0)
             for task, progress in list(self._progress.items()):
                 if not -2 * _SEEN < now - progress.at <= _FORGOTTEN:
-                    del self._progress[task]
-                    self._limiting.discard(task)
+                    self._drop(task)
                 elif progress.limited:
                     found = min(found, (progress.limit(now, self._gain.gain), max(1.0, progress.rate)))
             self._limit, self._limit_rate = found

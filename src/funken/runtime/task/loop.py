@@ -373,6 +373,7 @@ class Task:
                     self._rounds.handle(command)
                 case StartReading():
                     self._may_read = True
+                    self.throttle.on_start()
                 case Throttle():
                     self.throttle.on_throttle(command)
 

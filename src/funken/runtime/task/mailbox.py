@@ -10,7 +10,7 @@ thread. A turn is
 4. *poll* the sources if no block is queued,
 5. *send* what came of it,
 6. *flush* and send: when the buffer timeout has passed, or nothing else is to be done (sources: but not too often),
-7. *report*: by how much records queued too long, and the metrics.
+7. *report*: by how much records queued too long, or what comes through while the job begins, and the metrics.
 """
 
 from __future__ import annotations
@@ -98,13 +98,15 @@ class TaskLoop:
             self._cost += (self._clock.monotonic() - now - self._cost) / 8
         if self._reports_delay and now - self._told >= task.throttle.every:
             self._told = now
-            if (late := task.throttle.take_excess()) is not None:
-                self._report(late)
+            if (report := task.throttle.take_report(idle=self.wait > 0)) is not None:
+                self._report(report)
         if now - self._measured >= MEASURE_SECONDS:
             self._measured = now
             self._report(task.measured())
         self._due = math.inf
         if self.wait > 0:
+            if self._reports_delay and task.throttle.begins():
+                self.wait = min(self.wait, round(1000 * max(task.throttle.every - (now - self._told), 0.001), 6))
             self._due = self._clock.monotonic() + self.wait / 1000
             task.throttle.on_idle()
 

@@ -68,7 +68,6 @@ class Peers:
     def connect_to(self, peer: int, address: Address) -> None:
         """Connect to one other worker; raise ``TaskLost`` if it cannot be reached."""
         connection = connect(address, self._credentials, self._name(peer))
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with self._lock:
             self._outbound[peer] = connection, threading.Lock()
         connection.sendall(_HELLO.pack(self._index))

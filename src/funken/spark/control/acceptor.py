@@ -133,6 +133,7 @@ class Acceptor:
             peer = _Peer(connection, self._credentials.key, self._now() + HANDSHAKE_SECONDS)
             try:
                 connection.setblocking(False)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 connection.send(peer.handshake.greeting)  # the first bytes always have room
                 self._selector.register(connection, selectors.EVENT_READ, peer)
             except OSError:
