@@ -2,7 +2,7 @@
 
 Nobody knows how fast the tasks are. Were the buffers filled before it is known, what is in them could be minutes of work; were
 the first window to grow with time alone, half a second would pass until fast tasks have enough to do (decision 0054). So when a
-job begins every task behind the sources says up to which records all have come through (``Beginning``: for how long), and a source
+job begins every task behind the sources says up to which records all have come through (``Beginning``: how long), and a source
 may have as many in flight as the task that is furthest behind has taken by then (``SlowStart``). A queue is as long as the job
 is old at most. While records are late that queued before a task the window stays what it is, unless it is less than what comes
 through in the time (``DRAINED``) that sources are let pause to drain a queue.
