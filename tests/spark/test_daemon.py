@@ -17,6 +17,7 @@ from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 
 from funken import Configuration, MapFunction, StreamExecutionEnvironment
 from funken.spark.daemon import forget_archives, quiet_worker, read_once
+from funken.spark.warm.imports import LateImport
 
 LOADED = """
 import json, os, sys
@@ -86,6 +87,42 @@ def test_arrow_computes_after_a_fork_whatever_its_pool(pool):
     )
 
     assert done.stdout.split() == [pool, str(8 * 49_995_000), "1", "False"]
+
+
+PANDAS = """
+import os, sys
+from funken.spark.daemon import preload
+from funken.spark.warm.imports import PANDAS
+preload()
+for needs in False, False, True, False:
+    if os.fork() == 0:
+        print("pandas" in sys.modules, flush=True)
+        if needs:
+            __import__("pandas")
+        PANDAS.needed()
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_pandas_is_loaded_before_a_fork_once_a_worker_has_needed_it():
+    pytest.importorskip("pandas")
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", PANDAS], capture_output=True, text=True, check=True, env=env)
+
+    assert done.stdout.split() == ["False", "False", "False", "True"]
+
+
+def test_a_library_that_does_not_load_is_not_tried_before_every_fork(monkeypatch):
+    late = LateImport("a_library_that_is_not_there")
+    assert not late.load()
+    late.watch()
+    assert not late.load()
+    monkeypatch.setitem(sys.modules, "a_library_that_is_not_there", os)
+    late.needed()
+    monkeypatch.delitem(sys.modules, "a_library_that_is_not_there")
+    assert late.load()
+    assert late.load()
 
 
 def test_archives_that_were_read_are_not_read_again_in_every_worker(tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 from funken.connectors import DeliveryGuarantee, SerializationSchema
 from funken.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink
+from funken.operators.coordinators.committing import CommitSettings
 from funken.testing.simulation.ledgers import Ledger, Violation
 from funken.testing.simulation.run import Simulation
 from tests.support.transaction_log import (
@@ -124,7 +125,7 @@ def at_once(work):
 
 @contextmanager
 def without_waiting():
-    """Neither threads nor pauses, and names that are the same each time."""
+    """Neither threads nor pauses, names that are the same each time, and so many retries that faults end before them."""
     numbers = itertools.count()
     with ExitStack() as around:
         around.enter_context(
@@ -132,6 +133,7 @@ def without_waiting():
         )
         around.enter_context(patch("funken.connectors.kafka.writer._in_background", at_once))
         around.enter_context(patch("funken.operators.coordinators.committing._FIRST_PAUSE", 0))
+        around.enter_context(patch.object(CommitSettings, "of", lambda configuration: CommitSettings(retries=100)))
         yield
 
 

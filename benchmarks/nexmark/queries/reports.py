@@ -39,24 +39,28 @@ def level(price: int) -> int:
 class Report(KeyedProcessFunction):
     """Counts bids, bidders and auctions, each in all and by level of price; gives (key, latest minute, the 12 counts).
 
-    Bidders and auctions count once: the state has those that were seen.
+    Bidders and auctions count once: the state has a bit for each level at which one was seen, and one for all, as Flink's SQL has.
     """
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Get the state."""
         self._report = runtime_context.get_state(ValueStateDescriptor("report"))
-        self._seen = runtime_context.get_map_state(MapStateDescriptor("seen"))
+        self._bidders = runtime_context.get_map_state(MapStateDescriptor("bidders"))
+        self._auctions = runtime_context.get_map_state(MapStateDescriptor("auctions"))
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         """Count a bid."""
         _, at, bidder, auction, price = value
         latest, *counts = self._report.value() or ("",) + (0,) * 12
-        for column in (0, level(price)):
-            counts[column] += 1
-            for first, number in ((4, bidder), (8, auction)):
-                if not self._seen.contains((first + column, number)):
-                    self._seen.put((first + column, number), True)
-                    counts[first + column] += 1
+        of = level(price)
+        counts[0] += 1
+        counts[of] += 1
+        for first, seen, number in ((4, self._bidders, bidder), (8, self._auctions, auction)):
+            before = seen.get(number) or 0
+            if new := (1 | 1 << of) & ~before:
+                seen.put(number, before | new)
+                counts[first] += new & 1
+                counts[first + of] += new >> of
         report = (max(latest, minute(at)), *counts)
         self._report.update(report)
         yield ctx.get_current_key(), *report

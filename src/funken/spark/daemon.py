@@ -20,6 +20,8 @@ from collections.abc import MutableMapping
 from functools import partial
 from typing import Any
 
+from funken.spark.warm.imports import PANDAS
+
 PRELOADED = (
     "funken",
     "funken.runtime.exchange.feedback_lane",
@@ -68,6 +70,8 @@ def preload() -> None:
             for name in WITH_ARROW:
                 importlib.import_module(name)
             del os.environ[_JEMALLOC]
+            PANDAS.watch()
+            os.register_at_fork(before=PANDAS.load)
     forget_archives()
     gc.collect()
     gc.freeze()

@@ -32,6 +32,7 @@ from funken.runtime.messages import TaskId
 from funken.spark.scheduling import schedule
 from funken.spark.task_shell import Deployment, InputEnded, SharedWorker, TaskShell
 from funken.spark.transport import Fillers, rows_of, to_batch
+from funken.spark.warm.imports import PANDAS
 from funken.state.rocksdb.folders import remove_all
 from funken.timing.clock import Clock, SystemClock
 
@@ -254,6 +255,7 @@ class StageWorker(SharedWorker):
         if self._logs is not None:
             self._logs.close()
         self.done.set()
+        PANDAS.needed()
         for shell in self._shells:
             shell.hang_up()
         if self._continuous:
