@@ -39,7 +39,7 @@ def level(price: int) -> int:
 class Report(KeyedProcessFunction):
     """Counts bids, bidders and auctions, each in all and by level of price; gives (key, latest minute, the 12 counts).
 
-    Bidders and auctions count once: the state has a bit for each level at which one was seen, and one for all, as Flink's SQL has.
+    Bidders and auctions count once: the state has a bit for each level at which one was seen, and one for all, as in Flink's SQL.
     """
 
     def open(self, runtime_context: RuntimeContext) -> None:
