@@ -26,7 +26,8 @@ class SourceThrottle:
         self._clock = clock
         self._queue_delay = QueueDelayMonitor(settings.queueing_target / 1000)
         wanted = settings.together and settings.queueing_target > 0
-        windows = wanted and bool(plan.edges) and all_flush_soon(plan.edges, settings.buffer_timeout)
+        queues = len(plan.widths) > 1 or plan.has_loop
+        windows = wanted and queues and all_flush_soon(plan.edges, settings.buffer_timeout)
         self._window = InFlightWindow(windows, plan.widths[0], self.every, sum(plan.widths[1:]))
         self._beginning = Beginning()
         self._reports_beginning = windows and task.stage > 0
