@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import logging
 import re
+import time
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,6 +23,10 @@ from funken.errors import SourceNotReadable
 logger = logging.getLogger(__name__)
 
 _EARLIEST, _LATEST = -2, -1  # as timestamps in the brokers' protocol
+_PASSING = frozenset({5, 6, 14, 15, 16, 74, 76, 78})
+"""Codes of the protocol that brokers answer with while a partition or a group gets a leader, as one that was just created."""
+_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+"""How long to wait before they are asked again."""
 
 
 @dataclass(frozen=True)
@@ -231,6 +236,17 @@ class Cluster:
         )
 
     def _ask(self, ask: Callable[[], Any], what: str) -> dict[KafkaTopicPartition, int]:
+        for pause in _PAUSES_S:
+            try:
+                return self._answer(ask, what)
+            except SourceNotReadable as error:
+                why = error.__cause__
+                if not isinstance(why, self._kafka.KafkaException) or why.args[0].code() not in _PASSING:
+                    raise
+            time.sleep(pause)
+        return self._answer(ask, what)
+
+    def _answer(self, ask: Callable[[], Any], what: str) -> dict[KafkaTopicPartition, int]:
         try:
             answer = ask()
         except self._kafka.KafkaException as error:
@@ -243,7 +259,7 @@ class Cluster:
                 raise SourceNotReadable(
                     f"Kafka source: {self._servers!r} does not tell the {what} of {each.topic}-{each.partition}: "
                     f"{message_of(each.error)}; allow this user to read it."
-                )
+                ) from self._kafka.KafkaException(each.error)
         return {KafkaTopicPartition(each.topic, each.partition): each.offset for each in answer}
 
 
