@@ -53,8 +53,7 @@ from funken.runtime.task.meter import TaskMeter
 from funken.runtime.task.rounds import TaskRounds
 from funken.timing.clock import Clock
 
-_BEGIN_MILLIS = 100
-_NO_RECORDS = RowBlock([])  # of a control block
+_BEGIN_MILLIS, _NO_RECORDS = 100, RowBlock([])  # the second: of a control block
 
 
 class Task:
