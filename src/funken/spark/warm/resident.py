@@ -2,7 +2,7 @@
 
 It starts Spark as a program would, runs a job of two stages once, so that what a job needs is loaded, and then only lends the
 JVM to one program at a time. When a program gives it back, whatever of it still runs in the JVM is cancelled; a session that a
-program has stopped ends this process.
+program has stopped ends this process, and so does one that cannot cancel what is left.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from typing import Any
 
 from pyspark import SparkContext
@@ -31,6 +32,7 @@ from funken.timing.watermarks import WatermarkStrategy
 
 _LOOK_SECONDS = 1.0
 _END_SECONDS = 20.0
+_CANCEL_SECONDS = 20.0
 _WARM_UP = {"execution.target": "continuous", "parallelism.default": 2, "execution.start-timeout": "60 s"}
 
 
@@ -53,6 +55,7 @@ class Resident:
         self._idle = idle_seconds
         self._leased: socket.socket | None = None
         self._since = SystemClock().monotonic()
+        self._stuck = False
 
     def serve(self) -> None:
         """Serve clients until one asks to end, nobody has come for long, or the session has ended."""
@@ -68,7 +71,7 @@ class Resident:
 
     def _is_over(self) -> bool:
         idle = self._leased is None and 0 < self._idle < SystemClock().monotonic() - self._since
-        return idle or not jvm.lives(SparkContext._active_spark_context)
+        return idle or self._stuck or not jvm.lives(SparkContext._active_spark_context)
 
     def _answer(self, connection: socket.socket) -> bool:
         """Answer a client; returns whether to go on."""
@@ -95,9 +98,16 @@ class Resident:
         self._leased.close()
         self._leased = None
         self._since = SystemClock().monotonic()
-        context: Any = SparkContext._active_spark_context
-        if jvm.lives(context):
-            context.cancelAllJobs()
+        cancelling = threading.Thread(target=_cancel_all, name="funken-cancel", daemon=True)
+        cancelling.start()
+        cancelling.join(_CANCEL_SECONDS)
+        self._stuck = cancelling.is_alive()
+
+
+def _cancel_all() -> None:
+    context: Any = SparkContext._active_spark_context
+    if jvm.lives(context):
+        context.cancelAllJobs()
 
 
 def end_jvm() -> None:
