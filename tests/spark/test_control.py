@@ -247,8 +247,7 @@ import os, socket, sys, time
 from funken.runtime.heartbeats import HeartbeatSettings
 from funken.runtime.messages import TaskOpening, TaskId
 from funken.runtime.settings import TaskSettings
-from funken.spark.control.acceptor import Acceptor
-from funken.spark.control.client import ControlClient, connect
+from funken.spark.control.client import ControlClient
 from funken.spark.control.credentials import Credentials
 from funken.spark.task_shell import Deployment, SharedWorker, TaskShell
 port, key, interval, timeout = sys.argv[1:]

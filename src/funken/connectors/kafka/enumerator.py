@@ -23,8 +23,10 @@ from funken.errors import SourceNotReadable
 logger = logging.getLogger(__name__)
 
 _EARLIEST, _LATEST = -2, -1  # as timestamps in the brokers' protocol
-_PASSING = frozenset({5, 6, 14, 15, 16, 74, 76, 78})
-"""Codes of the protocol that brokers answer with while a partition or a group gets a leader, as one that was just created."""
+_PASSING = frozenset({5, 6, 14, 15, 16, 74, 75, 78})
+"""Codes of the protocol that brokers answer with while a partition or a group gets a leader, as one that was just created:
+``LEADER_NOT_AVAILABLE``, ``NOT_LEADER_FOR_PARTITION``, ``COORDINATOR_LOAD_IN_PROGRESS``, ``COORDINATOR_NOT_AVAILABLE``,
+``NOT_COORDINATOR``, ``FENCED_LEADER_EPOCH``, ``UNKNOWN_LEADER_EPOCH``, ``OFFSET_NOT_AVAILABLE``."""
 _PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 """How long to wait before they are asked again."""
 

@@ -124,7 +124,7 @@ def connect(address: Address, credentials: Credentials, peer: str) -> Connection
 def _connect_once(address: Address, credentials: Credentials, deadline: float) -> Connection:
     connection = socket.create_connection(address, max(deadline - _now(), 0.001))
     try:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # an event is late after 40 ms (decision 0054)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else events wait up to 40 ms
         authenticate(connection, credentials.key, lambda: deadline - _now())
         connection.settimeout(None)
         return credentials.secure(connection, server=False)
