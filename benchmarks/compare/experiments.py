@@ -144,7 +144,7 @@ def _kafka() -> Iterable[Case]:
             yield Case(f"funken at {KAFKA_RATE:,}/s, {guarantee}, {interval} ms", "kafka-latency", spec)
 
 
-JSON_SYSTEMS = ("funken", "flink-sql", "funken-vectorised")
+JSON_SYSTEMS = ("funken", "flink-sql", "funken-vectorised", "funken-dicts")
 
 
 def _json() -> Iterable[Case]:

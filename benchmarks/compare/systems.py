@@ -40,6 +40,7 @@ SYSTEMS = {
         System("kafka-spark", "Spark, native", "kafka_spark.py", "spark", "native"),
         System("json-funken", "Funken, opaque lambdas", "json_funken.py", "funken", "lambdas"),
         System("json-funken-vectorised", "Funken, vectorized", "json_funken.py", "funken", "vectorised"),
+        System("json-funken-dicts", "Funken, vectorized, dicts", "json_funken.py", "funken", "dicts"),
         System("json-flink-sql", "Flink SQL (JVM)", "json_flink.py", "pyflink"),
         System("async", "Funken, enrichment", "funken_enrichment.py", "funken"),
         System("cep", "Funken CEP", "cep_patterns.py", "funken", "funken"),

@@ -26,7 +26,7 @@ from funken.columnar.expressions import (
     schema_repr,
 )
 from funken.columnar.library import FUNCTIONS, METHODS, PATTERN_METHODS, is_pattern, is_table, table_kinds
-from funken.columnar.records import DICT, NAMED_TUPLE, ROW, NamedFields, is_inherited
+from funken.columnar.records import DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
 from funken.columnar.typed import Typed, after, as_int
 
 _Of = Callable[[Expression], Typed]
@@ -210,11 +210,13 @@ def _matched(name: str, pattern: Constant, given: list[Typed]) -> Typed:
 def _record_method(name: str, found: Typed, given: tuple[Expression, ...], of: _Of) -> Typed:
     schema = found[1]
     assert isinstance(schema, NamedFields)
-    if name == "get" and schema.form == DICT and len(given) in (1, 2):
+    if name == "get" and schema.form in (DICT, DOCUMENT) and len(given) in (1, 2):
         key = given[0].value if isinstance(given[0], Constant) else None
         default: Typed = of(given[1]) if len(given) == 2 else (Constant(None), NONE)
         if type(key) is str:
             position = schema.position(key)
+            if position is None and schema.form == DOCUMENT:
+                raise NotVectorizable(f"calls get({key!r}), which some documents may have")
             if position is None:
                 return after([found[0]], default[0]), default[1]
             made, kind = fields.project(found, position)

@@ -20,6 +20,8 @@ from funken.columnar.expressions import schema_of_value, schema_repr
 from funken.types.row import Row, RowKind
 
 DICT, NAMED_TUPLE, DATACLASS, ROW = "dict", "named tuple", "dataclass", "Row"
+DOCUMENT = "document"
+"""The form of a dict that has these fields, and may have others, in any order; it is never made of columns to be handed on."""
 _TUPLE_HOOKS = ("__getattribute__", "__getattr__", "__getitem__", "__iter__", "__len__", "__init__", "__contains__")
 _GETTER: type = type(vars(collections.namedtuple("_Sample", "field"))["field"])
 
@@ -62,6 +64,8 @@ class NamedFields(tuple[Any, ...]):
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}: {schema_repr(each)}" for name, each in zip(self.names, self, strict=True))
+        if self.form == DOCUMENT:
+            return f"{{{fields}, ...}}"
         return f"{{{fields}}}" if self.form == DICT else f"{self.cls.__name__ if self.cls else self.form}({fields})"
 
     def position(self, name: str) -> int | None:
@@ -70,7 +74,7 @@ class NamedFields(tuple[Any, ...]):
 
     def make(self, fields: list[list[Any]]) -> list[Any]:
         """Return the records of columns of Python values."""
-        if self.form == DICT:
+        if self.form in (DICT, DOCUMENT):
             return _dict_maker(self.names)(zip(*fields, strict=True))
         if self.form == NAMED_TUPLE:
             return list(map(tuple.__new__, repeat(self.cls), zip(*fields, strict=True)))  # type: ignore[arg-type]
@@ -82,13 +86,15 @@ class NamedFields(tuple[Any, ...]):
     def field(self, number: int) -> Callable[[Any], Any]:
         """Return what takes a field out of a record."""
         return attrgetter(self.names[number]) if self.form == DATACLASS else itemgetter(
-            self.names[number] if self.form == DICT else number
+            self.names[number] if self.form in (DICT, DOCUMENT) else number
         )  # fmt: skip
 
     def holds(self, record: Any) -> bool:
         """Whether a record has this form, whatever its values."""
         if self.form == DICT:
             return type(record) is dict and tuple(record) == self.names
+        if self.form == DOCUMENT:
+            return type(record) is dict and record.keys() >= set(self.names)
         if self.form == ROW:
             return (
                 type(record) is Row
@@ -114,6 +120,17 @@ def fits(record: Any, schema: Any) -> bool:
             return False
         return all(fits(schema.field(index)(record), each) for index, each in enumerate(schema))
     return type(record) is tuple and len(record) == len(schema) and all(map(fits, record, schema))
+
+
+def has_documents(schema: Any) -> bool:
+    """Whether a schema is that of documents, or they are within it.
+
+    >>> has_documents(("int", NamedFields(("str",), DOCUMENT, ("item",)))), has_documents("int")
+    (True, False)
+    """
+    if isinstance(schema, str):
+        return False
+    return getattr(schema, "form", None) == DOCUMENT or any(map(has_documents, schema))
 
 
 def vars_of(record: Any) -> set[str]:
@@ -202,4 +219,7 @@ def default_of(cls: Any, name: str) -> tuple[Any] | None:
     return None if found is dataclasses.MISSING else (found,)
 
 
-__all__ = ["DATACLASS", "DICT", "NAMED_TUPLE", "ROW", "NamedFields", "default_of", "fits", "form_of", "is_inherited"]
+__all__ = [
+    "DATACLASS", "DICT", "DOCUMENT", "NAMED_TUPLE", "ROW", "NamedFields", "default_of", "fits", "form_of", "has_documents",
+    "is_inherited",
+]  # fmt: skip

@@ -40,7 +40,7 @@ from funken.columnar.expressions import (
     without_none,
 )
 from funken.columnar.library import ATTRIBUTES, MATCH, OBJECTS, TEXTS, kind_of_object, table_kinds, table_of_items
-from funken.columnar.records import DATACLASS, DICT, NAMED_TUPLE, ROW, NamedFields, is_inherited
+from funken.columnar.records import DATACLASS, DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
 from funken.types.row import Row
 
 Typed = tuple[Expression, RecordSchema]
@@ -123,7 +123,7 @@ def truth(made: Expression, schema: RecordSchema) -> Expression:
         cls = schema.cls
         if hasattr(cls, "__bool__") or hasattr(cls, "__len__"):
             raise NotVectorizable(f"asks whether a {schema_name(schema)} is true")
-    elif isinstance(schema, NamedFields) and "__bool__" in vars(schema.cls or dict):
+    elif isinstance(schema, NamedFields) and (schema.form == DOCUMENT or "__bool__" in vars(schema.cls or dict)):
         raise NotVectorizable(f"asks whether a {schema_name(schema)} is true")
     return after([made], Constant(True))  # a record has one field at least
 
@@ -148,7 +148,7 @@ def type_of(schema: RecordSchema) -> type:
     if isinstance(schema, str):
         return _TYPES[schema]
     if isinstance(schema, NamedFields):
-        return schema.cls or (dict if schema.form == DICT else Row)
+        return schema.cls or (dict if schema.form in (DICT, DOCUMENT) else Row)
     return tuple
 
 
@@ -205,14 +205,14 @@ def item(record: Typed | None, traced: Expression, index: Any, of: int | None, t
     made, schema = record
     if isinstance(schema, str):
         return _item_of_value(made, schema, typed(given), of)
-    if isinstance(schema, NamedFields) and schema.form in (DICT, ROW) and type(constant) is str:
+    if isinstance(schema, NamedFields) and schema.form in (DICT, DOCUMENT, ROW) and type(constant) is str:
         position = schema.position(constant)
         if position is None:
             raise NotVectorizable(f"takes the item {constant!r} of {schema_repr(schema)}")
         return project(record, position)
     if type(constant) is not int:
         return _item_of_constants(made, schema, typed(given), of)
-    if isinstance(schema, NamedFields) and schema.form in (DICT, DATACLASS):
+    if isinstance(schema, NamedFields) and schema.form in (DICT, DOCUMENT, DATACLASS):
         raise NotVectorizable(f"takes item {constant} of {schema_repr(schema)}")
     if of is not None and len(schema) != of:
         raise NotVectorizable(f"unpacks {of} values from {schema_repr(schema)}")
@@ -246,7 +246,7 @@ def _item_of_value(made: Expression, schema: str, index: Typed, of: int | None) 
 def attribute(record: Typed, name: str) -> Typed:
     """Return an attribute."""
     made, schema = record
-    if isinstance(schema, NamedFields) and schema.form != DICT:
+    if isinstance(schema, NamedFields) and schema.form not in (DICT, DOCUMENT):
         position = schema.position(name)
         if position is not None and not (schema.form == ROW and hasattr(Row, name)):
             return project(record, position)
@@ -341,6 +341,8 @@ def has_key(schema: RecordSchema, key: Any) -> bool:
     """Whether a dict of a schema has a key; raise ``NotVectorizable`` for other records."""
     if isinstance(schema, NamedFields) and schema.form == DICT:
         return key in schema.names
+    if isinstance(schema, NamedFields) and schema.form == DOCUMENT and key in schema.names:
+        return True
     raise NotVectorizable("tests with 'in' something else than constants")
 
 

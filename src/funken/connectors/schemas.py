@@ -51,6 +51,11 @@ class DeserializationSchema:
         """Return the records of messages; override it where a block costs less than its messages one by one."""
         return [record for message in messages for record in self.deserialize_all(message)]
 
+    @property
+    def needs_sample(self) -> bool:
+        """Whether only messages show what columns there are."""
+        return False
+
     def record_schema(self) -> RecordSchema:
         """Return the schema of the records, if ``lines_to_columns`` makes columns of them; raise ``NotVectorizable`` if not.
 
@@ -60,6 +65,17 @@ class DeserializationSchema:
         Row(word: str, n: int)
         """
         raise NotVectorizable(f"{type(self).__name__} makes no columns")
+
+    def schema_of_sample(self, messages: Sequence[bytes]) -> RecordSchema:
+        """Return the schema of the records, by the first messages of a file; asked for if ``needs_sample``.
+
+        Messages may turn out to be of another shape: ``lines_to_columns`` leaves those to ``deserialize``.
+
+        >>> from funken.connectors import JsonSchema
+        >>> JsonSchema().schema_of_sample([b'{"word": "to", "n": 2}', b'{"word": "be", "n": null, "at": 7}'])
+        {word: str, n: int?, ...}
+        """
+        return self.record_schema()
 
     def lines_to_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> Callable[[bytes], Block | None]:
         r"""Return what makes columns of whole lines, a message in each; it returns ``None`` for lines that are to be read singly.

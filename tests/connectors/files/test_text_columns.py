@@ -17,12 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from funken import Configuration, DiscardingSink, FileSource, StreamExecutionEnvironment, Types, WatermarkStrategy
+from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.columns import Columns
 from funken.connectors import ConnectorContext, JsonSchema
 from funken.connectors.files import csv_files, line_files, lines
 from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.connectors.files.line_files import LineFormat
-from funken.connectors.formats.arrow_columns import NOT_READ
+from funken.connectors.formats.arrow_columns import NOT_READ, is_held
 from funken.connectors.formats.csv_schema import CsvSchema
 from funken.connectors.formats.decoding import MalformedRecord, MalformedRecordPolicy
 from funken.errors import FunkenError
@@ -172,7 +173,7 @@ def kinds_of(declared):
     )
 
 
-def outcome(source, columns, limit):
+def outcome(source, columns, limit, read=repr):
     context = ConnectorContext("files")
     reader = source.reader(context)
     if columns is not None:
@@ -190,7 +191,7 @@ def outcome(source, columns, limit):
         return "failed", 0
     finally:
         reader.close()
-    return ([repr(one) for one in found], context.metrics.counter("malformedRecords").count), blocks
+    return ([read(one) for one in found], context.metrics.counter("malformedRecords").count), blocks
 
 
 def resumed(source, schema, dice, limit):
@@ -298,6 +299,73 @@ def test_json_lines_give_the_same_of_columns_and_of_rows(pieces, tmp_path_factor
     compared(folder, dice, LineFormat(schema, dice.choice(POLICIES)), schema.record_schema())
 
 
+#: what a reader of documents without a type is asked for
+_ABSENT = "absent"
+
+
+@CALM
+@given(seed=st.integers(0, 2**32), quirks=st.sampled_from([0, 0.02, 0.3]))
+def test_documents_without_a_declared_type_give_the_same_of_the_fields_that_are_read(
+    pieces, tmp_path_factory, seed, quirks
+):
+    dice, folder = random.Random(seed), tmp_path_factory.mktemp("json")
+    names = [(name, name) for name in dice.sample(NAMES, dice.randrange(1, 6))]
+    saved(folder, dice, json_text(dice, names, dice.choice([1, 5, 60]), quirks), "0.json")
+    file_format = LineFormat(JsonSchema(), dice.choice(POLICIES))
+    size, limit = dice.choice([None, 25, 150, 1000]), dice.choice([3, 1000])
+    builder = FileSource.for_format(file_format, folder)
+    source = (builder if size is None else builder.set_split_bytes(size)).build()
+    try:
+        schema = source.record_schema()
+    except NotVectorizable:
+        return
+    saved(folder, dice, json_text(dice, names, dice.choice([0, 5, 60]), quirks), "1.json")
+    assert outcome(source, (schema, None), limit) == outcome(
+        source, None, limit
+    )  # whole documents are left as they are
+    held = [number for number, kind in enumerate(schema) if is_held(kind)]
+    wanted = sorted(dice.sample(held, dice.randrange(len(held) + 1)))
+
+    def read(record):
+        if not isinstance(record, dict):
+            return repr(record)
+        return [repr(record.get(schema.names[number], _ABSENT)) for number in wanted]
+
+    expected, _ = outcome(source, None, limit, read)
+    found, blocks = outcome(source, (schema, wanted), limit, read)
+    assert found == expected
+    assert quirks or blocks
+
+
+def test_a_sample_shows_which_fields_documents_have():
+    schema = JsonSchema()
+    lines = [
+        b'{"a": 1, "b": "x", "c": 1.5, "d": [], "e": null, "f": 1}',
+        b'{"b": null, "a": 2, "c": 2, "d": {}, "e": null}',
+    ]
+    assert repr(schema.schema_of_sample(lines)) == (
+        "{a: int, b: str?, c: float or int of JSON, d: dict or list of JSON, e: None of JSON, ...}"
+    )
+    for lines, reason in [
+        ([], "a file does not begin with objects"),
+        ([b"[1]"], "a file does not begin with objects"),
+        ([b'{"a":'], "a file does not begin with it"),
+        ([b'{"a": 1}', b'{"b": 1}'], "have no field in common"),
+    ]:
+        with pytest.raises(NotVectorizable, match=reason):
+            schema.schema_of_sample(lines)
+
+
+def test_a_sample_is_of_whole_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr(line_files, "_SAMPLE_BYTES", 30)
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(b'{"a": 1}\n\n{"a": 2, "b": 3}\n{"a": null, "b": 4}\n'))
+    source = FileSource.for_format(LineFormat(JsonSchema()), tmp_path).build()
+    assert repr(source.record_schema()) == "{a: int, ...}"
+    monkeypatch.setattr(line_files, "_SAMPLE_BYTES", 8)
+    with pytest.raises(NotVectorizable, match="does not begin with objects"):
+        source.record_schema()
+
+
 def rows_of(schema, data):
     """Return what the lines give one by one, ``None`` if one of them is malformed."""
     found = [line.removesuffix(b"\r") for line in data.split(b"\n")]
@@ -351,7 +419,7 @@ def test_csv_that_the_parsers_take_differently_is_left_to_rows(text):
 @pytest.mark.parametrize("text", [
     '{"f": 1}', '{"f": null}', "{}", '{"f": 0.5}{"f": 0.5}', '{"f": Inf}', '{"f": 0.5, "o": [Inf]}', '{"f": -NaN}', ' {"f": 0.5}',
     '{"f": 2.0, "\\u0066": 1}', '{"f": "0.5"}', '{"f": 0.5,\n"g": 1}', '[0.5]', '{"\\u0066": 1}', '{"f": 0.5, "o": "\udcff"}',
-    '{"f": 0.5, "f": 0.5}', '{"f": 0.5}\n\n{"f": 0.5}', '{"f":\n0.5}\n{"f": 0.5}{"f": 0.5}',
+    '{"f": 0.5, "f": 1}', '{"f": 0.5}\n\n{"f": 0.5}', '{"f":\n0.5}\n{"f": 0.5}{"f": 0.5}',
 ])  # fmt: skip
 def test_documents_that_the_parsers_take_differently_are_left_to_rows(text):
     schema = JsonSchema(Types.ROW_NAMED(["f"], [Types.DOUBLE()]))
@@ -396,17 +464,63 @@ def test_programs_read_text_as_columns_and_only_the_fields_that_they_use(tmp_pat
         assert found[0] == found[1] == [(f"k{n % 3}", n) for n in range(5000) if n % 7 == 1]
 
 
+LIMIT = 12
+
+
+@pytest.mark.parametrize(("function", "note"), [
+    (lambda r: (r["s"], r["i"]), "vectorized"),
+    (lambda r: (r.get("s"), "i" in r), "vectorized"),
+    (lambda r: (r["s"], r.get("more", 0)), "per record: calls get('more'), which some documents may have"),
+    (lambda r: "more" in r, "per record: tests with 'in' something else than constants"),
+    (lambda r: (len(r), r["s"]), "per record: calls len() with {i: int, s: str, f: float, l: list of JSON, ...}"),
+    (lambda r: 1 if r else 0, "per record: asks whether a document is true"),
+    (lambda r: {**r, "i": 0}, "per record: unpacks {i: int, s: str, f: float, l: list of JSON, ...} with **"),
+    (lambda r: (r["s"], r), "per record: hands on whole records, which may have other fields than the documents looked at"),
+    (lambda r: r["l"][0], "per record: takes an item of list of JSON"),
+    (lambda r: r["f"] > LIMIT, "vectorized"),
+])  # fmt: skip
+def test_programs_read_documents_without_a_declared_type_as_columns(tmp_path, function, note):
+    documents = [{"i": n, "s": f"k{n % 3}", "f": n / 4, "l": [n]} for n in range(3000)]
+    documents[2000:] = [{"more": n, **each} for n, each in enumerate(documents[2000:])]
+    documents.append({"f": 0.5, "s": "last", "i": 2**70, "l": [None]})
+    (tmp_path / "a.json").write_text("".join(json.dumps(each) + "\n" for each in documents))
+    found = []
+    for vectorized in (False, True):
+        env = environment(vectorized)
+        stream = env.from_source(FileSource.for_format(LineFormat(JsonSchema()), tmp_path).build(), UNTIMED, "files")
+        results = stream.filter(lambda r: r["i"] % 7 != 1).map(function)
+        results.sink_to(DiscardingSink())
+        if vectorized:
+            plan = env.explain()
+            assert f"columns: map: {note}" in plan
+            source = (
+                "vectorized" if note == "vectorized" else "per record: 'map' is given whole records, which may have"
+            )
+            assert f"columns: files: {source}" in plan
+        found.append(results.execute_and_collect(limit=9999))
+    assert found[0] == found[1] == [function(each) for each in documents if each["i"] % 7 != 1]
+
+
+def test_after_a_variable_of_a_function_has_changed_documents_are_read_whole(tmp_path):
+    (tmp_path / "a.json").write_text("".join(json.dumps({"i": n, "s": "a", "more": n}) + "\n" for n in range(3)))
+    source = FileSource.for_format(LineFormat(JsonSchema()), tmp_path).build()
+    schema = source.record_schema()
+    columns = JsonSchema().lines_to_columns(schema, [0])
+    assert columns(b'{"i": 1, "s": "b"}\n').to_list() == [{"i": 1, "s": NOT_READ, "more": NOT_READ}]
+    assert JsonSchema().lines_to_columns(schema, None)(b'{"i": 1, "s": "b", "more": 1}\n') is None
+
+
 class Upper(JsonSchema):
     def deserialize(self, message):
         return super().deserialize(message.upper())
 
 
 @pytest.mark.parametrize(("schema", "reason"), [
-    (JsonSchema(), "reads JSON of any form; declare the record type: JsonSchema(record_type)"),
+    (JsonSchema(), "there is no file yet whose columns it could know; declare the record type"),
     (Upper(Part), "Upper makes no columns"),
     (CsvSchema(Part, charset="ISO-8859-1"), "reads text that is ISO-8859-1, and not UTF-8"),
     (CsvSchema(Part, delimiter="§"), "has a delimiter that is not ASCII: '§'"),
-    (JsonSchema(pa.schema([("a/b", pa.int64())])), "its field 'a/b' may be written in several ways"),
+    (JsonSchema(pa.schema([(r"a\b", pa.int64())])), r"the parser cannot look for its field 'a\\b'"),
     (JsonSchema(Whole), "its field 'd' is used, and no column holds a date32[day]"),
 ])  # fmt: skip
 def test_explain_says_why_text_is_read_in_rows(tmp_path, schema, reason):

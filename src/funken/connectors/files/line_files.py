@@ -31,6 +31,7 @@ _BYTES = Charset("ISO-8859-1")  # each byte is a character, and back
 _COLLECTION = "read the file with json.load() and pass the list to from_collection()"
 COLUMN_CHUNK = 1 << 20
 """Bytes per read of what becomes columns: calling Arrow costs as much as 500 lines of CSV (benchmarks/text_columns.py)."""
+_SAMPLE_BYTES, _SAMPLE_LINES = 1 << 18, 1000
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,12 @@ class LineFormat(FileFormat):
         return DecodedLines(self, _lines(file, split, position, CHUNK), split, context, skip)
 
     def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
-        """Return the schema of the records of the schema; no file is looked into."""
+        """Return the schema of the records, by the first lines of a file if they are not declared."""
         of_schema = getattr(self.schema, "record_schema", None)  # a schema of PyFlink has none
         if of_schema is None:
             raise NotVectorizable(f"{type(self.schema).__name__} makes no columns")
-        schema: RecordSchema = of_schema()
+        needs_sample = getattr(self.schema, "needs_sample", False)
+        schema: RecordSchema = self.schema.schema_of_sample(_sample(first())) if needs_sample else of_schema()
         return schema
 
     def column_reader(
@@ -84,6 +86,13 @@ def _lines(file: IO[bytes], split: FileSplit, position: int | None, size: int) -
     if split.whole:
         return StreamLines(file, position or 0, _BYTES, size)
     return RangeLines(file, split.start, split.end, position, _BYTES, size)
+
+
+def _sample(file: IO[bytes]) -> list[bytes]:
+    """Return the first lines of a file, as far as they are whole."""
+    data = file.read(_SAMPLE_BYTES)
+    lines = _split(data if len(data) < _SAMPLE_BYTES else data[: data.rfind(b"\n") + 1]) if data else []
+    return [line for line in lines if line][:_SAMPLE_LINES]
 
 
 def _split(data: bytes) -> list[bytes]:

@@ -148,7 +148,8 @@ class FileSource(Source):
                 for found in FileEnumerator(self, 1).find(root):
                     if found.size:
                         file: IO[bytes] = opened.enter_context(locate(split_pattern(root)[0])[0].open(found.path))
-                        return file
+                        ending = None if self.format.container else compression_of(found.path)
+                        return opened.enter_context(decompressed(file, ending)) if ending else file
         except (OSError, ImportError, ValueError, SourceNotReadable) as error:
             raise NotVectorizable(f"no file can be looked into ({type(error).__name__})") from error
         raise NotVectorizable("there is no file yet whose columns it could know; declare the record type")

@@ -16,10 +16,12 @@ from typing import Any
 
 from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable, RecordSchema
-from funken.connectors.formats.json_columns import JsonColumns, json_record_schema
+from funken.connectors.formats.json_columns import JsonColumns, json_record_schema, sampled_schema
 from funken.connectors.formats.record_types import as_document, from_documents, shape_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
+
+_DECLARE = "declare the record type: JsonSchema(record_type)"
 
 
 @functools.cache
@@ -86,12 +88,28 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
         if type(self) is not JsonSchema:
             return super().record_schema()
         if self.record_type is None:
-            raise NotVectorizable("reads JSON of any form; declare the record type: JsonSchema(record_type)")
+            raise NotVectorizable(f"reads JSON of any form; {_DECLARE}")
         return json_record_schema(self.record_type, shape_of(self.record_type, "JsonSchema"))
+
+    @property
+    def needs_sample(self) -> bool:
+        """Whether the documents have no declared type."""
+        return type(self) is JsonSchema and self.record_type is None
+
+    def schema_of_sample(self, messages: Sequence[bytes]) -> RecordSchema:
+        """Return the schema of dicts with the fields that all of these documents have."""
+        try:
+            return sampled_schema(list(map(parsed, messages)))
+        except ValueError:
+            raise NotVectorizable(f"reads JSON, but a file does not begin with it; {_DECLARE}") from None
 
     def lines_to_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> Callable[[bytes], Block | None]:
         """Return what makes columns of lines with a document in each."""
-        return JsonColumns(shape_of(self.record_type, "JsonSchema"), schema, wanted).of_lines
+        if self.record_type is not None:
+            return JsonColumns(schema, wanted, shape_of(self.record_type, "JsonSchema")).of_lines
+        if wanted is None:  # documents may have more fields than the schema
+            return lambda data: None
+        return JsonColumns(schema, wanted).of_lines
 
     def serialize(self, value: Any) -> bytes:
         """Write a document; a dataclass, a named tuple or a named row is an object."""

@@ -47,7 +47,7 @@ class FieldsRead:
 
 
 class _TakesAll(Exception):
-    """Somebody takes records whole."""
+    """Somebody takes records whole: the operator of that name."""
 
 
 def fields_read(plan: PhysicalPlan, source: Node) -> FieldsRead | None:
@@ -56,6 +56,15 @@ def fields_read(plan: PhysicalPlan, source: Node) -> FieldsRead | None:
         return _Reached(plan, source).projection()
     except _TakesAll:
         return None
+
+
+def taken_whole_by(plan: PhysicalPlan, source: Node) -> str | None:
+    """Return the name of an operator that takes the records of a source of columns whole."""
+    try:
+        _Reached(plan, source).projection()
+    except _TakesAll as operator:
+        return str(operator)
+    return None
 
 
 class _Reached:
@@ -71,10 +80,8 @@ class _Reached:
         spec = self._source.spec
         assert isinstance(spec, ColumnarSource)
         if spec.stamped is not None:
-            self._function(call_of(spec.strategy.assigner, "extract_timestamp"), spec.stamped, near=True)
+            self._function(self._source, call_of(spec.strategy.assigner, "extract_timestamp"), spec.stamped, near=True)
         self._follow(self._source.id, near=True)
-        if () in self._paths:
-            raise _TakesAll
         return FieldsRead(tuple(sorted({path[0] for path in self._paths})), tuple(self._guards))
 
     def _follow(self, upstream: OperatorId, near: bool) -> None:
@@ -91,38 +98,40 @@ class _Reached:
 
     def _node(self, node: Node, near: bool, edge: Edge | None, side: str | None) -> None:
         if side is not None or len(node.inputs) != 1:
-            raise _TakesAll
+            raise _TakesAll(node.name)
         if edge is not None and not edge.local:
             if not isinstance(edge.partitioning, ColumnarHash):
-                raise _TakesAll
-            self._function(edge.partitioning.key, edge.partitioning.traced, near)
+                raise _TakesAll(node.name)
+            self._function(node, edge.partitioning.key, edge.partitioning.traced, near)
             near = False
         self._spec(node, near)
 
     def _spec(self, node: Node, near: bool) -> None:
         match node.spec:
             case ColumnarMap() as spec:
-                self._function(spec.function, spec.traced, near)
+                self._function(node, spec.function, spec.traced, near)
             case ColumnarFilter() as spec:
-                self._function(spec.function, spec.traced, near)
+                self._function(node, spec.function, spec.traced, near)
                 self._follow(node.id, near)
             case ColumnarTimestamps() as spec:
                 if spec.stamped is not None:
-                    self._function(call_of(spec.strategy.assigner, "extract_timestamp"), spec.stamped, near)
+                    self._function(node, call_of(spec.strategy.assigner, "extract_timestamp"), spec.stamped, near)
                 self._follow(node.id, near)
             case ColumnarWindow(aggregate=aggregate) as spec if aggregate is not None and spec.late_tag is None:
                 target = spec.contents.function.target  # type: ignore[attr-defined]
-                self._function(spec.key, spec.traced_key, near)
-                self._function(UserFunction(target, "create_accumulator"), aggregate.created, near)
-                self._function(UserFunction(target, "add"), spec.traced, near)
+                self._function(node, spec.key, spec.traced_key, near)
+                self._function(node, UserFunction(target, "create_accumulator"), aggregate.created, near)
+                self._function(node, UserFunction(target, "add"), spec.traced, near)
             case _:
-                raise _TakesAll
+                raise _TakesAll(node.name)
 
-    def _function(self, function: UserFunction, traced: Traced, near: bool) -> None:
+    def _function(self, node: Node, function: UserFunction, traced: Traced, near: bool) -> None:
         self._paths.update(_paths(traced.result), traced.read)
+        if () in self._paths:
+            raise _TakesAll(node.name)
         if any(each.kind not in ("method", "builtin") for each in traced.dependencies):
             if not near:
-                raise _TakesAll
+                raise _TakesAll(node.name)
             self._guards.append((function, traced))
 
 
@@ -161,4 +170,4 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
 
 RULE = Rule(_NAME, _apply)
 
-__all__ = ["RULE", "FieldsRead", "fields_read"]
+__all__ = ["RULE", "FieldsRead", "fields_read", "taken_whole_by"]

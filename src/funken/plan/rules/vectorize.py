@@ -8,7 +8,7 @@ the key can be traced. A source or filter alone gains nothing, so columns withou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import repeat
@@ -28,6 +28,7 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.folds import FIRST, LAST, reduce_folds
+from funken.columnar.records import has_documents
 from funken.columnar.tracing import Traced, trace
 from funken.connectors.context import declares
 from funken.connectors.formats.arrow_columns import is_held
@@ -57,12 +58,13 @@ from funken.plan.columnar_hash import ColumnarHash
 from funken.plan.nodes import Hash, Node
 from funken.plan.physical import Edge, PhysicalPlan, RuleNote, Vertex
 from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
-from funken.plan.rules.projection import fields_read
+from funken.plan.rules.projection import fields_read, taken_whole_by
 from funken.plan.rules.windows_on_columns import VECTORIZED, check_arrays, columnar_window, shows_order, traced_key
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkStrategy
 
 _NAME = "columns"
-
+_PER_RECORD, _USELESS = "per record: ", "nothing after it is vectorized"
+_OTHERS = "which may have other fields than the documents looked at; declare the record type: JsonSchema(record_type)"
 
 _WITH_FORM = (Map, Filter, FlatMap, TimestampsAndWatermarks, RollingReduce, WindowSpec)
 
@@ -90,7 +92,13 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
         unheld = _unheld(rewritten[0])
         if not unheld:
             return rewritten
-        refused |= unheld
+        refused = _reasons(rewritten[1]) | refused | unheld
+
+
+def _reasons(notes: Iterable[RuleNote]) -> dict[OperatorId, str]:
+    """Return why operators work per record; without the source's columns, each would say only that."""
+    found = {note.operator: note.text.removeprefix(_PER_RECORD) for note in notes if note.text.startswith(_PER_RECORD)}
+    return {operator: reason for operator, reason in found.items() if operator is not None and reason != _USELESS}
 
 
 def shapes(plan: PhysicalPlan, context: RuleContext) -> Mapping[OperatorId, RecordSchema]:
@@ -108,6 +116,10 @@ def _unheld(plan: PhysicalPlan) -> dict[OperatorId, str]:
         if isinstance(spec, ColumnarSource) and spec.of_records:
             kinds = dict(enumerate(spec.schema))
             projection = fields_read(plan, node)
+            if projection is None and has_documents(spec.schema):
+                reader = taken_whole_by(plan, node)
+                found[node.id] = f"{reader!r} is given whole records, {_OTHERS}"
+                continue
             for number in kinds if projection is None else projection.fields:
                 if not is_held(str(kinds[number])):
                     names = getattr(spec.schema, "names", ())
@@ -162,7 +174,7 @@ class _Vectorizer:
                 raise NotVectorizable(self._refused[node.id])
             found = self._source(node) if isinstance(node.spec, SourceSpec) else self._operator(vertex, node)
         except NotVectorizable as reason:
-            self._paths[node.id] = f"per record: {reason}"
+            self._paths[node.id] = f"{_PER_RECORD}{reason}"
             return
         self._found[node.id] = found
         self._paths[node.id] = found.path
@@ -191,7 +203,7 @@ class _Vectorizer:
         columns_leave = any(edge.source_node == node.id and edge.id in self._hashes for edge in self._plan.edges)
         if not columns_leave and not any(reader.id in self._found for reader in readers):
             del self._found[node.id]
-            self._paths[node.id] = "per record: nothing after it is vectorized"
+            self._paths[node.id] = f"{_PER_RECORD}{_USELESS}"
 
     # ---- sources
 
@@ -236,11 +248,13 @@ class _Vectorizer:
         match spec:
             case Map() if type(spec) is Map:
                 traced, result = _of_call(spec.function, 1).typed(schema)
+                _check_documents(result)
                 return _Found(ColumnarMap(spec.function, traced, result), result)
             case Filter() if type(spec) is Filter:
                 return _Found(ColumnarFilter(spec.function, _of_call(spec.function, 1).condition(schema)), schema)
             case FlatMap() if type(spec) is FlatMap:
                 given, result = trace_flat_map(spec.function.target, spec.function.method).typed(schema)
+                _check_documents(result)
                 return _Found(ColumnarFlatMap(spec.function, given, result), result)
             case TimestampsAndWatermarks() if type(spec) is TimestampsAndWatermarks:
                 stamped = _stamped(spec.strategy, schema)
@@ -306,6 +320,11 @@ class _Vectorizer:
     def _window(self, spec: WindowSpec, schema: RecordSchema) -> _Found:
         made, results, path = columnar_window(spec, schema, self._batch)
         return _Found(made, results, path=path)
+
+
+def _check_documents(result: RecordSchema) -> None:
+    if has_documents(result):
+        raise NotVectorizable(f"hands on whole records, {_OTHERS}")
 
 
 def _of_call(call: UserFunction, arguments: int) -> Traced:
