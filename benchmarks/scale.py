@@ -1,13 +1,13 @@
 """Does a record cost the same in wider jobs, with more keys and in longer chains? The keyed job of ``keyed.py`` at full load.
 
-usage: scale.py [--widths 2,4,8,16] [--shared 4,8,16] [--keys 1000,100000,1000000,10000000] [--operators 1,50] [--seconds S]
+usage: scale.py [--widths 2,4,8,16] [--alone 4,8,16] [--keys 1000,100000,1000000,10000000] [--operators 1,50] [--seconds S]
                 [--rounds N] [--results FILE] [--docs]
 
 One number of each is varied, the others stay at 2 subtasks, 1000 keys and 1 ``map``; functions are called for every record.
-``--shared`` are subtasks of which so many share a worker that a stage has two, beside 2 that do not. What is printed is how
-many records a second all subtasks work off on the cores of this machine, and how much more a record costs than in the first
-case: medians of the rounds, in each of which every case comes once. ``--docs`` puts a table and a plot of what is kept into the
-guide, and ``--docs --widths '' --shared '' --keys '' --operators ''`` does only that. A case has a process of its own, and its
+``--alone`` are subtasks that share no worker; by default, a stage with more of them than cores has a worker per core. What
+is printed is how many records a second all subtasks work off on the cores of this machine, and how much more a record costs
+than in the first case: medians of the rounds, in each of which every case comes once. ``--docs`` puts a table and a plot of what is kept into the
+guide, and ``--docs --widths '' --alone '' --keys '' --operators ''`` does only that. A case has a process of its own, and its
 result is checked first. Keys come in the order of their numbers; what is measured begins when each was seen.
 """
 
@@ -36,9 +36,7 @@ HERE = Path(__file__).parent
 CHECKED = 20_000
 PAGE = HERE.parent / "docs" / "guide" / "performance.md"
 IMAGE = PAGE.parent / "images" / "scale.png"
-NAMES = {"widths": "subtasks", "shared": "subtasks in 2 workers a stage", "keys": "keys", "operators": "operators"}
-WORKERS = 2
-"""Of a stage whose subtasks share workers."""
+NAMES = {"widths": "subtasks", "alone": "subtasks, a worker each", "keys": "keys", "operators": "operators"}
 MOST = 240.0
 """How long it may take (s) until every key was seen."""
 WARM = 1.5
@@ -53,9 +51,9 @@ def program(stream: DataStream, keys: int, operators: int) -> DataStream:
     return pairs.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
 
 
-def one(width: int, keys: int, operators: int, shared: int, seconds: float) -> dict[str, float]:
-    """Check and measure a case in this process; ``shared``: so many subtasks share a worker."""
-    options = f"pipeline.vectorized=false execution.subtasks-per-worker={shared}"
+def one(width: int, keys: int, operators: int, alone: int, seconds: float) -> dict[str, float]:
+    """Check and measure a case in this process; ``alone``: no subtasks share a worker."""
+    options = f"pipeline.vectorized=false execution.subtasks-per-worker={1 if alone else 'auto'}"
     os.environ["BENCH_OPTIONS"] = f"{os.environ.get('BENCH_OPTIONS', '')} {options}"
     keyed.WIDTH = width
     env = keyed.environment(5)
@@ -103,7 +101,7 @@ def main() -> None:
     """Measure case by case, print, keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--widths", default="2,4,8,16")
-    parser.add_argument("--shared", default="4,8,16")
+    parser.add_argument("--alone", default="4,8,16")
     parser.add_argument("--keys", default="1000,100000,1000000,10000000")
     parser.add_argument("--operators", default="1,50")
     parser.add_argument("--seconds", type=float, default=6)
@@ -114,8 +112,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.one:
         *numbers, seconds = args.one
-        width, keys, operators, shared = map(int, numbers)
-        print(json.dumps(one(width, keys, operators, shared, seconds)))
+        width, keys, operators, alone = map(int, numbers)
+        print(json.dumps(one(width, keys, operators, alone, seconds)))
         return
     wanted = [(fact, int(value)) for fact in NAMES for value in getattr(args, fact).split(",") if value]
     speeds: dict[tuple[str, int], list[float]] = {each: [] for each in wanted}
@@ -134,17 +132,17 @@ def main() -> None:
 
 
 def case_of(fact: str, value: int) -> list[int]:
-    """Return the numbers of a case: subtasks, keys, operators, and how many subtasks share a worker."""
-    usual = {"widths": WORKERS, "keys": 1000, "operators": 1}
-    given = usual | {"widths" if fact == "shared" else fact: value}
-    return [*given.values(), max(1, value // WORKERS) if fact == "shared" else 1]
+    """Return the numbers of a case: subtasks, keys, operators, and whether no subtasks share a worker."""
+    usual = {"widths": 2, "keys": 1000, "operators": 1}
+    given = usual | {"widths" if fact == "alone" else fact: value}
+    return [*given.values(), int(fact == "alone")]
 
 
 def rows(found: dict[str, dict[str, float]]) -> list[str]:
     """Return the rows of the table: what a record costs beside the first case of its fact."""
     lines = []
     for fact, speeds in found.items():
-        first = next(iter(found.get("widths" if fact == "shared" else fact, speeds).values()))
+        first = next(iter(found.get("widths" if fact == "alone" else fact, speeds).values()))
         lines += [f"| {int(n):,} {NAMES[fact]} | {s / 1e6:.3g} | {first / s:.2f} x |" for n, s in speeds.items()]
     return lines
 

@@ -16,7 +16,7 @@ from matplotlib import pyplot as plt
 
 TITLES = {
     "widths": "subtasks, on two cores",
-    "shared": "subtasks, in two workers a stage",
+    "alone": "subtasks, a worker each",
     "keys": "keys",
     "operators": "map operators before the exchange",
 }
@@ -28,7 +28,7 @@ def main() -> None:
     found: dict[str, dict[str, float]] = json.loads(results.read_text())["records_per_s"]
     figure, axes = plt.subplots(1, len(found), figsize=(4 * len(found), 3.4))
     for axis, (fact, speeds) in zip(axes, found.items(), strict=True):
-        first = next(iter(found.get("widths" if fact == "shared" else fact, speeds).values()))
+        first = next(iter(found.get("widths" if fact == "alone" else fact, speeds).values()))
         costs = [first / speed for speed in speeds.values()]
         drawn = axis.bar([f"{int(value):,}" for value in speeds], costs, color="#c0392b", width=0.6)
         axis.bar_label(drawn, [f"{cost:.2f} x" for cost in costs], fontsize=8)

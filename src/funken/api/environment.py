@@ -14,7 +14,7 @@ from funken.api.display import ProgramDisplay
 from funken.api.jobs.client import JobClient
 from funken.api.jobs.iterator import CloseableIterator
 from funken.api.jobs.results import JobExecutionResult
-from funken.api.jobs.targets import RuntimeExecutionMode, is_batch, recompiler, target_of, wants_batch
+from funken.api.jobs.targets import RuntimeExecutionMode, is_batch, recompiler, shared_cores, target_of, wants_batch
 from funken.api.options import CheckpointConfig, ExecutionConfig
 from funken.api.streams.stream import DataStream
 from funken.checkpoint.settings import CheckpointSettings
@@ -293,7 +293,17 @@ class StreamExecutionEnvironment(ProgramDisplay):
 
     def _stage(self, name: str | None, runner: Runner | None) -> RewriteStage:
         compiled = self._compiled(name, runner)
-        return RewriteStage.of(compiled, self._configuration, wants_batch(self._configuration, compiled))
+        return RewriteStage.of(
+            compiled, self._configuration, wants_batch(self._configuration, compiled), self._cores(compiled)
+        )
+
+    def _cores(self, compiled: PhysicalPlan) -> int | None:
+        """Return how many cores workers that run at the same time share, if that is known."""
+        try:
+            continuous = target_of(self._configuration, compiled, self._frame) == "continuous"
+        except InvalidProgram:  # said where it is run
+            return None
+        return shared_cores(self._configuration, self._session) if continuous else None
 
     def _shape_of(self, operator: OperatorId) -> RecordSchema | None:
         """Return the shape of what an operator emits, if it can be traced in the functions of the program."""
@@ -326,7 +336,7 @@ class StreamExecutionEnvironment(ProgramDisplay):
         checkpoints, frame, self._frame = None, self._frame, None
         if not settings.batch and not hold and frame is None and CheckpointSettings.wanted(conf):
             checkpoints = JobCheckpoints.of(plan, conf, settings.job_id)
-        conf, again = conf.copy(), recompiler(self.graph.take(), plan.name, conf.copy())
+        conf, again = conf.copy(), recompiler(self.graph.take(), plan.name, conf.copy(), stage.context.cores)
         master = JobMaster(plan, hold, conf)
         return Job(plan, settings, conf, master, self._session, checkpoints, frame, stage=stage, recompile=again)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from funken.config.options import _option
+from typing import Any
+
+from funken.config.options import Option, _option
 from funken.config.parsing import at_least, one_of
 from funken.config.values import duration_ms
 
@@ -30,13 +32,31 @@ CPU_SCHEDULING = _option(
     "woken takes no core from another, for throughput; NORMAL: it may, for latency where cores are never idle.",
 )
 
-SUBTASKS_PER_WORKER = _option(
+AUTO = "auto"
+
+
+def _subtasks(value: Any) -> int | str:
+    """Return a number of 1 or more, or ``AUTO``."""
+    return AUTO if str(value).strip().lower() == AUTO else at_least(1)(value)
+
+
+SUBTASKS_PER_WORKER: Option[int | str] = _option(
     "execution.subtasks-per-worker",
-    at_least(1),
-    1,
+    _subtasks,
+    AUTO,
     "How many subtasks of a stage share a Python worker of a continuous job, at most, and the one thread of it that calls "
     "functions. With more subtasks than cores a record then costs less CPU, and the job less memory and fewer task slots; but a "
-    "function that waits, for a service say, makes the other subtasks of its worker wait.",
+    "function that waits, for a service say, makes the other subtasks of its worker wait. auto: on one machine, a stage that has "
+    "more subtasks than there are cores has a worker per core if nothing in it can wait, as far as its functions can be read; "
+    "else a worker has one subtask.",
 )
 
-__all__ = ["BLOCK_BYTES", "BLOCK_RECORDS", "BUFFER_TIMEOUT", "CPU_SCHEDULING", "QUEUEING_TARGET", "SUBTASKS_PER_WORKER"]
+__all__ = [
+    "AUTO",
+    "BLOCK_BYTES",
+    "BLOCK_RECORDS",
+    "BUFFER_TIMEOUT",
+    "CPU_SCHEDULING",
+    "QUEUEING_TARGET",
+    "SUBTASKS_PER_WORKER",
+]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.context import ConnectorContext
@@ -362,6 +362,8 @@ class Source(Generic[T_co]):
     boundedness: Boundedness = Boundedness.BOUNDED
     max_parallelism: int | None = None
     """The most subtasks that can read it (1 for a collection); ``None``: any number."""
+    never_waits: ClassVar[Any] = False
+    """Whether ``poll`` never waits, for a disk or a service, so that other subtasks may share a worker, and its thread."""
 
     @property
     def index_columns(self) -> IndexColumns | None:

@@ -45,6 +45,7 @@ class CollectionSource(Source[T_co]):
     payload: bytes = field(init=False, repr=False)
     size: int = field(init=False)
     max_parallelism = 1
+    never_waits = True
 
     def __post_init__(self, values: Iterable[T_co]) -> None:
         """Pickle the elements."""

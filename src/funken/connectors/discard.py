@@ -23,6 +23,7 @@ class DiscardingSink(Sink):
 
     takes_columns = True
     reads_only = True
+    never_waits = True
 
     def writer(self, context: ConnectorContext) -> SinkWriter:
         """Make a writer."""

@@ -286,6 +286,9 @@ class Sink(Generic[T_contra]):
     """Whether ``write`` takes blocks of columns as they are; else it is given lists."""
     reads_only: bool = False
     """Whether ``write`` neither changes records nor needs them when it has returned, so that nothing must be copied for it."""
+    never_waits: bool = False
+    """Whether no method of the writer waits, for a disk or a service: then other subtasks may share a worker with it, and its
+    thread."""
 
     def of_type(self, type_info: TypeInformation | None) -> Sink:
         """Return the sink for records of a declared type (``None``: any); it matters to those that write text.

@@ -46,8 +46,11 @@ class RollingReduce:
     @property
     def traits(self) -> OperatorTraits:
         """The key, and the loop of a function without state."""
-        loop = () if self.function.rich else (LoopCall(self.key, label="key"), LoopCall(self.function, 2))
-        return OperatorTraits(keys=(self.key,), batch_input=BatchInput.SORTED_BY_TIME, loop=loop, keeps_type=True)
+        calls = (LoopCall(self.key, label="key"), LoopCall(self.function, 2))
+        loop = () if self.function.rich else calls
+        return OperatorTraits(
+            keys=(self.key,), batch_input=BatchInput.SORTED_BY_TIME, loop=loop, calls=calls, keeps_type=True
+        )
 
     def build(self) -> Operator:
         """Make the logic."""

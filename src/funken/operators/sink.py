@@ -15,7 +15,7 @@ from funken.operators.coordinators.base import OperatorCoordinatorContext
 from funken.operators.coordinators.committing import CommitCoordinator
 from funken.operators.coordinators.results import CollectCoordinator, PrintCoordinator
 from funken.operators.stateless import UserFunctionOperator
-from funken.operators.traits import OperatorTraits
+from funken.operators.traits import LoopCall, OperatorTraits
 from funken.operators.user_functions import UserFunction
 from funken.types.info import TypeInformation
 from funken.types.text import printed
@@ -33,7 +33,8 @@ class WriterSink:
     @property
     def traits(self) -> OperatorTraits:
         """It is a sink."""
-        return OperatorTraits(sink=True)
+        never_waits = self.sink.never_waits and declares(self.sink, "never_waits", "writer")
+        return OperatorTraits(sink=True, calls=() if never_waits else None)
 
     def build(self) -> Operator:
         """Make the logic of one subtask."""
@@ -118,7 +119,7 @@ class ForEach:
     @property
     def traits(self) -> OperatorTraits:
         """It is a sink."""
-        return OperatorTraits(sink=True)
+        return OperatorTraits(sink=True, calls=(LoopCall(self.function),))
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -145,7 +146,7 @@ class PrintSink:
     @property
     def traits(self) -> OperatorTraits:
         """It is a sink."""
-        return OperatorTraits(sink=True)
+        return OperatorTraits(sink=True, calls=())
 
     def build(self) -> Operator:
         """Make the logic of one subtask."""
@@ -188,7 +189,7 @@ class CollectSink:
     @property
     def traits(self) -> OperatorTraits:
         """It is a sink."""
-        return OperatorTraits(sink=True)
+        return OperatorTraits(sink=True, calls=())
 
     def build(self) -> Operator:
         """Make the logic of one subtask."""

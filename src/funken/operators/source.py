@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from funken.connectors.base import Batch, Boundedness, NeedSplits, Source, SourceReader, Wait
+from funken.connectors.context import declares
 from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Operator
@@ -22,8 +23,9 @@ from funken.operators.coordinators.source_events import (
     RequestSplits,
     SplitsDiscovered,
 )
-from funken.operators.timestamps import WatermarkEmitter
-from funken.operators.traits import OperatorTraits
+from funken.operators.timestamps import WatermarkEmitter, assigner_calls
+from funken.operators.traits import LoopCall, OperatorTraits
+from funken.operators.user_functions import call_of
 from funken.timing.watermarks import WatermarkStrategy
 from funken.types.info import TypeInformation
 
@@ -50,7 +52,20 @@ class SourceSpec:
     @property
     def traits(self) -> OperatorTraits:
         """The connector, and the type that it declares."""
-        return OperatorTraits(source=self.source, output_type=self.type_info)
+        return OperatorTraits(source=self.source, output_type=self.type_info, calls=self._calls())
+
+    def _calls(self) -> tuple[LoopCall, ...] | None:
+        """Return the functions that the readers and the strategy call; ``None`` if readers may wait."""
+        declared = self.source.index_columns if declares(self.source, "index_columns", "reader") else None
+        assigner = assigner_calls(self.strategy)
+        if assigner is None or (declared is None and not self._never_waits()):
+            return None
+        if declared is None or declared.function is None:
+            return assigner
+        return (LoopCall(call_of(declared.function, "map")), *assigner)
+
+    def _never_waits(self) -> bool:
+        return self.source.never_waits and declares(self.source, "never_waits", "reader")
 
     def build(self) -> SourceOperator:
         """Make the logic of one subtask."""

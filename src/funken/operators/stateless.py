@@ -64,7 +64,10 @@ class Map:
     def traits(self) -> OperatorTraits:
         """Its loop may be one with those of its neighbours."""
         return OperatorTraits(
-            loop=(LoopCall(self.function),), fusable=True, catching=partial(CatchingMap, self.function, ResultKind.MAP)
+            loop=(LoopCall(self.function),),
+            calls=(LoopCall(self.function),),
+            fusable=True,
+            catching=partial(CatchingMap, self.function, ResultKind.MAP),
         )
 
     def build(self) -> Operator:
@@ -92,6 +95,7 @@ class Filter:
         """Its loop may be one with those of its neighbours."""
         return OperatorTraits(
             loop=(LoopCall(self.function),),
+            calls=(LoopCall(self.function),),
             fusable=True,
             keeps_type=True,
             catching=partial(CatchingMap, self.function, ResultKind.FILTER),
@@ -128,6 +132,7 @@ class FlatMap:
         """Its loop may be one with those of its neighbours."""
         return OperatorTraits(
             loop=(LoopCall(self.function),),
+            calls=(LoopCall(self.function),),
             fusable=True,
             catching=partial(CatchingMap, self.function, ResultKind.FLAT_MAP),
         )

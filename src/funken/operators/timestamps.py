@@ -16,10 +16,11 @@ from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.codegen.loops import LoopText
-from funken.operators.traits import OperatorTraits
+from funken.operators.traits import LoopCall, OperatorTraits
+from funken.operators.user_functions import call_of
 from funken.timing.event_time_checks import EventTimeChecks
 from funken.timing.instants import timestamps_ms
-from funken.timing.watermarks import WatermarkProgress, WatermarkStrategy
+from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkProgress, WatermarkStrategy
 
 
 def _loop(operator: Operator, assigner: Callable[[Any, int], Any]) -> Callable[..., list[Any]]:
@@ -140,6 +141,15 @@ class WatermarkEmitter:
             self._operator.output.idle(self._emitted_idle)
 
 
+def assigner_calls(strategy: WatermarkStrategy) -> tuple[LoopCall, ...] | None:
+    """Return the functions of a strategy; ``None`` if it has a generator of the program's own."""
+    if strategy.generator is not None and not isinstance(strategy.generator, BoundedOutOfOrdernessSpec):
+        return None
+    if strategy.assigner is None:
+        return ()
+    return (LoopCall(call_of(strategy.assigner, "extract_timestamp"), 2, label="the timestamp assigner"),)
+
+
 @dataclass(frozen=True)
 class TimestampsAndWatermarks:
     """Spec of ``assign_timestamps_and_watermarks``."""
@@ -149,7 +159,7 @@ class TimestampsAndWatermarks:
     @property
     def traits(self) -> OperatorTraits:
         """Records pass as they are, in the order of the input: a watermark is a statement about that order."""
-        return OperatorTraits(keeps_type=True, stays_with_input=True)
+        return OperatorTraits(keeps_type=True, stays_with_input=True, calls=assigner_calls(self.strategy))
 
     def build(self) -> Operator:
         """Make the logic."""

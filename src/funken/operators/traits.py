@@ -64,6 +64,8 @@ class OperatorTraits:
     """The functions of the operator's generated loop."""
     loop_if_read: bool = False
     """Whether there is such a loop only if the body of each function can be read."""
+    calls: tuple[LoopCall, ...] | None = None
+    """All functions of the program that the operator calls, if it waits for nothing beside them; ``None``: that is not known."""
     fusable: bool = False
     """Whether the loop may be one with those of its neighbours: the logic is a map, a filter or a flat_map."""
     catching: Callable[[], OperatorSpec] | None = field(default=None, compare=False)

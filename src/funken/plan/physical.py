@@ -127,13 +127,14 @@ class PhysicalPlan:
     """The rules that were applied, in this order (``plan/rules/stage.py``)."""
     notes: tuple[RuleNote, ...] = ()
     """What they decided, and why not otherwise; ``explain()`` prints it."""
-    subtasks_per_worker: int = 1
-    """How many tasks of a stage share a worker in continuous mode, at most."""
+    subtasks_per_worker: tuple[int, ...] = ()
+    """How many tasks of each stage share a worker in continuous mode, at most; empty: none share one."""
 
     @property
     def workers(self) -> tuple[int, ...]:
         """How many workers each stage has in continuous mode: worker *i* has every so many tasks the one that comes after *i*."""
-        return tuple(-(-width // self.subtasks_per_worker) for width in self.widths)
+        shared = self.subtasks_per_worker or (1,) * len(self.widths)
+        return tuple(-(-width // most) for width, most in zip(self.widths, shared, strict=True))
 
     @property
     def slots(self) -> int:

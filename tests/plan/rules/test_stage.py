@@ -22,7 +22,7 @@ from funken.plan.rules.stage import RULES, RewriteStage, rewrite
 from funken.testing import local
 
 NAMES = ["chaining", "errors", "state backend", "columns", "projection", "pre-aggregation", "fusion", "declared types"]
-NAMES += ["batch order"]
+NAMES += ["batch order", "workers"]
 
 
 def sums(**options):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import enum
+import os
+import re
+import sys
 from typing import Any
 
 from funken import config
@@ -105,11 +108,30 @@ def _target_of_rows(target: str, plan: PhysicalPlan, frame: Any) -> str:
     return needed
 
 
-def recompiler(graph: StreamGraph, name: str, configuration: Configuration) -> Recompile:
+def shared_cores(configuration: Configuration, session: Any) -> int | None:
+    """Return the cores of this machine if the workers of a job are on it, else ``None``; nothing is started to find out.
+
+    >>> shared_cores(Configuration({"spark.master": "yarn"}), None)
+    """
+    context = getattr(session, "sparkContext", None)
+    if context is None and "pyspark" in sys.modules:
+        context = sys.modules["pyspark"].SparkContext._active_spark_context
+    if context is None and "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit chose the master
+        return None
+    try:
+        master = str(configuration.get(config.MASTER) if context is None else context.master)
+    except Exception:  # noqa: BLE001 - a session that has ended: whoever needs it says so
+        return None
+    if not re.fullmatch(r"|local(\[.*\])?", master):
+        return None
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def recompiler(graph: StreamGraph, name: str, configuration: Configuration, cores: int | None) -> Recompile:
     """Return what compiles a program again, for another parallelism."""
 
     def recompile(parallelism: int) -> RewriteStage:
         compiled = compile_plan(graph, name, parallelism, configuration.get(config.MAX_PARALLELISM))
-        return RewriteStage.of(compiled, configuration, wants_batch(configuration, compiled))
+        return RewriteStage.of(compiled, configuration, wants_batch(configuration, compiled), cores)
 
     return recompile

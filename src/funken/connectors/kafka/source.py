@@ -24,6 +24,11 @@ from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 from funken.io.durations import duration_ms
 
+_COMPUTING = {f"funken.connectors.formats.{name}_schema" for name in ("avro", "csv", "json", "protobuf")} | {
+    "funken.connectors.formats.text"
+}
+"""The modules of formats that ask no service."""
+
 DISCOVERY_INTERVAL = 300_000
 NOTHING, EARLIEST = Subscription(), KafkaOffsetsInitializer.earliest()
 
@@ -91,6 +96,11 @@ class KafkaSource(Source):
             "enable.auto.offset.store": False,
             "enable.partition.eof": self.stopping is not None,
         }
+
+    @property
+    def never_waits(self) -> bool:
+        """Whether ``poll`` only computes: a thread of its own fetches, and these formats ask no registry."""
+        return type(self.deserializer).__module__ in _COMPUTING
 
     def record_schema(self) -> RecordSchema:
         """Return the schema of the records, where the deserializer of values makes columns.

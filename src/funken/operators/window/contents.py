@@ -8,12 +8,14 @@ anew, as in reducing and aggregating state.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import reduce as fold_left
 from typing import Any, Protocol
 
 from funken.dataclass import dataclass
 from funken.operators.base import Operator, Values
 from funken.operators.context import OperatorContext
+from funken.operators.traits import LoopCall
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.reduce_loops import ReduceLoops
 from funken.state.delta_tables import DeltaTable
@@ -225,6 +227,11 @@ class Aggregated:
     def mergeable(self) -> bool:
         """Whether the function has ``merge``."""
         return callable(getattr(self.function.target, "merge", None))
+
+    def calls(self) -> tuple[LoopCall, ...]:
+        """Return the methods that are called, with how many arguments."""
+        methods = {"create_accumulator": 0, "add": 2, "get_result": 1} | ({"merge": 2} if self.mergeable else {})
+        return tuple(LoopCall(replace(self.function, method=name), count) for name, count in methods.items())
 
     def build(self) -> ContentsLogic:
         """Make the logic."""

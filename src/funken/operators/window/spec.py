@@ -144,12 +144,18 @@ class WindowSpec:
     def traits(self) -> OperatorTraits:
         """The key, the logic, and how to keep everything in keyed state."""
         loop: tuple[LoopCall, ...] = ()
+        calls: tuple[LoopCall, ...] | None = None
         aligned = self.strategy in (Strategy.ALIGNED, Strategy.SLICES)
-        if isinstance(self.contents, Reduced) and aligned and self.key.target is not one_key:
-            loop = (LoopCall(self.key, label="key"), LoopCall(self.contents.function, 2))
+        if isinstance(self.contents, Reduced) and aligned:
+            found = (LoopCall(self.key, label="key"), LoopCall(self.contents.function, 2))
+            loop = () if self.key.target is one_key else found
+            calls = found if self.function is None else None
+        elif isinstance(self.contents, Aggregated) and aligned and self.function is None:
+            calls = (LoopCall(self.key, label="key"), *self.contents.calls())
         return OperatorTraits(
             keys=(self.key,),
             loop=loop,
+            calls=calls,
             loop_if_read=True,
             logic=f"{self.strategy.value} windows",
             in_keyed_state=self.in_keyed_state,

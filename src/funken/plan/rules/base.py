@@ -31,15 +31,20 @@ class RuleContext:
     state_in_files: bool = False
     on_error: str = "fail"
     restored_in_keyed_state: frozenset[str] = frozenset()
+    subtasks_per_worker: int | None = 1
+    """``None``: as many as there are for each of the ``cores``, where no function waits."""
+    cores: int | None = None
+    """The cores of the one machine on which workers run all at the same time; ``None``: they do not, or it is not known."""
 
     @staticmethod
-    def of(configuration: Configuration, batch: bool) -> RuleContext:
+    def of(configuration: Configuration, batch: bool, cores: int | None = None) -> RuleContext:
         """Read the options; ``batch``: each result is given once.
 
         >>> RuleContext.of(Configuration({"state.backend.type": "rocksdb"}), batch=True).state_in_files
         False
         """
         get = configuration.get
+        shared = get(config.SUBTASKS_PER_WORKER)
         return RuleContext(
             batch,
             get(config.CHAINING),
@@ -47,6 +52,8 @@ class RuleContext:
             get(config.PRE_AGGREGATION),
             StateSettings.backend_of(configuration, batch) == "rocksdb",
             get(config.ON_ERROR),
+            subtasks_per_worker=None if shared == config.AUTO else int(shared),
+            cores=cores,
         )
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from funken import config
 from funken.columnar.expressions import RecordSchema
 from funken.config import Configuration
 from funken.dataclass import dataclass
@@ -28,6 +27,7 @@ from funken.plan.rules import (
     projection,
     sorted_input,
     vectorize,
+    worker_sharing,
 )
 from funken.plan.rules.base import Rule, RuleContext
 
@@ -41,6 +41,7 @@ RULES: tuple[Rule, ...] = (
     fusion.RULE,
     declared_types.RULE,
     sorted_input.RULE,
+    worker_sharing.RULE,
 )
 
 
@@ -49,7 +50,7 @@ def rewrite(plan: PhysicalPlan, context: RuleContext, rules: Iterable[Rule] = RU
 
     >>> [rule.name for rule in RULES]
     ['chaining', 'errors', 'state backend', 'columns', 'projection', 'pre-aggregation', 'fusion',
-     'declared types', 'batch order']
+     'declared types', 'batch order', 'workers']
     """
     notes: list[RuleNote] = []
     names = []
@@ -68,10 +69,9 @@ class RewriteStage:
     context: RuleContext
 
     @staticmethod
-    def of(compiled: PhysicalPlan, configuration: Configuration, batch: bool) -> RewriteStage:
-        """Read the options; ``batch``: each result is given once."""
-        compiled = replace(compiled, subtasks_per_worker=configuration.get(config.SUBTASKS_PER_WORKER))
-        return RewriteStage(compiled, RuleContext.of(configuration, batch))
+    def of(compiled: PhysicalPlan, configuration: Configuration, batch: bool, cores: int | None = None) -> RewriteStage:
+        """Read the options; ``batch``: each result is given once; ``cores``: of the machine that workers share, if it is one."""
+        return RewriteStage(compiled, RuleContext.of(configuration, batch, cores))
 
     def plan(self, restored_in_keyed_state: frozenset[str] = frozenset()) -> PhysicalPlan:
         """Return the plan of an attempt, by what it starts from."""
