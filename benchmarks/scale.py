@@ -6,9 +6,10 @@ usage: scale.py [--widths 2,4,8,16] [--alone 4,8,16] [--keys 1000,100000,1000000
 One number of each is varied, the others stay at 2 subtasks, 1000 keys and 1 ``map``; functions are called for every record.
 ``--alone`` are subtasks that share no worker; by default, a stage with more of them than cores has a worker per core. What
 is printed is how many records a second all subtasks work off on the cores of this machine, and how much more a record costs
-than in the first case: medians of the rounds, in each of which every case comes once. ``--docs`` puts a table and a plot of what is kept into the
-guide, and ``--docs --widths '' --alone '' --keys '' --operators ''`` does only that. A case has a process of its own, and its
-result is checked first. Keys come in the order of their numbers; what is measured begins when each was seen.
+than in the first case: medians of the rounds, in each of which every case comes once. ``--docs`` puts a table and a plot of
+what is kept into the guide, and ``--docs --widths '' --alone '' --keys '' --operators ''`` does only that. A case has a process
+of its own, and its result is checked first. Keys come in the order of their numbers; what is measured begins when each was
+seen.
 """
 
 from __future__ import annotations
