@@ -321,7 +321,7 @@ def test_explain_tells_the_path_of_every_operator_and_why() -> None:
         "      columns: sum: vectorized\n"
         "      columns: sink: vectorized\n"
         "rules, in this order: "
-        "chaining, errors, state backend, columns, projection, pre-aggregation, fusion, declared types, batch order"
+        "chaining, errors, state backend, columns, projection, pre-aggregation, fusion, declared types, batch order, workers"
     )
 
 

@@ -108,7 +108,7 @@ def _target_of_rows(target: str, plan: PhysicalPlan, frame: Any) -> str:
     return needed
 
 
-def shared_cores(configuration: Configuration, session: Any) -> int | None:
+def shared_cores(configuration: Configuration, session: object) -> int | None:
     """Return the cores of this machine if the workers of a job are on it, else ``None``; nothing is started to find out.
 
     >>> shared_cores(Configuration({"spark.master": "yarn"}), None)
