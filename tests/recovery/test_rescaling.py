@@ -169,7 +169,7 @@ def test_on_spark_an_adaptive_job_takes_the_slots_there_are_and_then_more(mode, 
     there = {"slots": 5}
     for module in ("session", "submit"):
         monkeypatch.setattr(f"funken.spark.{module}.slots_of", lambda spark: there["slots"])
-    client = started(environment, folder, count=20_000, **ADAPTIVE)
+    client = started(environment, folder, count=20_000, **ADAPTIVE, **{"execution.subtasks-per-worker": 1})
     widths, end = [], SystemClock().monotonic() + WAIT
     while not client.get_job_execution_result().done() and SystemClock().monotonic() < end:
         width = max(vertex.parallelism for vertex in client.plan.vertices)

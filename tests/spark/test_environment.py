@@ -11,7 +11,8 @@ from funken.errors import *
 from funken.spark.session import STATIC
 
 def job(mode, spark, parallelism=3):
-    env = StreamExecutionEnvironment.get_execution_environment(Configuration({"execution.target": mode}), spark)
+    options = Configuration({"execution.target": mode, "execution.subtasks-per-worker": 1})
+    env = StreamExecutionEnvironment.get_execution_environment(options, spark)
     env.set_parallelism(parallelism)
     numbers = env.from_source(NumberSequenceSource(1, 6), WatermarkStrategy.no_watermarks(), "numbers")
     with numbers.rebalance().map(lambda number: -number).execute_and_collect() as records:

@@ -8,7 +8,7 @@ import gzip
 import json
 import pickle
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -26,6 +26,8 @@ from funken.connectors.files.line_files import LineFormat
 from funken.connectors.formats.arrow_columns import NOT_READ, is_held
 from funken.connectors.formats.csv_schema import CsvSchema
 from funken.connectors.formats.decoding import MalformedRecord, MalformedRecordPolicy
+from funken.connectors.formats.json_schema import parsed
+from funken.connectors.formats.record_types import from_documents, shape_of
 from funken.errors import FunkenError
 
 UNTIMED = WatermarkStrategy.no_watermarks()
@@ -401,6 +403,52 @@ def test_a_piece_of_text_becomes_the_records_of_its_lines_or_nothing(form):
             assert [repr(record) for record in block.to_list()] == rows_of(schema, data), data
     assert taken > 1000
     assert odd > 300
+
+
+@dataclass
+class Lists:
+    s: str
+    n: list = field(default_factory=list)
+    i: int = field(default=3, kw_only=True)
+
+
+def outcome_of(call, *given):
+    try:
+        return repr(call(*given))
+    except ValueError as error:
+        return type(error).__name__
+
+
+@CALM
+@given(
+    seed=st.integers(0, 2**32),
+    kind=st.sampled_from([*sorted(DECLARED), "lists"]),
+    quirks=st.sampled_from([0, 0.05, 0.3]),
+)
+def test_records_of_documents_are_those_that_their_dicts_make(seed, kind, quirks):
+    dice = random.Random(seed)
+    declared = DECLARED.get(kind, Lists)
+    names = list(zip(["s", "n", "i"], ["s", "l", "i"], strict=True))
+    if kind != "lists":
+        names = list(zip(CsvSchema(declared).names, kinds_of(declared), strict=True))
+    schema, make = JsonSchema(declared), from_documents(shape_of(declared, "a test"))
+    messages = [document(dice, names, quirks).encode("utf-8", "surrogatepass") for _ in range(dice.choice([1, 3, 20]))]
+    messages += dice.sample([b"null", b"[1]", b"{", b'{"s": 1} {}', b""], int(dice.random() < quirks))
+
+    def by_dict(message):
+        found = parsed(message)
+        return found if found is None else make(found)
+
+    for message in messages:
+        assert outcome_of(schema.deserialize, message) == outcome_of(by_dict, message)
+    expected = outcome_of(lambda: [each for each in map(by_dict, messages) if each is not None])
+    found = outcome_of(schema.deserialize_block, messages)
+    assert found == expected or (
+        found.endswith("Error") and expected.endswith("Error")
+    )  # of several, another is found first
+    if kind == "lists":
+        one, other = schema.deserialize_block([b'{"s": "a"}', b'{"s": "b"}'])
+        assert one.n is not other.n
 
 
 @pytest.mark.parametrize("text", [

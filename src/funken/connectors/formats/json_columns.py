@@ -31,7 +31,7 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.records import DOCUMENT, NamedFields
 from funken.connectors.formats.arrow_columns import NOT_READ, names_of, schema_of_records
-from funken.connectors.formats.record_types import RecordShape
+from funken.connectors.formats.record_types import RecordShape, getter
 from funken.connectors.formats.text_columns import is_text
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ class JsonColumns:
     def __init__(self, schema: RecordSchema, wanted: Sequence[int] | None, shape: RecordShape | None = None) -> None:
         self._schema = schema
         numbers = frozenset(range(len(schema)) if wanted is None else wanted)
-        self._decode = _decoder_of(schema, numbers, shape)
+        decoder = _decoder_of(names_of(schema, shape), numbers, shape)
+        self._decode: Callable[[bytes], list[Any]] = decoder.decode_lines
         #: of the wanted fields, what takes them from the parser's objects
         self._getters = {number: operator.attrgetter(_field(number)) for number in numbers}
 
@@ -143,18 +144,40 @@ class JsonColumns:
         return Columns(self._schema, leaves, rows)
 
 
+class TypedDocuments:
+    """Makes records of a declared type of documents, a block at a time, by the parser's objects.
+
+    >>> from funken import Types
+    >>> from funken.connectors.formats.record_types import shape_of
+    >>> sale = Types.ROW_NAMED(["item", "n"], [Types.STRING(), Types.LONG()])
+    >>> TypedDocuments(shape_of(sale, "an example")).records([b'{"n": 1, "item": "tea", "at": 7}'])
+    [Row(item='tea', n=1)]
+
+    Raises ``ValueError`` for a name that the parser cannot look for, and anything for a document that it does not take, or
+    that lacks a field whose default is made anew for each.
+    """
+
+    def __init__(self, shape: RecordShape) -> None:
+        names = [_field(number) for number in range(len(shape.names))]
+        self._decode = _decoder_of(shape.names, frozenset(range(len(names))), shape).decode
+        self._values = getter(operator.attrgetter, names)
+        self._make = shape.make
+
+    def records(self, messages: Sequence[bytes]) -> list[Any]:
+        """Return the records."""
+        make, values = self._make, self._values
+        return [make(values(document)) for document in map(self._decode, messages)]
+
+
 def _field(number: int) -> str:
     return f"f{number}"
 
 
-def _decoder_of(
-    schema: RecordSchema, wanted: frozenset[int], shape: RecordShape | None
-) -> Callable[[bytes], list[Any]]:
+def _decoder_of(names: Sequence[str], wanted: frozenset[int], shape: RecordShape | None) -> Any:
     """Return what makes objects of documents, with the wanted fields; the others that have to be there are passed over."""
     msgspec = importlib.import_module("msgspec")
     fields: list[tuple[Any, ...]] = []
-    names = {_field(number): name for number, name in enumerate(names_of(schema, shape))}
-    for number, name in enumerate(names.values()):
+    for number, name in enumerate(names):
         if number not in wanted:
             if shape is not None and name in shape.required:
                 fields.append((_field(number), msgspec.Raw))
@@ -166,9 +189,8 @@ def _decoder_of(
                 fields.append((_field(number), Any, default))
                 continue
         fields.append((_field(number), Any))
-    document = msgspec.defstruct("Document", fields, rename=names, kw_only=True, gc=False)
-    decode: Callable[[bytes], list[Any]] = msgspec.json.Decoder(document).decode_lines
-    return decode
+    by_name = {_field(number): name for number, name in enumerate(names)}
+    return msgspec.json.Decoder(msgspec.defstruct("Document", fields, rename=by_name, kw_only=True, gc=False))
 
 
 def _objects_of(data: bytes) -> int | None:
@@ -205,4 +227,4 @@ def _column(values: list[Any], kind: str) -> Column | None:
         return None
 
 
-__all__ = ["JsonColumns", "json_record_schema", "sampled_schema"]
+__all__ = ["JsonColumns", "TypedDocuments", "json_record_schema", "sampled_schema"]
