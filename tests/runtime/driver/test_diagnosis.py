@@ -139,6 +139,18 @@ def test_a_key_with_nearly_all_records_is_warned_of(watched):
     assert "subtask 0 of 2 is given 100% of the records (50,100 so far)" in watched.said[0].text
 
 
+def test_a_report_from_before_the_records_came_shows_no_skew(watched):
+    watched.report(1, 0, records_in=0)
+    watched.report(1, 1, records_in=SKEW_RECORDS)
+    watched.report(1, 1, records_in=2 * SKEW_RECORDS)
+    assert watched.kinds == []
+    watched.report(1, 0, records_in=SKEW_RECORDS)
+    watched.report(1, 1, records_in=40 * SKEW_RECORDS)
+    assert watched.kinds == [], "the other subtask has to report once more"
+    watched.report(1, 0, records_in=SKEW_RECORDS)
+    assert watched.kinds == ["key skew"]
+
+
 def test_an_even_share_is_not(watched):
     watched.report(1, 0, records_in=SKEW_RECORDS)
     watched.report(1, 1, records_in=SKEW_RECORDS)

@@ -90,6 +90,8 @@ class JobDiagnosis:
         self._before: dict[tuple[str, str], int] = {}
         self._records: dict[int, dict[int, int]] = {}
         self._given_before: dict[int, int] = {}
+        #: of vertices of which one subtask seems to have nearly all records, those whose next report is to confirm it
+        self._awaited: dict[int, set[int]] = {}
         self._places: dict[str, int] = {}
         self._marks: dict[tuple[int, int], _Reading] = {}
         self.warnings: list[JobWarning] = []
@@ -101,6 +103,7 @@ class JobDiagnosis:
             self._given_before = {vertex: self._given(vertex) for vertex in self._vertices}
             self._counts.clear()
             self._records.clear()
+            self._awaited.clear()
             self._marks.clear()
 
     def take(self, event: TaskEvent) -> None:
@@ -142,16 +145,22 @@ class JobDiagnosis:
         records = self._records.setdefault(vertex.id, {})
         records[subtask] = metrics.records_in
         if vertex.id in self._keyed:
-            self._look_at_keys(vertex, records)
+            self._look_at_keys(vertex, subtask, records)
         if vertex.id in self._peers:
             self._look_at_watermark(vertex, subtask, metrics, at)
 
-    def _look_at_keys(self, vertex: Vertex, records: dict[int, int]) -> None:
+    def _look_at_keys(self, vertex: Vertex, reporting: int, records: dict[int, int]) -> None:
         total = sum(records.values())
         if len(records) < 2 or len(records) < vertex.parallelism or total < SKEW_RECORDS:
             return
         subtask, most = max(records.items(), key=lambda item: item[1])
-        if most >= SKEW_SHARE * total:
+        if most < SKEW_SHARE * total:
+            self._awaited.pop(vertex.id, None)
+            return
+        # The others may have reported before they were given any.
+        awaited = self._awaited.setdefault(vertex.id, set(records) - {subtask})
+        awaited.discard(reporting)
+        if not awaited:
             self._say(
                 "key skew",
                 vertex.nodes[0].name,
