@@ -175,6 +175,29 @@ def test_a_static_dataframe_is_read_by_a_batch_job(spark, parallelism):
     assert found == [(k, sum(range(k, 1000, 7))) for k in range(7)]
 
 
+FACTOR = 2
+
+
+@pytest.mark.parametrize("function", [lambda row: (row.k, row.n), lambda row: (row.k, row.n * FACTOR // 2)])
+def test_columns_of_a_dataframe_stay_columns(spark, function):
+    """With a null among them, and with a function whose variable may change, which has all columns read."""
+    price = "CASE WHEN id = 17 THEN NULL ELSE id END AS n"
+    frame = spark.range(1000).selectExpr("id % 7 AS k", price, "'x' AS text", "array(id) AS ids").repartition(5)
+    found, plans = [], []
+    for vectorized in (False, True):
+        options = Configuration({"pipeline.vectorized": vectorized, "execution.runtime-mode": "BATCH"})
+        env = StreamExecutionEnvironment.get_execution_environment(options).set_parallelism(2)
+        pairs = env.from_spark(frame, source_name="rows").filter(lambda row: row.n is not None).map(function)
+        totals = pairs.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
+        totals.print()
+        plans.append(env.explain())
+        with totals.execute_and_collect() as records:
+            found.append(sorted(records))
+    assert found[0] == found[1] == [(k, sum(n for n in range(k, 1000, 7) if n != 17)) for k in range(7)]
+    assert ["columns: rows: vectorized" in plan for plan in plans] == [False, True]
+    assert "projection: rows: reads 2 of 4 fields: k, n" in plans[1]
+
+
 def test_what_cannot_be_read_is_refused_with_a_remedy(spark, folder):
     env, rows = program(spark, folder)
     with pytest.raises(InvalidProgram, match="second DataFrame.*Spark first"):

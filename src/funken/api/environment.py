@@ -174,7 +174,8 @@ class StreamExecutionEnvironment(ProgramDisplay):
             raise InvalidProgram(
                 "the program reads a second DataFrame: from_spark() can be called once. Join or union them in Spark first."
             )
-        stream = self.from_source(RowsSource(tuple(frame.columns), frame.isStreaming), watermark_strategy, source_name)
+        rows = RowsSource(tuple(frame.columns), frame.isStreaming, frame.schema)
+        stream = self.from_source(rows, watermark_strategy, source_name)
         self._frame = frame
         return stream
 

@@ -8,11 +8,15 @@ pauses, it does not end. Which batch that is, is the enumerator's only state, an
 
 from __future__ import annotations
 
+import importlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any
 
+from funken.columnar.block import Block
+from funken.columnar.expressions import NotVectorizable, RecordSchema
+from funken.columnar.records import ROW, NamedFields
 from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
@@ -24,6 +28,7 @@ from funken.connectors.base import (
     Wait,
 )
 from funken.connectors.context import ConnectorContext
+from funken.connectors.formats.arrow_columns import NOT_READ, columns_of_batch, kind_of_type
 from funken.dataclass import dataclass
 from funken.types.row import Row
 
@@ -53,13 +58,37 @@ class RowsReader(SourceReader):
 
     def __init__(self, names: Sequence[str]) -> None:
         self._new = Row(*names)
-        self._fed: deque[tuple[list[Any], Callable[[], None]]] = deque()
+        #: the schema of the columns that are wanted, and the numbers of those; ``None``: rows are
+        self._schema: RecordSchema | None = None
+        self._wanted: Sequence[int] = range(len(names))
+        self._fed: deque[tuple[list[Any] | Block, Callable[[], None]]] = deque()
         self._at = 0
         self._ended = False
 
-    def feed(self, columns: Sequence[Sequence[Any]], done: Callable[[], None]) -> None:
-        """Take rows by columns; ``done`` is called when the last of them has been emitted."""
-        self._fed.append((list(map(self._new, *columns)), done))
+    def read_record_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> None:
+        """Emit columns of the wanted fields, where the rows have that form."""
+        self._schema, self._wanted = schema, range(len(schema)) if wanted is None else wanted
+
+    def feed(self, columns: Sequence[Any], done: Callable[[], None]) -> None:
+        """Take rows by columns, which are arrays of Arrow: all, or those that are wanted.
+
+        ``done`` is called when the last of them has been emitted.
+        """
+        rows = len(columns[0])
+        arrays: dict[int, Any] = dict(zip(self._numbers(len(columns)), columns, strict=True))
+        width = len(self._schema) if self._schema is not None else len(columns)
+        if self._schema is not None:
+            wanted = [arrays[number] if number in self._wanted else None for number in range(width)]
+            block = columns_of_batch(self._schema, wanted, rows)
+            if block is not None:
+                self._fed.append((block, done))
+                return
+        lists = (arrays[number].to_pylist() if number in arrays else [NOT_READ] * rows for number in range(width))
+        self._fed.append((list(map(self._new, *lists)), done))
+
+    def _numbers(self, given: int) -> Sequence[int]:
+        """Return which columns are given."""
+        return self._wanted if given == len(self._wanted) else range(given)
 
     def end(self) -> None:
         """There are no more rows."""
@@ -72,12 +101,13 @@ class RowsReader(SourceReader):
         """Return rows; feeding wakes the task, so that it need not poll often."""
         while self._fed:
             rows, done = self._fed[0]
+            values: Any
             values, self._at = rows[self._at : self._at + limit], self._at + limit
             if self._at >= len(rows):
                 self._fed.popleft()
                 self._at = 0
                 done()
-            if values:
+            if len(values):
                 return Batch(values)
         return NEED_SPLITS if self._ended else _WAIT
 
@@ -90,8 +120,12 @@ class RowsReader(SourceReader):
 class RowsSource(Source):
     """The rows of a DataFrame with these columns; ``streaming``: of one micro-batch of it after the other.
 
+    Spark passes columns of Arrow. Where the program works on columns, they stay what they are; a part of the rows of which a
+    column that is read has a null becomes records.
+
+    >>> import pyarrow as pa
     >>> reader = RowsSource(("word", "n"), streaming=False).reader(ConnectorContext("words", 0, 1))
-    >>> reader.feed([["to", "be"], [2, 3]], done=lambda: print("all emitted"))
+    >>> reader.feed([pa.array(["to", "be"]), pa.array([2, 3])], done=lambda: print("all emitted"))
     >>> reader.poll(1, now=0).values
     [Row(word='to', n=2)]
     >>> reader.poll(5, now=0).values
@@ -101,12 +135,21 @@ class RowsSource(Source):
 
     columns: tuple[str, ...]
     streaming: bool
+    schema: Any = None
+    """Spark's schema of the columns, if it is known."""
     boundedness: Boundedness = field(init=False)
 
     def __post_init__(self) -> None:
         """A streaming DataFrame has no end."""
         unbounded = Boundedness.CONTINUOUS_UNBOUNDED
         object.__setattr__(self, "boundedness", unbounded if self.streaming else Boundedness.BOUNDED)
+
+    def record_schema(self) -> RecordSchema:
+        """Return the schema of the rows."""
+        if self.schema is None or not self.columns or len(set(self.columns)) < len(self.columns):
+            raise NotVectorizable("reads a DataFrame whose columns have no types, or two of one name")
+        types = importlib.import_module("funken.spark.frames.files").arrow_schema(self.schema).types
+        return NamedFields(map(kind_of_type, types), ROW, self.columns)
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Make the enumerator."""

@@ -81,8 +81,19 @@ def rows_over(job: Job) -> DataFrame:
     heads = ((vertex.parallelism, traits_of(vertex.nodes[0].spec).source) for vertex in job.plan.vertices)
     width = next(parallelism for parallelism, source in heads if isinstance(source, RowsSource))
     frame: DataFrame = job.frame
+    if (read := _columns_read(job)) is not None:
+        frame = frame.select([sql.col(f"`{name.replace('`', '``')}`") for name in read])
     target = (sql.spark_partition_id() % width).cast("int")
     return frame.withColumn("funken target", target).repartitionById(job.plan.widths[0], sql.col("funken target"))
+
+
+def _columns_read(job: Job) -> list[str] | None:
+    """Return the columns that the job reads, if that cannot change while it runs; ``None``: all of them."""
+    for vertex in job.plan.vertices:
+        traits = traits_of(vertex.nodes[0].spec)
+        if isinstance(traits.source, RowsSource) and traits.fields_read:
+            return [traits.source.columns[number] for number in traits.fields_read]
+    return None
 
 
 class SparkRunner:

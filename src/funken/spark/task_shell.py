@@ -327,8 +327,7 @@ class TaskShell:
             self._owed += 1
             self._admit(task)
         elif isinstance(item, pa.RecordBatch):
-            rows = [column.to_pylist() for column in item.columns[:-1]]  # the last one names the task
-            task.feed(rows, lambda: self._credits.put(None))
+            task.feed(item.columns[:-1], lambda: self._credits.put(None))  # the last one names the task
         elif isinstance(item, TaskCommand):
             task.handle_command(item)
         elif item is _WAKE:

@@ -100,6 +100,8 @@ class SparkSink(Sink):
         """Find out whether files can be written to the folder."""
         self.files.check()
 
+    takes_columns = True
+
     def writer(self, context: ConnectorContext) -> SinkWriter:
         """Make a writer."""
         return StagedRowsWriter(self.files, self.schema, context)

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from funken.columnar.block import Block
 from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.files.arrow_files import ParquetFormat
 from funken.connectors.files.buckets import BucketAssigner
@@ -101,6 +102,8 @@ class StagingSink(Sink):
         """Find out whether files can be written to the folder."""
         self.files.check()
 
+    takes_columns = True
+
     def writer(self, context: ConnectorContext) -> SinkWriter:
         """Make a writer."""
         return StagedRowsWriter(self.files, self.schema, context)
@@ -115,10 +118,17 @@ class StagedRowsWriter(FileWriter):
 
     def __init__(self, files: FileSink, schema: Any, context: ConnectorContext) -> None:
         super().__init__(files, context)
+        self._names = None if schema is None else set(schema.names)
         self._columns = by_columns(None if schema is None else list(schema.names), context.operator)
 
     def write(self, values: Any, timestamps: Any, now: int) -> None:
-        """Write a block."""
+        """Write a block, of records or of columns."""
+        if isinstance(values, Block):
+            names = getattr(getattr(values, "schema", None), "names", None)
+            if names is not None and self._names in (None, set(names)):
+                super().write(values, timestamps, now)
+                return
+            values, timestamps = values.rows()
         super().write([*map(self._columns, values)], timestamps, now)
 
 

@@ -9,11 +9,16 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow import compute, parquet
 
+from funken.columnar.block import Block
+from funken.connectors.formats.arrow_columns import batch_of_columns
 from funken.connectors.sql.records import RowMaker
 from funken.errors import ValueDoesNotFit
 from funken.types.arrow import python_rows
+from funken.types.info import TupleTypeInfo
 
 ROWS_PER_FILE = 500_000
+_IN_ORDER = TupleTypeInfo(())
+"""Stands for records whose fields have no names: the table's columns are in their order."""
 
 
 class DataFile(NamedTuple):
@@ -44,8 +49,13 @@ class ParquetFiles:
         self._rows = 0
         self._written: list[DataFile] = []
 
-    def add(self, values: Sequence[Any]) -> int:
-        """Take records; returns how many bytes they have as columns."""
+    def add(self, values: Sequence[Any] | Block) -> int:
+        """Take records, or a block of columns; returns how many bytes they have as columns."""
+        if isinstance(values, Block):
+            batch = self._batch_of(values)
+            if batch is not None:
+                return self._collect(batch)
+            values = values.rows()[0]
         rows = self._maker.rows(values)
         if not rows:
             return 0
@@ -62,9 +72,26 @@ class ParquetFiles:
                 raise ValueDoesNotFit(
                     f"{self._who}: column {column.name!r} of the table is never null, but is in a record."
                 )
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        return self._collect(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+    def _batch_of(self, block: Any) -> Any:
+        """Return a block of columns as a batch; ``None``: its records have to be made, also to say what does not fit."""
+        names = getattr(block.schema, "names", None)
+        if isinstance(block.schema, str):
+            return None
+        try:
+            batch = batch_of_columns(block, _IN_ORDER if names is None else None, self._schema)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
+            return None
+        if batch is None or any(
+            column.null_count and not each.nullable for column, each in zip(batch.columns, self._schema, strict=True)
+        ):
+            return None
+        return batch
+
+    def _collect(self, batch: Any) -> int:
         self._batches.append(batch)
-        self._rows += len(rows)
+        self._rows += len(batch)
         if self._rows >= ROWS_PER_FILE:
             self._write()
         return int(batch.nbytes)

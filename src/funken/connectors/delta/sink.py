@@ -68,6 +68,8 @@ class DeltaSink(Sink):
                 "table without them."
             )
 
+    takes_columns = True
+
     def writer(self, context: ConnectorContext) -> SinkWriter:
         """Make a writer."""
         return DeltaWriter(self, context)
@@ -105,8 +107,8 @@ class DeltaWriter(SinkWriter):
         partition_by = table.metadata().partition_columns
         self._collected = ParquetFiles(files, folder, schema, partition_by, f"operator {self._context.operator!r}")
 
-    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
-        """Collect a block."""
+    def write(self, values: Any, timestamps: list[int] | None, now: int) -> None:
+        """Collect a block, of records or of columns."""
         self._bytes.inc(self._collected.add(values))
         self._count.inc(len(values))
 

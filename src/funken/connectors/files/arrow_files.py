@@ -275,20 +275,27 @@ class ArrowWriter:
             self._write_if_full()
 
     def _write_columns(self, block: Any) -> bool:
-        """Take a block of columns as it is; false if its records have to be made."""
-        arrow = importlib.import_module("pyarrow")
-        if self._records:
+        """Take a block of columns as it is; false if its records have to be made.
+
+        Without a schema, records that wait are not converted for one whose records have to be made, too: types are found in many.
+        """
+        batch = self._batch_of(block)
+        if batch is not None and self._records:
             self._convert()
-        try:
-            batch = batch_of_columns(block, self._format.record_type, self._schema)
-        except (arrow.ArrowInvalid, arrow.ArrowTypeError, TypeError, ValueError) as error:
-            raise self._misfit(error) from error
+            batch = self._batch_of(block)
         if batch is None:
             return False
         self._schema = batch.schema
         self._append(batch)
         self._write_if_full()
         return True
+
+    def _batch_of(self, block: Any) -> Any:
+        arrow = importlib.import_module("pyarrow")
+        try:
+            return batch_of_columns(block, self._format.record_type, self._schema)
+        except (arrow.ArrowInvalid, arrow.ArrowTypeError, TypeError, ValueError) as error:
+            raise self._misfit(error) from error
 
     def _append(self, batch: Any) -> None:
         self._batches.append(batch)

@@ -81,6 +81,8 @@ class IcebergSink(Sink):
             )
         return found
 
+    takes_columns = True
+
     def writer(self, context: ConnectorContext) -> SinkWriter:
         """Make a writer."""
         return IcebergWriter(self, context)
@@ -150,8 +152,8 @@ class IcebergWriter(SinkWriter):
         keys = _keys_of(self._sink.partitions_of(table))
         self._collected = ParquetFiles(IcebergFiles(table.io), self._folder, plain, (), who, keys=keys)
 
-    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
-        """Collect a block."""
+    def write(self, values: Any, timestamps: list[int] | None, now: int) -> None:
+        """Collect a block, of records or of columns."""
         self._bytes.inc(self._collected.add(values))
         self._count.inc(len(values))
 

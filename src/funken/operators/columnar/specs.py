@@ -49,7 +49,7 @@ class ColumnarSource(SourceSpec):
     @property
     def traits(self) -> OperatorTraits:
         """It makes columns."""
-        return replace(super().traits, columnar=True)
+        return replace(super().traits, columnar=True, fields_read=None if self.guards else self.wanted)
 
     def build(self) -> SourceOperator:
         """Make the logic of one subtask."""

@@ -289,7 +289,7 @@ class Task:
         self._check_finished()
         return wait
 
-    def feed(self, columns: list[list[Any]] | None, done: Callable[[], None]) -> None:
+    def feed(self, columns: list[Any] | None, done: Callable[[], None]) -> None:
         """Spark brought rows for the source that reads a DataFrame; ``None``: there no longer exist."""
         for subtask in self._live_sources:
             reader = subtask.source and subtask.source.reader
