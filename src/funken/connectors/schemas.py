@@ -92,6 +92,20 @@ class DeserializationSchema:
         """
         raise NotImplementedError
 
+    def messages_to_columns(
+        self, schema: RecordSchema, wanted: Sequence[int] | None
+    ) -> Callable[[Sequence[bytes]], Block | None] | None:
+        """Return what makes columns of messages, as ``lines_to_columns`` does of lines; ``None``: there is only that.
+
+        >>> from funken import Types
+        >>> from funken.connectors.formats.avro_schema import AvroSchema
+        >>> sales = AvroSchema.of(Types.ROW_NAMED(["item", "n"], [Types.STRING(), Types.LONG()]))
+        >>> columns = sales.messages_to_columns(sales.record_schema(), wanted=[0])
+        >>> columns([sales.serialize({"item": "tea", "n": 3})]).to_list()
+        [Row(item='tea', n=<not read>)]
+        """
+        return None
+
 
 class SerializationSchema:
     """How records become messages; subclass it and define ``serialize``.

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import IO, Any
 
+from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.file_format import BulkFormat, BulkWriter, FileFormat, FileSplit, RecordReader
-from funken.connectors.formats.avro_schema import avro_of, fastavro, parsed
+from funken.connectors.formats.avro_schema import AvroColumns, avro_of, avro_record_schema, fastavro, parsed
+from funken.connectors.formats.decoding import Attempts
 from funken.connectors.formats.record_types import as_document, from_documents, shape_of
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
@@ -74,6 +76,28 @@ class AvroFormat(FileFormat, BulkFormat):
         assert not isinstance(split.position, tuple)
         return AvroRecords(self, file, split, split.position or 0)
 
+    def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
+        """Return the schema of the records: that of ``schema``, or of what a file was written with."""
+        if self.schema is not None:
+            return avro_record_schema(parsed(self.schema), self.record_type, "AvroFormat")
+        with first() as file:
+            try:
+                written = fastavro().reader(file).writer_schema
+            except (EOFError, ValueError, KeyError) as error:
+                raise NotVectorizable(f"a file is not of Avro ({type(error).__name__})") from error
+        return avro_record_schema(written, self.record_type, "AvroFormat")
+
+    def column_reader(
+        self, file: IO[bytes], split: FileSplit, context: ConnectorContext, schema: RecordSchema,
+        wanted: Sequence[int] | None,
+    ) -> RecordReader:  # fmt: skip
+        """Read the same as columns."""
+        assert not isinstance(split.position, tuple)
+        columns = AvroColumns(
+            schema, wanted, None if self.record_type is None else shape_of(self.record_type, "AvroFormat")
+        )
+        return AvroRecords(self, file, split, split.position or 0, columns)
+
     def create(self, file: IO[bytes]) -> BulkWriter:
         """Write a new file."""
         if self.schema is None and self.record_type is None:
@@ -96,15 +120,18 @@ class AvroFormat(FileFormat, BulkFormat):
 class AvroRecords:
     """The records of one split; positions count them."""
 
-    def __init__(self, format: AvroFormat, file: IO[bytes], split: FileSplit, done: int) -> None:
+    def __init__(
+        self, format: AvroFormat, file: IO[bytes], split: FileSplit, done: int, columns: AvroColumns | None = None
+    ) -> None:
+        self._to_columns = None if columns is None else Attempts(columns.of_documents)
         self._make = None if format.record_type is None else from_documents(shape_of(format.record_type, "AvroFormat"))
         self._blocks = _blocks(file, split, None if format.schema is None else parsed(format.schema))
         self._row = 0
         self._size = 0
         self._done = done
 
-    def next(self) -> Sequence[Any]:
-        """Return the records of the next block."""
+    def next(self) -> Any:
+        """Return the records of the next block, as columns if they are wanted and have that form."""
         self._row += self._size
         self._size = 0
         for block in self._blocks:
@@ -116,6 +143,8 @@ class AvroRecords:
                 records = records[self._done - self._row :]
                 self._row = self._done
             self._size = len(records)
+            if self._to_columns is not None and (made := self._to_columns(records)) is not None:
+                return made
             return records if self._make is None else list(map(self._make, records))
         return ()
 

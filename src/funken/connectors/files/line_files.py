@@ -62,7 +62,7 @@ class LineFormat(FileFormat):
     def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
         """Return the schema of the records, by the first lines of a file if they are not declared."""
         of_schema = getattr(self.schema, "record_schema", None)  # a schema of PyFlink has none
-        if of_schema is None:
+        if of_schema is None or type(self.schema).lines_to_columns is DeserializationSchema.lines_to_columns:
             raise NotVectorizable(f"{type(self.schema).__name__} makes no columns")
         needs_sample = getattr(self.schema, "needs_sample", False)
         schema: RecordSchema = self.schema.schema_of_sample(_sample(first())) if needs_sample else of_schema()

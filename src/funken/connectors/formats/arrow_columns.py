@@ -9,10 +9,12 @@ NumPy and Arrow are loaded where a batch is converted.
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import importlib
 import types
 import typing
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +39,10 @@ from funken.types.info import RowTypeInfo, TupleTypeInfo
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Column, Columns
 
+_PYTHON: dict[str, type] = {
+    INT: int, FLOAT: float, BOOL: bool, STR: str, BYTES: bytes, DATE: datetime.date, DATETIME: datetime.datetime,
+    TIMEDELTA: datetime.timedelta, DECIMAL: decimal.Decimal,
+}  # fmt: skip
 _DTYPES = {INT: "int64", FLOAT: "float64", BOOL: "bool"}
 
 
@@ -210,6 +216,51 @@ def columns_of_batch(schema: RecordSchema, arrays: Sequence[Any | None], length:
     return Columns(schema, leaves, length)
 
 
+# ---- from Python values
+
+
+def column_of_values(values: list[Any], kind: str) -> Column | None:
+    """Return a column of the values of a field; ``None`` if they are not of its kind.
+
+    >>> column_of_values([1, 2], "int").to_list(2), column_of_values([1, 2.0], "int"), column_of_values([1 << 70], "int")
+    ([1, 2], None, None)
+    >>> column_of_values([1, None], "int?").to_list(2), column_of_values([1, None], "int")
+    ([1, None], None)
+    """
+    from funken.columnar.kernels.columns import column_of  # noqa: PLC0415 - loads NumPy
+
+    expected = _PYTHON.get(without_none(kind))
+    if expected is not None:
+        found = set(map(type, values))
+        if kind.endswith("?"):
+            found.discard(type(None))
+        if not found <= {expected}:
+            return None
+    try:
+        return column_of(values, kind)
+    except OverflowError:  # beyond 64 bits
+        return None
+
+
+def columns_of_values(schema: RecordSchema, values: Mapping[int, list[Any]], length: int) -> Columns | None:
+    """Return a block of the values of some of a schema's fields; ``None`` if they are not of their kinds.
+
+    >>> columns_of_values(("str", "int"), {1: [1, 2]}, 2).to_list()
+    [(<not read>, 1), (<not read>, 2)]
+    """
+    from funken.columnar.kernels.columns import Column, Columns  # noqa: PLC0415 - loads NumPy
+
+    leaves = []
+    for number, kind in enumerate(schema):
+        column: Column | None = Column(str(kind), NOT_READ, constant=True)
+        if number in values:
+            column = column_of_values(values[number], str(kind))
+        if column is None:
+            return None
+        leaves.append(column)
+    return Columns(schema, leaves, length)
+
+
 # ---- to Arrow
 
 
@@ -290,6 +341,7 @@ def _array(arrow: Any, column: Column, length: int, wanted: Any) -> Any:
 
 
 __all__ = [
-    "NOT_READ", "NotRead", "batch_of_columns", "column_of_array", "columns_of_batch", "is_held", "kind_of_type", "names_of",
+    "NOT_READ", "NotRead", "batch_of_columns", "column_of_array", "column_of_values", "columns_of_batch", "columns_of_values",
+    "is_held", "kind_of_type", "names_of",
     "places_of", "schema_of_file", "schema_of_records",
 ]  # fmt: skip

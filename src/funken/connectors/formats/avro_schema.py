@@ -11,10 +11,16 @@ import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from funken.connectors.formats.record_types import as_document, from_documents, shape_of
+from funken.columnar.block import Block
+from funken.columnar.expressions import BOOL, FLOAT, INT, STR, NotVectorizable, RecordSchema
+from funken.columnar.library import BYTES, DATE, DATETIME, DECIMAL
+from funken.columnar.records import DICT, NamedFields
+from funken.connectors.formats.arrow_columns import columns_of_values, names_of, schema_of_records
+from funken.connectors.formats.record_types import RecordShape, as_document, from_documents, shape_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration, InvalidProgram
@@ -97,7 +103,33 @@ class AvroSchema(SerializationSchema, DeserializationSchema):
 
     def deserialize_block(self, messages: Sequence[bytes]) -> list[Any]:
         """Read records."""
-        read, written, make = fastavro().schemaless_reader, self._written, self._make
+        records, make = self._documents(messages), self._make
+        return records if make is None else [make(record) for record in records]
+
+    def record_schema(self) -> RecordSchema:
+        """Return the schema of the records."""
+        if type(self) is not AvroSchema:
+            return super().record_schema()
+        return avro_record_schema(self._parsed, self.record_type, "AvroSchema")
+
+    def messages_to_columns(
+        self, schema: RecordSchema, wanted: Sequence[int] | None
+    ) -> Callable[[Sequence[bytes]], Block | None]:
+        """Return what makes columns of messages."""
+        columns = AvroColumns(
+            schema, wanted, None if self.record_type is None else shape_of(self.record_type, "AvroSchema")
+        )
+
+        def of_messages(messages: Sequence[bytes]) -> Block | None:
+            try:
+                return columns.of_documents(self._documents(messages))
+            except Exception:  # noqa: BLE001 - found again, message by message
+                return None
+
+        return of_messages
+
+    def _documents(self, messages: Sequence[bytes]) -> list[Any]:
+        read, written = fastavro().schemaless_reader, self._written
         wanted = None if self._written is self._parsed else self._parsed
         records = []
         for message in messages:
@@ -106,7 +138,7 @@ class AvroSchema(SerializationSchema, DeserializationSchema):
             if file.read(1):
                 raise ValueError("there are bytes after the record; it was written with another schema")
             records.append(record)
-        return records if make is None else [make(record) for record in records]
+        return records
 
     def serialize(self, value: Any) -> bytes:
         """Write a record; raises ``ValueError`` if it does not fit the schema."""
@@ -121,6 +153,60 @@ class AvroSchema(SerializationSchema, DeserializationSchema):
             write(file, parsed_schema, as_document(value))
             messages.append(file.getvalue())
         return messages
+
+
+class AvroColumns:
+    """Makes columns of what ``fastavro`` reads, which has the same fields in every record.
+
+    >>> columns = AvroColumns(NamedFields(("str", "int"), DICT, ("item", "n")), wanted=[1])
+    >>> columns.of_documents([{"item": "tea", "n": 3}]).to_list(), columns.of_documents([{"item": "tea", "n": None}])
+    ([{'item': <not read>, 'n': 3}], None)
+    """
+
+    def __init__(self, schema: RecordSchema, wanted: Sequence[int] | None, shape: RecordShape | None = None) -> None:
+        self._schema = schema
+        names = names_of(schema, shape)
+        self._wanted = {number: names[number] for number in (range(len(schema)) if wanted is None else wanted)}
+        self._required = frozenset() if shape is None else shape.required
+
+    def of_documents(self, documents: Sequence[Any]) -> Block | None:
+        """Return the records; ``None``: they have to be made one by one."""
+        if not documents or not self._required.union(self._wanted.values()) <= documents[0].keys():
+            return None
+        values = {number: list(map(itemgetter(name), documents)) for number, name in self._wanted.items()}
+        return columns_of_values(self._schema, values, len(documents))
+
+
+def avro_record_schema(schema: Any, record_type: Any, who: str) -> RecordSchema:
+    """Return the schema of records that are read by a parsed schema; raise ``NotVectorizable`` if they are none.
+
+    >>> sale = parsed('{"type": "record", "name": "Sale", "fields": [{"name": "item", "type": ["null", "string"]}, '
+    ...               '{"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}}]}')
+    >>> avro_record_schema(sale, None, "an example")
+    {item: str, at: datetime}
+    """
+    if not isinstance(schema, dict) or schema.get("type") != "record" or not schema["fields"]:
+        raise NotVectorizable("reads values of Avro that are no records with fields")
+    if record_type is not None:
+        return schema_of_records(record_type, shape_of(record_type, who))
+    names = tuple(each["name"] for each in schema["fields"])
+    return NamedFields([_kind(each["type"]) for each in schema["fields"]], DICT, names)
+
+
+def _kind(schema: Any) -> str:
+    """Return the kind of the values of a type of Avro; a union with null has that of the other type."""
+    if isinstance(schema, list):
+        there = [each for each in schema if each != "null"]
+        return _kind(there[0]) if len(there) == 1 else "union of Avro"
+    name = schema if isinstance(schema, str) else schema.get("logicalType", schema["type"])
+    return _KINDS.get(name, f"{name} of Avro") if isinstance(name, str) else "type of Avro"
+
+
+_KINDS = {
+    "int": INT, "long": INT, "float": FLOAT, "double": FLOAT, "boolean": BOOL, "string": STR, "bytes": BYTES, "date": DATE,
+    "timestamp-millis": DATETIME, "timestamp-micros": DATETIME, "local-timestamp-millis": DATETIME,
+    "local-timestamp-micros": DATETIME, "decimal": DECIMAL, "enum": STR,
+}  # fmt: skip
 
 
 def parsed(schema: str) -> Any:
@@ -267,4 +353,4 @@ def _type(kind: Any, name: str) -> Any:
     raise InvalidProgram(f"AvroSchema: Avro has no {kind}; declare another type, or pass a schema of Avro.")
 
 
-__all__ = ["AvroSchema", "avro_of", "fastavro", "parsed"]
+__all__ = ["AvroColumns", "AvroSchema", "avro_of", "avro_record_schema", "fastavro", "parsed"]

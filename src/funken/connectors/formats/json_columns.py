@@ -18,26 +18,15 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from funken.columnar.expressions import (
-    ARRAYS,
-    BOOL,
-    FLOAT,
-    INT,
-    STR,
-    NotVectorizable,
-    RecordSchema,
-    optional,
-    without_none,
-)
+from funken.columnar.expressions import ARRAYS, NotVectorizable, RecordSchema, optional, without_none
 from funken.columnar.records import DOCUMENT, NamedFields
-from funken.connectors.formats.arrow_columns import NOT_READ, names_of, schema_of_records
+from funken.connectors.formats.arrow_columns import columns_of_values, names_of, schema_of_records
 from funken.connectors.formats.record_types import RecordShape, getter
 from funken.connectors.formats.text_columns import is_text
 
 if TYPE_CHECKING:
-    from funken.columnar.kernels.columns import Column, Columns
+    from funken.columnar.kernels.columns import Columns
 
-_TYPES: dict[str, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str}
 _LINE_FEED, _BRACE, _END = 10, ord("{"), ord("}")
 _PLAIN_NAME = re.compile(r'[^"\\\x00-\x1f]+')
 _UNCHANGEABLE = (type(None), bool, int, float, str)
@@ -118,8 +107,6 @@ class JsonColumns:
 
     def of_lines(self, data: bytes) -> Columns | None:
         """Return the records of whole lines; ``None``: they have to be parsed one by one."""
-        from funken.columnar.kernels.columns import Column, Columns  # noqa: PLC0415 - loads NumPy
-
         if b"\r" in data:
             data = data.replace(b"\r\n", b"\n")
         rows = _objects_of(data)
@@ -131,17 +118,8 @@ class JsonColumns:
             return None
         if len(documents) != rows:
             return None
-        leaves = []
-        for number, kind in enumerate(self._schema):
-            get = self._getters.get(number)
-            if get is None:
-                column: Column | None = Column(str(kind), NOT_READ, constant=True)
-            else:
-                column = _column(list(map(get, documents)), str(kind))
-            if column is None:
-                return None
-            leaves.append(column)
-        return Columns(self._schema, leaves, rows)
+        values = {number: list(map(get, documents)) for number, get in self._getters.items()}
+        return columns_of_values(self._schema, values, rows)
 
 
 class TypedDocuments:
@@ -208,23 +186,6 @@ def _objects_of(data: bytes) -> int | None:
     if not ((text[lines - 1] == _END).all() and (text[lines + 1] == _BRACE).all()):
         return None
     return len(lines) + 1
-
-
-def _column(values: list[Any], kind: str) -> Column | None:
-    """Return a column of the values of a field; ``None`` if they are not of its kind."""
-    from funken.columnar.kernels.columns import column_of  # noqa: PLC0415 - loads NumPy
-
-    expected = _TYPES.get(without_none(kind))
-    if expected is not None:
-        found = set(map(type, values))
-        if kind.endswith("?"):
-            found.discard(type(None))
-        if not found <= {expected}:
-            return None
-    try:
-        return column_of(values, kind)
-    except OverflowError:  # beyond 64 bits
-        return None
 
 
 __all__ = ["JsonColumns", "TypedDocuments", "json_record_schema", "sampled_schema"]

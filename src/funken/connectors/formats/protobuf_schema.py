@@ -9,8 +9,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import field
+from operator import attrgetter
 from typing import Any
 
+from funken.columnar.block import Block
+from funken.columnar.expressions import NotVectorizable, RecordSchema
+from funken.connectors.formats.arrow_columns import columns_of_values, names_of, schema_of_records
 from funken.connectors.formats.record_types import as_document, from_documents, shape_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
@@ -91,11 +95,51 @@ class ProtobufSchema(SerializationSchema, DeserializationSchema):
         make = self._make
         return list(found) if make is None else [make(_as_dict(each)) for each in found]
 
+    def record_schema(self) -> RecordSchema:
+        """Return the schema of records of a declared type; others are messages."""
+        if type(self) is not ProtobufSchema:
+            return super().record_schema()
+        if self.record_type is None:
+            raise NotVectorizable(
+                "gives messages of protobuf; declare the record type: ProtobufSchema(message, record_type)"
+            )
+        return schema_of_records(self.record_type, shape_of(self.record_type, "ProtobufSchema"))
+
+    def messages_to_columns(
+        self, schema: RecordSchema, wanted: Sequence[int] | None
+    ) -> Callable[[Sequence[bytes]], Block | None]:
+        """Return what makes columns of messages: of their fields that are numbers, text and bytes, or enums."""
+        names = names_of(schema, shape_of(self.record_type, "ProtobufSchema"))
+        fields = {
+            number: self._class.DESCRIPTOR.fields_by_name[names[number]]
+            for number in (range(len(schema)) if wanted is None else wanted)
+        }
+        alone = all(each.message_type is None and not each.is_repeated for each in fields.values())
+
+        def of_messages(messages: Sequence[bytes]) -> Block | None:
+            try:
+                found = list(map(self._class.FromString, messages))
+            except Exception:  # noqa: BLE001 - found again, message by message
+                return None
+            values = {number: _values_of(each, found) for number, each in fields.items()} if alone else None
+            return None if values is None else columns_of_values(schema, values, len(found))
+
+        return of_messages
+
     def serialize(self, value: Any) -> bytes:
         """Write a message; a record becomes one by its fields' names."""
         if not isinstance(value, self._class):
             value = _protobuf("json_format").ParseDict(_json(as_document(value)), self._class())
         return bytes(value.SerializeToString())
+
+
+def _values_of(field: Any, messages: list[Any]) -> list[Any]:
+    """Return the values of a field without fields of its own; ``None`` for one that is optional and not set."""
+    values = list(map(attrgetter(field.name), messages))
+    if field.has_presence:
+        name = field.name
+        return [value if one.HasField(name) else None for value, one in zip(values, messages, strict=True)]
+    return values
 
 
 def _as_dict(message: Any) -> dict[str, Any]:

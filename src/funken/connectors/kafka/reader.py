@@ -51,8 +51,9 @@ class KafkaReader(SourceReader):
         self._who = f"operator {context.operator!r}"
         self._deserializer = deserializer
         self._of_records = isinstance(deserializer, KafkaRecordDeserializationSchema)
-        #: what makes columns of values, a line each; ``None``: records are wanted
-        self._to_columns: Callable[[bytes], Block | None] | None = None
+        #: what makes columns of values, of a line each or as they are; ``None``: records are wanted
+        self._to_columns: Callable[[Any], Block | None] | None = None
+        self._by_lines = True
         self._metrics = context.metrics.add_group("KafkaSourceReader")
         payload = _value if self._of_records else bytes
         self._decoder = MessageDecoder(deserializer, policy, self._metrics.counter("malformedRecords"), payload)
@@ -81,7 +82,9 @@ class KafkaReader(SourceReader):
 
     def read_record_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> None:
         """Return columns of the wanted fields, where the values have that form."""
-        self._to_columns = Attempts(self._deserializer.lines_to_columns(schema, wanted))
+        of_messages = self._deserializer.messages_to_columns(schema, wanted)
+        self._by_lines = of_messages is None
+        self._to_columns = Attempts(of_messages or self._deserializer.lines_to_columns(schema, wanted))
 
     # ---- life
 
@@ -199,10 +202,10 @@ class KafkaReader(SourceReader):
         return values, run.timestamps(positions)
 
     def _as_columns(self, run: Run) -> Block | None:
-        """Parse the messages as the lines of a text."""
+        """Parse the messages, as the lines of a text if that is possible."""
         assert self._to_columns is not None
-        text = run.text()
-        block = None if text is None else self._to_columns(text)
+        given = run.text() if self._by_lines else run.values()
+        block = None if given is None or (not self._by_lines and None in given) else self._to_columns(given)
         return block if block is not None and len(block) == len(run) else None
 
     def pause_or_resume_splits(self, pause: Sequence[str], resume: Sequence[str]) -> None:
