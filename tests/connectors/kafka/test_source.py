@@ -8,6 +8,7 @@ import pytest
 from funken import Configuration, DiscardingSink, StreamExecutionEnvironment, Types, WatermarkStrategy
 from funken.columnar.kernels.columns import Columns
 from funken.connectors import Batch, ConnectorContext, JsonSchema, MalformedRecordPolicy, SimpleStringSchema, Wait
+from funken.connectors.formats.avro_schema import AvroSchema
 from funken.connectors.kafka import KafkaOffsetsInitializer, KafkaSource, KafkaTopicPartition
 from funken.connectors.kafka.enumerator import KafkaPartitionSplit
 from funken.errors import InvalidConfiguration, SourceNotReadable
@@ -111,6 +112,27 @@ def test_messages_become_columns_and_those_that_do_not_fit_become_records(mock):
         found.append(Counter(pairs.execute_and_collect(limit=999)))
     assert found[0] == found[1]
     assert found[0].total() == 400 - 133 - 2 + (34 % 3 == 1)
+
+
+def test_messages_of_avro_become_columns_too(mock):
+    schema = AvroSchema.of(Types.ROW_NAMED(["n", "s"], [Types.LONG(), Types.STRING()]))
+    messages = [schema.serialize({"n": number, "s": f"k{number % 3}"}) for number in range(200)]
+    messages[17] = schema.serialize({"n": None, "s": "k2"})
+    messages[34] = b"?"
+    messages[35] = None  # deletes a key
+    builder = written(mock, "avro", messages).set_value_only_deserializer(schema)
+    source = builder.set_malformed_record_policy(MalformedRecordPolicy.SKIP).build()
+    found = []
+    for vectorized in (False, True):
+        options = Configuration({"pipeline.vectorized": vectorized, "execution.block.records": 7})
+        env = StreamExecutionEnvironment.create_local_environment(1, options)
+        stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "orders")
+        pairs = stream.filter(lambda row: row["s"] != "k1").map(lambda row: (row["s"], row["n"]))
+        pairs.sink_to(DiscardingSink())
+        assert ("columns: orders: vectorized" in env.explain()) is vectorized
+        found.append(Counter(pairs.execute_and_collect(limit=999)))
+    assert found[0] == found[1]
+    assert found[0].total() == sum(n % 3 != 1 and n not in (34, 35) for n in range(200))
 
 
 def test_a_field_that_is_added_removed_or_retyped_midway_is_left_out_none_or_as_it_came(mock):
