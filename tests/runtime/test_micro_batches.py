@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import pairwise
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,7 +56,7 @@ class Fed(LocalLoop):
     def feed(self, rows):
         sources = [task for task in self.tasks if task.id.stage == 0]
         for number, start in enumerate(range(0, len(rows), 2)):
-            columns = [list(column) for column in zip(*rows[start : start + 2], strict=True)]
+            columns = [pa.array(column) for column in zip(*rows[start : start + 2], strict=True)]
             sources[number % len(sources)].feed(columns, lambda: None)
         for task in sources:
             task.feed(None, lambda: None)
