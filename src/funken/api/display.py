@@ -47,7 +47,7 @@ class ProgramDisplay:
               columns: print: per record: 'sum' gives it single records
               fusion: one loop: key (inlined) + sum
         rules, in this order: chaining, errors, state backend, columns, projection, pre-aggregation, fusion, declared types,
-        batch order
+        batch order, workers
         """
         plan = self._shown()
         return {"json": explain_json, "svg": plan_svg}.get(format, explain_text)(plan)
