@@ -192,7 +192,7 @@ def test_functions_that_make_others_wait_are_warned_of(monkeypatch):
 def test_a_user_whose_workers_wait_for_cores_learns_that_subtasks_may_share_them(
     monkeypatch, task, workers, kept, driver, told
 ):
-    monkeypatch.setattr(worker, "_cores", lambda: 3)
+    monkeypatch.setattr(worker, "usable_cores", lambda: 3)
     texts = []
     monkeypatch.setattr("funken.spark.task_shell.TaskShell.warn", lambda self, kind, text: texts.append(text))
     one = StageWorker(Deployment(b"", TaskSettings(), (driver, 0), b"", (), True), [task], 1, workers)

@@ -7,7 +7,7 @@ A schema is a frozen, picklable description; it is used in tasks, a block at a t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable, RecordSchema
@@ -30,6 +30,9 @@ class DeserializationSchema:
     >>> Ints().deserialize_block([b"1", b"x", b"3"])
     [1, 3]
     """
+
+    never_waits: ClassVar[bool] = False
+    """Whether a message is read without waiting, for a registry say; it is declared together with ``deserialize``."""
 
     def deserialize(self, message: bytes) -> Any:
         """Return the record of a message; ``None`` drops the message."""

@@ -34,7 +34,7 @@ from funken.spark.task_shell import Deployment, InputEnded, SharedWorker, TaskSh
 from funken.spark.transport import Fillers, rows_of, to_batch
 from funken.spark.warm.imports import PANDAS
 from funken.state.rocksdb.folders import remove_all
-from funken.timing.clock import Clock, SystemClock
+from funken.timing.clock import Clock, SystemClock, usable_cores
 
 _READ_SECONDS = 600.0
 _TOGETHER_SECONDS = 0.01
@@ -63,10 +63,6 @@ def stage_function(deployment: Deployment, stage: int, width: int, workers: int,
         return StageWorker(deployment, tasks, behind, workers).run(batches)
 
     return run
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class ThreadWatch:
@@ -113,7 +109,7 @@ class StageWorker(SharedWorker):
         self._workers = workers
         # One tells it for all, and only where the driver is on loopback: it knows the cores of no other machine.
         local = self._continuous and deployment.address[0] == "127.0.0.1"
-        crowds = local and tasks[0] == TaskId(0, 0) and workers > _cores()
+        crowds = local and tasks[0] == TaskId(0, 0) and workers > usable_cores()
         self._watch = ThreadWatch(SystemClock()) if self.shared or crowds else None
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -230,9 +226,10 @@ class StageWorker(SharedWorker):
                 f"their worker. Set {option} to 1, or ask services with AsyncDataStream, for many records at once."
             )  # fmt: skip
         elif not self.shared and kept > _CROWDED:
-            several = -(-self._workers // _cores())
+            cores = usable_cores()
+            several = -(-self._workers // cores)
             kind, text = "crowded", (
-                f"the {self._workers} workers of its stage wait for one of {_cores()} cores {kept:.0%} of the time. Lower the "
+                f"the {self._workers} workers of its stage wait for one of {cores} cores {kept:.0%} of the time. Lower the "
                 f"parallelism, or let {several} subtasks share a worker, unless their functions wait for something: {option}."
             )  # fmt: skip
         else:

@@ -44,6 +44,15 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
+def usable_cores() -> int:
+    """Return how many cores this process may use.
+
+    >>> usable_cores() >= 1
+    True
+    """
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class ThreadUsage(NamedTuple):
     """How long (s) a thread ran, and how often it gave up its core: it slept, waited for data, or for the interpreter's lock."""
 

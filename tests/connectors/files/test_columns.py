@@ -25,7 +25,8 @@ from funken import (
     Types,
     WatermarkStrategy,
 )
-from funken.columnar.kernels.columns import Columns
+from funken.columnar.kernels.columns import Columns, columns_of
+from funken.columnar.records import DICT, NamedFields
 from funken.connectors import ConnectorContext
 from funken.connectors.files.arrow_files import OrcFormat, ParquetFormat
 from funken.connectors.formats.arrow_columns import NOT_READ
@@ -343,6 +344,17 @@ def test_a_position_of_columns_is_one_of_records(tmp_path):
     assert found == len(rest)
     columns.close()
     records.close()
+
+
+def test_the_types_of_a_file_are_not_those_of_a_block_that_has_none(tmp_path):
+    schema = NamedFields(["int", "date?"], DICT, ("n", "day"))
+    blocks = [[{"n": 1, "day": None}], [{"n": 2, "day": datetime.date(2026, 11, 27)}]]
+    with (tmp_path / "a.parquet").open("wb") as file:
+        writer = ParquetFormat().create(file)
+        for block in blocks:
+            writer.write(columns_of(block, schema))
+        writer.finish()
+    assert parquet.read_table(tmp_path / "a.parquet").to_pylist() == [row for block in blocks for row in block]
 
 
 def test_a_function_that_changes_gets_the_fields_that_it_asks_for(tmp_path, monkeypatch):

@@ -14,10 +14,11 @@ from funken.columnar.expressions import NotVectorizable
 from funken.connectors import JsonSchema
 from funken.connectors.files import line_files
 from funken.connectors.files.line_files import LineFormat
-from funken.connectors.formats.arrow_columns import NOT_READ, is_held
+from funken.connectors.formats.arrow_columns import is_held
 from funken.connectors.formats.csv_schema import CsvSchema
 from funken.connectors.formats.json_schema import parsed
 from funken.connectors.formats.record_types import from_documents, shape_of
+from tests.support import fields
 from tests.support.texts import (
     CALM,
     DECLARED,
@@ -212,10 +213,17 @@ def test_programs_read_documents_without_a_declared_type_as_columns(tmp_path, fu
     assert found[0] == found[1] == [function(each) for each in documents if each["i"] % 7 != 1]
 
 
-def test_after_a_variable_of_a_function_has_changed_documents_are_read_whole(tmp_path):
-    (tmp_path / "a.json").write_text("".join(json.dumps({"i": n, "s": "a", "more": n}) + "\n" for n in range(3)))
-    source = FileSource.for_format(LineFormat(JsonSchema()), tmp_path).build()
-    schema = source.record_schema()
-    columns = JsonSchema().lines_to_columns(schema, [0])
-    assert columns(b'{"i": 1, "s": "b"}\n').to_list() == [{"i": 1, "s": NOT_READ, "more": NOT_READ}]
-    assert JsonSchema().lines_to_columns(schema, None)(b'{"i": 1, "s": "b", "more": 1}\n') is None
+def test_after_a_variable_of_a_function_has_changed_documents_are_read_whole(tmp_path, monkeypatch):
+    """The function looks at another field from then on, which nobody had read."""
+    (tmp_path / "a.json").write_text("".join(json.dumps({"i": n, "j": -n}) + "\n" for n in range(200)))
+    monkeypatch.setattr(line_files, "COLUMN_CHUNK", 400)
+    found = []
+    for vectorized in (True, False):
+        monkeypatch.setattr(fields, "FIELD", "i")
+        source = FileSource.for_format(LineFormat(JsonSchema()), tmp_path).build()
+        stream = environment(vectorized).from_source(source, UNTIMED, "files").map(fields.field).name("field")
+        said = stream.get_execution_environment().explain()
+        assert ("projection: files: reads 1 of 2 fields: i" in said) is vectorized
+        found.append(stream.map(fields.changing).execute_and_collect(limit=200))
+    assert found[0][:21] == found[1][:21] == [*range(21)]
+    assert found[0][-1] == found[1][-1] == -199

@@ -92,15 +92,8 @@ def test_malformed_messages_keep_their_place(mock):
     assert sorted(run(builder.set_malformed_record_policy(MalformedRecordPolicy.SKIP).build())) == [1, 3]
 
 
-def test_messages_become_columns_and_those_that_do_not_fit_become_records(mock):
-    declared = Types.ROW_NAMED(["n", "s"], [Types.LONG(), Types.STRING()])
-    messages = [f'{{"n": {number}, "s": "k{number % 3}"}}' for number in range(400)]
-    messages[17] = '{"n": 17,\n"s": "k2"}'
-    messages[33] = '{"n": null, "s": "k0"}'
-    messages[34] = "{"
-    messages[35] = '{"n": 35, "s": "k2"}{"n": 1, "s": "a"}'
-    builder = written(mock, "columns", messages).set_value_only_deserializer(JsonSchema(declared))
-    source = builder.set_malformed_record_policy(MalformedRecordPolicy.SKIP).build()
+def pairs_by_rows_and_columns(source):
+    """Return what a program gives of rows, which has to be what it gives of columns."""
     found = []
     for vectorized in (False, True):
         options = Configuration({"pipeline.vectorized": vectorized, "execution.block.records": 7})
@@ -111,7 +104,19 @@ def test_messages_become_columns_and_those_that_do_not_fit_become_records(mock):
         assert ("columns: orders: vectorized" in env.explain()) is vectorized
         found.append(Counter(pairs.execute_and_collect(limit=999)))
     assert found[0] == found[1]
-    assert found[0].total() == 400 - 133 - 2 + (34 % 3 == 1)
+    return found[0]
+
+
+def test_messages_become_columns_and_those_that_do_not_fit_become_records(mock):
+    declared = Types.ROW_NAMED(["n", "s"], [Types.LONG(), Types.STRING()])
+    messages = [f'{{"n": {number}, "s": "k{number % 3}"}}' for number in range(400)]
+    messages[17] = '{"n": 17,\n"s": "k2"}'
+    messages[33] = '{"n": null, "s": "k0"}'
+    messages[34] = "{"
+    messages[35] = '{"n": 35, "s": "k2"}{"n": 1, "s": "a"}'
+    builder = written(mock, "columns", messages).set_value_only_deserializer(JsonSchema(declared))
+    source = builder.set_malformed_record_policy(MalformedRecordPolicy.SKIP).build()
+    assert pairs_by_rows_and_columns(source).total() == 400 - 133 - 2 + (34 % 3 == 1)
 
 
 def test_messages_of_avro_become_columns_too(mock):
@@ -122,17 +127,7 @@ def test_messages_of_avro_become_columns_too(mock):
     messages[35] = None  # deletes a key
     builder = written(mock, "avro", messages).set_value_only_deserializer(schema)
     source = builder.set_malformed_record_policy(MalformedRecordPolicy.SKIP).build()
-    found = []
-    for vectorized in (False, True):
-        options = Configuration({"pipeline.vectorized": vectorized, "execution.block.records": 7})
-        env = StreamExecutionEnvironment.create_local_environment(1, options)
-        stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "orders")
-        pairs = stream.filter(lambda row: row["s"] != "k1").map(lambda row: (row["s"], row["n"]))
-        pairs.sink_to(DiscardingSink())
-        assert ("columns: orders: vectorized" in env.explain()) is vectorized
-        found.append(Counter(pairs.execute_and_collect(limit=999)))
-    assert found[0] == found[1]
-    assert found[0].total() == sum(n % 3 != 1 and n not in (34, 35) for n in range(200))
+    assert pairs_by_rows_and_columns(source).total() == sum(n % 3 != 1 and n not in (34, 35) for n in range(200))
 
 
 def test_a_field_that_is_added_removed_or_retyped_midway_is_left_out_none_or_as_it_came(mock):

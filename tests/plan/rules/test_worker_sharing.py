@@ -1,14 +1,12 @@
 """Subtasks share workers by themselves only on one machine, with more of them than cores, and where nothing can wait."""
 
 import operator
-import os
 import re
 import time
 
 import pytest
 
 from funken import (
-    AggregateFunction,
     CollectionSource,
     Configuration,
     DataGeneratorSource,
@@ -29,6 +27,8 @@ from funken.errors import InvalidConfiguration
 from funken.operators.user_functions import UserFunction
 from funken.plan.rules.stage import RewriteStage
 from funken.plan.rules.worker_sharing import waits
+from funken.timing.clock import usable_cores
+from tests.support.functions import Sum
 
 UNTIMED = WatermarkStrategy.no_watermarks()
 FACTOR = 3
@@ -47,24 +47,16 @@ class Double(MapFunction):
         return value * 2
 
 
-class Total(AggregateFunction):
-    def create_accumulator(self):
-        return 0
-
-    def add(self, value, accumulator):
-        return accumulator + value
-
-    def get_result(self, accumulator):
-        return accumulator
-
-    def merge(self, one, other):
-        return one + other
-
-
-class Slow(Total):
+class Slow(Sum):
     def get_result(self, accumulator):
         time.sleep(1)
         return accumulator
+
+
+class Asking(JsonSchema):
+    def deserialize(self, message):
+        time.sleep(1)
+        return super().deserialize(message)
 
 
 def environment(**options):
@@ -94,8 +86,7 @@ def test_a_stage_that_only_computes_has_a_worker_per_core(vectorized):
     assert workers(env, cores=6) == ((6, 6), ["6: nothing in this stage waits"] * 2)  # three each, but for the last
     assert workers(env, cores=None) == ((16, 16), [])
     plan = env.explain()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    assert ("workers: " in plan) is (cores < 16)
+    assert ("workers: " in plan) is (usable_cores() < 16)
 
 
 @pytest.mark.parametrize(("given", "found"), [(1, (16, 16)), (3, (6, 6)), ("auto", (2, 2)), (" AUTO ", (2, 2))])
@@ -146,7 +137,7 @@ def test_a_stage_of_which_that_is_not_known_has_a_worker_per_subtask(build, reas
     lambda s: s.map(Double()), lambda s: s.map(str), lambda s: s.flat_map(lambda i: [i, i + 1]),
     lambda s: s.flat_map(lambda i: str(i).split(",")), lambda s: s.map(lambda i: {"n": i}).map(operator.itemgetter("n")),
     lambda s: s.key_by(operator.itemgetter(0)).reduce(operator.add),
-    lambda s: s.key_by(lambda i: i).window(TumblingEventTimeWindows.of(5)).aggregate(Total()),
+    lambda s: s.key_by(lambda i: i).window(TumblingEventTimeWindows.of(5)).aggregate(Sum()),
     lambda s: s.key_by(lambda i: i).window(TumblingEventTimeWindows.of(5)).reduce(lambda a, b: a + b),
     lambda s: s.assign_timestamps_and_watermarks(STAMPS.with_timestamp_assigner(lambda i, _: i)),
 ])  # fmt: skip
@@ -168,6 +159,7 @@ def test_sinks_and_sources_say_whether_they_wait(tmp_path):
     for schema, never in [
         (JsonSchema(), True),
         (ByteArraySchema(), True),
+        (Asking(), False),
         (ConfluentAvroSchema(SchemaRegistryClient("http://localhost")), False),
     ]:
         assert builder.set_value_only_deserializer(schema).build().never_waits is never
@@ -180,7 +172,7 @@ def test_cores_are_those_of_a_local_session():
         def __init__(self, master):
             self.sparkContext = type("SparkContext", (), {"master": master})
 
-    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    here = usable_cores()
     given = [("local", here), ("local[4]", here), ("local[*]", here), ("local-cluster[2,1,1024]", None), ("yarn", None)]
     assert [shared_cores(Configuration(), Session(master)) for master, _ in given] == [cores for _, cores in given]
     for target in ("local", "batch"):

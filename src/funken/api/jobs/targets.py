@@ -17,6 +17,7 @@ from funken.plan.graph import StreamGraph
 from funken.plan.physical import PhysicalPlan, compile_plan
 from funken.plan.rules.stage import RewriteStage
 from funken.runtime.driver.rescaling import Recompile
+from funken.timing.clock import usable_cores
 
 
 class RuntimeExecutionMode(enum.Enum):
@@ -118,13 +119,8 @@ def shared_cores(configuration: Configuration, session: object) -> int | None:
         context = sys.modules["pyspark"].SparkContext._active_spark_context
     if context is None and "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit chose the master
         return None
-    try:
-        master = str(configuration.get(config.MASTER) if context is None else context.master)
-    except Exception:  # noqa: BLE001 - a session that has ended: whoever needs it says so
-        return None
-    if not re.fullmatch(r"|local(\[.*\])?", master):
-        return None
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    master = str(configuration.get(config.MASTER) if context is None else getattr(context, "master", None))
+    return usable_cores() if re.fullmatch(r"|local(\[.*\])?", master) else None
 
 
 def recompiler(graph: StreamGraph, name: str, configuration: Configuration, cores: int | None) -> Recompile:

@@ -14,7 +14,7 @@ import decimal
 import importlib
 import types
 import typing
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -204,12 +204,20 @@ def columns_of_batch(schema: RecordSchema, arrays: Sequence[Any | None], length:
     >>> columns_of_batch(("str", "int"), [None, pa.array([1, 2])], 2).to_list()
     [(<not read>, 1), (<not read>, 2)]
     """
+    read = {number: array for number, array in enumerate(arrays) if array is not None}
+    return _block_of(schema, read, column_of_array, length)
+
+
+def _block_of(
+    schema: RecordSchema, read: Mapping[int, Any], convert: Callable[[Any, str], Column | None], length: int
+) -> Columns | None:
+    """Return a block of what is read of some fields, in their places ``NOT_READ`` of the others; ``None`` if one does not fit."""
     from funken.columnar.kernels.columns import Column, Columns  # noqa: PLC0415 - loads NumPy
 
     leaves = []
-    for kind, array in zip(schema, arrays, strict=True):
+    for number, kind in enumerate(schema):
         assert isinstance(kind, str)
-        column = Column(kind, NOT_READ, constant=True) if array is None else column_of_array(array, kind)
+        column = convert(read[number], kind) if number in read else Column(kind, NOT_READ, constant=True)
         if column is None:
             return None
         leaves.append(column)
@@ -248,17 +256,7 @@ def columns_of_values(schema: RecordSchema, values: Mapping[int, list[Any]], len
     >>> columns_of_values(("str", "int"), {1: [1, 2]}, 2).to_list()
     [(<not read>, 1), (<not read>, 2)]
     """
-    from funken.columnar.kernels.columns import Column, Columns  # noqa: PLC0415 - loads NumPy
-
-    leaves = []
-    for number, kind in enumerate(schema):
-        column: Column | None = Column(str(kind), NOT_READ, constant=True)
-        if number in values:
-            column = column_of_values(values[number], str(kind))
-        if column is None:
-            return None
-        leaves.append(column)
-    return Columns(schema, leaves, length)
+    return _block_of(schema, values, column_of_values, length)
 
 
 # ---- to Arrow

@@ -97,6 +97,8 @@ class AvroSchema(SerializationSchema, DeserializationSchema):
         except OSError as error:
             raise InvalidConfiguration(f"AvroSchema cannot read {file_path!r}: {error.strerror}.") from error
 
+    never_waits = True
+
     def deserialize(self, message: bytes) -> Any:
         """Read a record; raises ``ValueError`` or ``EOFError`` if the bytes are not one."""
         return self.deserialize_block((message,))[0]

@@ -154,6 +154,8 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
             "strict": True,
         }  # fmt: skip
 
+    never_waits = True
+
     def deserialize(self, message: bytes) -> Any:
         """Parse a line; an empty one, or a comment, is no record."""
         text = message.decode(self.charset)

@@ -5,7 +5,7 @@ passed over. ``JsonSchema`` keeps the values of a document as they are, whatever
 columns only if each value has the type of its field: ``1`` is no float, and ``1.0`` no int. All else is given back, and
 parsed document by document: lines that hold no object or several, malformed ones, fields of other types, numbers beyond 64 bits.
 
-A document costs 220 ns with three of five fields; Arrow's reader, which was here before, took 490 to 950 (decision 0055).
+A document costs 265 ns with three of five fields; Arrow's reader, which was here before, took 490 to 950 (decision 0055).
 
 NumPy, Arrow and msgspec are loaded where text is parsed.
 """
@@ -42,9 +42,8 @@ def json_record_schema(record_type: Any, shape: RecordShape) -> RecordSchema:
     Row(item: str, at: timestamp[us])
     """
     schema = schema_of_records(record_type, shape)
-    for name in shape.names:
-        if not _PLAIN_NAME.fullmatch(name):
-            raise NotVectorizable(f"the parser cannot look for its field {name!r}")
+    if (name := odd_name(shape)) is not None:
+        raise NotVectorizable(f"the parser cannot look for its field {name!r}")
     # Of a document, dates are text and lists may hold anything: of such a field nothing is known.
     kinds = [
         kind if without_none(str(kind)) in ARRAYS else str(each.type)
@@ -53,6 +52,11 @@ def json_record_schema(record_type: Any, shape: RecordShape) -> RecordSchema:
     if isinstance(schema, NamedFields):
         return NamedFields(kinds, schema.form, schema.names, schema.cls)
     return tuple(kinds)
+
+
+def odd_name(shape: RecordShape) -> str | None:
+    """Return the name of a field that the parser cannot look for, if there is one."""
+    return next((name for name in shape.names if not _PLAIN_NAME.fullmatch(name)), None)
 
 
 def sampled_schema(documents: Sequence[Any]) -> RecordSchema:
@@ -131,19 +135,22 @@ class TypedDocuments:
     >>> TypedDocuments(shape_of(sale, "an example")).records([b'{"n": 1, "item": "tea", "at": 7}'])
     [Row(item='tea', n=1)]
 
-    Raises ``ValueError`` for a name that the parser cannot look for, and anything for a document that it does not take, or
-    that lacks a field whose default is made anew for each.
+    The names of the fields are no odd ones. Raises anything for a document that the parser does not take, or that lacks a
+    field whose default is made anew for each. The parser is made where the first document is.
     """
 
     def __init__(self, shape: RecordShape) -> None:
         names = [_field(number) for number in range(len(shape.names))]
-        self._decode = _decoder_of(shape.names, frozenset(range(len(names))), shape).decode
+        self._shape = shape
         self._values = getter(operator.attrgetter, names)
-        self._make = shape.make
+        self._decode: Callable[[bytes], Any] | None = None
 
     def records(self, messages: Sequence[bytes]) -> list[Any]:
         """Return the records."""
-        make, values = self._make, self._values
+        if self._decode is None:
+            numbers = frozenset(range(len(self._shape.names)))
+            self._decode = _decoder_of(self._shape.names, numbers, self._shape).decode
+        make, values = self._shape.make, self._values
         return [make(values(document)) for document in map(self._decode, messages)]
 
 
@@ -188,4 +195,4 @@ def _objects_of(data: bytes) -> int | None:
     return len(lines) + 1
 
 
-__all__ = ["JsonColumns", "TypedDocuments", "json_record_schema", "sampled_schema"]
+__all__ = ["JsonColumns", "TypedDocuments", "json_record_schema", "odd_name", "sampled_schema"]

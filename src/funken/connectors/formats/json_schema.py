@@ -17,7 +17,13 @@ from typing import Any
 
 from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable, RecordSchema
-from funken.connectors.formats.json_columns import JsonColumns, TypedDocuments, json_record_schema, sampled_schema
+from funken.connectors.formats.json_columns import (
+    JsonColumns,
+    TypedDocuments,
+    json_record_schema,
+    odd_name,
+    sampled_schema,
+)
 from funken.connectors.formats.record_types import as_document, from_documents, shape_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
@@ -60,15 +66,19 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
 
     record_type: Any = None
     _make: Callable[[Any], Any] | None = field(init=False, repr=False, compare=False)
-    _typed: TypedDocuments | None = field(default=None, init=False, repr=False, compare=False)
+    _typed: TypedDocuments | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Reject a type that has no named fields, before the job runs."""
-        make = None if self.record_type is None else from_documents(shape_of(self.record_type, "JsonSchema"))
-        object.__setattr__(self, "_make", make)
+        shape = None if self.record_type is None else shape_of(self.record_type, "JsonSchema")
+        object.__setattr__(self, "_make", None if shape is None else from_documents(shape))
+        typed = None if shape is None or odd_name(shape) is not None else TypedDocuments(shape)
+        object.__setattr__(self, "_typed", typed)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.record_type,)
+
+    never_waits = True
 
     def deserialize(self, message: bytes) -> Any:
         """Parse a document; ``null`` is no record."""
@@ -76,9 +86,9 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
 
     def deserialize_block(self, messages: Sequence[bytes], keep_null: bool = False) -> list[Any]:
         """Parse documents: 0.2 us for 150 bytes, 1.8 with ``json.loads`` (benchmarks/micro.py, "json documents")."""
-        if self._make is not None:
+        if self._typed is not None:
             with contextlib.suppress(Exception):  # found again, document by document
-                return self._documents().records(messages)
+                return self._typed.records(messages)
         try:
             records = list(map(_parser(), messages))
         except Exception:  # noqa: BLE001 - found again, document by document
@@ -87,12 +97,6 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
             records = [value for value in records if value is not None]
         make = self._make
         return records if make is None else [value if value is None else make(value) for value in records]
-
-    def _documents(self) -> TypedDocuments:
-        if self._typed is None:
-            object.__setattr__(self, "_typed", TypedDocuments(shape_of(self.record_type, "JsonSchema")))
-        assert self._typed is not None
-        return self._typed
 
     def record_schema(self) -> RecordSchema:
         """Return the schema of documents of a declared type; others may have any fields."""

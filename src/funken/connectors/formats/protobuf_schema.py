@@ -84,6 +84,8 @@ class ProtobufSchema(SerializationSchema, DeserializationSchema):
         descriptor = getattr(self.message, "DESCRIPTOR", self.message)
         return _rebuilt, (descriptor.full_name, _files(descriptor.file), self.record_type)
 
+    never_waits = True
+
     def deserialize(self, message: bytes) -> Any:
         """Read a message; raises ``DecodeError`` of protobuf if the bytes are none."""
         found = self._class.FromString(bytes(message))

@@ -28,6 +28,8 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         except LookupError as error:
             raise InvalidConfiguration(f"{error}; give a text charset of Python, e.g. 'UTF-8', 'ISO-8859-1'.") from None
 
+    never_waits = True
+
     def deserialize(self, message: bytes) -> str:
         """Decode a message."""
         return message.decode(self.charset, "replace")
@@ -49,6 +51,8 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
     >>> ByteArraySchema().serialize(bytearray(b"to")), ByteArraySchema().deserialize_block([b"be"])
     (b'to', [b'be'])
     """
+
+    never_waits = True
 
     def deserialize(self, message: bytes) -> bytes:
         """Return the message."""

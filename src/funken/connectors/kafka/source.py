@@ -13,7 +13,7 @@ from typing import Any
 
 from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.base import Boundedness, Source
-from funken.connectors.context import ConnectorContext
+from funken.connectors.context import ConnectorContext, declares
 from funken.connectors.formats.decoding import MalformedRecordPolicy
 from funken.connectors.kafka.client import SOURCE_PROPERTIES, check_properties
 from funken.connectors.kafka.enumerator import KafkaEnumerator, Subscription
@@ -23,11 +23,6 @@ from funken.connectors.kafka.records import KafkaRecordDeserializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 from funken.io.durations import duration_ms
-
-_COMPUTING = {f"funken.connectors.formats.{name}_schema" for name in ("avro", "csv", "json", "protobuf")} | {
-    "funken.connectors.formats.text"
-}
-"""The modules of formats that ask no service."""
 
 DISCOVERY_INTERVAL = 300_000
 NOTHING, EARLIEST = Subscription(), KafkaOffsetsInitializer.earliest()
@@ -99,8 +94,9 @@ class KafkaSource(Source):
 
     @property
     def never_waits(self) -> bool:
-        """Whether ``poll`` only computes: a thread of its own fetches, and these formats ask no registry."""
-        return type(self.deserializer).__module__ in _COMPUTING
+        """Whether ``poll`` only computes: a thread of its own fetches."""
+        schema = self.deserializer
+        return getattr(schema, "never_waits", False) and declares(schema, "never_waits", "deserialize")
 
     def record_schema(self) -> RecordSchema:
         """Return the schema of the records, where the deserializer of values makes columns.
