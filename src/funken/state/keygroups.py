@@ -161,7 +161,7 @@ class KeyRouter(dict[Any, Any]):
     forgets everything beyond ``limit`` keys, so that unbounded key spaces do not grow it.
     """
 
-    __slots__ = ("_by_group", "_limit", "_max_parallelism")
+    __slots__ = ("_by_group", "_limit", "_max_parallelism", "cleared")
 
     def __init__(
         self, max_parallelism: int, parallelism: int, choose: Callable[[int], Any], limit: int = 200_000
@@ -172,10 +172,13 @@ class KeyRouter(dict[Any, Any]):
         self._by_group = [choices[subtask_of(group, max_parallelism, parallelism)] for group in groups]
         self._max_parallelism = max_parallelism
         self._limit = limit
+        self.cleared = 0
+        """How often it has forgotten everything."""
 
     def __missing__(self, key: Any) -> Any:
         if len(self) >= self._limit:
             self.clear()
+            self.cleared += 1
         kind = type(key)
         # Hot where there are more keys than the cache holds: as ``stable_hash``, whose three calls would add 180 ns to 390.
         if kind is int:

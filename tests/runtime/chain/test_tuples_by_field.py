@@ -41,7 +41,7 @@ def sent(monkeypatch):
         found.append(len(arguments[0]))
         return encode(*arguments)
 
-    monkeypatch.setattr("funken.runtime.exchange.writers.encode_fields", encoded)
+    monkeypatch.setattr("funken.runtime.exchange.hash_writer.encode_fields", encoded)
     return found
 
 
@@ -189,18 +189,18 @@ class Sent:
     def spread(self, values, stamps=None):
         def plain(appends, values):
             for first, second in values:
-                one, two = appends[first]
+                one, two, *_ = appends[first]
                 one(first)
                 two(second)
 
         def stamped(appends, values, stamps):
             for (first, second), at in zip(values, stamps, strict=True):
-                one, two, stamp = appends[first]
+                one, two, stamp, *_ = appends[first]
                 one(first)
                 two(second)
                 stamp(at)
 
-        self.writer.spread_fields(plain, stamped, values, stamps)
+        self.writer.spread_fields(lambda with_stamps, _: stamped if with_stamps else plain, values, stamps)
 
     def arrived(self):
         for block in self.blocks:

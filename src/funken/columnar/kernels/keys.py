@@ -6,7 +6,9 @@ key. Keys are columns of int or str, or tuples of these: of those, equal keys ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
+from zlib import crc32
 
 import numpy as np
 
@@ -160,6 +162,7 @@ def hashes(numbers: Array) -> Array:
 
 
 def _mixed(h: Array) -> Array:
+    """Spread 32-bit values over all their bits, as ``stable_hash`` does."""
     mask = np.uint64(0xFFFFFFFF)
     h = h & mask
     h ^= h >> np.uint64(16)
@@ -189,6 +192,12 @@ def hashes_of_tuples(column: CompositeKey, length: int) -> Array:
             of_item = np.array([stable_hash(value) for value in values], np.uint64).take(codes)
         h = _mixed(h * np.uint64(31) + of_item)
     return h
+
+
+def _owners_of(hashed: Array, max_parallelism: int, parallelism: int) -> Array:
+    """Return the subtasks that own keys with these hashes."""
+    groups = hashed % np.uint64(max_parallelism)
+    return (groups * np.uint64(parallelism) // np.uint64(max_parallelism)).astype(np.uint16)
 
 
 class KeyTargets:
@@ -239,9 +248,58 @@ class KeyTargets:
         return self._table.take(column.data - self._low if self._low else column.data)
 
     def _owners(self, hashed: Array) -> Array:
-        groups = hashed % np.uint64(self._max_parallelism)
-        owners = groups * np.uint64(self._parallelism) // np.uint64(self._max_parallelism)
-        return owners.astype(np.uint16)
+        return _owners_of(hashed, self._max_parallelism, self._parallelism)
+
+
+def hashes_of(keys: Sequence[Any]) -> Array:
+    """Return ``stable_hash`` of keys of any type, as 64-bit unsigned numbers.
+
+    >>> keys = [1, -1, 2**70, "a", ("a", 1), ("b", 2), None]
+    >>> [hashes_of(some).tolist() == [stable_hash(key) for key in some] for some in (keys, keys[:2], keys[4:6])]
+    [True, True, True]
+    """
+    kinds = set(map(type, keys))
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is int:
+        try:
+            return hashes(np.fromiter(keys, np.int64, len(keys)))
+        except OverflowError:  # more than 64 bits
+            pass
+    elif kind is str:
+        return _mixed(np.array([crc32(key.encode("utf-8", "surrogatepass")) for key in keys], np.uint64))
+    elif kind is tuple and len(set(map(len, keys))) == 1:
+        h = np.full(len(keys), 0x345678 + len(keys[0]), np.uint64)
+        for items in zip(*keys, strict=True):
+            h = _mixed(h * np.uint64(31) + hashes_of(items))
+        return h
+    return np.array([stable_hash(key) for key in keys], np.uint64)
+
+
+class KeyOwners:
+    """Deals keys out to the subtasks that own them, and counts how many different ones there are.
+
+    >>> owners = KeyOwners(max_parallelism=128, parallelism=2, bits=1 << 10)
+    >>> owners.deal([10, 11, 12, 10]), owners.count()
+    ([[0, 1, 3], [2]], 3)
+    """
+
+    def __init__(self, max_parallelism: int, parallelism: int, bits: int) -> None:
+        self._max_parallelism = max_parallelism
+        self._parallelism = parallelism
+        self._seen = np.zeros(bits, np.bool_)
+
+    def deal(self, keys: list[Any]) -> list[list[int]]:
+        """Return the positions of the keys of each subtask; raises ``KeyNotHashable``."""
+        hashed = hashes_of(keys)
+        self._seen[hashed & np.uint64(len(self._seen) - 1)] = True
+        owners = _owners_of(hashed, self._max_parallelism, self._parallelism)
+        return [np.flatnonzero(owners == subtask).tolist() for subtask in range(self._parallelism)]
+
+    def count(self) -> int:
+        """Return about how many different keys there were since the last call; no more than there are bits."""
+        count = int(self._seen.sum())
+        self._seen[:] = False
+        return count
 
 
 class Slots:
@@ -322,10 +380,12 @@ class Slots:
 
 __all__ = [
     "CompositeKey",
+    "KeyOwners",
     "KeyTargets",
     "Slots",
     "column_of_keys",
     "hashes",
+    "hashes_of",
     "key_codes",
     "key_of",
     "numbered",

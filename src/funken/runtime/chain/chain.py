@@ -17,7 +17,7 @@ from funken.operators.context import OperatorContext
 from funken.operators.stateless import UserFunctionOperator
 from funken.plan.physical import Edge, Vertex
 from funken.runtime.chain.fused import FusedOperators
-from funken.runtime.exchange.writers import HashWriter
+from funken.runtime.exchange.hash_writer import HashWriter
 from funken.types.copying import can_change, copies_of
 
 Emit = Callable[[Values, Timestamps], None]

@@ -18,7 +18,7 @@ from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.codegen.fields import by_field, fields_made
 from funken.operators.codegen.loops import LoopStep, LoopText, step_at
 from funken.operators.stateless import FilterLogic, FlatMapLogic, MapLogic, UserFunctionOperator
-from funken.runtime.exchange.writers import HashWriter
+from funken.runtime.exchange.hash_writer import HashWriter
 
 
 class FusedOperators:
@@ -34,26 +34,32 @@ class FusedOperators:
         self._spread: Callable[..., None] | None = None
         if writer is not None:
             self._spread = writer.spread_fields if self._fields else writer.spread
-        self._plain = self._generate(stamped=False)
-        self._stamped = self._generate(stamped=True)
+        #: the loops, by whether records have timestamps, and whether a writer is given the keys of a block
+        self._loops = {(stamped, False): self._generate(stamped=stamped) for stamped in (False, True)}
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Take a block through the run."""
         if self._writer is not None and self._spread is not None:
             try:
-                self._spread(self._plain, self._stamped, values, timestamps)
+                self._spread(self._loop, values, timestamps)
             except TypeError as error:
                 if self._at_key(error):
                     raise self._writer.unhashable(error) from error
                 raise
         elif timestamps is None or self._keeps_stamps:
-            results = self._plain(values)
+            results = self._loop(False)(values)
             if results:
                 self.last.output.emit(results, timestamps)
         else:
-            results, stamps = self._stamped(values, timestamps)
+            results, stamps = self._loop(True)(values, timestamps)
             if results:
                 self.last.output.emit(results, stamps)
+
+    def _loop(self, stamped: bool, gathered: bool = False) -> Callable[..., Any]:
+        form = stamped, gathered
+        if form not in self._loops:
+            self._loops[form] = self._generate(stamped=stamped, gathered=gathered)
+        return self._loops[form]
 
     def _at_key(self, error: TypeError) -> bool:
         """Whether it was a key that cannot be hashed; the functions of the run may fail with the same text."""
@@ -74,11 +80,14 @@ class FusedOperators:
             return 0
         return len(names) if writer.take_fields(len(names)) else 0
 
-    def _generate(self, *, stamped: bool) -> Callable[..., Any]:
-        text = LoopText(
-            "fused", ("appends, " if self._writer else "") + ("values, timestamps" if stamped else "values")
-        )
-        if self._writer is None:
+    def _generate(self, *, stamped: bool, gathered: bool = False) -> Callable[..., Any]:
+        parameters = "values, timestamps" if stamped else "values"
+        if self._writer is not None:
+            parameters = f"appends, {parameters}"
+        text = LoopText("fused", f"keep, {parameters}" if gathered else parameters)
+        if gathered:
+            text.line(f"[{', '.join(self._appends(stamped))}] = appends")
+        elif self._writer is None:
             text.line("results = []")
             text.line("append = results.append")
             if stamped:
@@ -86,7 +95,7 @@ class FusedOperators:
                 text.line("stamp = stamps.append")
         # Hot: from here to the append every line is once per record.
         text.line("for value0, at in zip(values, timestamps, strict=True):" if stamped else "for value0 in values:")
-        self._end(text, self._run_through(text, _LoopValue("value0")), stamped=stamped)
+        self._end(text, self._run_through(text, _LoopValue("value0")), stamped=stamped, gathered=gathered)
         return text.compile()
 
     def _run_through(self, text: LoopText, value: _LoopValue) -> _LoopValue:
@@ -137,27 +146,30 @@ class FusedOperators:
             text.line(f"{value.name} = ({', '.join(value.fields)},)")
             value.made = True
 
-    def _end(self, text: LoopText, value: _LoopValue, *, stamped: bool) -> None:
+    def _appends(self, stamped: bool) -> list[str]:
+        """Return the names of what appends to the lists of a target."""
+        return [*(_names("append", self._fields) or ["append"]), *(["stamp"] if stamped else [])]
+
+    def _end(self, text: LoopText, value: _LoopValue, *, stamped: bool, gathered: bool) -> None:
         writer = self._writer
         if writer is not None:
             key = replace(self._step(text, value, self.last, writer.key), key=True)
-            if self._fields:
-                appends = _names("append", self._fields)
-                text.line(
-                    f"[{', '.join([*appends, *(['stamp'] if stamped else [])])}] = appends[{key.expression}]", key
-                )
-                for append, name in zip(appends, value.fields, strict=True):
-                    text.line(f"{append}({name})")
-                if stamped:
-                    text.line("stamp(at)")
-                return
-            self._make(text, value)
-            if stamped:
+            appends, given = self._appends(stamped), [*(value.fields if self._fields else [value.name]), "at"]
+            if not self._fields:
+                self._make(text, value)
+            if gathered:
+                text.line(f"keep({key.expression})", key)
+            elif self._fields:
+                text.line(f"{', '.join(appends)}, known, kind = appends[{key.expression}]", key)
+                of = key.expression.strip("()")
+                given = [f"known if type({name}) is kind else {name}" if name == of else name for name in given]
+            elif stamped:
                 text.line(f"append, stamp = appends[{key.expression}]", key)
-                text.line(f"append({value.name})")
-                text.line("stamp(at)")
             else:
                 text.line(f"appends[{key.expression}]({value.name})", key)
+                return
+            for append, name in zip(appends, given, strict=False):
+                text.line(f"{append}({name})")
             return
         self._make(text, value)
         text.line(f"append({value.name})")

@@ -18,7 +18,7 @@ from funken.columnar.kernels.partials import Combiner, joined_alike
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.plan.columnar_hash import ColumnarHash
-from funken.runtime.exchange.writers import HashWriter
+from funken.runtime.exchange.hash_writer import HashWriter
 
 _FACTOR = 8
 """A block of columns for columns holds so many times the records of a block of lists, if the bytes allow."""

@@ -10,13 +10,12 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from funken.columnar.block import Block, RowBlock, TupleBlock
-from funken.errors import FunkenError, InvalidProgram
+from funken.columnar.block import Block, RowBlock
+from funken.errors import InvalidProgram
 from funken.operators.base import Timestamps, Values
-from funken.plan.nodes import Custom, Global, Hash
+from funken.plan.nodes import Custom, Global
 from funken.plan.physical import Edge
-from funken.runtime.exchange.wire import BlockKind, encode_fields, encode_records, pack_header
-from funken.state.keygroups import KeyRouter
+from funken.runtime.exchange.wire import BlockKind, encode_records, pack_header
 
 Send = Callable[[int, bytes], None]
 
@@ -157,132 +156,6 @@ class EdgeWriter:
             block = pack_header(kind, self.edge.id, self._subtask, target, self._sequence[target], number, 0.0, content)
             self._sequence[target] += 1
             self._send(target, block)
-
-
-class HashWriter(EdgeWriter):
-    """Records with equal keys to one target, by key group."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        partitioning = self.edge.partitioning
-        assert isinstance(partitioning, Hash)
-        self.key = partitioning.key.bind()
-        limit, width = self.edge.target_max_parallelism, self.edge.target_parallelism
-        # Hot: a dict from key to the bound append of its target's buffer, so that a record costs the key function,
-        # one dict lookup and one append.
-        self._append = KeyRouter(limit, width, lambda target: self._values[target].append)
-        self._appends = KeyRouter(
-            limit, width, lambda target: (self._values[target].append, self._stamps[target].append)
-        )
-
-        #: tuples that wait field by field, of each target; empty unless ``take_fields`` was called
-        self._fields: list[list[list[Any]]] = []
-
-    def take_fields(self, count: int) -> bool:
-        """Be ready for tuples field by field; whether that is possible."""
-        if type(self) is not HashWriter:
-            return False
-        self._fields = [[[] for _ in range(count)] for _ in range(self.targets)]
-        limit, width = self.edge.target_max_parallelism, self.edge.target_parallelism
-        self._field_appends = KeyRouter(limit, width, lambda target: (*(each.append for each in self._fields[target]),))
-        self._stamped_field_appends = KeyRouter(
-            limit, width, lambda target: (*(each.append for each in self._fields[target]), self._stamps[target].append)
-        )
-        return True
-
-    @property
-    def waiting(self) -> bool:
-        """Whether records are buffered, in either form."""
-        return any(fields[0] for fields in self._fields) or super().waiting
-
-    def emit(self, values: Values, timestamps: Timestamps) -> None:
-        """Spread a block by key."""
-        self._flush_fields()
-        try:
-            self.spread(self._by_key, self._by_key_stamped, values, timestamps)
-        except TypeError as error:
-            if isinstance(error, FunkenError) or "unhashable" not in str(error):
-                raise
-            raise self.unhashable(error) from error
-
-    def spread(
-        self, plain: Callable[..., None], stamped: Callable[..., None], values: Values, timestamps: Timestamps
-    ) -> None:
-        """Let a loop append the records of a block where they belong: ``plain`` without timestamps, ``stamped`` with."""
-        stamps = self._align(timestamps)
-        if stamps is None:
-            plain(self._append, values)
-        else:
-            stamped(self._appends, values, stamps)
-        self._send_full()
-
-    def spread_fields(
-        self, plain: Callable[..., None], stamped: Callable[..., None], values: Values, timestamps: Timestamps
-    ) -> None:
-        """``spread`` of loops that append the fields of tuples."""
-        if any(self._values):
-            super().flush()
-        stamps = self._align(timestamps)
-        if stamps is None:
-            plain(self._field_appends, values)
-        else:
-            stamped(self._stamped_field_appends, values, stamps)
-        at, limit = self._ingestion_time.at, self._limit
-        for target, fields in enumerate(self._fields):
-            if fields[0]:
-                if not self._since[target]:
-                    self._since[target] = at
-                if len(fields[0]) >= limit:
-                    self._send_fields(target)
-
-    def _send_fields(self, target: int) -> None:
-        fields, stamps = self._fields[target], self._stamps[target]
-        payload = encode_fields(fields, stamps if self._stamped else None, self._operator, self._subtask)
-        count = len(fields[0])
-        self._adapt(len(payload), count)
-        self.records += count
-        self._send_data(target, payload, self._since[target] or self._ingestion_time.at)
-        for each in (*fields, stamps):  # emptied, not replaced, as above
-            each.clear()
-        self._since[target] = 0.0
-
-    def _flush_fields(self) -> None:
-        for target, fields in enumerate(self._fields):
-            if fields[0]:
-                self._send_fields(target)
-
-    def flush(self) -> None:
-        """Send every record that waits."""
-        self._flush_fields()
-        super().flush()
-
-    def overtaking_barrier(self, number: int, content: bytes) -> list[Block]:
-        """Send a barrier to every target, ahead of the records that wait; return these."""
-        waiting: list[Block] = [
-            TupleBlock([list(each) for each in fields], list(stamps) if self._stamped else None)
-            for fields, stamps in zip(self._fields, self._stamps, strict=False)
-            if fields[0]
-        ]
-        return waiting + super().overtaking_barrier(number, content)
-
-    def _by_key(self, append: KeyRouter, values: Values) -> None:
-        key = self.key
-        for value in values:
-            append[key(value)](value)
-
-    def _by_key_stamped(self, appends: KeyRouter, values: Values, stamps: list[int]) -> None:
-        key = self.key
-        for value, timestamp in zip(values, stamps, strict=True):
-            add, stamp = appends[key(value)]
-            add(value)
-            stamp(timestamp)
-
-    def unhashable(self, error: TypeError) -> InvalidProgram:
-        """Return the error for a key that has no hash."""
-        return InvalidProgram(
-            f"key_by after operator {self._operator!r}: {error}. Return something hashable from the key selector, "
-            "for example a tuple instead of a list."
-        )
 
 
 class RebalanceWriter(EdgeWriter):

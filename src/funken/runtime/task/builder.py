@@ -21,9 +21,10 @@ from funken.runtime.chain.finished_chain import FinishedOperatorChain
 from funken.runtime.exchange.factory import writer_for
 from funken.runtime.exchange.flushing import FlushTimers
 from funken.runtime.exchange.gate import InputGate
+from funken.runtime.exchange.hash_writer import HashWriter
 from funken.runtime.exchange.loop_gate import LoopGate
 from funken.runtime.exchange.wire import BlockHeader, BlockKind, ChannelId
-from funken.runtime.exchange.writers import EdgeWriter, HashWriter, IngestionTime
+from funken.runtime.exchange.writers import EdgeWriter, IngestionTime
 from funken.runtime.messages import TaskId, VertexMetrics
 from funken.runtime.settings import TaskSettings
 from funken.runtime.snapshot.channel_state import (

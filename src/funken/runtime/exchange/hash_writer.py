@@ -1,0 +1,223 @@
+"""The edge writer of ``key_by``: records go where their keys belong, one by one, or tuples field by field.
+
+A loop over a block's records looks each key up in a cache that holds the bound ``append`` of its target's buffer. Where keys
+are more than the cache holds, the loop keeps them instead, and where they belong is computed for the block (``many_keys.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from funken.columnar.block import Block, TupleBlock
+from funken.errors import FunkenError, InvalidProgram, KeyNotHashable
+from funken.operators.base import Timestamps, Values
+from funken.plan.nodes import Hash
+from funken.runtime.exchange.many_keys import ManyKeys
+from funken.runtime.exchange.wire import encode_fields
+from funken.runtime.exchange.writers import EdgeWriter
+from funken.state.keygroups import KeyRouter
+
+CACHED_KEYS = 200_000
+"""For so many keys it is known where they belong."""
+
+_ALIKE = frozenset({int, str, bytes})
+"""Types whose equal objects differ in nothing but where they are."""
+
+Loop: TypeAlias = Callable[..., None]
+"""Appends the records of a block, and their timestamps if there are any.
+
+``loop(router, values[, timestamps])``: to what the router has for their keys. ``loop(keep, appends, values[, timestamps])``: all
+to the same lists, and each key is given to ``keep``.
+"""
+Loops: TypeAlias = Callable[[bool, bool], Loop]
+"""Returns the loop over records with timestamps or without, and the one that keeps keys or that looks them up."""
+
+
+class FieldRouter(KeyRouter):
+    """A router to what appends the fields of tuples, the key, and the type of those that the key may stand for.
+
+    A field that is the key becomes the key that is here: of equal ones one object remains. It takes less memory than many, and
+    so caches, and texts are pickled in a third of the time and read in half of it.
+
+    >>> sums = FieldRouter(128, 1, lambda target: ([].append,))
+    >>> [sums[key][1:] for key in (1000, 1000.0, 0.5)]
+    [(1000, <class 'int'>), (1000, <class 'int'>), (0.5, None)]
+    """
+
+    __slots__ = ()
+
+    def __missing__(self, key: Any) -> Any:
+        kind = type(key)
+        self[key] = choice = (*super().__missing__(key), key, kind if kind in _ALIKE else None)
+        return choice
+
+
+class HashWriter(EdgeWriter):
+    """Records with equal keys to one target, by key group."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        partitioning = self.edge.partitioning
+        assert isinstance(partitioning, Hash)
+        self.key = partitioning.key.bind()
+        # Hot: a dict from key to the bound append of its target's buffer, so that a record costs the key function,
+        # one dict lookup and one append.
+        self._append = self._router(lambda target: self._values[target].append)
+        self._appends = self._router(lambda target: (self._values[target].append, self._stamps[target].append))
+        self._many_keys = ManyKeys(self.edge.target_max_parallelism, self.targets, CACHED_KEYS)
+
+        #: tuples that wait field by field, of each target; empty unless ``take_fields`` was called
+        self._fields: list[list[list[Any]]] = []
+
+    def _router(self, choose: Callable[[int], Any]) -> KeyRouter:
+        return KeyRouter(self.edge.target_max_parallelism, self.targets, choose, CACHED_KEYS)
+
+    def take_fields(self, count: int) -> bool:
+        """Be ready for tuples field by field; whether that is possible."""
+        if type(self) is not HashWriter:
+            return False
+        self._fields = [[[] for _ in range(count)] for _ in range(self.targets)]
+        limit, appends = self.edge.target_max_parallelism, [[each.append for each in lists] for lists in self._fields]
+        self._field_appends = FieldRouter(limit, self.targets, lambda target: (*appends[target],), CACHED_KEYS)
+        self._stamped_field_appends = FieldRouter(
+            limit, self.targets, lambda target: (*appends[target], self._stamps[target].append), CACHED_KEYS
+        )
+        return True
+
+    @property
+    def waiting(self) -> bool:
+        """Whether records are buffered, in either form."""
+        return any(fields[0] for fields in self._fields) or super().waiting
+
+    def emit(self, values: Values, timestamps: Timestamps) -> None:
+        """Spread a block by key."""
+        self._flush_fields()
+        try:
+            if self._many_keys.found:
+                stamps, key = self._align(timestamps), self.key
+                block = [values] if stamps is None else [values, stamps]
+                self._deal([key(value) for value in values], block, [[each] for each in self._values])
+                self._send_full()
+            else:
+                self.spread(self._own_loop, values, timestamps)
+        except TypeError as error:
+            if isinstance(error, FunkenError) or "unhashable" not in str(error):
+                raise
+            raise self.unhashable(error) from error
+
+    def _own_loop(self, stamped: bool, gathered: bool) -> Loop:
+        assert not gathered, "emit() makes the lists itself"
+        return self._by_key_stamped if stamped else self._by_key
+
+    def _by_key(self, append: KeyRouter, values: Values) -> None:
+        key = self.key
+        for value in values:
+            append[key(value)](value)
+
+    def _by_key_stamped(self, appends: KeyRouter, values: Values, stamps: list[int]) -> None:
+        key = self.key
+        for value, timestamp in zip(values, stamps, strict=True):
+            add, stamp = appends[key(value)]
+            add(value)
+            stamp(timestamp)
+
+    def spread(self, loops: Loops, values: Values, timestamps: Timestamps) -> None:
+        """Let a loop append the records of a block where they belong."""
+        stamps = self._align(timestamps)
+        if self._many_keys.found:
+            self._gather(loops, 1, values, stamps, [[each] for each in self._values])
+        else:
+            self._route(loops, self._append if stamps is None else self._appends, values, stamps)
+        self._send_full()
+
+    def spread_fields(self, loops: Loops, values: Values, timestamps: Timestamps) -> None:
+        """``spread`` of loops that append the fields of tuples."""
+        if any(self._values):
+            super().flush()
+        stamps = self._align(timestamps)
+        if self._many_keys.found:
+            self._gather(loops, len(self._fields[0]), values, stamps, self._fields)
+        else:
+            router = self._field_appends if stamps is None else self._stamped_field_appends
+            self._route(loops, router, values, stamps)
+        at, limit = self._ingestion_time.at, self._limit
+        for target, fields in enumerate(self._fields):
+            if fields[0]:
+                if not self._since[target]:
+                    self._since[target] = at
+                if len(fields[0]) >= limit:
+                    self._send_fields(target)
+
+    def _route(self, loops: Loops, router: KeyRouter, values: Values, stamps: list[int] | None) -> None:
+        before = router.cleared
+        given = (values,) if stamps is None else (values, stamps)
+        loops(stamps is not None, False)(router, *given)
+        self._many_keys.note(len(values), router.cleared - before)
+
+    def _gather(
+        self, loops: Loops, columns: int, values: Values, stamps: list[int] | None, buffers: list[list[list[Any]]]
+    ) -> None:  # fmt: skip
+        """Let a loop append the records to lists of their own, and deal them out."""
+        given = (values,) if stamps is None else (values, stamps)
+        keys: list[Any] = []
+        block: list[list[Any]] = [[] for _ in range(columns + len(given) - 1)]
+        loops(stamps is not None, True)(keys.append, [each.append for each in block], *given)
+        try:
+            self._deal(keys, block, buffers)
+        except TypeError as error:
+            if isinstance(error, FunkenError) or "unhashable" not in str(error):
+                raise
+            raise self.unhashable(error) from error
+
+    def _deal(self, keys: list[Any], block: list[list[Any]], buffers: list[list[list[Any]]]) -> None:
+        """Deal a block, and its timestamps if there are any, to the ``buffers`` of the targets."""
+        try:
+            dealt = self._many_keys.deal(keys)
+        except KeyNotHashable:
+            for key in keys:
+                hash(key)  # raises what a lookup of the key would
+            raise
+        for target, positions in enumerate(dealt):
+            for column, to in zip(block, [*buffers[target], self._stamps[target]], strict=False):
+                to.extend(map(column.__getitem__, positions))
+
+    def _send_fields(self, target: int) -> None:
+        fields, stamps = self._fields[target], self._stamps[target]
+        payload = encode_fields(fields, stamps if self._stamped else None, self._operator, self._subtask)
+        count = len(fields[0])
+        self._adapt(len(payload), count)
+        self.records += count
+        self._send_data(target, payload, self._since[target] or self._ingestion_time.at)
+        for each in (*fields, stamps):  # emptied, not replaced: bound append methods of these lists are cached per key
+            each.clear()
+        self._since[target] = 0.0
+
+    def _flush_fields(self) -> None:
+        for target, fields in enumerate(self._fields):
+            if fields[0]:
+                self._send_fields(target)
+
+    def flush(self) -> None:
+        """Send every record that waits."""
+        self._flush_fields()
+        super().flush()
+
+    def overtaking_barrier(self, number: int, content: bytes) -> list[Block]:
+        """Send a barrier to every target, ahead of the records that wait; return these."""
+        waiting: list[Block] = [
+            TupleBlock([list(each) for each in fields], list(stamps) if self._stamped else None)
+            for fields, stamps in zip(self._fields, self._stamps, strict=False)
+            if fields[0]
+        ]
+        return waiting + super().overtaking_barrier(number, content)
+
+    def unhashable(self, error: TypeError) -> InvalidProgram:
+        """Return the error for a key that has no hash."""
+        return InvalidProgram(
+            f"key_by after operator {self._operator!r}: {error}. Return something hashable from the key selector, "
+            "for example a tuple instead of a list."
+        )
+
+
+__all__ = ["HashWriter", "Loops"]
