@@ -187,15 +187,15 @@ class Sent:
         assert self.writer.take_fields(2)
 
     def spread(self, values, stamps=None):
-        def plain(appends, values):
+        def plain(known, find, values):
             for first, second in values:
-                one, two, *_ = appends[first]
+                one, two, *_ = known.get(first) or find(first)
                 one(first)
                 two(second)
 
-        def stamped(appends, values, stamps):
+        def stamped(known, find, values, stamps):
             for (first, second), at in zip(values, stamps, strict=True):
-                one, two, stamp, *_ = appends[first]
+                one, two, stamp, *_ = known.get(first) or find(first)
                 one(first)
                 two(second)
                 stamp(at)

@@ -144,19 +144,19 @@ def test_texts_that_are_equal_travel_once():
 def test_the_cache_is_used_again_when_keys_are_few():
     sent = Sent(lambda i: i, 50)
     deals = []
-    for number in range(100):
+    for number in range(140):
         deals.append(sent.writer._many_keys.found)
         sent.writer.emit([*range(number * 20, number * 20 + 20)] if number < 40 else [*range(20)], None)
 
     assert not any(deals[:2]) and all(deals[4:40])
     assert not any(deals[-20:])
-    assert sorted(value for _, value, _ in sent.arrived()) == sorted([*range(800), *[*range(20)] * 60])
+    assert sorted(value for _, value, _ in sent.arrived()) == sorted([*range(800), *[*range(20)] * 100])
 
 
 def test_a_cache_that_is_seldom_full_is_kept():
     many = ManyKeys(128, 2, 100)
     for _ in range(20):
-        many.note(399, cleared=0)
+        many.note(799, cleared=0)
         many.note(1, cleared=1)
 
     assert not many.found

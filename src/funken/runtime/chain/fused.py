@@ -83,8 +83,8 @@ class FusedOperators:
     def _generate(self, *, stamped: bool, gathered: bool = False) -> Callable[..., Any]:
         parameters = "values, timestamps" if stamped else "values"
         if self._writer is not None:
-            parameters = f"appends, {parameters}"
-        text = LoopText("fused", f"keep, {parameters}" if gathered else parameters)
+            parameters = f"{'keep, appends' if gathered else 'known, find'}, {parameters}"
+        text = LoopText("fused", parameters)
         if gathered:
             text.line(f"[{', '.join(self._appends(stamped))}] = appends")
         elif self._writer is None:
@@ -159,15 +159,17 @@ class FusedOperators:
                 self._make(text, value)
             if gathered:
                 text.line(f"keep({key.expression})", key)
-            elif self._fields:
-                text.line(f"{', '.join(appends)}, known, kind = appends[{key.expression}]", key)
-                of = key.expression.strip("()")
-                given = [f"known if type({name}) is kind else {name}" if name == of else name for name in given]
-            elif stamped:
-                text.line(f"append, stamp = appends[{key.expression}]", key)
             else:
-                text.line(f"appends[{key.expression}]({value.name})", key)
-                return
+                found = ", ".join([*appends, "same", "kind"] if self._fields else appends)
+                text.line(f"of = {key.expression}", key)
+                text.line("try:")
+                text.line(f"{found} = known[of]", key)
+                text.dedent()
+                text.line("except KeyError:")
+                text.line(f"{found} = find(of)", key)
+                text.dedent()
+                of = key.expression.strip("()") if self._fields else ""
+                given = [f"same if type({name}) is kind else {name}" if name == of else name for name in given]
             for append, name in zip(appends, given, strict=False):
                 text.line(f"{append}({name})")
             return

@@ -27,8 +27,8 @@ _ALIKE = frozenset({int, str, bytes})
 Loop: TypeAlias = Callable[..., None]
 """Appends the records of a block, and their timestamps if there are any.
 
-``loop(router, values[, timestamps])``: to what the router has for their keys. ``loop(keep, appends, values[, timestamps])``: all
-to the same lists, and each key is given to ``keep``.
+``loop(known, find, values[, timestamps])``: to what a router knows of their keys, or finds. ``loop(keep, appends, values[,
+timestamps])``: all to the same lists, and each key is given to ``keep``.
 """
 Loops: TypeAlias = Callable[[bool, bool], Loop]
 """Returns the loop over records with timestamps or without, and the one that keeps keys or that looks them up."""
@@ -47,10 +47,10 @@ class FieldRouter(KeyRouter):
 
     __slots__ = ()
 
-    def __missing__(self, key: Any) -> Any:
+    def choice(self, key: Any) -> Any:
+        """Return them."""
         kind = type(key)
-        self[key] = choice = (*super().__missing__(key), key, kind if kind in _ALIKE else None)
-        return choice
+        return (*super().choice(key), key, kind if kind in _ALIKE else None)
 
 
 class HashWriter(EdgeWriter):
@@ -110,16 +110,27 @@ class HashWriter(EdgeWriter):
         assert not gathered, "emit() makes the lists itself"
         return self._by_key_stamped if stamped else self._by_key
 
-    def _by_key(self, append: KeyRouter, values: Values) -> None:
+    def _by_key(self, known: dict[Any, Any], find: Callable[[Any], Any], values: Values) -> None:
         key = self.key
         for value in values:
-            append[key(value)](value)
+            of = key(value)
+            try:
+                append = known[of]
+            except KeyError:
+                append = find(of)
+            append(value)
 
-    def _by_key_stamped(self, appends: KeyRouter, values: Values, stamps: list[int]) -> None:
+    def _by_key_stamped(
+        self, known: dict[Any, Any], find: Callable[[Any], Any], values: Values, stamps: list[int]
+    ) -> None:  # fmt: skip
         key = self.key
         for value, timestamp in zip(values, stamps, strict=True):
-            add, stamp = appends[key(value)]
-            add(value)
+            of = key(value)
+            try:
+                append, stamp = known[of]
+            except KeyError:
+                append, stamp = find(of)
+            append(value)
             stamp(timestamp)
 
     def spread(self, loops: Loops, values: Values, timestamps: Timestamps) -> None:
@@ -152,7 +163,7 @@ class HashWriter(EdgeWriter):
     def _route(self, loops: Loops, router: KeyRouter, values: Values, stamps: list[int] | None) -> None:
         before = router.cleared
         given = (values,) if stamps is None else (values, stamps)
-        loops(stamps is not None, False)(router, *given)
+        loops(stamps is not None, False)(router.known, router.find, *given)
         self._many_keys.note(len(values), router.cleared - before)
 
     def _gather(

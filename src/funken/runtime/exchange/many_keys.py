@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-_USES = 4
+_USES = 8
 """A cache pays if a key that is put into it is used so often."""
 _BITS = 1 << 20
 """Keys are counted by so many bits: enough to tell some hundred thousands from few."""
