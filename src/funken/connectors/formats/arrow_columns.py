@@ -227,8 +227,8 @@ def _block_of(
 # ---- from Python values
 
 
-def column_of_values(values: list[Any], kind: str) -> Column | None:
-    """Return a column of the values of a field; ``None`` if they are not of its kind.
+def column_of_values(values: list[Any], kind: str, checked: bool = False) -> Column | None:
+    """Return a column of the values of a field; ``None`` if they are not of its kind. ``checked``: their types are.
 
     >>> column_of_values([1, 2], "int").to_list(2), column_of_values([1, 2.0], "int"), column_of_values([1 << 70], "int")
     ([1, 2], None, None)
@@ -238,7 +238,7 @@ def column_of_values(values: list[Any], kind: str) -> Column | None:
     from funken.columnar.kernels.columns import column_of  # noqa: PLC0415 - loads NumPy
 
     expected = _PYTHON.get(without_none(kind))
-    if expected is not None:
+    if expected is not None and not checked:
         found = set(map(type, values))
         if kind.endswith("?"):
             found.discard(type(None))
@@ -250,13 +250,18 @@ def column_of_values(values: list[Any], kind: str) -> Column | None:
         return None
 
 
-def columns_of_values(schema: RecordSchema, values: Mapping[int, list[Any]], length: int) -> Columns | None:
+def columns_of_values(
+    schema: RecordSchema, values: Mapping[int, list[Any]], length: int, checked: Collection[int] = ()
+) -> Columns | None:
     """Return a block of the values of some of a schema's fields; ``None`` if they are not of their kinds.
+
+    The types of ``checked`` fields are known to be those of their kinds.
 
     >>> columns_of_values(("str", "int"), {1: [1, 2]}, 2).to_list()
     [(<not read>, 1), (<not read>, 2)]
     """
-    return _block_of(schema, values, column_of_values, length)
+    given = {number: (each, number in checked) for number, each in values.items()}
+    return _block_of(schema, given, lambda of, kind: column_of_values(of[0], kind, of[1]), length)
 
 
 # ---- to Arrow

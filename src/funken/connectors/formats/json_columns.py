@@ -15,7 +15,8 @@ from __future__ import annotations
 import importlib
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from funken.columnar.expressions import ARRAYS, NotVectorizable, RecordSchema, optional, without_none
@@ -30,6 +31,15 @@ if TYPE_CHECKING:
 _LINE_FEED, _BRACE, _END = 10, ord("{"), ord("}")
 _PLAIN_NAME = re.compile(r'[^"\\\x00-\x1f]+')
 _UNCHANGEABLE = (type(None), bool, int, float, str)
+_TYPES: dict[str, Any] = {
+    "int": int,
+    "str": str,
+    "bool": bool,
+    "int?": int | None,
+    "str?": str | None,
+    "bool?": bool | None,
+}
+"""Kinds of fields whose values the parser checks. It would take ``1`` for a float."""
 
 
 def json_record_schema(record_type: Any, shape: RecordShape) -> RecordSchema:
@@ -104,10 +114,17 @@ class JsonColumns:
     def __init__(self, schema: RecordSchema, wanted: Sequence[int] | None, shape: RecordShape | None = None) -> None:
         self._schema = schema
         numbers = frozenset(range(len(schema)) if wanted is None else wanted)
-        decoder = _decoder_of(names_of(schema, shape), numbers, shape)
+        names = names_of(schema, shape)
+        types = {
+            number: _TYPES[kind]
+            for number in numbers
+            if (kind := str(schema[number])) in _TYPES and (shape is None or names[number] in shape.required)
+        }
+        decoder = _decoder_of(names, numbers, shape, types)
         self._decode: Callable[[bytes], list[Any]] = decoder.decode_lines
+        self._typed = types.keys()
         #: of the wanted fields, what takes them from the parser's objects
-        self._getters = {number: operator.attrgetter(_field(number)) for number in numbers}
+        self._getters = {number: _values_of(_field(number)) for number in numbers}
 
     def of_lines(self, data: bytes) -> Columns | None:
         """Return the records of whole lines; ``None``: they have to be parsed one by one."""
@@ -122,8 +139,8 @@ class JsonColumns:
             return None
         if len(documents) != rows:
             return None
-        values = {number: list(map(get, documents)) for number, get in self._getters.items()}
-        return columns_of_values(self._schema, values, rows)
+        values = {number: get(documents) for number, get in self._getters.items()}
+        return columns_of_values(self._schema, values, rows, self._typed)
 
 
 class TypedDocuments:
@@ -158,8 +175,22 @@ def _field(number: int) -> str:
     return f"f{number}"
 
 
-def _decoder_of(names: Sequence[str], wanted: frozenset[int], shape: RecordShape | None) -> Any:
-    """Return what makes objects of documents, with the wanted fields; the others that have to be there are passed over."""
+def _values_of(name: str) -> Callable[[Sequence[Any]], list[Any]]:
+    """Return what makes a list of an attribute of objects, in half the time (7 ns each) that ``attrgetter`` takes."""
+    values: Callable[[Sequence[Any]], list[Any]] = eval(f"lambda objects: [each.{name} for each in objects]")
+    return values
+
+
+def _decoder_of(
+    names: Sequence[str],
+    wanted: frozenset[int],
+    shape: RecordShape | None,
+    types: Mapping[int, Any] = MappingProxyType({}),
+) -> Any:
+    """Return what makes objects of documents, with the wanted fields; the others that have to be there are passed over.
+
+    Of fields that have ``types`` (those that have to be there) other values are refused.
+    """
     msgspec = importlib.import_module("msgspec")
     fields: list[tuple[Any, ...]] = []
     for number, name in enumerate(names):
@@ -173,7 +204,7 @@ def _decoder_of(names: Sequence[str], wanted: frozenset[int], shape: RecordShape
             if isinstance(default, _UNCHANGEABLE):
                 fields.append((_field(number), Any, default))
                 continue
-        fields.append((_field(number), Any))
+        fields.append((_field(number), types.get(number, Any)))
     by_name = {_field(number): name for number, name in enumerate(names)}
     return msgspec.json.Decoder(msgspec.defstruct("Document", fields, rename=by_name, kw_only=True, gc=False))
 
