@@ -122,6 +122,19 @@ def fits(record: Any, schema: Any) -> bool:
     return type(record) is tuple and len(record) == len(schema) and all(map(fits, record, schema))
 
 
+def name_of(schema: Any, path: Iterable[int]) -> str:
+    """Return the name of a field, or its number where it has none; with those of the records around it.
+
+    >>> name_of(("int", NamedFields(("str",), DICT, ("item",))), (1, 0))
+    '1.item'
+    """
+    parts = []
+    for number in path:
+        parts.append(schema.names[number] if isinstance(schema, NamedFields) else str(number))
+        schema = schema[number]
+    return ".".join(parts)
+
+
 def has_documents(schema: Any) -> bool:
     """Whether a schema is that of documents, or they are within it.
 
@@ -221,5 +234,5 @@ def default_of(cls: Any, name: str) -> tuple[Any] | None:
 
 __all__ = [
     "DATACLASS", "DICT", "DOCUMENT", "NAMED_TUPLE", "ROW", "NamedFields", "default_of", "fits", "form_of", "has_documents",
-    "is_inherited",
+    "is_inherited", "name_of",
 ]  # fmt: skip

@@ -79,6 +79,21 @@ SHAPES: tuple[tuple[RecordSchema, dict[str, list[str]]], ...] = (
         },
     ),
     (
+        NamedFields((NamedFields(_FIELDS, DOCUMENT, _NAMES), "int"), DOCUMENT, ("of", "own")),
+        {
+            "int": ["r['of']['count']", "r['own']", "r['of'].get('more', 4)", "r.get('of')['other']", "len(r['of'])"],
+            "float": ["r['of']['ratio']"], "str": ["r['of']['text']", "r['of'].get('text', 'x')"],
+            "bool": ["r['of']['flag']", "('count' in r['of'])", "('more' in r['of'])", "bool(r['of'])"],
+        },
+    ),
+    (
+        NamedFields((NamedFields(_FIELDS, DICT, _NAMES), "int"), DICT, ("of", "own")),
+        {
+            "int": ["r['of']['count']", "r['own']", "r['of'].get('more', 4)", "r.get('of')['other']", "len(r['of'])"],
+            "float": ["r['of']['ratio']"], "str": ["r['of']['text']"], "bool": ["r['of']['flag']", "('more' in r['of'])"],
+        },
+    ),
+    (
         NamedFields(("int", "float", "str", "bool"), DATACLASS, ("number", "ratio", "text", "flag"), Visit),
         {"int": ["r.number"], "float": ["r.ratio"], "str": ["r.text"], "bool": ["r.flag"]},
     ),

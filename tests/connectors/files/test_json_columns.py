@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from funken import DiscardingSink, FileSource, Types
-from funken.columnar.expressions import NotVectorizable
+from funken.columnar.expressions import NotVectorizable, leaves_of
+from funken.columnar.records import name_of
 from funken.connectors import JsonSchema
 from funken.connectors.files import line_files
 from funken.connectors.files.line_files import LineFormat
-from funken.connectors.formats.arrow_columns import is_held
+from funken.connectors.formats.arrow_columns import NOT_READ, is_held
 from funken.connectors.formats.csv_schema import CsvSchema
+from funken.connectors.formats.json_columns import JsonColumns
 from funken.connectors.formats.json_schema import parsed
 from funken.connectors.formats.record_types import from_documents, shape_of
 from tests.support import fields
@@ -58,7 +60,7 @@ def test_documents_without_a_declared_type_give_the_same_of_the_fields_that_are_
     pieces, tmp_path_factory, seed, quirks
 ):
     dice, folder = random.Random(seed), tmp_path_factory.mktemp("json")
-    names = [(name, name) for name in dice.sample(NAMES, dice.randrange(1, 6))]
+    names = [(name, name) for name in dice.sample([*NAMES, "o"], dice.randrange(1, 7))]
     saved(folder, dice, json_text(dice, names, dice.choice([1, 5, 60]), quirks), "0.json")
     file_format = LineFormat(JsonSchema(), dice.choice(POLICIES))
     size, limit = dice.choice([None, 25, 150, 1000]), dice.choice([3, 1000])
@@ -72,13 +74,19 @@ def test_documents_without_a_declared_type_give_the_same_of_the_fields_that_are_
     assert outcome(source, (schema, None), limit) == outcome(
         source, None, limit
     )  # whole documents are left as they are
-    held = [number for number, kind in enumerate(schema) if is_held(kind)]
+    leaves = leaves_of(schema)
+    held = [number for number, (_, kind) in enumerate(leaves) if is_held(kind)]
     wanted = sorted(dice.sample(held, dice.randrange(len(held) + 1)))
 
     def read(record):
         if not isinstance(record, dict):
             return repr(record)
-        return [repr(record.get(schema.names[number], _ABSENT)) for number in wanted]
+        return [repr(at(record, name_of(schema, leaves[number][0]))) for number in wanted]
+
+    def at(record, path):
+        for name in path.split("."):
+            record = record.get(name, _ABSENT) if isinstance(record, dict) else _ABSENT
+        return record
 
     expected, _ = outcome(source, None, limit, read)
     found, blocks = outcome(source, (schema, wanted), limit, read)
@@ -211,6 +219,61 @@ def test_programs_read_documents_without_a_declared_type_as_columns(tmp_path, fu
             assert f"columns: files: {source}" in plan
         found.append(results.execute_and_collect(limit=9999))
     assert found[0] == found[1] == [function(each) for each in documents if each["i"] % 7 != 1]
+
+
+@pytest.mark.parametrize(("function", "note"), [
+    (lambda r: (r["user"]["id"], r["user"]["at"]["city"]), "vectorized"),
+    (lambda r: r.get("user").get("id", 7) + r["n"], "vectorized"),
+    (lambda r: "id" in r["user"], "vectorized"),
+    (lambda r: r["user"].get("more"), "per record: calls get('more'), which some documents may have"),
+    (lambda r: r["user"], "per record: hands on whole records, which may have other fields than the documents looked at"),
+    (lambda r: r["user"]["tags"], "per record: its field 'user.tags' is used, and no column holds a list of JSON"),
+    (lambda r: r["none"], "per record: its field 'none' is used, and no column holds a dict of JSON"),
+])  # fmt: skip
+def test_fields_of_objects_within_documents_have_columns(tmp_path, function, note):
+    documents = [
+        {"user": {"id": n, "at": {"city": f"c{n % 7}", "zip": n}, "tags": []}, "n": n / 2, "none": {}}
+        for n in range(900)
+    ]
+    documents += [{**each, "user": {"more": n, **each["user"]}} for n, each in enumerate(documents)]
+    documents += [{"user": {"id": 2**70, "at": {"city": "far"}, "tags": [1]}, "n": 0.5, "none": {}}] * 2
+    (tmp_path / "a.json").write_text("".join(json.dumps(each) + "\n" for each in documents))
+    found = []
+    for vectorized in (False, True):
+        env = environment(vectorized)
+        source = FileSource.for_format(LineFormat(JsonSchema()), tmp_path).build()
+        results = (
+            env.from_source(source, UNTIMED, "files").filter(lambda r: r["user"]["at"]["city"] != "c3").map(function)
+        )
+        results.sink_to(DiscardingSink())
+        if vectorized:
+            assert f": {note}" in env.explain()
+        found.append(results.execute_and_collect(limit=9999))
+    assert found[0] == found[1] == [function(each) for each in documents if each["user"]["at"]["city"] != "c3"]
+
+
+def test_only_the_fields_that_are_read_are_made(tmp_path, monkeypatch):
+    """Of all fields of undeclared documents there once were no columns, although ``explain()`` promised them."""
+    line = b'{"a": 1, "user": {"id": 2, "name": "al"}}\n'
+    (tmp_path / "a.json").write_bytes(line * 50)
+    made, of_lines = [], JsonColumns.of_lines
+
+    def spied(self, data):
+        made.append(of_lines(self, data))
+        return made[-1]
+
+    monkeypatch.setattr(JsonColumns, "of_lines", spied)
+    for function, note, record in [
+        (lambda r: (r["a"], r["user"]["id"]), "reads 2 of 3 fields: a, user.id", {"user": {"id": 2, "name": NOT_READ}, "a": 1}),
+        (lambda r: (r["a"], r["user"]["id"], r["user"]["name"]), "reads 3 of 3 fields", json.loads(line)),
+    ]:  # fmt: skip
+        env = environment(True)
+        source = FileSource.for_format(LineFormat(JsonSchema()), tmp_path).build()
+        results = env.from_source(source, UNTIMED, "files").map(function)
+        results.sink_to(DiscardingSink())
+        assert f"projection: files: {note}" in env.explain()
+        assert results.execute_and_collect(limit=99) == [function(json.loads(line))] * 50
+        assert made.pop().to_list() == [record] * 50
 
 
 def test_after_a_variable_of_a_function_has_changed_documents_are_read_whole(tmp_path, monkeypatch):

@@ -28,6 +28,7 @@ from funken.columnar.expressions import (
     STR,
     NotVectorizable,
     RecordSchema,
+    leaves_of,
     optional,
     without_none,
 )
@@ -211,12 +212,11 @@ def columns_of_batch(schema: RecordSchema, arrays: Sequence[Any | None], length:
 def _block_of(
     schema: RecordSchema, read: Mapping[int, Any], convert: Callable[[Any, str], Column | None], length: int
 ) -> Columns | None:
-    """Return a block of what is read of some fields, in their places ``NOT_READ`` of the others; ``None`` if one does not fit."""
+    """Return a block of what is read of some leaves, in their places ``NOT_READ`` of the others; ``None`` if one does not fit."""
     from funken.columnar.kernels.columns import Column, Columns  # noqa: PLC0415 - loads NumPy
 
     leaves = []
-    for number, kind in enumerate(schema):
-        assert isinstance(kind, str)
+    for number, (_, kind) in enumerate(leaves_of(schema)):
         column = convert(read[number], kind) if number in read else Column(kind, NOT_READ, constant=True)
         if column is None:
             return None
@@ -253,7 +253,7 @@ def column_of_values(values: list[Any], kind: str, checked: bool = False) -> Col
 def columns_of_values(
     schema: RecordSchema, values: Mapping[int, list[Any]], length: int, checked: Collection[int] = ()
 ) -> Columns | None:
-    """Return a block of the values of some of a schema's fields; ``None`` if they are not of their kinds.
+    """Return a block of the values of some of a schema's fields (of its leaves); ``None`` if they are not of their kinds.
 
     The types of ``checked`` fields are known to be those of their kinds.
 

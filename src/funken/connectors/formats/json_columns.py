@@ -15,11 +15,10 @@ from __future__ import annotations
 import importlib
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from funken.columnar.expressions import ARRAYS, NotVectorizable, RecordSchema, optional, without_none
+from funken.columnar.expressions import ARRAYS, NotVectorizable, RecordSchema, leaves_of, optional, without_none
 from funken.columnar.records import DOCUMENT, NamedFields
 from funken.connectors.formats.arrow_columns import columns_of_values, names_of, schema_of_records
 from funken.connectors.formats.record_types import RecordShape, getter
@@ -72,20 +71,32 @@ def odd_name(shape: RecordShape) -> str | None:
 def sampled_schema(documents: Sequence[Any]) -> RecordSchema:
     """Return the schema of dicts with the fields that these all have; raise ``NotVectorizable`` if there are none.
 
-    Of a field with values of several types, or with a list or object, nothing is known.
+    Of a field with values of several types, or with a list, nothing is known.
 
     >>> sampled_schema([{"item": "tea", "n": 1, "tags": []}, {"n": None, "tags": ["a"], "item": "jam", "at": 7}])
     {item: str, n: int?, tags: list of JSON, ...}
+    >>> sampled_schema([{"user": {"id": 1, "name": "al"}}, {"user": {"id": 2}}])
+    {user: {id: int, ...}, ...}
     """
     if not documents or not all(type(each) is dict for each in documents):
         raise NotVectorizable("reads JSON, but a file does not begin with objects, one a line")
+    schema = _schema_of_objects(documents)
+    if schema is None:
+        raise NotVectorizable("reads JSON, but the objects that a file begins with have no field in common")
+    return schema
+
+
+def _schema_of_objects(documents: Sequence[Any]) -> NamedFields | None:
     names = [
         name for name in documents[0] if _PLAIN_NAME.fullmatch(name) and all(name in document for document in documents)
     ]
-    if not names:
-        raise NotVectorizable("reads JSON, but the objects that a file begins with have no field in common")
-    kinds = [_kind_of({type(document[name]) for document in documents}) for name in names]
-    return NamedFields(kinds, DOCUMENT, tuple(names))
+    schemas = [_schema_of_values([document[name] for document in documents]) for name in names]
+    return NamedFields(schemas, DOCUMENT, tuple(names)) if names else None
+
+
+def _schema_of_values(values: Sequence[Any]) -> RecordSchema:
+    types = set(map(type, values))
+    return (_schema_of_objects(values) if types == {dict} else None) or _kind_of(types)
 
 
 def _kind_of(types: set[type]) -> str:
@@ -113,18 +124,20 @@ class JsonColumns:
 
     def __init__(self, schema: RecordSchema, wanted: Sequence[int] | None, shape: RecordShape | None = None) -> None:
         self._schema = schema
-        numbers = frozenset(range(len(schema)) if wanted is None else wanted)
+        leaves = dict(enumerate(leaves_of(schema)))
         names = names_of(schema, shape)
-        types = {
-            number: _TYPES[kind]
-            for number in numbers
-            if (kind := str(schema[number])) in _TYPES and (shape is None or names[number] in shape.required)
+        if wanted is not None:
+            leaves = {number: leaves[number] for number in wanted}
+        paths = [path for path, _ in leaves.values()]
+        self._decode: Callable[[bytes], list[Any]] = _decoder_of(schema, names, paths, shape).decode_lines
+        #: the fields whose values the parser checks
+        self._typed = {
+            number
+            for number, (path, kind) in leaves.items()
+            if kind in _TYPES and (shape is None or names[path[0]] in shape.required)
         }
-        decoder = _decoder_of(names, numbers, shape, types)
-        self._decode: Callable[[bytes], list[Any]] = decoder.decode_lines
-        self._typed = types.keys()
         #: of the wanted fields, what takes them from the parser's objects
-        self._getters = {number: _values_of(_field(number)) for number in numbers}
+        self._getters = {number: _values_of(".".join(map(_field, path))) for number, (path, _) in leaves.items()}
 
     def of_lines(self, data: bytes) -> Columns | None:
         """Return the records of whole lines; ``None``: they have to be parsed one by one."""
@@ -165,8 +178,9 @@ class TypedDocuments:
     def records(self, messages: Sequence[bytes]) -> list[Any]:
         """Return the records."""
         if self._decode is None:
-            numbers = frozenset(range(len(self._shape.names)))
-            self._decode = _decoder_of(self._shape.names, numbers, self._shape).decode
+            names = self._shape.names
+            anything = ("anything",) * len(names)
+            self._decode = _decoder_of(anything, names, [(number,) for number in range(len(names))], self._shape).decode
         make, values = self._shape.make, self._values
         return [make(values(document)) for document in map(self._decode, messages)]
 
@@ -182,19 +196,27 @@ def _values_of(name: str) -> Callable[[Sequence[Any]], list[Any]]:
 
 
 def _decoder_of(
-    names: Sequence[str],
-    wanted: frozenset[int],
-    shape: RecordShape | None,
-    types: Mapping[int, Any] = MappingProxyType({}),
+    schema: Sequence[RecordSchema], names: Sequence[str], paths: Iterable[tuple[int, ...]], shape: RecordShape | None
 ) -> Any:
-    """Return what makes objects of documents, with the wanted fields; the others that have to be there are passed over.
+    """Return what makes objects of documents, with the fields at some ``paths`` of a schema.
 
-    Of fields that have ``types`` (those that have to be there) other values are refused.
+    Of the others it passes over, those that the ``shape`` requires have to be there. Of fields that have to be there, the parser
+    refuses values that are not of their kind.
     """
+    json = importlib.import_module("msgspec.json")
+    return json.Decoder(_object_type(schema, names, paths, shape))
+
+
+def _object_type(
+    schema: Sequence[RecordSchema], names: Sequence[str], paths: Iterable[tuple[int, ...]], shape: RecordShape | None
+) -> Any:
     msgspec = importlib.import_module("msgspec")
+    within: dict[int, list[tuple[int, ...]]] = {}
+    for first, *rest in paths:
+        within.setdefault(first, []).append((*rest,))
     fields: list[tuple[Any, ...]] = []
-    for number, name in enumerate(names):
-        if number not in wanted:
+    for number, (name, each) in enumerate(zip(names, schema, strict=True)):
+        if number not in within:
             if shape is not None and name in shape.required:
                 fields.append((_field(number), msgspec.Raw))
             continue
@@ -204,9 +226,12 @@ def _decoder_of(
             if isinstance(default, _UNCHANGEABLE):
                 fields.append((_field(number), Any, default))
                 continue
-        fields.append((_field(number), types.get(number, Any)))
+        if isinstance(each, NamedFields):
+            fields.append((_field(number), _object_type(each, each.names, within[number], None)))
+        else:
+            fields.append((_field(number), _TYPES.get(str(each), Any)))
     by_name = {_field(number): name for number, name in enumerate(names)}
-    return msgspec.json.Decoder(msgspec.defstruct("Document", fields, rename=by_name, kw_only=True, gc=False))
+    return msgspec.defstruct("Document", fields, rename=by_name, kw_only=True, gc=False)
 
 
 def _objects_of(data: bytes) -> int | None:

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from funken.columnar.expressions import Argument, Expression
-from funken.columnar.records import NamedFields
+from funken.columnar.expressions import Argument, Expression, leaves_of
+from funken.columnar.records import has_documents, name_of
 from funken.columnar.tracing import Traced
 from funken.dataclass import dataclass
 from funken.ids import OperatorId
@@ -40,7 +40,10 @@ Guard = tuple[UserFunction, Traced]
 
 @dataclass(frozen=True)
 class FieldsRead:
-    """The numbers of the fields that are read, in their order, and the functions that decide it in the source's task."""
+    """The numbers of the fields that are read, in their order, and the functions that decide it in the source's task.
+
+    Fields of records within records count: their numbers are those of the leaves of the schema.
+    """
 
     fields: tuple[int, ...]
     guards: tuple[Guard, ...] = ()
@@ -82,7 +85,9 @@ class _Reached:
         if spec.stamped is not None:
             self._function(self._source, call_of(spec.strategy.assigner, "extract_timestamp"), spec.stamped, near=True)
         self._follow(self._source.id, near=True)
-        return FieldsRead(tuple(sorted({path[0] for path in self._paths})), tuple(self._guards))
+        leaves = [path for path, _ in leaves_of(spec.schema)]
+        read = [number for number, leaf in enumerate(leaves) if any(leaf[: len(path)] == path for path in self._paths)]
+        return FieldsRead(tuple(read), tuple(self._guards))
 
     def _follow(self, upstream: OperatorId, near: bool) -> None:
         """Go to those that take the records of an operator; ``near``: it runs in the source's task."""
@@ -156,12 +161,12 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
         if not isinstance(spec, ColumnarSource) or not spec.of_records:
             return node
         found = fields_read(plan, node)
-        if found is None or len(found.fields) == len(spec.schema):
+        leaves = [path for path, _ in leaves_of(spec.schema)]
+        if found is None or (len(found.fields) == len(leaves) and not has_documents(spec.schema)):
             notes.append(RuleNote(_NAME, "reads all fields", node.id))
             return node
-        named = isinstance(spec.schema, NamedFields)
-        names = [str(spec.schema.names[number] if named else number) for number in found.fields]  # type: ignore[union-attr]
-        text = f"reads {len(names)} of {len(spec.schema)} fields" + (f": {', '.join(names)}" if names else "")
+        names = [name_of(spec.schema, leaves[number]) for number in found.fields]
+        text = f"reads {len(names)} of {len(leaves)} fields" + (f": {', '.join(names)}" if names else "")
         notes.append(RuleNote(_NAME, text, node.id))
         return replace(node, spec=replace(spec, wanted=found.fields, guards=found.guards))
 

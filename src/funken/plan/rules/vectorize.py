@@ -28,7 +28,7 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.folds import FIRST, LAST, reduce_folds
-from funken.columnar.records import has_documents
+from funken.columnar.records import NamedFields, has_documents, name_of
 from funken.columnar.tracing import Traced, trace
 from funken.connectors.context import declares
 from funken.connectors.formats.arrow_columns import is_held
@@ -114,17 +114,17 @@ def _unheld(plan: PhysicalPlan) -> dict[OperatorId, str]:
     for node in plan.nodes:
         spec = node.spec
         if isinstance(spec, ColumnarSource) and spec.of_records:
-            kinds = dict(enumerate(spec.schema))
+            leaves = dict(enumerate(leaves_of(spec.schema)))
             projection = fields_read(plan, node)
             if projection is None and has_documents(spec.schema):
                 reader = taken_whole_by(plan, node)
                 found[node.id] = f"{reader!r} is given whole records, {_OTHERS}"
                 continue
-            for number in kinds if projection is None else projection.fields:
-                if not is_held(str(kinds[number])):
-                    names = getattr(spec.schema, "names", ())
-                    field = repr(names[number]) if names else str(number)
-                    found[node.id] = f"its field {field} is used, and no column holds a {kinds[number]}"
+            for path, kind in map(leaves.__getitem__, leaves if projection is None else projection.fields):
+                if not is_held(kind):
+                    name = name_of(spec.schema, path)
+                    field = repr(name) if isinstance(spec.schema, NamedFields) else name
+                    found[node.id] = f"its field {field} is used, and no column holds a {kind}"
                     break
     return found
 
