@@ -18,7 +18,7 @@ from funken.connectors.context import ConnectorContext
 from funken.connectors.dataframe import RowsSource
 from funken.connectors.dataframes import SparkSink
 from funken.connectors.delta.parquet import ParquetFiles
-from funken.connectors.formats.arrow_columns import NOT_READ, kind_of_type
+from funken.connectors.formats.arrow_columns import NOT_READ, kind_of_type, schema_of_type
 from funken.errors import SinkNotWritable, ValueDoesNotFit
 from funken.types.row import Row
 
@@ -160,6 +160,43 @@ def test_spark_may_leave_out_what_is_not_read():
     for each in (block.to_list(), rows):
         assert all(row["word"] is NOT_READ for row in each)
     assert [(row["n"], row["maybe"]) for row in rows] == [(1, 1), (2, None), (3, 3)]
+
+
+PLACE = pa.struct([("city", pa.string()), ("zip", pa.int64())])
+USER = pa.struct([("id", pa.int64()), ("at", PLACE)])
+NESTED = NamedFields((schema_of_type(USER), "int"), ROW, ("user", "n"))
+
+
+@pytest.mark.parametrize("wanted", [None, [0], [1, 3], [3], [0, 1, 2, 3]])
+@pytest.mark.parametrize("pruned", [False, True])
+@pytest.mark.parametrize("null", [None, "user", "at", "zip"])
+def test_structs_of_a_dataframe_are_records_within_rows(wanted, pruned, null):
+    users = [{"id": n, "at": {"city": f"c{n}", "zip": n}} for n in range(5)]
+    if null == "user":
+        users[2] = None
+    elif null is not None:
+        {"at": users[2], "zip": users[3]["at"]}[null][null] = None
+    arrays = [pa.array(users, USER), pa.array(range(5))]
+    reader = RowsSource(("user", "n"), streaming=False).reader(ConnectorContext("rows", 0, 1))
+    reader.read_record_columns(NESTED, wanted)
+    fields = {0, 1} if wanted is None else {0 if number < 3 else 1 for number in wanted}
+    fed = fields if pruned else {0, 1}
+    reader.feed([arrays[number] for number in sorted(fed)], lambda: None)
+    found = reader.poll(9, 0).values
+
+    read = {0, 1, 2, 3} if wanted is None else set(wanted)
+    if read & {None: set(), "user": {0, 1, 2}, "at": {1, 2}, "zip": {2}}[null]:
+        assert found == [
+            Row(user=user if 0 in fed else NOT_READ, n=n if 1 in fed else NOT_READ) for n, user in enumerate(users)
+        ]
+        return
+    assert isinstance(found, Columns)
+    for row, user, n in zip(found.to_list(), users, range(5), strict=True):
+        within = row["user"]
+        leaves = [within["id"], within["at"]["city"], within["at"]["zip"], row["n"]]
+        place = (user and user["at"]) or {"city": "", "zip": 0}
+        right = [user and user["id"], place["city"], place["zip"], n]
+        assert leaves == [right[number] if number in read else NOT_READ for number in range(4)]
 
 
 def test_a_null_in_a_column_that_is_read_makes_records():

@@ -11,6 +11,7 @@ those that depend on them (``Attribute``, ``Slice``, ``Record``, ``Unpacked``, `
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from funken.dataclass import dataclass
@@ -250,6 +251,16 @@ def leaves_of(schema: RecordSchema, path: tuple[int, ...] = ()) -> list[tuple[tu
     if isinstance(schema, str):
         return [(path, schema)]
     return [leaf for index, inner in enumerate(schema) for leaf in leaves_of(inner, (*path, index))]
+
+
+def fields_of_leaves(schema: RecordSchema, leaves: Iterable[int]) -> tuple[int, ...]:
+    """Return the numbers of the fields of a record that some of its leaves are in.
+
+    >>> fields_of_leaves(("str", ("int", "float"), "str"), [1, 2])
+    (1,)
+    """
+    paths = [path for path, _ in leaves_of(schema)]
+    return tuple(sorted({paths[number][0] for number in leaves}))
 
 
 def schema_repr(schema: RecordSchema) -> str:

@@ -15,7 +15,7 @@ from dataclasses import field
 from typing import Any
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import NotVectorizable, RecordSchema
+from funken.columnar.expressions import NotVectorizable, RecordSchema, fields_of_leaves
 from funken.columnar.records import ROW, NamedFields
 from funken.connectors.base import (
     NEED_SPLITS,
@@ -28,7 +28,7 @@ from funken.connectors.base import (
     Wait,
 )
 from funken.connectors.context import ConnectorContext
-from funken.connectors.formats.arrow_columns import NOT_READ, columns_of_batch, kind_of_type
+from funken.connectors.formats.arrow_columns import NOT_READ, columns_of_batch, schema_of_type
 from funken.dataclass import dataclass
 from funken.types.row import Row
 
@@ -61,13 +61,15 @@ class RowsReader(SourceReader):
         #: the schema of the columns that are wanted, and the numbers of those; ``None``: rows are
         self._schema: RecordSchema | None = None
         self._wanted: Sequence[int] = range(len(names))
+        self._leaves: Sequence[int] | None = None
         self._fed: deque[tuple[list[Any] | Block, Callable[[], None]]] = deque()
         self._at = 0
         self._ended = False
 
     def read_record_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> None:
         """Emit columns of the wanted fields, where the rows have that form."""
-        self._schema, self._wanted = schema, range(len(schema)) if wanted is None else wanted
+        self._schema, self._leaves = schema, wanted
+        self._wanted = range(len(schema)) if wanted is None else fields_of_leaves(schema, wanted)
 
     def feed(self, columns: Sequence[Any], done: Callable[[], None]) -> None:
         """Take rows by columns, which are arrays of Arrow: all, or those that are wanted.
@@ -79,7 +81,7 @@ class RowsReader(SourceReader):
         width = len(self._schema) if self._schema is not None else len(columns)
         if self._schema is not None:
             wanted = [arrays[number] if number in self._wanted else None for number in range(width)]
-            block = columns_of_batch(self._schema, wanted, rows)
+            block = columns_of_batch(self._schema, wanted, rows, self._leaves)
             if block is not None:
                 self._fed.append((block, done))
                 return
@@ -149,7 +151,7 @@ class RowsSource(Source):
         if self.schema is None or not self.columns or len(set(self.columns)) < len(self.columns):
             raise NotVectorizable("reads a DataFrame whose columns have no types, or two of one name")
         types = importlib.import_module("funken.spark.frames.files").arrow_schema(self.schema).types
-        return NamedFields(map(kind_of_type, types), ROW, self.columns)
+        return NamedFields(map(schema_of_type, types), ROW, self.columns)
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Make the enumerator."""

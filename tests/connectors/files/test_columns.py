@@ -70,6 +70,10 @@ TYPES = {
     "s": [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())],
     "l": [pa.list_(pa.int64())],
     "t": [pa.timestamp("us"), pa.timestamp("ms", "UTC"), pa.date32(), pa.time64("us")],
+    "o": [
+        pa.struct([("x", pa.int64()), ("y", pa.string()), ("z", pa.struct([("w", pa.float64())]))]),
+        pa.struct([("y", pa.string()), ("z", pa.struct([("w", pa.float64()), ("v", pa.int8())])), ("x", pa.int32())]),
+    ],
 }
 ORC_TYPES = TYPES | {"i": TYPES["i"][:3], "s": TYPES["s"][:1], "t": [pa.date32()]}
 VALUES = {
@@ -78,6 +82,11 @@ VALUES = {
     "b": lambda dice: dice.random() < 0.5,
     "s": lambda dice: dice.choice(["", "a", "be", "né", "a\0b"]),
     "l": lambda dice: [dice.randrange(9) for _ in range(dice.randrange(3))],
+    "o": lambda dice: {
+        "x": dice.randrange(9) if dice.random() < 0.98 else None,
+        "y": dice.choice(["a", "né"]),
+        "z": {"w": dice.randrange(9) / 4},
+    },
     "t": lambda dice: datetime.datetime(2026, 11, 1 + dice.randrange(20)),  # noqa: DTZ001 - as Arrow returns it
 }
 
@@ -89,12 +98,16 @@ KEEPING = [
     lambda r: r["i"] * FACTOR > 20,
     lambda r: r["f"] is not None,
     lambda r: len(r["l"]) > 0,
+    lambda r: r["o"]["x"] != 3,
+    lambda r: r["o"] is None or r["o"]["z"]["w"] < 2,
 ]
 ENDS = [
     lambda s: s.map(lambda r: (r["s"], r["i"] + 1)),
     lambda s: s.map(lambda r: {"half": r["f"] / 2, "b": not r["b"]}),
     lambda s: s.map(lambda r: (r["t"], r["i"])),
     lambda s: s.map(lambda r: 1),
+    lambda s: s.map(lambda r: (r["o"]["y"], r["o"]["z"]["w"] + 1, r["i"])),
+    lambda s: s.map(lambda r: (r["o"]["z"], len(r["o"]))),
     lambda s: s.map(lambda r: (r["i"] if r["i"] is not None else -1, r["s"])),
     lambda s: s.map(lambda r: (r["l"], r["i"])),
     lambda s: s.map(lambda r: r),
@@ -157,7 +170,7 @@ def source(format, folder, size=None):
     return (builder if size is None else builder.set_split_bytes(size)).build()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(seed=438, kind="orc")  # a field that only `is not None` looks at has nulls
 @given(seed=st.integers(0, 2**32), kind=st.sampled_from(["parquet", "orc"]))
 def test_random_programs_give_the_same_of_columns_and_of_records(tmp_path_factory, seed, kind):
@@ -175,7 +188,7 @@ def test_random_programs_give_the_same_of_columns_and_of_records(tmp_path_factor
             stream = stream.filter(step)
         outcomes.append(outcome(end(stream)))
     expected, found = outcomes
-    if end is ENDS[9] and parallelism > 1:  # a running sum shows the order in which two subtasks' records came
+    if end is ENDS[11] and parallelism > 1:  # a running sum shows the order in which two subtasks' records came
         expected, found = (each if isinstance(each, tuple) else sum(each.values()) for each in (expected, found))
     assert found == expected
 
@@ -239,6 +252,19 @@ def test_explain_says_which_fields_are_read(tmp_path):
     assert "columns: added: per record: computes int? + int" in null
     flat = explained(lambda s: s.filter(lambda r: r["i"] > 0), ParquetFormat(fields=("i", "s")), tmp_path)
     assert {"columns: files: vectorized", "projection: files: reads all fields"} <= flat
+
+
+def test_explain_names_fields_of_structs(tmp_path):
+    users = pa.array([{"id": 1, "at": {"city": "Ulm"}, "tags": []}] * 3)
+    parquet.write_table(pa.table({"user": users, "n": [1, 2, 3]}), tmp_path / "a.parquet")
+    format = ParquetFormat()
+    some = explained(lambda s: s.map(lambda r: (r["user"]["at"]["city"], r["n"])), format, tmp_path)
+    assert {"columns: files: vectorized", "projection: files: reads 2 of 4 fields: user.at.city, n"} <= some
+    inner = explained(lambda s: s.map(lambda r: r["user"]["at"]), format, tmp_path)
+    assert "projection: files: reads 1 of 4 fields: user.at.city" in inner
+    tags = explained(lambda s: s.map(lambda r: r["user"]), format, tmp_path)
+    refused = "its field 'user.tags' is used, and no column holds a list<element: null>"
+    assert f"columns: files: per record: {refused}" in tags
 
 
 @pytest.mark.parametrize("reason", [

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from funken import DiscardingSink, FileSource, StreamExecutionEnvironment, Types, WatermarkStrategy
+from funken import Configuration, DiscardingSink, FileSource, StreamExecutionEnvironment, Types, WatermarkStrategy
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.columns import Columns
 from funken.connectors import ConnectorContext
@@ -182,6 +182,54 @@ def test_programs_read_avro_as_columns(tmp_path):
     pairs.sink_to(DiscardingSink())
     assert "projection: files: reads 2 of 3 fields: i, s" in env.explain()
     assert pairs.execute_and_collect(limit=999) == [(f"k{n % 3}", n) for n in range(500) if n % 7 == 1]
+
+
+def avro_file(path, schema, records):
+    with path.open("wb") as file:
+        writer: BulkWriter = AvroFormat(json.dumps(schema)).create(file)
+        writer.write(records)
+        writer.finish()
+
+
+def record_of(called, /, **fields):
+    return {"type": "record", "name": called, "fields": [{"name": each, "type": of} for each, of in fields.items()]}
+
+
+def test_programs_read_records_within_records_of_avro_as_columns(tmp_path):
+    place = record_of("Place", city="string", zip="int")
+    user = record_of("User", id="long", at=["null", place])
+    records = [{"user": {"id": n, "at": {"city": f"c{n % 5}", "zip": n}}, "n": n} for n in range(900)]
+    avro_file(tmp_path / "a.avro", record_of("Visit", user=user, n="int"), records)
+    other = record_of("User", id="long", name="string", at=["null", place])
+    more = [{"user": {"id": n, "name": "al", "at": {"city": "far", "zip": 1}}, "n": n} for n in range(50)]
+    avro_file(tmp_path / "b.avro", record_of("Visit", user=other, n="int"), more)
+    nowhere = [{"user": {"id": -1, "at": None}, "n": n} for n in (1, 2)]
+    avro_file(tmp_path / "c.avro", record_of("Visit", user=user, n="int"), nowhere)
+    everything = records + more + nowhere
+    for function in (lambda v: v["user"]["id"], lambda v: v["user"], lambda v: v, lambda v: (v["n"], len(v["user"]))):
+        found = []
+        for vectorized in (False, True):
+            options = Configuration({"pipeline.vectorized": vectorized})
+            env = StreamExecutionEnvironment.create_local_environment(1, options)
+            files = FileSource.for_format(AvroFormat(), tmp_path).build()
+            stream = env.from_source(files, WatermarkStrategy.no_watermarks(), "files")
+            made = stream.filter(lambda v: v["user"]["at"] is None or v["user"]["at"]["city"] != "c3").map(function)
+            made.sink_to(DiscardingSink())
+            if vectorized:
+                assert "columns: files: vectorized" in env.explain()
+            found.append(made.execute_and_collect(limit=9999))
+        assert found[0] == found[1]
+        expected = [function(v) for v in everything if not v["user"]["at"] or v["user"]["at"]["city"] != "c3"]
+        assert sorted(map(repr, found[0])) == sorted(map(repr, expected))
+
+
+def test_a_file_with_more_fields_than_the_first_gives_whole_records(tmp_path):
+    avro_file(tmp_path / "a.avro", record_of("Sale", n="int"), [{"n": 1}])
+    avro_file(tmp_path / "b.avro", record_of("Sale", n="int", item="string"), [{"n": 2, "item": "tea"}])
+    env = StreamExecutionEnvironment.create_local_environment(1)
+    files = FileSource.for_format(AvroFormat(), tmp_path).build()
+    stream = env.from_source(files, WatermarkStrategy.no_watermarks(), "files").filter(lambda sale: sale["n"] > 0)
+    assert sorted(map(repr, stream.execute_and_collect(limit=9))) == ["{'n': 1}", "{'n': 2, 'item': 'tea'}"]
 
 
 def test_lines_of_messages_without_a_form_of_lines_are_read_in_rows(tmp_path):

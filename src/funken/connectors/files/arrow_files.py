@@ -20,7 +20,7 @@ from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.file_format import BulkFormat, BulkWriter, CannotMerge, FileFormat, FileSplit, RecordReader
 from funken.connectors.formats.arrow_batches import ArrowColumns, ArrowRecords, RowGroups
-from funken.connectors.formats.arrow_columns import batch_of_columns, schema_of_file, schema_of_records
+from funken.connectors.formats.arrow_columns import batch_of_columns, schema_of_file, schema_of_records, schema_of_type
 from funken.connectors.formats.record_types import RecordShape, as_document, shape_of
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
@@ -64,7 +64,7 @@ class _ColumnarFormat(FileFormat, BulkFormat):
         """Return the schema of the record type; without one, of what a file has."""
         shape = self._shape()
         if shape is not None:
-            return schema_of_records(self.record_type, shape)
+            return schema_of_records(self.record_type, shape, schema_of_type)
         with first() as file:
             schema, nullable = self._schema_of(file)
         if self.fields is not None:

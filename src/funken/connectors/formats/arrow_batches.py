@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from funken.columnar.expressions import RecordSchema
+from funken.columnar.expressions import RecordSchema, fields_of_leaves
 from funken.connectors.formats.arrow_columns import NOT_READ, columns_of_batch, names_of
 from funken.connectors.formats.record_types import RecordShape
 from funken.types.arrow import python_values
@@ -107,7 +107,8 @@ class ArrowColumns(ArrowRecords):
         super().__init__(groups, shape, fields, done)
         self._schema = schema
         names = names_of(schema, shape)
-        self._wanted = names if wanted is None else [names[number] for number in wanted]
+        self._leaves = wanted
+        self._wanted = names if wanted is None else [names[number] for number in fields_of_leaves(schema, wanted)]
         #: whether the file has the columns that the schema names
         self._fits = names == self._names
         self._read = [name for name in self._names if name in self._wanted]
@@ -121,7 +122,7 @@ class ArrowColumns(ArrowRecords):
                     None if array is None else _converted(name, array, declared.type)
                     for name, array, declared in zip(self._names, arrays, self._types, strict=True)
                 ]
-            made = columns_of_batch(self._schema, arrays, batch.num_rows)
+            made = columns_of_batch(self._schema, arrays, batch.num_rows, self._leaves)
             if made is not None:
                 return made
         return self._records(batch)

@@ -1,8 +1,9 @@
 """Arrow's batches as blocks of columns, and back: without making records.
 
-A field whose type has no column (lists, structs, times, 64 bits without a sign beyond an ``int``) has a kind that nothing can be
-computed of, so whoever uses it is given records. A batch of which a wanted field is null, or of another type than the schema
-says, becomes records as well. Fields that no function reads are not read: their place has ``NOT_READ``.
+A field whose type has no column (lists, maps, times, 64 bits without a sign beyond an ``int``) has a kind that nothing can be
+computed of, so whoever uses it is given records. Structs are records within records. A batch of which a wanted field is null, or
+of another type than the schema says, becomes records as well. Fields that no function reads are not read: their place has
+``NOT_READ``.
 
 NumPy and Arrow are loaded where a batch is converted.
 """
@@ -103,6 +104,26 @@ def is_held(kind: str) -> bool:
     return without_none(kind) in (*ARRAYS, NONE, DATETIME, TIMEDELTA, DATE, DECIMAL, BYTES)
 
 
+def schema_of_type(type_: Any, nullable: Collection[str] = (), name: str = "") -> RecordSchema:
+    """Return the schema of the values of a type of Arrow: of a struct that of dicts.
+
+    ``nullable`` are the fields that have nulls, by their names: those of this type begin with its ``name`` and a dot.
+
+    >>> import pyarrow as pa
+    >>> schema_of_type(pa.struct([("id", pa.int64()), ("name", pa.string())]), {"user.name"}, "user")
+    {id: int, name: str?}
+    """
+    if importlib.import_module("pyarrow").types.is_struct(type_):
+        fields = [type_.field(index) for index in range(type_.num_fields)]
+        names = tuple(each.name for each in fields)
+        if names and len(set(names)) == len(names):
+            return NamedFields(
+                [schema_of_type(each.type, nullable, f"{name}.{each.name}") for each in fields], DICT, names
+            )
+    kind = kind_of_type(type_)
+    return optional(kind) if name in nullable and is_held(kind) else kind
+
+
 def schema_of_file(schema: Any, nullable: Collection[str] = ()) -> NamedFields:
     """Return the schema of dicts with the fields of a schema of Arrow; ``nullable`` are those that have nulls.
 
@@ -113,16 +134,16 @@ def schema_of_file(schema: Any, nullable: Collection[str] = ()) -> NamedFields:
     names = tuple(schema.names)
     if not names or len(set(names)) < len(names):
         raise NotVectorizable("its files have no columns" if not names else "its files have two columns of one name")
-    kinds = [kind_of_type(schema.field(index).type) for index in range(len(names))]
-    kinds = [
-        optional(kind) if name in nullable and is_held(kind) else kind
-        for name, kind in zip(names, kinds, strict=True)
-    ]  # fmt: skip
-    return NamedFields(kinds, DICT, names)
+    schemas = [schema_of_type(schema.field(index).type, nullable, name) for index, name in enumerate(names)]
+    return NamedFields(schemas, DICT, names)
 
 
-def schema_of_records(record_type: Any, shape: RecordShape) -> RecordSchema:
+def schema_of_records(
+    record_type: Any, shape: RecordShape, of_type: Callable[[Any], RecordSchema] | None = None
+) -> RecordSchema:
     """Return the schema of records of a declared type; raise ``NotVectorizable`` if they are no more than their fields.
+
+    ``of_type`` returns the schema of the values of a type of Arrow; by default, nothing is known of structs.
 
     >>> from funken import Types
     >>> from funken.connectors.formats.record_types import shape_of
@@ -130,7 +151,7 @@ def schema_of_records(record_type: Any, shape: RecordShape) -> RecordSchema:
     >>> schema_of_records(sale, shape_of(sale, "an example"))
     Row(item: str, n: int)
     """
-    kinds = [kind_of_type(each.type) for each in shape.types()]
+    kinds = [(of_type or kind_of_type)(each.type) for each in shape.types()]
     if isinstance(record_type, TupleTypeInfo):
         return tuple(kinds)
     if isinstance(record_type, RowTypeInfo):
@@ -144,7 +165,7 @@ def schema_of_records(record_type: Any, shape: RecordShape) -> RecordSchema:
         raise NotVectorizable(f"an object of {record_type.__name__} may do more than to keep values")
     hints = typing.get_type_hints(record_type)
     kinds = [
-        optional(kind) if is_held(kind) and _may_be_none(hints[name]) else kind
+        optional(kind) if isinstance(kind, str) and is_held(kind) and _may_be_none(hints[name]) else kind
         for name, kind in zip(shape.names, kinds, strict=True)
     ]
     return NamedFields(kinds, form[0], shape.names, record_type)
@@ -198,15 +219,40 @@ def _text(array: Any) -> Any:
         return None
 
 
-def columns_of_batch(schema: RecordSchema, arrays: Sequence[Any | None], length: int) -> Columns | None:
+def columns_of_batch(
+    schema: RecordSchema, arrays: Sequence[Any | None], length: int, wanted: Collection[int] | None = None
+) -> Columns | None:
     """Return a block of the arrays of a schema's fields (``None``: not read); ``None`` if they are not of these kinds.
+
+    ``wanted`` are the leaves that are read, all of which have to be there; without it, it is those that are there.
 
     >>> import pyarrow as pa
     >>> columns_of_batch(("str", "int"), [None, pa.array([1, 2])], 2).to_list()
     [(<not read>, 1), (<not read>, 2)]
     """
-    read = {number: array for number, array in enumerate(arrays) if array is not None}
+    read: dict[int, Any] = {}
+    numbers = {path: number for number, (path, _) in enumerate(leaves_of(schema)) if wanted is None or number in wanted}
+    if not all([_take_apart(inner, arrays[index], (index,), numbers, read) for index, inner in enumerate(schema)]):
+        return None
+    if wanted is not None and not read.keys() >= set(wanted):
+        return None
     return _block_of(schema, read, column_of_array, length)
+
+
+def _take_apart(
+    schema: Any, array: Any, path: tuple[int, ...], leaves: Mapping[Any, int], read: dict[int, Any]
+) -> bool:
+    """Put the arrays of a field's leaves where they belong; false if it is no struct of these fields, or null somewhere."""
+    if array is None or not any(leaf[: len(path)] == path for leaf in leaves):
+        return True
+    if isinstance(schema, str):
+        read[leaves[path]] = array
+        return True
+    is_struct = importlib.import_module("pyarrow").types.is_struct(array.type)
+    if array.null_count or not is_struct or schema.names != tuple(field.name for field in array.type):
+        return False
+    within = enumerate(zip(schema, array.flatten(), strict=True))
+    return all([_take_apart(inner, each, (*path, number), leaves, read) for number, (inner, each) in within])
 
 
 def _block_of(
@@ -345,6 +391,5 @@ def _array(arrow: Any, column: Column, length: int, wanted: Any) -> Any:
 
 __all__ = [
     "NOT_READ", "NotRead", "batch_of_columns", "column_of_array", "column_of_values", "columns_of_batch", "columns_of_values",
-    "is_held", "kind_of_type", "names_of",
-    "places_of", "schema_of_file", "schema_of_records",
+    "is_held", "kind_of_type", "names_of", "places_of", "schema_of_file", "schema_of_records", "schema_of_type",
 ]  # fmt: skip

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import BOOL, FLOAT, INT, STR, NotVectorizable, RecordSchema
+from funken.columnar.expressions import BOOL, FLOAT, INT, STR, NotVectorizable, RecordSchema, leaves_of
 from funken.columnar.library import BYTES, DATE, DATETIME, DECIMAL
 from funken.columnar.records import DICT, NamedFields
 from funken.connectors.formats.arrow_columns import columns_of_values, names_of, schema_of_records
@@ -167,16 +167,36 @@ class AvroColumns:
 
     def __init__(self, schema: RecordSchema, wanted: Sequence[int] | None, shape: RecordShape | None = None) -> None:
         self._schema = schema
-        names = names_of(schema, shape)
-        self._wanted = {number: names[number] for number in (range(len(schema)) if wanted is None else wanted)}
-        self._required = frozenset() if shape is None else shape.required
+        self._names = names_of(schema, shape)
+        self._wanted = {
+            number: path for number, (path, _) in enumerate(leaves_of(schema)) if wanted is None or number in wanted
+        }
+        self._required = (
+            None if shape is None else shape.required.union(self._names[path[0]] for path in self._wanted.values())
+        )
 
     def of_documents(self, documents: Sequence[Any]) -> Block | None:
         """Return the records; ``None``: they have to be made one by one."""
-        if not documents or not self._required.union(self._wanted.values()) <= documents[0].keys():
+        if not documents:
             return None
-        values = {number: list(map(itemgetter(name), documents)) for number, name in self._wanted.items()}
-        return columns_of_values(self._schema, values, len(documents))
+        there = documents[0]
+        if tuple(there) != self._names if self._required is None else not self._required <= there.keys():
+            return None
+        values = {number: self._values(documents, path) for number, path in self._wanted.items()}
+        if None in values.values():
+            return None
+        return columns_of_values(self._schema, cast(dict[int, list[Any]], values), len(documents))
+
+    def _values(self, documents: Sequence[Any], path: tuple[int, ...]) -> list[Any] | None:
+        """Return the values at a path; ``None`` if a record within is null, or has other fields."""
+        schema: Any = self._schema[path[0]]
+        values = list(map(itemgetter(self._names[path[0]]), documents))
+        for number in path[1:]:
+            if None in values or tuple(values[0]) != schema.names:
+                return None
+            values = list(map(itemgetter(schema.names[number]), values))
+            schema = schema[number]
+        return values
 
 
 def avro_record_schema(schema: Any, record_type: Any, who: str) -> RecordSchema:
@@ -191,15 +211,22 @@ def avro_record_schema(schema: Any, record_type: Any, who: str) -> RecordSchema:
         raise NotVectorizable("reads values of Avro that are no records with fields")
     if record_type is not None:
         return schema_of_records(record_type, shape_of(record_type, who))
-    names = tuple(each["name"] for each in schema["fields"])
-    return NamedFields([_kind(each["type"]) for each in schema["fields"]], DICT, names)
+    return _schema_of_dicts(schema["fields"])
 
 
-def _kind(schema: Any) -> str:
-    """Return the kind of the values of a type of Avro; a union with null has that of the other type."""
+def _schema_of_dicts(fields: Sequence[Any]) -> NamedFields:
+    return NamedFields(
+        [_schema_of_values(each["type"]) for each in fields], DICT, tuple(each["name"] for each in fields)
+    )
+
+
+def _schema_of_values(schema: Any) -> RecordSchema:
+    """Return the schema of the values of a type of Avro; a union with null has that of the other type."""
     if isinstance(schema, list):
         there = [each for each in schema if each != "null"]
-        return _kind(there[0]) if len(there) == 1 else "union of Avro"
+        return _schema_of_values(there[0]) if len(there) == 1 else "union of Avro"
+    if isinstance(schema, dict) and schema["type"] == "record" and schema["fields"]:
+        return _schema_of_dicts(schema["fields"])
     name = schema if isinstance(schema, str) else schema.get("logicalType", schema["type"])
     return _KINDS.get(name, f"{name} of Avro") if isinstance(name, str) else "type of Avro"
 

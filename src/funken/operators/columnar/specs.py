@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from dataclasses import replace
 
-from funken.columnar.expressions import Constant, RecordSchema
+from funken.columnar.expressions import Constant, RecordSchema, fields_of_leaves
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.folds import Aggregate, Fold
 from funken.columnar.tracing import Traced
@@ -35,7 +35,7 @@ _NO_RESULTS = TracedFlatMap(())
 class ColumnarSource(SourceSpec):
     """A source of indices, of a traced function of an index (``generated``), or of records (``of_records``).
 
-    ``stamped`` is the timestamp assigner; ``wanted`` are the fields of records that are read, by their numbers (``None``: all).
+    ``stamped`` is the timestamp assigner; ``wanted`` are the leaves of records that are read, by their numbers (``None``: all).
     """
 
     schema: RecordSchema = "int"
@@ -49,7 +49,8 @@ class ColumnarSource(SourceSpec):
     @property
     def traits(self) -> OperatorTraits:
         """It makes columns."""
-        return replace(super().traits, columnar=True, fields_read=None if self.guards else self.wanted)
+        read = None if self.guards or self.wanted is None else fields_of_leaves(self.schema, self.wanted)
+        return replace(super().traits, columnar=True, fields_read=read)
 
     def build(self) -> SourceOperator:
         """Make the logic of one subtask."""
