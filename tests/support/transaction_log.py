@@ -187,7 +187,7 @@ class ModelProducer:
     def begin_transaction(self):
         pass
 
-    def produce(self, topic, value, timestamp=0):
+    def produce(self, topic, value, key=None, timestamp=0):
         self._queue.append(value.decode())
         if len(self._queue) > 3:
             self._send()

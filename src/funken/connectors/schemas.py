@@ -128,6 +128,19 @@ class SerializationSchema:
         """Return the messages of records; override it where a block costs less than its records one by one."""
         return [self.serialize(value) for value in values]
 
+    takes_columns: bool = False
+    """Whether ``messages_of`` makes messages of columns, without their records."""
+
+    def messages_of(self, block: Block) -> list[bytes]:
+        """Return the messages of a block, of records or of columns; called instead of ``serialize_block`` by sinks of columns.
+
+        >>> from funken.columnar.kernels.columns import columns_of
+        >>> from funken.connectors import JsonSchema
+        >>> JsonSchema().messages_of(columns_of([("to", 2), ("be", 3)], ("str", "int")))
+        [b'["to", 2]', b'["be", 3]']
+        """
+        return self.serialize_block(block.rows()[0])
+
 
 def of_funken(part: object) -> bool:
     """Whether what makes bytes of records is Funken's own, with the schemas that it holds: code of users may change records."""

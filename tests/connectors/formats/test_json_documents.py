@@ -1,11 +1,30 @@
 """Documents are what ``json.loads`` makes of them, to the type and the last digit, also where msgspec parses them."""
 
 import json
+import random
+from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from funken import (
+    BucketAssigner,
+    Configuration,
+    FileSink,
+    FileSource,
+    NumberSequenceSource,
+    StreamExecutionEnvironment,
+    WatermarkStrategy,
+)
+from funken.columnar.kernels.columns import Column, Columns, columns_of
+from funken.columnar.records import DATACLASS, DICT, NAMED_TUPLE, ROW, NamedFields
 from funken.connectors import JsonSchema
+from funken.connectors.files.line_files import CompressedRows, LineEncoder, LineFormat
+from funken.connectors.formats.json_columns import documents_of
+from funken.testing.traced_functions import random_records
 
 DOCUMENTS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -43,3 +62,90 @@ def test_a_document_is_what_json_makes_of_it(message):
 
 def test_one_document_that_only_json_takes_changes_nothing_about_its_neighbours():
     assert JsonSchema().deserialize_block([b"1", b"Infinity", b"null", b'{"a": 1.0}']) == [1, float("inf"), {"a": 1.0}]
+
+
+# ---- of columns
+
+
+class Pair(NamedTuple):
+    number: int
+    text: str
+
+
+@dataclass
+class Visit:
+    number: int
+    ratio: float
+    text: str
+    flag: bool
+
+
+WITHIN = NamedFields(("float", ("int", "str")), DICT, ('a "quoted" {name}', "%s"))
+SCHEMAS = [
+    "int", "str", "float", "bool", ("int",), ("str", ("float", "int"), "bool"), WITHIN, ("int", WITHIN),
+    NamedFields(("int", "str"), NAMED_TUPLE, Pair._fields, Pair),
+    NamedFields(("int", "float", "str", "bool"), DATACLASS, ("number", "ratio", "text", "flag"), Visit),
+    NamedFields(("int", WITHIN, ("float", "str")), ROW, ("number", "within", "both")),
+]  # fmt: skip
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(SCHEMAS), st.integers(0, 2**32), st.booleans())
+def test_documents_of_columns_are_those_of_their_records(schema, seed, wild):
+    records = random_records(random.Random(seed), schema, wild)
+    block = columns_of(records, schema)
+    assert documents_of(block) == JsonSchema().messages_of(block) == JsonSchema().serialize_block(records)
+
+
+def test_none_and_values_that_are_all_alike_are_written():
+    names = ("n", "s", "none", "same")
+    leaves = [
+        Column("int?", np.array([1, None, -(2**63)], object)), Column("str?", np.array(["a", None, "né"], object)),
+        Column("None", None, constant=True), Column("str", "x", constant=True),
+    ]  # fmt: skip
+    block = Columns(NamedFields(("int?", "str?", "None", "str"), DICT, names), leaves, 3)
+    assert documents_of(block) == JsonSchema().serialize_block(block.to_list())
+
+
+@pytest.mark.parametrize("schema", [
+    ("int", NamedFields(("int", "str"), NAMED_TUPLE, Pair._fields, Pair)), NamedFields((("int", "str"),), ROW, ("both",)),
+])  # fmt: skip
+def test_other_records_are_written_one_by_one(schema):
+    records = random_records(random.Random(1), schema, True)
+    block = columns_of(records, schema)
+    assert JsonSchema().messages_of(block) == JsonSchema().serialize_block(records)
+    assert (documents_of(block) is None) == (schema[0] == "int")
+
+
+class Loud(JsonSchema):
+    def serialize(self, value):
+        return super().serialize(value).upper()
+
+
+def test_a_schema_of_a_user_is_asked_for_each_record():
+    assert not Loud().takes_columns and not LineEncoder(Loud()).takes_columns
+    assert Loud().messages_of(columns_of(["a"], "str")) == [b'"A"']
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_a_sink_of_lines_takes_columns(tmp_path, monkeypatch, compression, vectorized):
+    made, rows = [], Columns.rows
+    monkeypatch.setattr(Columns, "rows", lambda self: made.append(self) or rows(self))
+    env = StreamExecutionEnvironment.create_local_environment(1, Configuration({"pipeline.vectorized": vectorized}))
+    numbers = env.from_source(NumberSequenceSource(0, 999), WatermarkStrategy.no_watermarks(), "numbers")
+    records = numbers.map(lambda n: {"n": n, "name": f"n{n}", "half": n / 2, "odd": n % 2 == 1})
+    encoder = LineEncoder(JsonSchema())
+    builder = (
+        FileSink.for_row_format(tmp_path, encoder)
+        if compression is None
+        else FileSink.for_bulk_format(tmp_path, CompressedRows(encoder, compression))
+    )
+    records.sink_to(builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build()).name("lines")
+    assert ("columns: lines: vectorized" in env.explain()) is vectorized
+    env.execute()
+    assert not made
+    env = StreamExecutionEnvironment.create_local_environment(1)
+    source = FileSource.for_format(LineFormat(JsonSchema()), tmp_path).build()
+    found = env.from_source(source, WatermarkStrategy.no_watermarks(), "lines").execute_and_collect(limit=1001)
+    assert found == [{"n": n, "name": f"n{n}", "half": n / 2, "odd": n % 2 == 1} for n in range(1000)]

@@ -217,9 +217,15 @@ class LineEncoder(Encoder):
     schema: SerializationSchema
     first_line: bytes = b""
 
-    def encode(self, values: list[Any]) -> bytes:
+    @property
+    def takes_columns(self) -> bool:  # type: ignore[override]
+        """Whether the schema takes them."""
+        return type(self) is LineEncoder and getattr(self.schema, "takes_columns", False)
+
+    def encode(self, values: list[Any] | Block) -> bytes:
         """Write lines."""
-        return b"\n".join(self.schema.serialize_block(values)) + b"\n"
+        found = self.schema.messages_of(values) if isinstance(values, Block) else self.schema.serialize_block(values)
+        return b"\n".join(found) + b"\n"
 
     def header(self) -> bytes:
         """Return the first line, if there is one."""
@@ -253,6 +259,11 @@ class CompressedRows(BulkFormat):
         """What names end with."""
         return NAMES[self.compression]
 
+    @property
+    def takes_columns(self) -> bool:  # type: ignore[override]
+        """Whether the encoder takes them."""
+        return self.encoder.takes_columns
+
     def create(self, file: IO[bytes]) -> BulkWriter:
         """Write a new file."""
         return RowWriter(self.encoder, file, compressed(file, self.compression))
@@ -279,8 +290,8 @@ class RowWriter:
         self._header = encoder.header()
         self._size = 0
 
-    def write(self, values: list[Any]) -> None:
-        """Write a block at once."""
+    def write(self, values: Any) -> None:
+        """Write a block at once, of records, or of columns if the encoder takes them."""
         data = self._header + self._encoder.encode(values)
         self._header = b""
         (self._stream or self._file).write(data)

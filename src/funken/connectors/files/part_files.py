@@ -28,6 +28,9 @@ class Encoder:
     b'{"word": "to"}\n{"word": "be"}\n'
     """
 
+    takes_columns: bool = False
+    """Whether ``encode`` takes blocks of columns, too."""
+
     def encode(self, values: list[Any]) -> bytes:
         """Return the bytes of a block of records; blocks are written one after the other."""
         raise NotImplementedError

@@ -148,7 +148,7 @@ class FileSink(Sink):
         >>> FileSink.for_bulk_format("/data/out", ParquetFormat()).build().takes_columns
         True
         """
-        return isinstance(self.encoder, BulkFormat) and self.encoder.takes_columns
+        return bool(getattr(self.encoder, "takes_columns", False))
 
     @property
     def reads_only(self) -> bool:  # type: ignore[override]

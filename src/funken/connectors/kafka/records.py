@@ -120,10 +120,19 @@ class KafkaRecordSerializationSchema:
     @property
     def plain(self) -> bool:
         """Whether nothing but values is written, to one topic: then blocks are serialized at once."""
+        return self._of_schemas and self.key_schema is None
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether what is written comes of schemas that take columns, and goes to one topic."""
+        schemas = (self.value_schema,) if self.key_schema is None else (self.key_schema, self.value_schema)
+        return self._of_schemas and all(getattr(each, "takes_columns", False) for each in schemas)
+
+    @property
+    def _of_schemas(self) -> bool:
         return (
             type(self) is KafkaRecordSerializationSchema
             and isinstance(self.topic, str)
-            and self.key_schema is None
             and self.headers is None
             and self.partitioner is None
         )

@@ -45,6 +45,11 @@ class KafkaSink(SinkSettings, Sink):
         """Whether a schema of Funken makes the messages: those of users may change records."""
         return self.serializer.plain and of_funken(self.serializer.value_schema)
 
+    @property
+    def takes_columns(self) -> bool:  # type: ignore[override]
+        """Whether the messages are made of columns: by ``JsonSchema``, to one topic, without headers and partitioner."""
+        return bool(getattr(self.serializer, "takes_columns", False))
+
     def check(self) -> None:
         """Reach the brokers, and compare what the sink needs with what they allow."""
         self.transport.check(self)

@@ -15,8 +15,10 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
+from itertools import chain
 from typing import Any, TypeVar
 
+from funken.columnar.block import Block
 from funken.connectors.context import ConnectorContext
 from funken.connectors.kafka.client import confluent, message_of
 from funken.connectors.kafka.records import ProducerRecord
@@ -61,12 +63,15 @@ class KafkaWriter(SinkWriter):
         callbacks = {"on_delivery": self._on_delivery, "delivery.report.only.error": True, "error_cb": _ignored}
         return {**self._sink.client_properties(), **callbacks}
 
-    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
-        """Hand a block to the client; waits while its queue is full."""
+    def write(self, values: list[Any] | Block, timestamps: Any, now: int) -> None:
+        """Hand a block to the client, of records or of columns; waits while its queue is full."""
+        if isinstance(values, Block) and timestamps is not None:
+            timestamps = timestamps.tolist()
         if not self._dated:
             self._warn_of_old(timestamps)
         try:
-            sent = self._write_values(values, timestamps) if self._plain else self._write_records(values, timestamps)
+            at_once = self._plain or isinstance(values, Block)
+            sent = (self._write_block if at_once else self._write_records)(values, timestamps)
             self._producer.poll(0)
         except (confluent().KafkaException, SystemError) as error:
             raise self._rejected(error) from error
@@ -88,19 +93,21 @@ class KafkaWriter(SinkWriter):
                 days,
             )
 
-    def _write_values(self, values: list[Any], timestamps: list[int] | None) -> int:
-        produce, topic = self._producer.produce, self._serializer.topic
-        messages = self._serializer.value_schema.serialize_block(values)
-        times = _times(timestamps, len(messages))
-        for message, at in zip(messages, times, strict=True):
+    def _write_block(self, values: Any, timestamps: list[int] | None) -> int:
+        produce, serializer = self._producer.produce, self._serializer
+        topic, of_values, of_keys = serializer.topic, serializer.value_schema, serializer.key_schema
+        columns = isinstance(values, Block)
+        messages = of_values.messages_of(values) if columns else of_values.serialize_block(values)
+        keys = [None] * len(messages) if of_keys is None else of_keys.messages_of(values)
+        for key, message, at in zip(keys, messages, _times(timestamps, len(messages)), strict=True):
             try:
-                produce(topic, message, timestamp=at)
+                produce(topic, message, key, timestamp=at)
             except BufferError:
-                self._until_room(topic, message, timestamp=at)
-        self._bytes.inc(sum(map(len, filter(None, messages))))
+                self._until_room(topic, message, key=key, timestamp=at)
+        self._bytes.inc(sum(map(len, filter(None, chain(keys, messages)))))
         return len(messages)
 
-    def _write_records(self, values: list[Any], timestamps: list[int] | None) -> int:
+    def _write_records(self, values: Any, timestamps: list[int] | None) -> int:
         produce, serialize, sent, size = self._producer.produce, self._serializer.serialize, 0, 0
         for value, at in zip(values, _times(timestamps, len(values)), strict=True):
             record: ProducerRecord | None = serialize(value)
@@ -242,7 +249,7 @@ class TransactionalKafkaWriter(KafkaWriter):
         transactional_id = f"{self._ids}{self._number}"
         self._next = _in_background(lambda: _Transaction(self, transactional_id).initialize())
 
-    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
+    def write(self, values: list[Any] | Block, timestamps: Any, now: int) -> None:
         """Hand a block to the open transaction; begin one if there is none."""
         if self._transaction is None:
             self._begin()
