@@ -1,5 +1,7 @@
 """What a record of CSV or of JSON lines costs a reader (CPU time): as a record, as columns, and as columns of two fields.
 
+And what JSON lines cost a sink: of columns, and of the records that are made of them.
+
 usage: text_columns.py [--rows N]; prints a JSON line per format and form.
 """
 
@@ -14,9 +16,11 @@ import time
 from pathlib import Path
 
 from funken import FileSource, Types
+from funken.columnar.kernels.columns import columns_of
+from funken.columnar.records import DICT, NamedFields
 from funken.connectors import Batch, ConnectorContext, JsonSchema
 from funken.connectors.files.csv_files import CsvReaderFormat
-from funken.connectors.files.line_files import LineFormat
+from funken.connectors.files.line_files import LineEncoder, LineFormat
 from funken.connectors.formats.csv_schema import CsvSchema
 
 FIELDS = {
@@ -68,6 +72,20 @@ def cost(name: str, rows: int, form: str, wanted: tuple[int, ...] | None) -> int
     return round(spent / count * 1e9)
 
 
+def written(rows: int, form: str) -> int:
+    """Write lines of blocks of columns, and return the CPU time (ns) per record."""
+    schema = NamedFields(("int", "str", "float", "int", "str"), DICT, tuple(FIELDS))
+    lines = [json.loads(line("JSON lines", number, random.Random(number))) for number in range(8000)]
+    block, encoder = columns_of(lines, schema), LineEncoder(JsonSchema())
+    began, times = time.process_time(), max(1, rows // len(lines))
+    for _ in range(times):
+        data = encoder.encode(block if form == "columns" else block.rows()[0])
+    spent = time.process_time() - began
+    if data.splitlines() != [json.dumps(each).encode() for each in lines]:
+        sys.exit("other lines were written")
+    return round(spent / times / len(lines) * 1e9)
+
+
 def main() -> None:
     """Measure, each after a small file that loads what is needed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -79,6 +97,9 @@ def main() -> None:
             found = cost(name, rows, form, wanted)
             fields = len(FIELDS) if wanted is None else len(wanted)
             print(json.dumps({"format": name, "as": form, "fields": fields, "cpu_ns": found}), flush=True)
+    for form in ("records", "columns"):
+        found = written(rows, form)
+        print(json.dumps({"format": "JSON lines, written", "as": form, "fields": 5, "cpu_ns": found}), flush=True)
 
 
 if __name__ == "__main__":

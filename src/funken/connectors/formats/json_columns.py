@@ -335,6 +335,8 @@ def _texts_of(column: Column, kind: str, length: int) -> list[Any]:
     values = column.to_list(length)
     if kind.endswith("?"):
         return ["null" if value is None else text(value) for value in values]
+    if kind == FLOAT and importlib.import_module("numpy").isfinite(column.data).all():
+        text = float.__repr__
     return values if kind == INT else list(map(text, values))
 
 
