@@ -11,6 +11,7 @@ from funken.columnar.expressions import (
     FLOAT,
     INT,
     NONE,
+    NUMBER,
     STR,
     Binary,
     Choose,
@@ -22,6 +23,7 @@ from funken.columnar.expressions import (
     Rowwise,
     Text,
     Unpacked,
+    number_as_float,
     optional,
     schema_repr,
 )
@@ -83,6 +85,8 @@ def _native(name: str, found: list[Typed]) -> Typed | None:
             return made, STR
         case "float" if schema == FLOAT:
             return made, FLOAT
+        case "float" if schema == NUMBER:
+            return number_as_float(made, schema)
         case "float" if schema in (INT, BOOL):
             return Invoke("float", (as_int(found[0])[0],)), FLOAT
         case "len" if schema == STR:

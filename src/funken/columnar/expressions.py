@@ -24,6 +24,9 @@ INT, FLOAT, BOOL, STR, NONE = "int", "float", "bool", "str", "None"
 ARRAYS = (INT, FLOAT, BOOL, STR)
 """Kinds whose values are in arrays; values of other kinds stay Python objects."""
 KEY_KINDS = (INT, STR)
+NUMBER = "int or float"
+"""Kind of numbers of which some are ints and some floats, as in JSON. They are compared, and computed with where the result is a
+float whatever they are."""
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 
 _KINDS: dict[type, str] = {int: INT, float: FLOAT, bool: BOOL, str: STR}
@@ -214,6 +217,11 @@ def optional(kind: str) -> str:
 def without_none(kind: str) -> str:
     """Return the kind of values that are not ``None``."""
     return kind.removesuffix("?")
+
+
+def number_as_float(made: Expression, schema: RecordSchema) -> tuple[Expression, RecordSchema]:
+    """Return numbers of kind ``NUMBER`` as floats; anything else as it is."""
+    return (Invoke("float", (made,)), FLOAT) if schema == NUMBER else (made, schema)
 
 
 def schema_of_value(value: Any) -> RecordSchema | None:

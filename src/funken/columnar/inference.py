@@ -44,6 +44,7 @@ from funken.columnar.expressions import (
     Unary,
     Unpacked,
     kinds_of,
+    number_as_float,
     optional,
     schema_repr,
     without_none,
@@ -254,7 +255,7 @@ class Inference:
 
     @staticmethod
     def _is_none(operand: Typed) -> Expression:
-        made, schema = operand
+        made, schema = number_as_float(*operand)
         check_known(schema)
         if isinstance(schema, str) and schema.endswith("?"):
             return Rowwise("is None", (made,), BOOL)
@@ -276,6 +277,8 @@ class Inference:
     # ---- values
 
     def _binary(self, op: str, left: Typed, right: Typed) -> Typed:
+        if op == "/" or (op in ("+", "-", "*") and FLOAT in (left[1], right[1])):
+            left, right = number_as_float(*left), number_as_float(*right)
         (one, left_schema), (other, right_schema) = left, right
         if left_schema == right_schema == BOOL and op in ("&", "|", "^"):
             return Binary(op, one, other), BOOL
@@ -360,6 +363,7 @@ def _present(condition: Expression) -> tuple[tuple[Expression, ...], tuple[Expre
 
 def compared(op: str, left: Typed, right: Typed) -> Expression:
     """Return a comparison as kernels compute it."""
+    left, right = number_as_float(*left), number_as_float(*right)
     (one, left_schema), (other, right_schema) = left, right
     check_known(left_schema)
     check_known(right_schema)

@@ -33,6 +33,7 @@ from funken.columnar.expressions import (
     Unary,
     Unpacked,
     kinds_of,
+    number_as_float,
     optional,
     schema_of_value,
     schema_repr,
@@ -79,10 +80,7 @@ def children(expression: Expression) -> list[Expression]:
     """Return the expressions that an expression consists of."""
     found: list[Expression] = []
     for value in vars(expression).values():
-        if isinstance(value, Expression):
-            found.append(value)
-        elif isinstance(value, tuple):
-            found += [each for each in value if isinstance(each, Expression)]
+        found += [each for each in (value if isinstance(value, tuple) else (value,)) if isinstance(each, Expression)]
     return found
 
 
@@ -112,6 +110,7 @@ def check_known(schema: RecordSchema) -> None:
 
 def truth(made: Expression, schema: RecordSchema) -> Expression:
     """Return where values are true."""
+    made, schema = number_as_float(made, schema)
     check_known(schema)
     if schema == BOOL:
         return made

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from funken.columnar.expressions import NotVectorizable, RecordSchema, schema_repr
+from funken.columnar.expressions import NUMBER, NotVectorizable, RecordSchema, schema_repr
 from funken.columnar.records import DATACLASS, DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, has_documents
 from funken.columnar.tracing import trace
 from funken.types.row import Row
@@ -76,6 +76,17 @@ SHAPES: tuple[tuple[RecordSchema, dict[str, list[str]]], ...] = (
         {
             "int": ["r['count']", "r['other']", "r.get('other')", "r.get('more', 4)", "len(r)"], "float": ["r['ratio']"],
             "str": ["r['text']", "r.get('text', 'x')"], "bool": ["r['flag']", "('count' in r)", "('more' in r)", "bool(r)"],
+        },
+    ),
+    (
+        NamedFields(("int", NUMBER, "str"), DICT, ("count", "amount", "text")),
+        {
+            "int": ["r['count']"], "str": ["r['text']"],
+            "float": ["(r['amount'] / 2)", "float(r['amount'])", "(r['amount'] + 0.5)", "(1.5 * r['amount'])"],
+            "bool": [
+                "(r['amount'] > 3)", "(r['amount'] == r['count'])", "(r['amount'] <= 2.5)", "bool(r['amount'])",
+                "(r['amount'] is None)", "(r['amount'] != r['amount'])",
+            ],
         },
     ),
     (
@@ -265,6 +276,8 @@ def _value(dice: random.Random, schema: RecordSchema, wild: bool) -> Any:
             return tuple(values)
         made = schema.make([[value] for value in values])[0]
         return _document(dice, made) if schema.form == DOCUMENT else made
+    if schema == NUMBER:
+        schema = dice.choice(["int", "float"])
     if schema == "int":
         return dice.choice(_INTS) if wild else dice.randrange(-20, 2000)
     if schema == "float":

@@ -101,7 +101,7 @@ def test_a_sample_shows_which_fields_documents_have():
         b'{"b": null, "a": 2, "c": 2, "d": {}, "e": null}',
     ]
     assert repr(schema.schema_of_sample(lines)) == (
-        "{a: int, b: str?, c: float or int of JSON, d: dict or list of JSON, e: None of JSON, ...}"
+        "{a: int, b: str?, c: int or float, d: dict or list of JSON, e: None of JSON, ...}"
     )
     for lines, reason in [
         ([], "a file does not begin with objects"),
@@ -250,6 +250,48 @@ def test_fields_of_objects_within_documents_have_columns(tmp_path, function, not
             assert f": {note}" in env.explain()
         found.append(results.execute_and_collect(limit=9999))
     assert found[0] == found[1] == [function(each) for each in documents if each["user"]["at"]["city"] != "c3"]
+
+
+@pytest.mark.parametrize(("function", "note"), [
+    (lambda r: (r["n"], r["price"]), "vectorized"),
+    (lambda r: r["price"] / 3, "vectorized"),
+    (lambda r: float(r["price"]) if r["price"] else -0.5, "vectorized"),
+    (lambda r: r["price"] * 1.5 - r["half"], "vectorized"),
+    (lambda r: r["price"] == r["n"], "vectorized"),
+    (lambda r: r["price"] is None, "vectorized"),
+    (lambda r: r["price"] + 1, "per record: computes int or float + int"),
+    (lambda r: str(r["price"]), "per record: calls str() with int or float"),
+    (lambda r: -r["price"], "per record: computes - of int or float"),
+    (lambda r: isinstance(r["price"], int), "per record: computes with a int or float"),
+    (lambda r: r["price"] if r["n"] else 0, "per record: gives sometimes int or float and sometimes int"),
+])  # fmt: skip
+@pytest.mark.parametrize("large", [0, 2**53 + 1, 10**400])
+def test_numbers_of_which_some_are_ints_and_some_floats_have_a_column(tmp_path, function, note, large):
+    documents = [{"n": n, "price": n // 2 if n % 4 else n / 4, "half": n / 2} for n in range(2000)]
+    documents[1500]["price"] = large
+    (tmp_path / "a.json").write_text("".join(json.dumps(each) + "\n" for each in documents))
+    found = []
+    for vectorized in (False, True):
+        env = environment(vectorized)
+        source = FileSource.for_format(LineFormat(JsonSchema()), tmp_path).build()
+        results = env.from_source(source, UNTIMED, "files").filter(lambda r: 12 <= r["price"] < 600).map(function)
+        results.sink_to(DiscardingSink())
+        if vectorized:
+            assert f"columns: map: {note}" in env.explain()
+        found.append(results.execute_and_collect(limit=9999))
+    expected = [function(each) for each in documents if 12 <= each["price"] < 600]
+    assert list(map(repr, found[0])) == list(map(repr, found[1])) == list(map(repr, expected))
+
+
+def test_a_block_function_is_given_such_numbers_as_objects(tmp_path):
+    (tmp_path / "a.json").write_text('{"n": 1}\n{"n": 1.5}\n')
+    env = environment(True)
+    source = FileSource.for_format(LineFormat(JsonSchema()), tmp_path).build()
+    numbers = env.from_source(source, UNTIMED, "files").map(lambda r: (r["n"],))
+    assert numbers.map_batches(lambda block: [repr(each) for each in block[0]]).execute_and_collect(limit=3) == [
+        "1",
+        "1.5",
+    ]
 
 
 def test_only_the_fields_that_are_read_are_made(tmp_path, monkeypatch):

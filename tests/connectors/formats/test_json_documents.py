@@ -98,12 +98,13 @@ def test_documents_of_columns_are_those_of_their_records(schema, seed, wild):
 
 
 def test_none_and_values_that_are_all_alike_are_written():
-    names = ("n", "s", "none", "same")
+    names = ("n", "s", "none", "same", "both")
     leaves = [
         Column("int?", np.array([1, None, -(2**63)], object)), Column("str?", np.array(["a", None, "né"], object)),
         Column("None", None, constant=True), Column("str", "x", constant=True),
+        Column("int or float", np.array([1, 1.0, float("-inf")], object)),
     ]  # fmt: skip
-    block = Columns(NamedFields(("int?", "str?", "None", "str"), DICT, names), leaves, 3)
+    block = Columns(NamedFields(("int?", "str?", "None", "str", "int or float"), DICT, names), leaves, 3)
     assert documents_of(block) == JsonSchema().serialize_block(block.to_list())
 
 

@@ -14,12 +14,21 @@ from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Hash
 from funken.plan.physical import Edge
 from funken.runtime.chain.fused import FusedOperators
-from funken.runtime.exchange import hash_writer
+from funken.runtime.exchange import hash_writer, many_keys
 from funken.runtime.exchange.factory import writer_for
 from funken.runtime.exchange.many_keys import ManyKeys
 from funken.runtime.exchange.wire import BlockKind, decode_records, read_header
 from funken.runtime.exchange.writers import IngestionTime
 from funken.state.keygroups import key_group_of, subtask_of
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_blocks():
+    """Also small blocks are dealt out."""
+    kept, many_keys._FEWEST = many_keys._FEWEST, 1
+    yield
+    many_keys._FEWEST = kept
+
 
 FEW, MANY = 10**6, 3
 """Limits of the cache: with the first it never is full, with the second nearly always."""
@@ -145,12 +154,27 @@ def test_the_cache_is_used_again_when_keys_are_few():
     sent = Sent(lambda i: i, 50)
     deals = []
     for number in range(140):
-        deals.append(sent.writer._many_keys.found)
+        deals.append(sent.writer._many_keys.takes(99))
         sent.writer.emit([*range(number * 20, number * 20 + 20)] if number < 40 else [*range(20)], None)
 
     assert not any(deals[:2]) and all(deals[4:40])
     assert not any(deals[-20:])
     assert sorted(value for _, value, _ in sent.arrived()) == sorted([*range(800), *[*range(20)] * 100])
+
+
+def test_small_blocks_are_looked_up(monkeypatch):
+    def deal(self, keys):
+        assert len(keys) >= 10
+        return [[], [*range(len(keys))], []]
+
+    monkeypatch.setattr(many_keys, "_FEWEST", 10)
+    monkeypatch.setattr(ManyKeys, "deal", deal)
+    sent = Sent(lambda i: i, MANY)
+    for _ in range(3):
+        sent.writer.emit([*range(9)], None)
+    assert not sent.writer._many_keys.takes(9)
+    sent.writer.emit([*range(10)], None)
+    assert [value for target, value, _ in sent.arrived() if target == 1][-10:] == [*range(10)]
 
 
 def test_a_cache_that_is_seldom_full_is_kept():
@@ -159,7 +183,7 @@ def test_a_cache_that_is_seldom_full_is_kept():
         many.note(799, cleared=0)
         many.note(1, cleared=1)
 
-    assert not many.found
+    assert not many.takes(1000)
 
 
 @pytest.mark.parametrize("fused", [False, True])
@@ -167,7 +191,7 @@ def test_a_key_without_a_hash_is_refused(fused):
     sent = Sent(lambda i: i if i < 100 else [i], MANY)
     run = FusedOperators([Map(UserFunction(lambda i: i)).build()], sent.writer).process if fused else sent.writer.emit
     run([*range(20)], None)
-    assert sent.writer._many_keys.found
+    assert sent.writer._many_keys.takes(99)
 
     with pytest.raises(InvalidProgram, match=r"key_by after operator 'up': unhashable type: 'list'.*a tuple instead"):
         run([1, 2, 100], None)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import FLOAT, HIGHEST, LOWEST, schema_of_value
+from funken.columnar.expressions import FLOAT, HIGHEST, LOWEST, NUMBER, schema_of_value
 from funken.columnar.kernels.columns import Array, Column
 from funken.columnar.library import kind_of_object
 from funken.errors import FunkenError
@@ -133,6 +133,14 @@ def as_float(column: Column) -> Column:
     """Return ints as floats; raise ``FallBackToRows`` if one has none."""
     if column.kind == FLOAT:
         return column
+    if column.kind == NUMBER:
+        try:
+            floats = column.array(1 if column.constant else len(column.data)).astype(np.float64)
+        except OverflowError:
+            raise FallBackToRows("an int that is no float") from None
+        if (np.abs(floats) > _EXACT).any():
+            raise FallBackToRows("perhaps an int that a float cannot hold")
+        return constant(float(floats[0])) if column.constant else Column(FLOAT, floats)
     low, high = column.bounds()
     if low < -_EXACT or high > _EXACT:
         raise FallBackToRows("an int that a float cannot hold")

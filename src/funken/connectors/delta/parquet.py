@@ -1,16 +1,19 @@
-"""Records as Parquet files of a lake table: what the writers of Delta and Iceberg share."""
+"""Records as Parquet files of a lake table, and back: what Delta and Iceberg share."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow import compute, parquet
 
 from funken.columnar.block import Block
-from funken.connectors.formats.arrow_columns import batch_of_columns
+from funken.columnar.expressions import fields_of_leaves, leaves_of
+from funken.connectors.formats.arrow_columns import batch_of_columns, columns_of_batch
+from funken.connectors.formats.text_columns import whole_array
 from funken.connectors.sql.records import RowMaker
 from funken.errors import ValueDoesNotFit
 from funken.types.arrow import python_rows
@@ -131,19 +134,52 @@ class ParquetFiles:
         self._written.append(DataFile(name, self._files.get_file_info(path).size, len(table), partition))
 
 
-class ParquetRows:
-    """The records of one file, from a row on, a row group at a time."""
+def block_of_table(
+    schema: Any,
+    names: Sequence[str],
+    table: Any,
+    wanted: Sequence[int] | None,
+    more: Mapping[str, Any] = MappingProxyType({}),
+) -> Any:
+    """Return the rows of a table, or of what was read of it, as a block of columns; ``None``: their records have to be made.
 
-    def __init__(self, files: Any, path: str, start: int) -> None:
+    ``names`` are the columns that a row has, before those that have one value in all rows (``more``).
+
+    >>> from funken.columnar.records import DICT, NamedFields
+    >>> rows = NamedFields(("int", "str"), DICT, ("n", "day"))
+    >>> block_of_table(rows, ["n"], pa.table({"n": [1, 2]}), None, {"day": "Monday"}).to_list()
+    [{'n': 1, 'day': 'Monday'}, {'n': 2, 'day': 'Monday'}]
+    """
+    if schema.names != (*names, *more):
+        return None
+    there = set(table.schema.names)
+    arrays: list[Any] = [table.column(name) if name in there else None for name in names]
+    arrays = [whole_array(each) if isinstance(each, pa.ChunkedArray) else each for each in arrays]
+    arrays += [pa.repeat(pa.scalar(value), table.num_rows) for value in more.values()]
+    return columns_of_batch(schema, arrays, table.num_rows, range(len(leaves_of(schema))) if wanted is None else wanted)
+
+
+class ParquetRows:
+    """The records of one file, from a row on, a row group at a time; ``more``: what each record has besides its columns.
+
+    With a ``schema``, a group is a block of columns, of which the leaves that are ``wanted`` are read, where it has that form.
+    """
+
+    def __init__(
+        self, files: Any, path: str, start: int, more: Mapping[str, Any] = MappingProxyType({}), schema: Any = None,
+        wanted: Sequence[int] | None = None,
+    ) -> None:  # fmt: skip
         self._source = files.open_input_file(path)
         self._file = parquet.ParquetFile(self._source)
         self._group, self._skipped = 0, start
-        self._rows: list[dict[str, Any]] = []
+        self._more, self._schema, self._wanted = more, schema, wanted
+        self._names = self._file.schema_arrow.names
+        self._rows: Any = []
         self._given = 0
         #: bytes of the groups that were read
         self.size = 0
 
-    def take(self, limit: int) -> list[dict[str, Any]]:
+    def take(self, limit: int) -> Any:
         """Return the next records; none at the end of the file."""
         while self._given == len(self._rows):
             if self._group == self._file.num_row_groups:
@@ -153,7 +189,7 @@ class ParquetRows:
             if self._skipped >= size:
                 self._skipped -= size
             else:
-                self._rows = python_rows(self._file.read_row_group(self._group).slice(self._skipped))
+                self._rows = self._read(self._group, self._skipped)
                 self._given = self._skipped = 0
                 self.size += sum(group.column(number).total_compressed_size for number in range(group.num_columns))
             self._group += 1
@@ -161,9 +197,22 @@ class ParquetRows:
         self._given += len(taken)
         return taken
 
+    def _read(self, group: int, skipped: int) -> Any:
+        if self._schema is not None:
+            names = None
+            if self._wanted is not None:
+                read = {self._schema.names[number] for number in fields_of_leaves(self._schema, self._wanted)}
+                names = [name for name in self._names if name in read] or self._names[:1]
+            table = self._file.read_row_group(group, columns=names).slice(skipped)
+            block = block_of_table(self._schema, self._names, table, self._wanted, self._more)
+            if block is not None:
+                return block
+        rows, more = python_rows(self._file.read_row_group(group).slice(skipped)), self._more
+        return [{**row, **more} for row in rows] if more else rows
+
     def close(self) -> None:
         """Close the file."""
         self._source.close()
 
 
-__all__ = ["ROWS_PER_FILE", "DataFile", "ParquetFiles", "ParquetRows"]
+__all__ = ["ROWS_PER_FILE", "DataFile", "ParquetFiles", "ParquetRows", "block_of_table"]

@@ -7,12 +7,14 @@ records back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
 import pyarrow as pa
+from pyarrow import compute
 
+from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
@@ -26,6 +28,7 @@ from funken.connectors.base import (
 from funken.connectors.context import ConnectorContext
 from funken.connectors.delta.parquet import ParquetRows
 from funken.connectors.delta.table import DeltaPlace, converter_of, file_of
+from funken.connectors.formats.arrow_columns import schema_of_file
 from funken.connectors.reading.queued_reader import QueuedReader
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SourceNotReadable
@@ -87,6 +90,23 @@ class DeltaSource(Source):
     def place(self) -> DeltaPlace:
         """Where the table is."""
         return DeltaPlace(str(self.uri), self.storage_options, self.filesystem)
+
+    def record_schema(self) -> RecordSchema:
+        """Return the schema of the rows: the columns of data files, and behind them those by which the table is partitioned."""
+        try:
+            table = self.place.open(SourceNotReadable, self.version)
+            columns, partition = pa.schema(table.schema().to_arrow()), table.metadata().partition_columns
+            counts = pa.table(table.get_add_actions(flatten=True))
+        except SourceNotReadable:
+            raise NotVectorizable("the table cannot be looked into") from None
+        names = [name for name in columns.names if name not in partition]
+        begin = "null_count."
+        null = {
+            name.removeprefix(begin)
+            for name in counts.column_names
+            if name.startswith(begin) and compute.sum(counts[name]).as_py()
+        }
+        return schema_of_file(pa.schema([columns.field(name) for name in [*names, *partition]]), null)
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Make the enumerator, which reads the table's log."""
@@ -187,8 +207,15 @@ class DeltaReader(QueuedReader):
         super().__init__()
         self._place, self._context = place, context
         self._rows: ParquetRows | None = None
+        #: of the columns that are read, if they are: the schema, and which of its leaves
+        self._columns: tuple[RecordSchema | None, Sequence[int] | None] = None, None
         self._count = context.metrics.counter("numRecordsRead")
         self._bytes = context.metrics.counter("numBytesIn")
+
+    def read_record_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> None:
+        """Make blocks of columns."""
+        self._columns = schema, wanted
+        self.close()  # what it has read may lack fields; it goes on at the next row
 
     def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
         """Return the next rows of the file at the front."""
@@ -198,12 +225,9 @@ class DeltaReader(QueuedReader):
             before = file.size
             rows = file.take(limit)
             self._bytes.inc(file.size - before)
-            if rows:
+            if len(rows):
                 self.queue[0] = replace(split, row=split.row + len(rows))
                 self._count.inc(len(rows))
-                if split.partition:
-                    more = dict(split.partition)
-                    rows = [{**row, **more} for row in rows]
                 return Batch(rows, split=split.id)
             self.close()
             self.end_split()
@@ -213,7 +237,7 @@ class DeltaReader(QueuedReader):
         files, folder = self._place.files()
         path = split.id if "://" in split.id else f"{folder}/{split.id}"
         try:
-            self._rows = ParquetRows(files, path, split.row)
+            self._rows = ParquetRows(files, path, split.row, dict(split.partition), *self._columns)
         except OSError as error:
             raise SourceNotReadable(
                 f"operator {self._context.operator!r}: data file {split.id!r} of Delta table {self._place.uri!r} cannot be read "

@@ -26,6 +26,7 @@ from funken.columnar.expressions import (
     HIGHEST,
     INT,
     NONE,
+    NUMBER,
     STR,
     NotVectorizable,
     RecordSchema,
@@ -101,7 +102,7 @@ def is_held(kind: str) -> bool:
     >>> is_held("int?"), is_held("list<item: int8>")
     (True, False)
     """
-    return without_none(kind) in (*ARRAYS, NONE, DATETIME, TIMEDELTA, DATE, DECIMAL, BYTES)
+    return kind == NUMBER or without_none(kind) in (*ARRAYS, NONE, DATETIME, TIMEDELTA, DATE, DECIMAL, BYTES)
 
 
 def schema_of_type(type_: Any, nullable: Collection[str] = (), name: str = "") -> RecordSchema:

@@ -30,6 +30,7 @@ from funken.columnar.expressions import (
     FLOAT,
     INT,
     NONE,
+    NUMBER,
     STR,
     NotVectorizable,
     RecordSchema,
@@ -118,6 +119,8 @@ def _schema_of_values(values: Sequence[Any]) -> RecordSchema:
 
 
 def _kind_of(types: set[type]) -> str:
+    if types == {int, float}:
+        return NUMBER
     there = sorted(each.__name__ for each in types - {type(None)})
     if len(there) == 1 and there[0] in ARRAYS:
         return optional(there[0]) if type(None) in types else there[0]
@@ -344,9 +347,13 @@ def _text_of_float(value: float) -> str:
     return float.__repr__(value) if math.isfinite(value) else json.dumps(value)
 
 
+def _text_of_number(value: float) -> str:
+    return int.__repr__(value) if isinstance(value, int) else _text_of_float(value)
+
+
 _TEXTS: dict[str, Callable[[Any], str]] = {
     INT: int.__repr__, FLOAT: _text_of_float, BOOL: {False: "false", True: "true"}.__getitem__, STR: encode_basestring_ascii,
-    NONE: {None: "null"}.__getitem__,
+    NONE: {None: "null"}.__getitem__, NUMBER: _text_of_number,
 }  # fmt: skip
 
 

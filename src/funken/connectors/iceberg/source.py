@@ -7,10 +7,12 @@ row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from funken.columnar.expressions import NotVectorizable, RecordSchema, fields_of_leaves
+from funken.columnar.records import NamedFields
 from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
@@ -22,6 +24,8 @@ from funken.connectors.base import (
     Wait,
 )
 from funken.connectors.context import ConnectorContext
+from funken.connectors.delta.parquet import block_of_table
+from funken.connectors.formats.arrow_columns import NOT_READ, schema_of_file
 from funken.connectors.iceberg.catalog import IcebergCatalog, pyiceberg
 from funken.connectors.reading.queued_reader import QueuedReader
 from funken.dataclass import dataclass
@@ -61,10 +65,17 @@ class IcebergSource(Source):
     snapshot_id: int | None = None
     columns: tuple[str, ...] = ("*",)
 
-    def scan(self, snapshot: int | None) -> Any:
-        """Return the scan of a snapshot."""
+    def scan(self, snapshot: int | None, columns: tuple[str, ...] = ()) -> Any:
+        """Return the table, and the scan of a snapshot, of some ``columns`` only."""
         table = self.catalog.table(self.table, SourceNotReadable)
-        return table, table.scan(snapshot_id=snapshot, selected_fields=self.columns)
+        return table, table.scan(snapshot_id=snapshot, selected_fields=columns or self.columns)
+
+    def record_schema(self) -> RecordSchema:
+        """Return the schema of the rows."""
+        try:
+            return schema_of_file(self.scan(self.snapshot_id)[1].projection().as_arrow())
+        except (SourceNotReadable, ValueError):
+            raise NotVectorizable("the table cannot be looked into") from None
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Make the enumerator, which plans the scan."""
@@ -122,10 +133,19 @@ class IcebergReader(QueuedReader):
         self._source = source
         self._planned: dict[int, tuple[Any, dict[str, Any]]] = {}
         self._batches: Iterator[Any] | None = None
-        self._rows: list[Any] = []
+        self._rows: Any = []
         self._given = 0
+        #: of the columns that are read, if they are: the schema, and which of its leaves
+        self._schema: NamedFields | None = None
+        self._wanted: Sequence[int] | None = None
         self._count = context.metrics.counter("numRecordsRead")
         self._bytes = context.metrics.counter("numBytesIn")
+
+    def read_record_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> None:
+        """Make blocks of columns; those that are not wanted are not read."""
+        assert isinstance(schema, NamedFields)
+        self._schema, self._wanted = schema, wanted
+        self._planned, self._batches = {}, None  # it goes on at the next row
 
     def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
         """Return the next rows of the file at the front."""
@@ -138,7 +158,7 @@ class IcebergReader(QueuedReader):
                 batch = next(self._batches, None)
                 if batch is None:
                     break
-                self._rows, self._given = python_rows(batch), 0
+                self._rows, self._given = self._made(batch), 0
             else:
                 taken = self._rows[self._given : self._given + max(1, limit)]
                 self._given += len(taken)
@@ -156,13 +176,30 @@ class IcebergReader(QueuedReader):
             if batch is None:
                 return
             if batch.num_rows > rows:
-                self._rows = python_rows(batch.slice(rows))
+                self._rows = self._made(batch.slice(rows))
                 return
             rows -= batch.num_rows
 
+    def _made(self, batch: Any) -> Any:
+        """Return the rows of a batch, as columns if those are read, and it has their form."""
+        if self._schema is None:
+            return python_rows(batch)
+        names = self._schema.names
+        block = block_of_table(self._schema, names, batch, self._wanted)
+        if block is not None:
+            return block
+        return [{name: row.get(name, NOT_READ) for name in names} for row in python_rows(batch)]
+
+    def _read(self) -> tuple[str, ...]:
+        """Return the columns that are read; none: all."""
+        if self._schema is None or self._wanted is None:
+            return ()
+        names = self._schema.names
+        return tuple(names[number] for number in fields_of_leaves(self._schema, self._wanted)) or names[:1]
+
     def _open(self, split: IcebergSplit) -> Iterator[Any]:
         if split.snapshot not in self._planned:
-            table, scan = self._source.scan(split.snapshot)
+            table, scan = self._source.scan(split.snapshot, self._read())
             arrow = pyiceberg("io.pyarrow").ArrowScan(table.metadata, table.io, scan.projection(), scan.row_filter)
             self._planned[split.snapshot] = arrow, {task.file.file_path: task for task in scan.plan_files()}
         arrow, tasks = self._planned[split.snapshot]

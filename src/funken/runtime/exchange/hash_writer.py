@@ -94,7 +94,7 @@ class HashWriter(EdgeWriter):
         """Spread a block by key."""
         self._flush_fields()
         try:
-            if self._many_keys.found:
+            if self._many_keys.takes(len(values)):
                 stamps, key = self._align(timestamps), self.key
                 block = [values] if stamps is None else [values, stamps]
                 self._deal([key(value) for value in values], block, [[each] for each in self._values])
@@ -136,7 +136,7 @@ class HashWriter(EdgeWriter):
     def spread(self, loops: Loops, values: Values, timestamps: Timestamps) -> None:
         """Let a loop append the records of a block where they belong."""
         stamps = self._align(timestamps)
-        if self._many_keys.found:
+        if self._many_keys.takes(len(values)):
             self._gather(loops, 1, values, stamps, [[each] for each in self._values])
         else:
             self._route(loops, self._append if stamps is None else self._appends, values, stamps)
@@ -147,7 +147,7 @@ class HashWriter(EdgeWriter):
         if any(self._values):
             super().flush()
         stamps = self._align(timestamps)
-        if self._many_keys.found:
+        if self._many_keys.takes(len(values)):
             self._gather(loops, len(self._fields[0]), values, stamps, self._fields)
         else:
             router = self._field_appends if stamps is None else self._stamped_field_appends
