@@ -19,6 +19,7 @@ import json
 import math
 import operator
 import re
+import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any
@@ -152,11 +153,7 @@ class JsonColumns:
         paths = [path for path, _ in leaves.values()]
         self._decode: Callable[[bytes], list[Any]] = _decoder_of(schema, names, paths, shape).decode_lines
         #: the fields whose values the parser checks
-        self._typed = {
-            number
-            for number, (path, kind) in leaves.items()
-            if kind in _TYPES and (shape is None or names[path[0]] in shape.required)
-        }
+        self._typed = {number for number, (_, kind) in leaves.items() if kind in _TYPES}
         #: of the wanted fields, what takes them from the parser's objects
         self._getters = {number: _values_of(".".join(map(_field, path))) for number, (path, _) in leaves.items()}
 
@@ -221,8 +218,8 @@ def _decoder_of(
 ) -> Any:
     """Return what makes objects of documents, with the fields at some ``paths`` of a schema.
 
-    Of the others it passes over, those that the ``shape`` requires have to be there. Of fields that have to be there, the parser
-    refuses values that are not of their kind.
+    Of the others it passes over, those that the ``shape`` requires have to be there. The parser refuses values that are not of
+    the kind of their field.
     """
     parser = importlib.import_module("msgspec.json")
     return parser.Decoder(_object_type(schema, names, paths, shape))
@@ -241,18 +238,24 @@ def _object_type(
             if shape is not None and name in shape.required:
                 fields.append((_field(number), msgspec.Raw))
             continue
+        if isinstance(each, NamedFields):
+            fields.append((_field(number), _object_type(each, each.names, within[number], None)))
+            continue
+        expected = _TYPES.get(str(each), Any)
         # Without a default here, documents without the field are parsed one by one.
         if shape is not None and name not in shape.required:
             default = shape.defaults(name)
-            if isinstance(default, _UNCHANGEABLE):
-                fields.append((_field(number), Any, default))
+            if isinstance(default, _UNCHANGEABLE) and (expected is Any or _is_of(default, expected)):
+                fields.append((_field(number), expected, default))
                 continue
-        if isinstance(each, NamedFields):
-            fields.append((_field(number), _object_type(each, each.names, within[number], None)))
-        else:
-            fields.append((_field(number), _TYPES.get(str(each), Any)))
+        fields.append((_field(number), expected))
     by_name = {_field(number): name for number, name in enumerate(names)}
     return msgspec.defstruct("Document", fields, rename=by_name, kw_only=True, gc=False)
+
+
+def _is_of(value: Any, expected: Any) -> bool:
+    """Whether a value is of a type, or of one of several, exactly: ``True`` is no int."""
+    return type(value) in (typing.get_args(expected) or (expected,))
 
 
 def _objects_of(data: bytes) -> int | None:
