@@ -20,6 +20,7 @@ from funken.connectors.formats.csv_schema import CsvSchema
 from funken.connectors.formats.json_columns import JsonColumns
 from funken.connectors.formats.json_schema import parsed
 from funken.connectors.formats.record_types import from_documents, shape_of
+from funken.errors import OperatorFailed
 from tests.support import fields
 from tests.support.texts import (
     CALM,
@@ -265,7 +266,7 @@ def test_fields_of_objects_within_documents_have_columns(tmp_path, function, not
     (lambda r: isinstance(r["price"], int), "per record: computes with a int or float"),
     (lambda r: r["price"] if r["n"] else 0, "per record: gives sometimes int or float and sometimes int"),
 ])  # fmt: skip
-@pytest.mark.parametrize("large", [0, 2**53 + 1, 10**400])
+@pytest.mark.parametrize("large", [0, 2**53 + 1, 10**400, True])
 def test_numbers_of_which_some_are_ints_and_some_floats_have_a_column(tmp_path, function, note, large):
     documents = [{"n": n, "price": n // 2 if n % 4 else n / 4, "half": n / 2} for n in range(2000)]
     documents[1500]["price"] = large
@@ -281,6 +282,17 @@ def test_numbers_of_which_some_are_ints_and_some_floats_have_a_column(tmp_path, 
         found.append(results.execute_and_collect(limit=9999))
     expected = [function(each) for each in documents if 12 <= each["price"] < 600]
     assert list(map(repr, found[0])) == list(map(repr, found[1])) == list(map(repr, expected))
+
+
+@pytest.mark.parametrize("price", ["12", None, [12]])
+def test_what_is_no_number_is_none_in_columns_either(tmp_path, price):
+    """NumPy would make a float of a text."""
+    documents = [{"price": 1}, {"price": 1.5}] * 600 + [{"price": price}]
+    (tmp_path / "a.json").write_text("".join(json.dumps(each) + "\n" for each in documents))
+    source = FileSource.for_format(LineFormat(JsonSchema()), tmp_path).build()
+    results = environment(True).from_source(source, UNTIMED, "files").filter(lambda r: r["price"] > 1).name("dear")
+    with pytest.raises(OperatorFailed, match="not supported between"):
+        results.map(lambda r: r["price"]).execute_and_collect(limit=9999)
 
 
 def test_a_block_function_is_given_such_numbers_as_objects(tmp_path):

@@ -42,9 +42,9 @@ from funken.types.info import RowTypeInfo, TupleTypeInfo
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Column, Columns
 
-_PYTHON: dict[str, type] = {
-    INT: int, FLOAT: float, BOOL: bool, STR: str, BYTES: bytes, DATE: datetime.date, DATETIME: datetime.datetime,
-    TIMEDELTA: datetime.timedelta, DECIMAL: decimal.Decimal,
+_PYTHON: dict[str, set[type]] = {
+    INT: {int}, FLOAT: {float}, BOOL: {bool}, STR: {str}, BYTES: {bytes}, DATE: {datetime.date}, DATETIME: {datetime.datetime},
+    TIMEDELTA: {datetime.timedelta}, DECIMAL: {decimal.Decimal}, NUMBER: {int, float},
 }  # fmt: skip
 _DTYPES = {INT: "int64", FLOAT: "float64", BOOL: "bool"}
 
@@ -289,7 +289,7 @@ def column_of_values(values: list[Any], kind: str, checked: bool = False) -> Col
         found = set(map(type, values))
         if kind.endswith("?"):
             found.discard(type(None))
-        if not found <= {expected}:
+        if not found <= expected:
             return None
     try:
         return column_of(values, kind)

@@ -57,6 +57,7 @@ _TYPES: dict[str, Any] = {
     "int?": int | None,
     "str?": str | None,
     "bool?": bool | None,
+    NUMBER: int | float,
 }
 """Kinds of fields whose values the parser checks. It would take ``1`` for a float."""
 
