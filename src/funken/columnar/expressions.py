@@ -271,6 +271,21 @@ def fields_of_leaves(schema: RecordSchema, leaves: Iterable[int]) -> tuple[int, 
     return tuple(sorted({paths[number][0] for number in leaves}))
 
 
+def leaves_looked_at(schema: RecordSchema, paths: Iterable[tuple[int, ...]]) -> frozenset[tuple[int, ...]]:
+    """Return the paths that are leaves, and a leaf of each record within that was looked at, and no leaf of it: it may be null.
+
+    >>> sorted(leaves_looked_at(("str", ("object", "int"), ("int", "int")), [(), (0,), (1,), (2,), (2, 0)]))
+    [(0,), (1, 1), (2, 0)]
+    """
+    leaves = dict(leaves_of(schema))
+    found = {path for path in paths if path in leaves}
+    for path in sorted(paths, key=len, reverse=True):
+        within = [leaf for leaf in leaves if leaf[: len(path)] == path]
+        if path and found.isdisjoint(within):
+            found.add(next((leaf for leaf in within if without_none(leaves[leaf]) in ARRAYS), within[0]))
+    return frozenset(found)
+
+
 def schema_repr(schema: RecordSchema) -> str:
     """Return a schema as a message shows it.
 

@@ -44,6 +44,7 @@ from funken.columnar.expressions import (
     Unary,
     Unpacked,
     kinds_of,
+    leaves_looked_at,
     number_as_float,
     optional,
     schema_repr,
@@ -81,7 +82,7 @@ def typed_and_read(expression: Expression, *arguments: RecordSchema) -> tuple[Ty
     for kind in NOT_KEPT:
         if kind in kinds_of(schema):
             raise NotVectorizable(f"makes a {kind}")
-    return (made, schema), frozenset(inference.read)
+    return (made, schema), leaves_looked_at(arguments[0], inference.read) if arguments else frozenset()
 
 
 def schema_of(expression: Expression, *arguments: RecordSchema) -> RecordSchema:
@@ -111,7 +112,7 @@ class Inference:
         self._scopes = 0
         #: what is known not to be ``None`` in this branch
         self._present: tuple[Expression, ...] = ()
-        #: the paths of the fields of the first argument that were looked at
+        #: the paths of the fields of the first argument that were looked at, of records too
         self.read: set[tuple[int, ...]] = set()
 
     def of(self, expression: Expression) -> Typed:
@@ -124,7 +125,7 @@ class Inference:
 
     def _narrowed(self, expression: Expression, found: Typed) -> Typed:
         made, schema = found
-        if isinstance(made, Argument) and made.argument == 0 and isinstance(schema, str):
+        if isinstance(made, Argument) and made.argument == 0:
             self.read.add(made.path)
         if isinstance(schema, str) and schema.endswith("?") and expression in self._present:
             kind = without_none(schema)

@@ -306,6 +306,20 @@ def test_a_block_function_is_given_such_numbers_as_objects(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("function", [
+    lambda r: r["user"] is not None, lambda r: bool(r["user"]), lambda r: isinstance(r["user"], dict),
+    lambda r: "id" in (r["user"] or "x"),
+])  # fmt: skip
+def test_an_object_within_that_is_null_is_seen_by_who_looks_at_no_field_of_it(tmp_path, function):
+    documents = [{"n": n, "user": {"tags": [], "id": n}} for n in range(1200)]
+    documents[1100]["user"] = None
+    (tmp_path / "a.json").write_text("".join(json.dumps(each) + "\n" for each in documents))
+    source = FileSource.for_format(LineFormat(JsonSchema()), tmp_path).build()
+    for vectorized in (True, False):
+        results = environment(vectorized).from_source(source, UNTIMED, "files").map(lambda r: (r["n"], function(r)))
+        assert results.execute_and_collect(limit=9999) == [(each["n"], function(each)) for each in documents]
+
+
 def test_only_the_fields_that_are_read_are_made(tmp_path, monkeypatch):
     """Of all fields of undeclared documents there once were no columns, although ``explain()`` promised them."""
     line = b'{"a": 1, "user": {"id": 2, "name": "al"}}\n'
