@@ -13,7 +13,7 @@ import ipaddress
 import numbers
 import pathlib
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 from zlib import crc32
 
@@ -188,6 +188,15 @@ class KeyRouter:
             return self.known[key]
         except KeyError:
             return self.find(key)
+
+    def of(self, keys: Iterable[Any]) -> list[Any]:
+        """Return what is known of keys, or found.
+
+        >>> KeyRouter(128, 2, lambda subtask: subtask).of(["a", "b", "a"])
+        [0, 0, 0]
+        """
+        known, find = self.known, self.find
+        return [known[key] if key in known else find(key) for key in keys]
 
     def find(self, key: Any) -> Any:
         """Find what is not known of a key."""

@@ -234,6 +234,43 @@ def test_records_of_a_declared_type_are_the_same(tmp_path, kind, declared, nulls
     assert sum(isinstance(each, str) for each in outcomes)
 
 
+PLACE = Types.ROW_NAMED(["city", "zip"], [Types.STRING(), Types.LONG()])
+
+
+class Place(NamedTuple):
+    city: str
+    zip: int
+
+
+@dataclass
+class Visit:
+    n: int
+    place: Place
+
+
+@pytest.mark.parametrize(("declared", "vectorized"), [
+    (Types.ROW_NAMED(["n", "place"], [Types.LONG(), PLACE]), False), (Types.TUPLE([Types.LONG(), PLACE]), False), (Visit, False),
+    (pa.schema([("n", pa.int64()), ("place", pa.struct([("city", pa.string()), ("zip", pa.int64())]))]), True),
+])  # fmt: skip
+def test_declared_records_within_records_stay_what_they_are(tmp_path, declared, vectorized):
+    """Those of an Arrow schema are dicts, and have columns; others are made of their types."""
+    records = [{"n": n, "place": {"city": f"c{n % 3}", "zip": n}} for n in range(60)]
+    if isinstance(declared, type(Types.TUPLE([]))):
+        records = [{"f0": each["n"], "f1": each["place"]} for each in records]
+    parquet.write_table(pa.Table.from_pylist(records), tmp_path / "a.parquet")
+    place = (lambda r: r.place) if declared is Visit else (lambda r: r[1])
+    if isinstance(declared, pa.Schema | type(Types.ROW([]))):
+        place = lambda r: r["place"]  # noqa: E731
+    for program in (lambda s: s.map(place), lambda s: s.map(lambda r: place(r)[0]), lambda s: s.filter(lambda r: True)):
+        expected, found = (
+            outcome(program(environment(on).from_source(source(ParquetFormat(declared), tmp_path), UNTIMED, "files")))
+            for on in (False, True)
+        )
+        assert found == expected
+    notes = explained(lambda s: s.map(place), ParquetFormat(declared), tmp_path)
+    assert ("columns: files: vectorized" in notes) is vectorized
+
+
 def explained(program, format, folder):
     env = environment(True)
     stream = program(env.from_source(source(format, folder), UNTIMED, "files"))

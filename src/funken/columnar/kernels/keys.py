@@ -226,11 +226,11 @@ class KeyTargets:
         owners = self._subtask_of
         if numbers_in(column) is None:
             codes, keys = key_codes(column, length)
-            return np.array([owners[key] for key in keys], np.uint16).take(codes)
+            return np.array(owners.of(keys), np.uint16).take(codes)
         if len(self._texts) > _MOST_TEXTS:
             self._texts, self._owners_of_texts = Slots(), np.empty(0, np.uint16)
         slots = self._texts.find(column, length)
-        new = [owners[key] for key in self._texts.keys[len(self._owners_of_texts) :]]
+        new = owners.of(self._texts.keys[len(self._owners_of_texts) :])
         self._owners_of_texts = np.append(self._owners_of_texts, np.array(new, np.uint16))
         return self._owners_of_texts.take(slots)
 

@@ -64,7 +64,9 @@ class _ColumnarFormat(FileFormat, BulkFormat):
         """Return the schema of the record type; without one, of what a file has."""
         shape = self._shape()
         if shape is not None:
-            return schema_of_records(self.record_type, shape, schema_of_type)
+            # Records within those of other types than Arrow's are made of their own types.
+            dicts = not isinstance(self.record_type, type | RowTypeInfo | TupleTypeInfo)
+            return schema_of_records(self.record_type, shape, schema_of_type if dicts else None)
         with first() as file:
             schema, nullable = self._schema_of(file)
         if self.fields is not None:

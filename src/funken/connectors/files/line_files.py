@@ -262,7 +262,7 @@ class CompressedRows(BulkFormat):
     @property
     def takes_columns(self) -> bool:  # type: ignore[override]
         """Whether the encoder takes them."""
-        return self.encoder.takes_columns
+        return getattr(self.encoder, "takes_columns", False)
 
     def create(self, file: IO[bytes]) -> BulkWriter:
         """Write a new file."""

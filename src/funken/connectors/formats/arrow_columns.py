@@ -232,10 +232,11 @@ def columns_of_batch(
     [(<not read>, 1), (<not read>, 2)]
     """
     read: dict[int, Any] = {}
-    numbers = {path: number for number, (path, _) in enumerate(leaves_of(schema)) if wanted is None or number in wanted}
+    chosen = None if wanted is None else set(wanted)
+    numbers = {path: number for number, (path, _) in enumerate(leaves_of(schema)) if chosen is None or number in chosen}
     if not all([_take_apart(inner, arrays[index], (index,), numbers, read) for index, inner in enumerate(schema)]):
         return None
-    if wanted is not None and not read.keys() >= set(wanted):
+    if chosen is not None and not read.keys() >= chosen:
         return None
     return _block_of(schema, read, column_of_array, length)
 
@@ -244,10 +245,11 @@ def _take_apart(
     schema: Any, array: Any, path: tuple[int, ...], leaves: Mapping[Any, int], read: dict[int, Any]
 ) -> bool:
     """Put the arrays of a field's leaves where they belong; false if it is no struct of these fields, or null somewhere."""
-    if array is None or not any(leaf[: len(path)] == path for leaf in leaves):
-        return True
     if isinstance(schema, str):
-        read[leaves[path]] = array
+        if array is not None and path in leaves:
+            read[leaves[path]] = array
+        return True
+    if array is None or not any(leaf[: len(path)] == path for leaf in leaves):
         return True
     is_struct = importlib.import_module("pyarrow").types.is_struct(array.type)
     if array.null_count or not is_struct or schema.names != tuple(field.name for field in array.type):
