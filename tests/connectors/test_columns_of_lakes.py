@@ -138,6 +138,20 @@ def test_once_all_fields_are_read_reading_goes_on_at_the_next_row(source):
     assert found[6:] == expected[6:] and all(row["word"] is NOT_READ for row in found[:6])
 
 
+def test_files_of_before_a_column_was_added_give_rows(tmp_path):
+    path = str(tmp_path / "t")
+    for n in range(3):
+        more = {"more": ["x"]} if n == 2 else {}
+        deltalake.write_deltalake(path, pa.table({"n": [n], **more}), mode="append", schema_mode="merge")
+    source = DeltaSource(path)
+    schema, (expected, _) = source.record_schema(), read(source)
+    assert schema.names == ("n", "more")
+    assert read(source, schema) == (expected, 1)
+    assert sorted(expected, key=lambda row: row["n"]) == [{"n": 0}, {"n": 1}, {"n": 2, "more": "x"}]
+    found, blocks = read(source, schema, [0])
+    assert sorted(row["n"] for row in found) == [0, 1, 2] and blocks == 1
+
+
 def test_a_table_that_is_not_there_has_no_columns(tmp_path):
     with pytest.raises(NotVectorizable, match="cannot be looked into"):
         DeltaSource(str(tmp_path / "none")).record_schema()

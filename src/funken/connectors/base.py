@@ -177,7 +177,7 @@ class SourceReader:
         """Make blocks of columns of ``schema``, where records have that form; see ``Source.record_schema``.
 
         A ``Batch`` then has a block (``funken.columnar.kernels.columns.Columns``) as its values, or a list as ever. ``wanted``
-        are the fields that functions read, by their numbers; ``None``: all of them. It may be called again between two polls.
+        are numbers of the schema's leaves (fields, if it is flat) that are read, ``None``: all. It may be called again between polls.
 
         >>> class Pairs(SourceReader):
         ...     def read_record_columns(self, schema, wanted):

@@ -83,7 +83,8 @@ class DeserializationSchema:
     def lines_to_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> Callable[[bytes], Block | None]:
         r"""Return what makes columns of whole lines, a message in each; it returns ``None`` for lines that are to be read singly.
 
-        ``wanted`` are the numbers of the fields that are read (``None``: all); in the place of others there is ``NOT_READ``.
+        ``wanted`` are the numbers of the leaves of the schema (its fields, if it is flat) that are read (``None``: all); in the
+        place of others there is ``NOT_READ``.
         It has to give the records that ``deserialize`` gives, and leaves malformed and empty lines to that.
 
         >>> from funken import Types

@@ -178,7 +178,7 @@ class KeyRouter:
         self.known: dict[Any, Any] = {}
         """What was found: hot loops look here first, and call ``find`` for a key that is not there.
 
-        Plain dicts are looked up in 15 ns, those of a subclass, with its ``__missing__``, in 40.
+        A plain dict is looked up in 5 ns less than one of a subclass with ``__missing__``.
         """
         self.cleared = 0
         """How often it has forgotten everything."""

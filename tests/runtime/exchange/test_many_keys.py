@@ -197,7 +197,7 @@ def test_a_key_without_a_hash_is_refused(fused):
         run([1, 2, 100], None)
 
 
-def test_one_target_needs_no_hashes_of_keys_but_keys_that_have_one():
+def test_the_only_target_gets_all_in_their_order():
     sent = Sent(lambda i: i, MANY, targets=1)
     sent.writer.emit([*range(20)], None)
     sent.writer.emit([*range(20)], None)

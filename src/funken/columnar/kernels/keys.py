@@ -189,7 +189,7 @@ def hashes_of_tuples(column: CompositeKey, length: int) -> Array:
             of_item = hashes(item.data)
         else:
             codes, values = key_codes(item, length)
-            of_item = np.array([stable_hash(value) for value in values], np.uint64).take(codes)
+            of_item = hashes_of(values).take(codes)
         h = _mixed(h * np.uint64(31) + of_item)
     return h
 

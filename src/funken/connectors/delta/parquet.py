@@ -143,15 +143,13 @@ def block_of_table(
 ) -> Any:
     """Return the rows of a table, or of what was read of it, as a block of columns; ``None``: their records have to be made.
 
-    ``names`` are the columns that a row has, before those that have one value in all rows (``more``).
+    ``names`` are the columns that a row has, before those of one value in all rows (``more``); both are the schema's fields.
 
     >>> from funken.columnar.records import DICT, NamedFields
     >>> rows = NamedFields(("int", "str"), DICT, ("n", "day"))
     >>> block_of_table(rows, ["n"], pa.table({"n": [1, 2]}), None, {"day": "Monday"}).to_list()
     [{'n': 1, 'day': 'Monday'}, {'n': 2, 'day': 'Monday'}]
     """
-    if schema.names != (*names, *more):
-        return None
     there = set(table.schema.names)
     arrays: list[Any] = [table.column(name) if name in there else None for name in names]
     arrays = [whole_array(each) if isinstance(each, pa.ChunkedArray) else each for each in arrays]
@@ -174,6 +172,8 @@ class ParquetRows:
         self._group, self._skipped = 0, start
         self._more, self._schema, self._wanted = more, schema, wanted
         self._names = self._file.schema_arrow.names
+        if schema is not None and schema.names != (*self._names, *more):
+            self._schema = None  # the file has other columns than the table
         self._rows: Any = []
         self._given = 0
         #: bytes of the groups that were read

@@ -109,7 +109,8 @@ class FileFormat:
     ) -> RecordReader:
         """Return what reads a split as blocks of columns, or lists where a chunk has no such form; positions are ``reader``'s.
 
-        ``wanted`` are the numbers of the fields that are read (``None``: all); in the place of others there is ``NOT_READ``.
+        ``wanted`` are the numbers of the leaves of the schema (its fields, if it is flat) that are read (``None``: all); in the
+        place of others there is ``NOT_READ``.
 
         >>> import io
         >>> import pyarrow as pa

@@ -93,21 +93,20 @@ class HashWriter(EdgeWriter):
     def emit(self, values: Values, timestamps: Timestamps) -> None:
         """Spread a block by key."""
         self._flush_fields()
-        try:
-            if self._many_keys.takes(len(values)):
-                stamps, key = self._align(timestamps), self.key
-                block = [values] if stamps is None else [values, stamps]
-                self._deal([key(value) for value in values], block, [[each] for each in self._values])
-                self._send_full()
-            else:
-                self.spread(self._own_loop, values, timestamps)
-        except TypeError as error:
-            if isinstance(error, FunkenError) or "unhashable" not in str(error):
-                raise
-            raise self.unhashable(error) from error
+        stamps, key = self._align(timestamps), self.key
+        if self._many_keys.takes(len(values)):
+            block = [values] if stamps is None else [values, stamps]
+            self._deal([key(value) for value in values], block, [[each] for each in self._values])
+        else:
+            try:
+                self._route(self._own_loop, self._append if stamps is None else self._appends, values, stamps)
+            except TypeError as error:
+                if isinstance(error, FunkenError) or "unhashable" not in str(error):
+                    raise
+                raise self.unhashable(error) from error
+        self._send_full()
 
-    def _own_loop(self, stamped: bool, gathered: bool) -> Loop:
-        assert not gathered, "emit() makes the lists itself"
+    def _own_loop(self, stamped: bool, _: bool) -> Loop:
         return self._by_key_stamped if stamped else self._by_key
 
     def _by_key(self, known: dict[Any, Any], find: Callable[[Any], Any], values: Values) -> None:
@@ -174,12 +173,7 @@ class HashWriter(EdgeWriter):
         keys: list[Any] = []
         block: list[list[Any]] = [[] for _ in range(columns + len(given) - 1)]
         loops(stamps is not None, True)(keys.append, [each.append for each in block], *given)
-        try:
-            self._deal(keys, block, buffers)
-        except TypeError as error:
-            if isinstance(error, FunkenError) or "unhashable" not in str(error):
-                raise
-            raise self.unhashable(error) from error
+        self._deal(keys, block, buffers)
 
     def _deal(self, keys: list[Any], block: list[list[Any]], buffers: list[list[list[Any]]]) -> None:
         """Deal a block, and its timestamps if there are any, to the ``buffers`` of the targets."""
@@ -187,7 +181,10 @@ class HashWriter(EdgeWriter):
             dealt = self._many_keys.deal(keys)
         except KeyNotHashable:
             for key in keys:
-                hash(key)  # raises what a lookup of the key would
+                try:
+                    hash(key)  # as a lookup of the key does
+                except TypeError as error:
+                    raise self.unhashable(error) from error
             raise
         for target, positions in enumerate(dealt):
             for column, to in zip(block, [*buffers[target], self._stamps[target]], strict=False):
