@@ -177,7 +177,7 @@ class SourceReader:
         """Make blocks of columns of ``schema``, where records have that form; see ``Source.record_schema``.
 
         A ``Batch`` then has a block (``funken.columnar.kernels.columns.Columns``) as its values, or a list as ever. ``wanted``
-        are numbers of the schema's leaves (fields, if it is flat) that are read, ``None``: all. It may be called again between polls.
+        are numbers of the schema's leaves (fields, if it is flat) that are read, ``None``: all. It may be called again.
 
         >>> class Pairs(SourceReader):
         ...     def read_record_columns(self, schema, wanted):
