@@ -21,7 +21,7 @@ import pyarrow as pa
 from funken.columnar.folds import SUM
 from funken.columnar.kernels.columns import Column, Columns
 from funken.columnar.kernels.evaluation import computed, mask_of
-from funken.columnar.kernels.groups import NumberedGroups
+from funken.columnar.keyed.groups import NumberedGroups
 from funken.columnar.tracing import trace
 from funken.dataset.api.aggregations import Aggregations, FieldAggregator
 from funken.dataset.columns.aggregation import column_aggregation

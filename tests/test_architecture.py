@@ -57,6 +57,7 @@ LAYERS = (
     },
     {"connectors", "connectors.formats", "connectors.reading"},
     {"columnar.vectorized"},
+    {"columnar.keyed"},
     {"columnar.kernels"},
     {"columnar"},
     {"windowing"},
@@ -246,6 +247,7 @@ def on_columns(dotted: str) -> bool:
     return dotted.startswith(
         (
             "funken.columnar.kernels.",
+            "funken.columnar.keyed.",
             "funken.columnar.vectorized.arguments",
             "funken.columnar.vectorized.results",
             "funken.runtime.exchange.columnar_writer",

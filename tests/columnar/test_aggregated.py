@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from funken.columnar.kernels.columns import columns_of
-from funken.columnar.kernels.groups import NumberedGroups
-from funken.columnar.kernels.relational import aggregated
+from funken.columnar.keyed.groups import NumberedGroups
+from funken.columnar.keyed.relational import aggregated
 
 FOLDS = {
     "first": lambda one, other: one,

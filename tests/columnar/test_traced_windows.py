@@ -2,7 +2,7 @@
 
 import pytest
 
-from funken.columnar.kernels import groups
+from funken.columnar.keyed import groups
 from funken.operators.columnar import panes, rolling, session_table, sessions, window
 from funken.testing.traced_windows import BatchFuzzer, WindowFuzzer
 

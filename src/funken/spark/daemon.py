@@ -39,7 +39,7 @@ PRELOADED = (
 
 WITH_NUMPY = (
     "numpy",
-    "funken.columnar.kernels.codec",
+    "funken.columnar.keyed.codec",
     "funken.operators.columnar.path",
     "funken.operators.columnar.rolling",
     "funken.operators.columnar.source",

@@ -230,9 +230,9 @@ class FunctionFuzzer:
             return None
         if not traced.holds(function):
             return "what was traced does not hold"
-        from funken.columnar.kernels.codec import decode_block, encode_block  # noqa: PLC0415 - loads NumPy
         from funken.columnar.kernels.columns import columns_of  # noqa: PLC0415 - loads NumPy
         from funken.columnar.kernels.evaluation import FallBackToRows, computed, mask_of  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.keyed.codec import decode_block, encode_block  # noqa: PLC0415 - loads NumPy
 
         for wild in (False, True):
             records = random_records(dice, schema, wild)

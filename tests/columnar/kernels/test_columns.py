@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from funken.columnar.kernels.codec import TAG, decode_block, encode_block
 from funken.columnar.kernels.columns import Column, Columns, column_of, columns_of, joined
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.kernels.groups import Groups, running_sum
-from funken.columnar.kernels.keys import KeyTargets, Slots, column_of_keys
 from funken.columnar.kernels.ropes import concatenated
 from funken.columnar.kernels.text import contains, joined_text
+from funken.columnar.keyed.codec import TAG, decode_block, encode_block
+from funken.columnar.keyed.groups import Groups, running_sum
+from funken.columnar.keyed.keys import KeyTargets, Slots, column_of_keys
 from funken.runtime.exchange.wire import COLUMNS
 from funken.state.keygroups import key_group_of, subtask_of
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from funken.columnar.expressions import INT, STR
 from funken.columnar.kernels import decimals
 from funken.columnar.kernels.arithmetic import FallBackToRows
-from funken.columnar.kernels.codec import decode_block, encode_block
 from funken.columnar.kernels.columns import Column, Columns, column_of, joined
 from funken.columnar.kernels.evaluation import computed, mask_of
-from funken.columnar.kernels.keys import key_codes
 from funken.columnar.kernels.patterns import CONSTANT, alternatives
 from funken.columnar.kernels.ropes import Rope, concatenated
+from funken.columnar.keyed.codec import decode_block, encode_block
+from funken.columnar.keyed.keys import key_codes
 from funken.columnar.tracing import trace
 
 EDGES = sorted({sign * (10**power + off) for power in range(19) for off in (-1, 0, 1) for sign in (1, -1)})

@@ -7,7 +7,7 @@ from funken.columnar.block import RowBlock
 from funken.columnar.expressions import Argument
 from funken.columnar.kernels.columns import Column, Columns, columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.kernels.partials import Partials
+from funken.columnar.keyed.partials import Partials
 from funken.columnar.tracing import Traced
 from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.operators.user_functions import UserFunction

@@ -21,10 +21,10 @@ from funken import (
     TumblingProcessingTimeWindows,
     WatermarkStrategy,
 )
-from funken.columnar.kernels.codec import decode_block, encode_block
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import evaluate
-from funken.columnar.kernels.partials import Combiner, Partials
+from funken.columnar.keyed.codec import decode_block, encode_block
+from funken.columnar.keyed.partials import Combiner, Partials
 from funken.operators.base import OperatorSpec
 from funken.plan.columnar_hash import ColumnarHash, PreAggregation
 from funken.runtime.exchange.factory import writer_for

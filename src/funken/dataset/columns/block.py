@@ -47,20 +47,20 @@ class ColumnBlock:
         return ColumnBlock(self.columns[at])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from funken.columnar.kernels.codec import encode_block  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.keyed.codec import encode_block  # noqa: PLC0415 - loads NumPy
 
         return _decoded, (encode_block(self.columns),)
 
     @property
     def size(self) -> int:
         """Return the bytes of the columns."""
-        from funken.columnar.kernels.relational import size_of  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.keyed.relational import size_of  # noqa: PLC0415 - loads NumPy
 
         return size_of(self.columns)
 
 
 def _decoded(payload: bytes) -> ColumnBlock:
-    from funken.columnar.kernels.codec import decode_block  # noqa: PLC0415 - loads NumPy
+    from funken.columnar.keyed.codec import decode_block  # noqa: PLC0415 - loads NumPy
 
     return ColumnBlock(decode_block(payload))
 

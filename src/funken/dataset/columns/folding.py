@@ -111,7 +111,7 @@ class ColumnReduce:
     def by_key(self, columns: Columns, keys: list[int]) -> Columns | None:
         """Return one record per key, given as columns."""
         from funken.columnar.kernels.arithmetic import FallBackToRows  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.kernels.relational import aggregated, can_aggregate  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.keyed.relational import aggregated, can_aggregate  # noqa: PLC0415 - loads NumPy
 
         hows = self._folds(columns)
         try:
@@ -125,7 +125,7 @@ class ColumnReduce:
         """Return one record of a block, behind the one so far if there is one."""
         from funken.columnar.kernels.arithmetic import FallBackToRows  # noqa: PLC0415 - loads NumPy
         from funken.columnar.kernels.columns import columns_of, joined  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.kernels.relational import can_aggregate, total  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.keyed.relational import can_aggregate, total  # noqa: PLC0415 - loads NumPy
 
         if so_far is not None and schema_of_value(so_far) != columns.schema:
             return None
@@ -144,7 +144,7 @@ class ColumnReduce:
 
     def _in_pairs(self, columns: Columns, keys: list[int]) -> Columns | None:
         from funken.columnar.kernels.evaluation import computed_of  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.kernels.relational import reduced_in_pairs  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.keyed.relational import reduced_in_pairs  # noqa: PLC0415 - loads NumPy
 
         expression = self._pairs(columns.schema)
         if expression is None:

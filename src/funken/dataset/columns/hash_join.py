@@ -255,7 +255,7 @@ class ColumnHashJoin:
 
     def _keys_of(self, build: SpilledColumns) -> Any:
         """Return the keys of a partition, each once: few, or the hash would have cut it."""
-        from funken.columnar.kernels.groups import distinct  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.keyed.groups import distinct  # noqa: PLC0415 - loads NumPy
 
         def keys() -> Iterator[Any]:
             for columns in build.parts():
@@ -303,7 +303,7 @@ class ColumnHashJoin:
 
 
 def _outside(keys: Any, known: Any, block: Block) -> Columns | None:
-    from funken.columnar.kernels.groups import not_among  # noqa: PLC0415 - loads NumPy
+    from funken.columnar.keyed.groups import not_among  # noqa: PLC0415 - loads NumPy
 
     columns, alone = columns_in(block), not_among(keys, known)
     assert columns is not None

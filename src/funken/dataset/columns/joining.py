@@ -164,7 +164,7 @@ class ColumnTable:
     def _made(self) -> Columns:
         if self._whole is None:
             from funken.columnar.kernels.columns import joined  # noqa: PLC0415 - loads NumPy
-            from funken.columnar.kernels.groups import JoinIndex  # noqa: PLC0415 - loads NumPy
+            from funken.columnar.keyed.groups import JoinIndex  # noqa: PLC0415 - loads NumPy
 
             self._whole, self._parts = joined(self._parts), []
             leaf = int_leaf(self._whole, self._keys[0])

@@ -61,7 +61,7 @@ def order_leaves(block: Any, fields: Sequence[tuple[Path, bool]] | None) -> Orde
     if not found:
         return None
     from funken.columnar.kernels.arithmetic import FallBackToRows  # noqa: PLC0415 - loads NumPy
-    from funken.columnar.kernels.relational import check_order  # noqa: PLC0415 - loads NumPy
+    from funken.columnar.keyed.relational import check_order  # noqa: PLC0415 - loads NumPy
 
     try:
         check_order(block, [leaf for leaf, _ in found])
@@ -85,7 +85,7 @@ def dealt_out(block: Block, column: Any, consumers: int) -> Sequence[Block] | No
     leaves = key_leaves(columns, column.key)
     if not leaves:
         return None
-    from funken.columnar.kernels.relational import dealt  # noqa: PLC0415 - loads NumPy
+    from funken.columnar.keyed.relational import dealt  # noqa: PLC0415 - loads NumPy
 
     return _parts(dealt(columns, [columns.leaves[leaf] for leaf in leaves], consumers))
 
@@ -100,7 +100,7 @@ def dealt_by_range(block: Block, order: Order, bounds: Sequence[Any], consumers:
     plain = [_values(bound) for bound in bounds]
     if any(list(map(type, values)) != kinds for values in plain):
         return None  # the bounds are from records of other types
-    from funken.columnar.kernels.relational import cut_up, ranges_of  # noqa: PLC0415 - loads NumPy
+    from funken.columnar.keyed.relational import cut_up, ranges_of  # noqa: PLC0415 - loads NumPy
 
     return _parts(cut_up(columns, ranges_of(columns, leaves, plain), consumers))
 

@@ -52,7 +52,7 @@ def _of_numbers(block: Block, first: tuple[Any, ...], kinds: tuple[str, ...]) ->
         data = marshal.dumps(block, _VERSION)
     except ValueError:  # something that is no plain value
         return None
-    from funken.columnar.kernels.codec import marshalled_numbers  # noqa: PLC0415 - loads NumPy
+    from funken.columnar.keyed.codec import marshalled_numbers  # noqa: PLC0415 - loads NumPy
 
     return marshalled_numbers(data, kinds, len(block))
 

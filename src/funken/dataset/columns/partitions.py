@@ -79,7 +79,7 @@ class SpilledColumns:
 
 def cut_by_hash(columns: Columns, key: Key, level: int) -> list[Columns | None]:
     """Cut columns into the partitions of a level, by a key that they have; None for a partition without records."""
-    from funken.columnar.kernels.relational import cut_up, partitions_of  # noqa: PLC0415 - loads NumPy
+    from funken.columnar.keyed.relational import cut_up, partitions_of  # noqa: PLC0415 - loads NumPy
 
     leaves = key_leaves(columns, key)
     assert leaves is not None

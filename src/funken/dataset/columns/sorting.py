@@ -82,7 +82,7 @@ class ColumnSorter:
 
     def _sorted(self, parts: list[Columns]) -> Columns:
         from funken.columnar.kernels.columns import joined  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.kernels.relational import ordered  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.keyed.relational import ordered  # noqa: PLC0415 - loads NumPy
 
         return ordered(joined(parts), self._leaves)
 
@@ -172,7 +172,7 @@ class ColumnSorter:
 
 def _key(columns: Columns, leaves: OrderLeaves, at: int) -> Any:
     """Return what compares as a record does."""
-    from funken.columnar.kernels.relational import values_at  # noqa: PLC0415 - loads NumPy
+    from funken.columnar.keyed.relational import values_at  # noqa: PLC0415 - loads NumPy
 
     values = values_at(columns, [leaf for leaf, _ in leaves], at)
     flags = [descending for _, descending in leaves]

@@ -106,7 +106,7 @@ class CsvInput(FileInput):
         import pyarrow.compute as pc  # noqa: PLC0415 - the same
         from pyarrow import csv as arrow_csv  # noqa: PLC0415 - the same
 
-        from funken.columnar.kernels.relational import columns_from_arrow  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.keyed.relational import columns_from_arrow  # noqa: PLC0415 - loads NumPy
 
         names = [str(place) for place in range(len(self.types))]
         convert = arrow_csv.ConvertOptions(

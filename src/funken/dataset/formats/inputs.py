@@ -125,7 +125,7 @@ class SequenceInput(InputFormat):
         if not self.vectorized or wide:
             yield from super().blocks(split)
             return
-        from funken.columnar.kernels.relational import whole_numbers  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.keyed.relational import whole_numbers  # noqa: PLC0415 - loads NumPy
 
         for at in range(split.start, split.stop, COLUMN_RECORDS):
             yield block_of(whole_numbers(at, min(at + COLUMN_RECORDS, split.stop) - 1))
@@ -297,7 +297,7 @@ class ParquetInput(FileInput):
             return
         from pyarrow import parquet  # noqa: PLC0415 - loaded by programs that read Parquet
 
-        from funken.columnar.kernels.relational import columns_from_arrow  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.keyed.relational import columns_from_arrow  # noqa: PLC0415 - loads NumPy
 
         name, group = split
         with parquet.ParquetFile(name) as file:

@@ -14,8 +14,8 @@ import numpy as np
 
 from funken.columnar.block import Block
 from funken.columnar.kernels.columns import Array, Columns
-from funken.columnar.kernels.groups import Groups
-from funken.columnar.kernels.keys import key_of
+from funken.columnar.keyed.groups import Groups
+from funken.columnar.keyed.keys import key_of
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.keyed_arrays import KeyedArrays, grown, leaf_columns

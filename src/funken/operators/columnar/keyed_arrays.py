@@ -14,7 +14,7 @@ import numpy as np
 from funken.columnar.expressions import INT, STR, RecordSchema, leaves_of
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.kernels.keys import Slots
+from funken.columnar.keyed.keys import Slots
 from funken.columnar.records import fits
 
 LEAF_TYPES: dict[str, Any] = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.object_}

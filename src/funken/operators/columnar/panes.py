@@ -11,7 +11,7 @@ from funken.columnar.expressions import FLOAT, HIGHEST, INT, LOWEST, RecordSchem
 from funken.columnar.folds import FIRST, LAST, MAX, SUM
 from funken.columnar.kernels.columns import Array, Column, Columns
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.kernels.keys import column_of_keys
+from funken.columnar.keyed.keys import column_of_keys
 from funken.dataclass import dataclass
 from funken.operators.columnar.keyed_arrays import KeyedArrays, objects
 from funken.operators.window.contents import Pane

@@ -20,8 +20,8 @@ from funken.columnar.flat_maps.emissions import paths_of
 from funken.columnar.folds import EXTREME, FIRST, LAST, MAX, ORDERED, SUM, Fold
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, joined_columns
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
-from funken.columnar.kernels.groups import Groups, ranks, running_float_sum, running_most, running_sum
-from funken.columnar.kernels.keys import key_of
+from funken.columnar.keyed.groups import Groups, ranks, running_float_sum, running_most, running_sum
+from funken.columnar.keyed.keys import key_of
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.keyed_arrays import KeyedArrays, grown, leaf_columns, objects

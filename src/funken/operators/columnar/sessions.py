@@ -19,8 +19,8 @@ from funken.columnar.expressions import leaves_of
 from funken.columnar.folds import MAX, MIN, SUM
 from funken.columnar.kernels.columns import Array, Columns, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.kernels.groups import each_once
-from funken.columnar.kernels.keys import column_of_keys, key_of
+from funken.columnar.keyed.groups import each_once
+from funken.columnar.keyed.keys import column_of_keys, key_of
 from funken.columnar.records import fits
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values

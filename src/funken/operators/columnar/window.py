@@ -18,8 +18,8 @@ from funken.columnar.expressions import INT, LOWEST, STR, Constant, RecordSchema
 from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows, computed, evaluate
-from funken.columnar.kernels.keys import key_of
-from funken.columnar.kernels.partials import Partials
+from funken.columnar.keyed.keys import key_of
+from funken.columnar.keyed.partials import Partials
 from funken.columnar.records import fits
 from funken.operators.columnar.flat_map import given_of
 from funken.operators.columnar.panes import ArrayPane, Contribution

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.kernels.codec import encode_block
 from funken.columnar.kernels.columns import Array, Column, Columns
-from funken.columnar.kernels.keys import KeyTargets, key_of
-from funken.columnar.kernels.partials import Combiner, joined_alike
+from funken.columnar.keyed.codec import encode_block
+from funken.columnar.keyed.keys import KeyTargets, key_of
+from funken.columnar.keyed.partials import Combiner, joined_alike
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.plan.columnar_hash import ColumnarHash

@@ -30,7 +30,7 @@ _FIELDS = struct.Struct("<BHHHIqd")
 _SIZE = _CHECKSUM.size + _FIELDS.size
 _PROTOCOL = 5
 COLUMNS = 0xC0
-"""What the content of a block of columns begins with (``columnar/kernels/codec.py``); no pickle begins so."""
+"""What the content of a block of columns begins with (``columnar/keyed/codec.py``); no pickle begins so."""
 
 
 class BlockKind(enum.IntEnum):
@@ -126,7 +126,7 @@ def _field_not_picklable(error: Exception, fields: list[list[Any]], operator: st
 def decode_records(block: bytes) -> Block:
     """Read the records of a data block whose ``read_header`` was read, in rows or columns as they were sent."""
     if block[_SIZE] == COLUMNS:
-        from funken.columnar.kernels.codec import decode_block  # noqa: PLC0415 - NumPy is loaded only where there are columns
+        from funken.columnar.keyed.codec import decode_block  # noqa: PLC0415 - NumPy is loaded only where there are columns
 
         return decode_block(memoryview(block)[_SIZE:])
     *content, stamps = pickle.loads(memoryview(block)[_SIZE:])

@@ -13,8 +13,8 @@ import numpy as np
 
 from funken.columnar.expressions import ARRAYS, FLOAT, HIGHEST, INT, LOWEST, STR
 from funken.columnar.kernels.columns import Array, Column, Columns
-from funken.columnar.kernels.partials import Partials
 from funken.columnar.kernels.ropes import Rope
+from funken.columnar.keyed.partials import Partials
 from funken.io.pickling import dumps
 
 TAG = 0xC0

@@ -19,7 +19,7 @@ import numpy as np
 from funken.columnar.expressions import HIGHEST, INT, LOWEST, RecordSchema
 from funken.columnar.folds import FIRST, LAST, MAX, SUM
 from funken.columnar.kernels.columns import Array, Column, Columns, joined
-from funken.columnar.kernels.keys import numbered
+from funken.columnar.keyed.keys import numbered
 
 WORTH = 4
 """So many records per partial are worth the work."""
