@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from funken.columnar.kernels import rowwise
+from funken.columnar.kernels import number_forms, text_forms
 from funken.testing.traced_functions import FunctionFuzzer
 
 CASES, PART = 300, 60
@@ -23,8 +23,8 @@ def test_kernels_give_what_python_gives_for_random_functions(first: int) -> None
 
 
 def test_a_kernel_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(rowwise._FAST, "round", rowwise._whole(lambda data: (data + 0.5) // 1))
-    monkeypatch.setattr(rowwise, "_ascii", lambda array: True)
+    monkeypatch.setitem(number_forms.FORMS, "round", number_forms._whole(lambda data: (data + 0.5) // 1))
+    monkeypatch.setattr(text_forms, "is_ascii", lambda array: True)
     fuzzer = FunctionFuzzer()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

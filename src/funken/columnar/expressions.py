@@ -329,4 +329,63 @@ def unsplit(expression: Expression) -> Expression:
     match expression:
         case Rowwise("str.split" | "str.rsplit", (text, Constant(str(separator)))) if separator:
             return unsplit(text)
+        case Rowwise(function, (text, Constant(str(separator)))) if function in _PARTITION and separator:
+            return unsplit(text)
     return expression
+
+
+def is_partition(expression: Expression) -> bool:
+    """Whether it is an item of ``text.partition(separator)``, of which none can raise."""
+    return (
+        unsplit(expression) is not expression and isinstance(expression, Rowwise) and expression.function in _PARTITION
+    )
+
+
+def takes_part(expression: Rowwise) -> bool:
+    """Whether something is taken of the parts of a text.
+
+    >>> takes_part(Rowwise("str.partition.0", (Argument(0), Constant(",")), "str"))
+    True
+    """
+    match expression:
+        case Rowwise(function) if function in _PARTITION:
+            return True
+        case Rowwise(_, (Rowwise("str.split" | "str.rsplit"), *_)):
+            return True
+    return False
+
+
+_RAISING = {"/", "//", "%", "<<", ">>"}
+_PARTITION = {"str.partition.0", "str.partition.1", "str.partition.2"}
+
+
+def may_raise(expression: Expression) -> bool:
+    """Whether evaluating an expression may raise something, or calls a function for each value.
+
+    >>> quotient = Binary("//", Argument(0), Argument(1))
+    >>> may_raise(quotient), may_raise(Binary("//", Argument(0), Constant(2)))
+    (True, False)
+    """
+    return _may_raise(expression, {})
+
+
+def _may_raise(expression: Expression, known: dict[int, bool]) -> bool:
+    found = known.get(id(expression))
+    if found is None:
+        match expression:
+            case Rowwise():
+                found = True
+            case Binary(op, _, right) if op in _RAISING and not (isinstance(right, Constant) and right.value):
+                found = True
+            case _:
+                found = any(_may_raise(each, known) for each in children(expression))
+        known[id(expression)] = found
+    return found
+
+
+def children(expression: Expression) -> list[Expression]:
+    """Return the expressions that an expression consists of."""
+    found: list[Expression] = []
+    for value in vars(expression).values():
+        found += [each for each in (value if isinstance(value, tuple) else (value,)) if isinstance(each, Expression)]
+    return found

@@ -45,15 +45,15 @@ from funken.columnar.expressions import (
     Unpacked,
     kinds_of,
     leaves_looked_at,
+    may_raise,
     number_as_float,
     optional,
     schema_repr,
     without_none,
 )
 from funken.columnar.library import MATCH, OPERATORS, TEXTS, is_table
-from funken.columnar.typed import Typed, after, as_int, check_known, kind_of_constant, may_raise, truth, type_of
+from funken.columnar.typed import Typed, after, as_int, check_known, kind_of_constant, truth, type_of
 
-_NUMBERS = {INT, FLOAT}
 _MOST_COMPARED = 16
 """A value is compared with so many constants at most, one after the other."""
 NOT_KEPT = (TEXTS, MATCH, optional(MATCH))
@@ -293,7 +293,7 @@ class Inference:
         kind = OPERATORS.get(op, {}).get((left_schema, right_schema))
         if kind is not None:
             return Rowwise(op, (one, other), kind), kind
-        if left_schema in _NUMBERS and right_schema in _NUMBERS:
+        if {left_schema, right_schema} <= {INT, FLOAT}:
             if left_schema == right_schema == INT:
                 return Binary(op, one, other), FLOAT if op == "/" else INT
             if op in ("+", "-", "*", "/"):

@@ -18,7 +18,6 @@ from funken.columnar.expressions import (
     NONE,
     STR,
     Argument,
-    Binary,
     Choose,
     Constant,
     Expression,
@@ -32,7 +31,9 @@ from funken.columnar.expressions import (
     Sequence,
     Unary,
     Unpacked,
+    is_partition,
     kinds_of,
+    may_raise,
     number_as_float,
     optional,
     schema_of_value,
@@ -47,41 +48,8 @@ from funken.types.row import Row
 Typed = tuple[Expression, RecordSchema]
 """An expression as kernels compute it, and the schema of its results."""
 
-_MAY_RAISE = {"/", "//", "%", "<<", ">>"}
 _TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str, TEXTS: list, MATCH: re.Match}
 _TYPES |= {kind: cls for cls, kind in OBJECTS.items()}
-
-
-def may_raise(expression: Expression) -> bool:
-    """Whether evaluating an expression may raise something, or calls a function for each value.
-
-    >>> quotient = Binary("//", Argument(0), Argument(1))
-    >>> may_raise(quotient), may_raise(Binary("//", Argument(0), Constant(2)))
-    (True, False)
-    """
-    return _may_raise(expression, {})
-
-
-def _may_raise(expression: Expression, known: dict[int, bool]) -> bool:
-    found = known.get(id(expression))
-    if found is None:
-        match expression:
-            case Rowwise():
-                found = True
-            case Binary(op, _, right) if op in _MAY_RAISE and not (isinstance(right, Constant) and right.value):
-                found = True
-            case _:
-                found = any(_may_raise(each, known) for each in children(expression))
-        known[id(expression)] = found
-    return found
-
-
-def children(expression: Expression) -> list[Expression]:
-    """Return the expressions that an expression consists of."""
-    found: list[Expression] = []
-    for value in vars(expression).values():
-        found += [each for each in (value if isinstance(value, tuple) else (value,)) if isinstance(each, Expression)]
-    return found
 
 
 def after(before: Several[Expression], result: Expression) -> Expression:
@@ -165,6 +133,8 @@ def project(record: Typed, index: int) -> Typed:
     index %= len(schema)
     if isinstance(made, Argument):
         return replace(made, path=(*made.path, index)), schema[index]
+    if isinstance(made, Make) and all(map(is_partition, made.items)):
+        return made.items[index], schema[index]  # the others cannot raise
     return GetItem(made, index), schema[index]
 
 

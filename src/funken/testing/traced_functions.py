@@ -155,19 +155,25 @@ _WRITTEN = {
         WEIGHTS.get(<int>, <int>)  (<int> if <int> else <int>)  (<int> or <int>)  (<int> and <int>)  WEIGHTS[<int>]
         SIZES[<int>]  SIZES[<int> % len(SIZES)]
         len((<int>, <str>))  ord(<str>[0])  datetime.fromtimestamp(<int> % 100000, UTC).hour
-        datetime.fromtimestamp(<int> % 10**9, tz=UTC).weekday()  datetime.fromtimestamp(<float>, UTC).minute""",
+        datetime.fromtimestamp(<int> % 10**9, tz=UTC).weekday()  datetime.fromtimestamp(<float>, UTC).minute
+        <str>.rfind('a')  <str>.index('a')  len(<str>.split())  len(<str>.split('=', 1))  math.gcd(<int>, 12)  (<int>).bit_length()
+        math.trunc(<float>)""",
     "float": """
         (<float> + <float>)  (<float> - <int>)  (<float> * <float>)  (<float> / <float>)  (<int> / <int>)  (<float> % <float>)
         (<float> // 2.0)  abs(<float>)  min(<float>, <float>)  max(<float>, <float>)  (-<float>)  float(<int>)  round(<float>, 2)
         math.sqrt(<float>)  math.sqrt(abs(<int>))  math.sin(<float>)  math.hypot(<float>, <float>)  float(<str>)
-        math.log(<float>)  (<float> ** 2)  (<float> / <float> if <float> else 0.0)  (<float> * <int>)""",
+        math.log(<float>)  (<float> ** 2)  (<float> / <float> if <float> else 0.0)  (<float> * <int>)
+        (0.7 % <float>)  (<float> // <int>)  math.fabs(<float>)  math.degrees(<float>)  round(<float>, 1)  round(<float>, 0)""",
     "str": """
         (<str> + <str>)  <str>.lower()  <str>.upper()  <str>.strip()  <str>.lstrip()  <str>.title()  <str>.casefold()
         <str>.replace('a', <str>)  <str>[1:]  <str>[:2]  <str>[-2:]  <str>[<int>:]  <str>[0]  str(<int>)  str(<float>)
         f'{<plain int>}:{<plain str>}'  f'{<plain float>:.2f}'  f'{<plain int>:>6}|'  <str>.split(',')[0]  <str>.split('=')[-1]
         tidy(<str>)  tidy(<str>, end='!')  CODES.get(<str>, <str>)  <str>.removeprefix('a')  ','.join((<str>, <str>))
         <str>.partition('=')[2]  <str>.zfill(4)  DIGITS.sub('#', <str>)  max(<str>, <str>)  (<str> or <str>)  repr(<int>)
-        <str>.strip('a')  <str>[::-1]  ' '.join(<str>.split())  str(<bool>)  PARTS[<int>]""",
+        <str>.strip('a')  <str>[::-1]  ' '.join(<str>.split())  str(<bool>)  PARTS[<int>]
+        <str>.capitalize()  <str>.swapcase()  <str>.rstrip()  <str>.removesuffix('b')  <str>.rjust(4)  <str>.ljust(3, '-')  <str>[-1]
+        <str>.partition('=')[0]  <str>.partition(',')[1]  <str>.split('=', 1)[-1]  <str>.rsplit(',', 1)[0]  <str>.split()[0]
+        <str>[1:-1]  f'{<plain int>:05d}'  f'{<plain float>}'  f'{<plain float>:.0f}'  f'{<plain str>:>4}'""",
     "bool": """
         (<int> < <int>)  (<int> == <int>)  (<int> >= <int>)  (<float> < <int>)  (<float> != <float>)  (<int> <= <float>)
         (<str> < <str>)  (<str> == <str>)  (<int> in (1, 2, 3))  (<int> not in KNOWN)  <str>.startswith('a')
@@ -176,7 +182,8 @@ _WRITTEN = {
         (CODES.get(<str>) is None)  (<str> in CODES)  (<str> in NAMES)  bool(<str>)  ((<int>, <str>) == (<int>, <str>))
         ((<int>, <str>) < (<int>, <str>))  (-3 < <int> <= 40)  any((<bool>, <bool>))  all([<bool>, <bool>])
         (DIGITS.search(<str>) is not None)  bool(DIGITS.fullmatch(<str>))  math.isnan(<float>)  (<bool> == <bool>)
-        (<bool> ^ <bool>)  (<str> == <int>)  (<str> != None)""",
+        (<bool> ^ <bool>)  (<str> == <int>)  (<str> != None)  <str>.isalpha()  <str>.isalnum()  <str>.isupper()  <str>.istitle()
+        <str>.isspace()  <str>.isascii()  math.isinf(<float>)  (<float>).is_integer()""",
 }
 """Expressions of each type, two spaces apart; what stands in brackets is another one."""
 _FORMS = {kind: re.split(r"\s{2,}", forms.strip()) for kind, forms in _WRITTEN.items()}

@@ -1,5 +1,6 @@
 """Functions that are called for each value: the same with runs of one value, for which they are called once."""
 
+import math
 from datetime import UTC, datetime
 
 import pytest
@@ -72,7 +73,7 @@ def test_without_runs_every_value_takes_a_call(calls):
 
 def test_two_columns_are_not_looked_at_for_runs(calls):
     ones, twos = column_of([1] * 200, "int"), column_of([2] * 200, "int")
-    assert rowwise.rowwise("math.gcd", [ones, twos], "int", 200).to_list(200) == [1] * 200
+    assert rowwise.rowwise("math.atan2", [ones, twos], "float", 200).to_list(200) == [math.atan2(1, 2)] * 200
     assert len(calls) == 200
 
 
@@ -93,11 +94,11 @@ def folders(text):
 
 
 def test_a_text_is_split_once_into_what_is_taken_of_it(calls, monkeypatch):
-    import pyarrow.compute as pc
+    from funken.columnar.kernels import splits
 
     split = []
-    arrow = pc.split_pattern
-    monkeypatch.setattr(pc, "split_pattern", lambda texts, pattern: split.append(pattern) or arrow(texts, pattern))
+    separated = splits.Separated
+    monkeypatch.setattr(splits, "Separated", lambda texts, part: split.append(part) or separated(texts, part))
     texts = ["a/b/c,d", "é/f//g/,h", "//i,"] * 2
     with pytest.raises(IndexError):
         list(map(folders, texts))

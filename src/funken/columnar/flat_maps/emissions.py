@@ -20,12 +20,13 @@ from funken.columnar.expressions import (
     NotVectorizable,
     RecordSchema,
     Sequence,
+    children,
     kinds_of,
+    may_raise,
     schema_repr,
 )
 from funken.columnar.inference import NOT_KEPT, typed_under
 from funken.columnar.library import TEXTS
-from funken.columnar.typed import children, may_raise
 from funken.dataclass import dataclass
 
 

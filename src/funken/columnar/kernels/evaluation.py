@@ -38,6 +38,7 @@ from funken.columnar.expressions import (
     Text,
     Unary,
     leaves_of,
+    takes_part,
 )
 from funken.columnar.kernels.arithmetic import (
     ARROW_COMPARE,
@@ -55,7 +56,7 @@ from funken.columnar.kernels.arithmetic import (
 )
 from funken.columnar.kernels.columns import Array, Column, Columns
 from funken.columnar.kernels.ropes import TEXT_TESTS, concatenated, find_text, length_of
-from funken.columnar.kernels.rowwise import Value, merged, part_at, rowwise, taken, text_parts
+from funken.columnar.kernels.rowwise import Value, merged, rowwise, taken
 
 
 def evaluate(expression: Expression, length: int, *arguments: Columns) -> Value:
@@ -121,8 +122,8 @@ class _Evaluation:
         self._length = length
         self._arguments = arguments
         self._known: dict[int, Value] = {}
-        #: the parts of texts of which items are taken
-        self._parts: dict[int, Column] = {}
+        #: the texts of which parts are taken
+        self._splits: Any = None
 
     def of(self, expression: Expression) -> Value:
         """Compute an expression."""
@@ -168,15 +169,23 @@ class _Evaluation:
                 return self._invoke(name, [self._column(each) for each in given])
             case Text(parts):
                 return concatenated([self._column(part) for part in parts], self._length)
-            case Rowwise("item", (Rowwise("str.split", (text, Constant(part))) as split, Constant(number))) if (
-                part and number >= 0
-            ):
-                if id(split) not in self._parts:
-                    self._parts[id(split)] = text_parts(self._column(text), part)
-                return part_at(self._parts[id(split)], number, self._length)
             case Rowwise(function, given, kind):
+                part = self._part_of(expression)
+                if part is not None:
+                    return part
                 return rowwise(function, [self._given(each) for each in given], kind, self._length)
         raise FallBackToRows(f"no kernel for {type(expression).__name__}")
+
+    def _part_of(self, expression: Rowwise) -> Column | None:
+        """Compute what is taken of a text that is split; ``None`` if that is not what it is."""
+        if not takes_part(expression):
+            return None
+        if self._splits is None:
+            from funken.columnar.kernels.splits import Splits  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
+
+            self._splits = Splits(self._column)
+        found: Column | None = self._splits.of(expression)
+        return found
 
     # ---- numbers
 

@@ -17,17 +17,14 @@ import numpy as np
 from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, without_none
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array, Column, column_of, joined_columns
-from funken.columnar.library import MATCH, OBJECTS, TEXTS, function_of
+from funken.columnar.kernels.number_forms import FORMS
+from funken.columnar.library import MATCH, OBJECTS, TEXTS, bound_to, function_of
 
 Value = Column | tuple["Value", ...]
 """What an expression comes to: a column, or a tuple of such."""
 
-PARTS = "lists of Arrow"
-_EXACT = 2.0**53
 _SAMPLE, _SHORTEST = 64, 2
 """A function is called once for a run of the same value, if runs have so many on average, also the first so many values."""
-_SPACES = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"
-"""What ``strip`` takes for white space in ASCII."""
 
 _TYPES: dict[str, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str, TEXTS: list, MATCH: re.Match}
 _TYPES |= {kind: cls for cls, kind in OBJECTS.items()}
@@ -41,19 +38,40 @@ def rowwise(name: str, columns: list[Column], kind: str, length: int) -> Column:
     ['A,B', 'C']
     """
     function = function_of(name)
-    if all(column.constant for column in columns):
+    first = next((column for column in columns if not column.constant), None)
+    if first is None:
         return _packed(_called(function, [[column.data] for column in columns]), kind).take(np.zeros(length, np.int64))
-    fast = _FAST.get(name)
-    if fast is not None:
-        found = fast(*columns)
+    form = _form_of(name, first.kind)
+    if form is not None:
+        with np.errstate(all="ignore"):
+            found = form(*columns)
         if found is not None:
             return found
+    function, columns = _bound(name, function, columns)
     runs = _runs(columns, length) if without_none(kind) != TEXTS else None
     if runs is not None:
         firsts, counts = runs
         found = _each(function, [column.take(firsts) for column in columns], kind, len(firsts))
         return found.take(np.repeat(np.arange(len(firsts)), counts))
     return _each(function, columns, kind, length)
+
+
+def _form_of(name: str, kind: str) -> Callable[..., Column | None] | None:
+    """Return what computes a function of values of a kind for a block at once."""
+    if kind == STR:
+        from funken.columnar.kernels import text_forms  # noqa: PLC0415 - Arrow takes 0.1 s, and is needed for text only
+
+        return text_forms.FORMS.get(name)
+    return FORMS.get(name) if kind in (INT, FLOAT) else None
+
+
+def _bound(name: str, function: Callable[..., Any], columns: list[Column]) -> tuple[Callable[..., Any], list[Column]]:
+    """Return what is called with the other columns, if that is cheaper for one that has the same value for all records."""
+    for position, column in enumerate(columns):
+        bound = bound_to(name, position, column.data) if column.constant else None
+        if bound is not None:
+            return bound, columns[:position] + columns[position + 1 :]
+    return function, columns
 
 
 def _each(function: Callable[..., Any], columns: list[Column], kind: str, length: int) -> Column:
@@ -138,105 +156,4 @@ def _merged(one: Column, other: Column, first: Array, second: Array) -> Column:
     return joined_columns([one, other], lengths).take(order)
 
 
-# ---- faster forms: None where the result may not be Python's
-
-
-def _ascii(array: Any) -> bool:
-    from funken.columnar.kernels.text import parts_of  # noqa: PLC0415 - Arrow takes 0.1 s, and is needed for text only
-
-    offsets, content = parts_of(array)
-    part = content[offsets[0] : offsets[-1]]
-    return not len(part) or int(part.max()) < 128
-
-
-def _arrow() -> Any:
-    import pyarrow.compute as pc  # noqa: PLC0415 - the same
-
-    return pc
-
-
-def _cased(name: str) -> Callable[..., Column | None]:
-    def cased(text: Column) -> Column | None:
-        return Column(STR, getattr(_arrow(), f"ascii_{name}")(text.data)) if _ascii(text.data) else None
-
-    return cased
-
-
-def _stripped(text: Column, *characters: Column) -> Column | None:
-    if characters or not _ascii(text.data):
-        return None
-    return Column(STR, _arrow().ascii_trim(text.data, characters=_SPACES))
-
-
-def _replaced(text: Column, old: Column, new: Column, *count: Column) -> Column | None:
-    if count or text.constant or not (old.constant and new.constant and old.data):
-        return None
-    return Column(STR, _arrow().replace_substring(text.data, pattern=old.data, replacement=new.data))
-
-
-def _counted(text: Column, part: Column, *start: Column) -> Column | None:
-    if start or text.constant or not part.constant or not part.data:
-        return None
-    return Column(
-        INT, _arrow().count_substring(text.data, pattern=part.data).to_numpy(zero_copy_only=False).astype(np.int64)
-    )
-
-
-def _sliced(text: Column, start: Column, stop: Column, step: Column) -> Column | None:
-    if text.kind != STR or text.constant or not (start.constant and stop.constant and step.constant):
-        return None
-    low, high = start.data or 0, stop.data
-    if step.data not in (None, 1) or low < 0 or (high is not None and high < low):
-        return None
-    return Column(STR, _arrow().utf8_slice_codeunits(text.data, start=low, stop=high))
-
-
-def text_parts(text: Column, part: str) -> Column:
-    """Return ``text.split(part)`` for ``part_at``, as lists of Arrow: Python's cost more than the splitting."""
-    texts = text.array(1) if text.constant else text.data
-    return Column(PARTS, _arrow().split_pattern(texts, pattern=part), text.constant)
-
-
-def part_at(parts: Column, number: int, length: int) -> Column:
-    """Return ``parts[number]``; raises ``FallBackToRows`` where a text has not so many parts.
-
-    >>> part_at(text_parts(column_of(["a,b", "c,d,e"], STR), ","), 1, 2).to_list(2)
-    ['b', 'd']
-    """
-    if int(_arrow().min(_arrow().list_value_length(parts.data)).as_py()) <= number:
-        raise FallBackToRows("an item that a list has not")
-    items = Column(STR, _arrow().list_element(parts.data, number))
-    return items.take(np.zeros(length, np.int64)) if parts.constant else items
-
-
-def _root(number: Column) -> Column | None:
-    if number.kind != FLOAT or number.constant or bool((number.data < 0).any()):
-        return None
-    return Column(FLOAT, np.sqrt(number.data))
-
-
-def _whole(how: Callable[[Array], Array]) -> Callable[..., Column | None]:
-    def whole(number: Column, *digits: Column) -> Column | None:
-        if digits or number.kind != FLOAT or number.constant or not bool((np.abs(number.data) < _EXACT).all()):
-            return None
-        return Column(INT, how(number.data).astype(np.int64))
-
-    return whole
-
-
-_FAST: dict[str, Callable[..., Column | None]] = {
-    "str.lower": _cased("lower"),
-    "str.upper": _cased("upper"),
-    "str.strip": _stripped,
-    "str.replace": _replaced,
-    "str.count": _counted,
-    "slice": _sliced,
-    "math.sqrt": _root,
-    "math.floor": _whole(np.floor),
-    "math.ceil": _whole(np.ceil),
-    "math.trunc": _whole(np.trunc),
-    "int": _whole(np.trunc),
-    "round": _whole(np.rint),
-}
-
-__all__ = ["Value", "merged", "part_at", "rowwise", "taken", "text_parts"]
+__all__ = ["Value", "merged", "rowwise", "taken"]

@@ -1,0 +1,229 @@
+"""Functions of numbers, for a whole block at once, where it is certain that Python's result is the same to the bit.
+
+A form gets the columns of the arguments, of which the first that is no constant is a number. It returns ``None`` where the
+result may be another; then the function itself is called for each value. Functions whose last bit depends on the library that
+computes them (``sin``, ``log``, ``pow``) have none.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funken.columnar.expressions import BOOL, FLOAT, INT, LOWEST, STR
+from funken.columnar.kernels.columns import Array, Column
+
+Form = Callable[..., Column | None]
+_EXACT = 2.0**53
+_MOST_DIGITS = 9
+_CERTAIN = 2.0**-51
+"""A scaled float is off by less than this part of itself, twice over."""
+_FIXED = re.compile(r"\.([0-9])f")
+_WHOLE = re.compile(r"([<>]?)(0?)([0-9]{0,3})d?")
+_PLAIN_LOW, _PLAIN_HIGH = 1e-4, 1e10
+"""Floats between these are written without an exponent, by Python and by Arrow."""
+
+
+def _whole(how: Callable[[Array], Array]) -> Form:
+    def whole(number: Column, *digits: Column) -> Column | None:
+        if digits or number.kind != FLOAT or not bool((np.abs(number.data) < _EXACT).all()):
+            return None
+        return Column(INT, how(number.data).astype(np.int64))
+
+    return whole
+
+
+def _of_floats(how: Callable[[Array], Array], kind: str = FLOAT) -> Form:
+    def form(number: Column) -> Column | None:
+        return Column(kind, how(number.data)) if number.kind == FLOAT else None
+
+    return form
+
+
+def _floats(number: Column) -> Any:
+    """Return the values as floats: an array, or one; ``None`` where an int may have no float."""
+    if number.constant:
+        return float(number.data) if abs(number.data) <= _EXACT else None
+    if number.kind == FLOAT:
+        return number.data
+    low, high = number.bounds()
+    return number.data.astype(np.float64) if low >= -_EXACT and high <= _EXACT else None
+
+
+def _root(number: Column) -> Column | None:
+    floats = _floats(number)
+    return None if floats is None or bool((floats < 0).any()) else Column(FLOAT, np.sqrt(floats))
+
+
+def _scaled(factor: float) -> Form:
+    def form(number: Column) -> Column | None:
+        floats = _floats(number)
+        return None if floats is None else Column(FLOAT, floats * factor)
+
+    return form
+
+
+def _divided(how: Callable[[Any, Any], Array]) -> Form:
+    """Return a form of ``%`` or ``//`` of floats: C's remainder and what Python makes of it, as NumPy has it."""
+
+    def form(left: Column, right: Column) -> Column | None:
+        one, other = _floats(left), _floats(right)
+        if (
+            one is None
+            or other is None
+            or not bool(np.isfinite(one).all() and np.isfinite(other).all() and np.all(other))
+        ):
+            return None
+        return Column(FLOAT, how(one, other))
+
+    return form
+
+
+def _common_divisor(one: Column, other: Column) -> Column | None:
+    if LOWEST in (one.bounds()[0], other.bounds()[0]):
+        return None
+    return Column(INT, np.gcd(one.data, other.data))
+
+
+def _bit_length(number: Column) -> Column | None:
+    low, high = number.bounds()
+    if low <= -_EXACT or high >= _EXACT:
+        return None
+    return Column(INT, np.frexp(number.data.astype(np.float64))[1].astype(np.int64), False, 0, 53)
+
+
+def _bit_count(number: Column) -> Column | None:
+    return Column(INT, np.bitwise_count(number.data).astype(np.int64), False, 0, 64)
+
+
+# ---- decimals
+
+
+def _shifted(numbers: Array, digits: int) -> tuple[Array, Array]:
+    """Return floats times a power of ten as whole numbers, and where those are certainly what Python rounds to.
+
+    Python rounds the exact value of the float. The product is off by half of its last bit, so what it rounds to is another
+    number only if it is that near to the middle between two.
+    """
+    scaled = numbers * 10.0**digits
+    whole = np.rint(scaled)
+    size = np.abs(scaled)
+    certain = (0.5 - np.abs(scaled - whole) > size * _CERTAIN) & (size < _EXACT / 4)
+    return whole, certain
+
+
+def _few(certain: Array) -> bool:
+    return int(np.count_nonzero(certain)) * 2 >= len(certain)
+
+
+def _rounded(number: Column, *digits: Column) -> Column | None:
+    """Return ``round(number, digits)``; without digits, the nearest int."""
+    if not digits:
+        return _NEAREST(number)
+    count = digits[0].data if digits[0].constant else None
+    if number.kind != FLOAT or type(count) is not int or not 0 <= count <= _MOST_DIGITS:
+        return None
+    whole, certain = _shifted(number.data, count)
+    if not _few(certain):
+        return None
+    found = whole / 10.0**count
+    for place in np.flatnonzero(~certain).tolist():
+        found[place] = round(float(number.data[place]), count)
+    return Column(FLOAT, found)
+
+
+def _formatted(number: Column, spec: Column) -> Column | None:
+    """Return ``format(number, spec)``: floats with digits after the point, ints filled up to a width."""
+    told = spec.data if spec.constant else None
+    if not isinstance(told, str):
+        return None
+    if number.kind == FLOAT:
+        fixed = _FIXED.fullmatch(told)
+        return _fixed(number.data, int(fixed[1])) if fixed else _written(number) if not told else None
+    whole = _WHOLE.fullmatch(told)
+    return _filled(number, *whole.groups()) if whole and number.kind == INT else None
+
+
+def _fixed(numbers: Array, digits: int) -> Column | None:
+    import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
+    import pyarrow.compute as pc  # noqa: PLC0415 - the same
+
+    whole, certain = _shifted(numbers, digits)
+    if not _few(certain):
+        return None
+    whole[~certain] = 0
+    texts = pa.array(np.abs(whole).astype(np.int64)).cast(pa.string())
+    if digits:
+        texts = pc.utf8_lpad(texts, width=digits + 1, padding="0")
+        texts = pc.binary_replace_slice(texts, start=-digits, stop=-digits, replacement=".")
+    negative = np.signbit(numbers)
+    if negative.any():
+        texts = pc.if_else(pa.array(negative), pc.binary_join_element_wise("-", texts, ""), texts)
+    if not certain.all():
+        exact = pa.array([f"{each:.{digits}f}" for each in numbers[~certain].tolist()], pa.string())
+        texts = pc.replace_with_mask(texts, pa.array(~certain), exact)
+    return Column(STR, texts)
+
+
+def _filled(number: Column, align: str, zero: str, width: str) -> Column | None:
+    """Return ints with zeros or spaces before them, or spaces after them."""
+    import pyarrow as pa  # noqa: PLC0415 - the same
+    import pyarrow.compute as pc  # noqa: PLC0415 - the same
+
+    if zero and (align or number.bounds()[0] < 0):
+        return None
+    texts = pa.array(number.data).cast(pa.string())
+    if width:
+        pad = pc.utf8_rpad if align == "<" else pc.utf8_lpad
+        texts = pad(texts, width=int(width), padding="0" if zero else " ")
+    return Column(STR, texts)
+
+
+def _written(number: Column) -> Column | None:
+    """Return ``str(number)`` of floats: the fewest digits that are this float, in Arrow's words."""
+    import pyarrow as pa  # noqa: PLC0415 - the same
+    import pyarrow.compute as pc  # noqa: PLC0415 - the same
+
+    if number.kind != FLOAT:
+        return None
+    size = np.abs(number.data)
+    if not bool((((size >= _PLAIN_LOW) & (size < _PLAIN_HIGH)) | (size == 0)).all()):
+        return None
+    texts = pa.array(number.data).cast(pa.string())
+    whole = number.data == np.rint(number.data)
+    if whole.any():
+        texts = pc.if_else(pa.array(whole), pc.binary_join_element_wise(texts, ".0", ""), texts)
+    return Column(STR, texts)
+
+
+_NEAREST = _whole(np.rint)
+FORMS: dict[str, Form] = {
+    "math.sqrt": _root,
+    "math.floor": _whole(np.floor),
+    "math.ceil": _whole(np.ceil),
+    "math.trunc": _whole(np.trunc),
+    "math.fabs": _of_floats(np.abs),
+    "math.isnan": _of_floats(np.isnan, BOOL),
+    "math.isinf": _of_floats(np.isinf, BOOL),
+    "math.isfinite": _of_floats(np.isfinite, BOOL),
+    "math.degrees": _scaled(180.0 / math.pi),
+    "math.radians": _scaled(math.pi / 180.0),
+    "math.gcd": _common_divisor,
+    "int.bit_length": _bit_length,
+    "int.bit_count": _bit_count,
+    "float.is_integer": lambda number: Column(BOOL, np.isfinite(number.data) & (np.trunc(number.data) == number.data)),
+    "%": _divided(np.remainder),
+    "//": _divided(np.floor_divide),
+    "int": _whole(np.trunc),
+    "round": _rounded,
+    "format": _formatted,
+    "str": _written,
+    "repr": _written,
+}
+"""By the name of ``library.py``."""
+
+__all__ = ["FORMS", "Form"]
