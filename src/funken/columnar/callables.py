@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from types import FunctionType
 from typing import Any, Protocol
 
@@ -22,7 +23,7 @@ from funken.columnar.expressions import (
     Unpacked,
     is_text,
 )
-from funken.columnar.library import FUNCTIONS, is_pattern, is_table, kind_of_object, name_of
+from funken.columnar.library import FUNCTIONS, PATTERN_METHODS, is_pattern, is_table, kind_of_object, name_of
 from funken.columnar.records import DICT, ROW, default_of, form_of
 from funken.columnar.typed import REPLACE, REPLACE_TUPLE
 from funken.types.row import Row
@@ -171,6 +172,9 @@ class Calls:
         if library is not None:
             if library == "datetime.fromtimestamp" and names == ("tz",):
                 names = ()
+            if library.startswith("re.") and not names and len(arguments) == PATTERN_METHODS[library[3:]][0] + 1:
+                self._reader.depend(Dependency(called.kind, called.name, LibraryFunction(library)))
+                return Invoke(f".{library[3:]}", (_pattern_of(arguments[0]), *arguments[1:]))
             if names or library not in FUNCTIONS:
                 raise NotVectorizable(f"calls {called.name}() with keywords")
             self._reader.depend(Dependency(called.kind, called.name, LibraryFunction(library)))
@@ -202,6 +206,17 @@ class Calls:
             raise NotVectorizable(f"calls {called.name}() with other arguments than its fields")
         self._reader.depend(Dependency(called.kind, called.name, KnownClass(cls)))
         return Record(kind, fields, tuple(found[name] for name in fields), cls)
+
+
+def _pattern_of(given: Expression) -> Expression:
+    if isinstance(given, Constant) and type(given.value) is str:
+        try:
+            return Constant(re.compile(given.value))
+        except re.error as error:
+            raise NotVectorizable(f"uses the regular expression {given.value!r}: {error}") from error
+    if isinstance(given, Constant) and is_pattern(given.value):
+        return given
+    raise NotVectorizable("uses a regular expression that is not constant")
 
 
 def _iterated(name: str, given: Any) -> Any:

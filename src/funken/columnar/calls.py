@@ -27,7 +27,7 @@ from funken.columnar.expressions import (
     optional,
     schema_repr,
 )
-from funken.columnar.library import FUNCTIONS, METHODS, PATTERN_METHODS, is_pattern, is_table, table_kinds
+from funken.columnar.library import FUNCTIONS, METHODS, PATTERN_METHODS, is_pattern, is_table, literal_of, table_kinds
 from funken.columnar.records import DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
 from funken.columnar.typed import Typed, after, as_int
 
@@ -208,6 +208,9 @@ def _matched(name: str, pattern: Constant, given: list[Typed]) -> Typed:
     count, kind = PATTERN_METHODS.get(name, (0, STR))
     if count != len(given) or any(schema != STR for _, schema in given):
         raise NotVectorizable(f"calls the method {name}() of a regular expression")
+    literal = literal_of(pattern.value)
+    if name == "sub" and literal and isinstance(given[0][0], Constant) and "\\" not in given[0][0].value:
+        return Rowwise("str.replace", (given[1][0], Constant(literal), given[0][0]), STR), STR
     return Rowwise(name, (pattern, *(each for each, _ in given)), kind), kind
 
 

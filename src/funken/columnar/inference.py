@@ -52,7 +52,7 @@ from funken.columnar.expressions import (
     without_none,
 )
 from funken.columnar.library import MATCH, OPERATORS, TEXTS, is_table
-from funken.columnar.typed import Typed, after, as_int, check_known, kind_of_constant, truth, type_of
+from funken.columnar.typed import Typed, after, as_int, check_known, is_none, kind_of_constant, truth, type_of
 
 _MOST_COMPARED = 16
 """A value is compared with so many constants at most, one after the other."""
@@ -259,7 +259,7 @@ class Inference:
         made, schema = number_as_float(*operand)
         check_known(schema)
         if isinstance(schema, str) and schema.endswith("?"):
-            return Rowwise("is None", (made,), BOOL)
+            return is_none(made)
         return after([made], Constant(schema == NONE))
 
     @staticmethod
@@ -271,7 +271,7 @@ class Inference:
         fits = own in classes if exact else issubclass(own, classes)
         none = type(None) in classes or (object in classes and not exact)
         if maybe and fits != none:
-            missing = Rowwise("is None", (made,), BOOL)
+            missing = is_none(made)
             return Unary("not", missing) if fits else missing
         return after([made], Constant(fits))
 

@@ -251,6 +251,7 @@ def _unpacked(values: Any, count: int) -> Any:
 def _named() -> list[tuple[Any, str]]:
     named: list[tuple[Any, str]] = [(getattr(math, name[5:]), name) for name in FUNCTIONS if name.startswith("math.")]
     named += [(function_of(name), name) for name in FUNCTIONS if name.startswith(("datetime.", "date."))]
+    named += [(getattr(re, name), f"re.{name}") for name in PATTERN_METHODS]
     return [*named, (decimal.Decimal, "Decimal")]
 
 
@@ -258,7 +259,7 @@ _NAMES: dict[Any, str] = dict(_named())
 
 
 def name_of(value: Any) -> str | None:
-    """Return the name in ``FUNCTIONS`` of a function of the library; ``None`` if it is not known.
+    """Return the name of a function of the library, as in ``FUNCTIONS`` or ``"re.search"``; ``None`` if it is not known.
 
     >>> name_of(math.sqrt), name_of(print)
     ('math.sqrt', None)
@@ -277,6 +278,18 @@ def kind_of_object(value: Any) -> str | None:
 def is_pattern(value: Any) -> bool:
     """Whether a value is a compiled regular expression of text."""
     return isinstance(value, re.Pattern) and isinstance(value.pattern, str)
+
+
+def literal_of(pattern: Any) -> str | None:
+    r"""Return the one text that a regular expression stands for; ``None`` if it is more than a text.
+
+    >>> literal_of(re.compile("page 7")), literal_of(re.compile(r"\d")), literal_of(re.compile("a", re.IGNORECASE))
+    ('page 7', None, None)
+    """
+    if pattern.flags != re.UNICODE or set(pattern.pattern) & set(r".^$*+?{}[]\|()"):
+        return None
+    text: str = pattern.pattern
+    return text
 
 
 _MOST_ITEMS = 1000
@@ -316,5 +329,5 @@ def table_of_items(values: list[Any]) -> dict[int, Any]:
 __all__ = [
     "ATTRIBUTES", "BYTES", "DATE", "DATETIME", "DECIMAL", "FUNCTIONS", "MATCH", "METHODS", "OBJECTS", "OPERATORS",
     "PATTERN_METHODS", "TEXTS", "TIMEDELTA", "TIMEZONE", "bound_to", "function_of", "is_pattern", "is_table",
-    "kind_of_object", "name_of", "table_kinds", "table_of_items",
+    "kind_of_object", "literal_of", "name_of", "table_kinds", "table_of_items",
 ]  # fmt: skip

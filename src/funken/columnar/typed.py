@@ -19,7 +19,9 @@ from funken.columnar.expressions import (
     STR,
     Argument,
     Choose,
+    Compare,
     Constant,
+    Contains,
     Expression,
     GetItem,
     Invoke,
@@ -41,7 +43,16 @@ from funken.columnar.expressions import (
     unsplit,
     without_none,
 )
-from funken.columnar.library import ATTRIBUTES, MATCH, OBJECTS, TEXTS, kind_of_object, table_kinds, table_of_items
+from funken.columnar.library import (
+    ATTRIBUTES,
+    MATCH,
+    OBJECTS,
+    TEXTS,
+    kind_of_object,
+    literal_of,
+    table_kinds,
+    table_of_items,
+)
 from funken.columnar.records import DATACLASS, DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
 from funken.types.row import Row
 
@@ -85,7 +96,7 @@ def truth(made: Expression, schema: RecordSchema) -> Expression:
     if isinstance(schema, str):
         if schema in ARRAYS:
             return Constant(bool(made.value)) if isinstance(made, Constant) else Unary("bool", made)
-        return after([made], Constant(False)) if schema == NONE else Rowwise("truth", (made,), BOOL)
+        return after([made], Constant(False)) if schema == NONE else found_text(made) or Rowwise("truth", (made,), BOOL)
     if isinstance(schema, NamedFields) and schema.form == DATACLASS:
         cls = schema.cls
         if hasattr(cls, "__bool__") or hasattr(cls, "__len__"):
@@ -93,6 +104,26 @@ def truth(made: Expression, schema: RecordSchema) -> Expression:
     elif isinstance(schema, NamedFields) and (schema.form == DOCUMENT or "__bool__" in vars(schema.cls or dict)):
         raise NotVectorizable(f"asks whether a {schema_name(schema)} is true")
     return after([made], Constant(True))  # a record has one field at least
+
+
+def found_text(made: Expression) -> Expression | None:
+    """Return whether a regular expression that is nothing but a text is found, without a match; ``None`` if it is more."""
+    match made:
+        case Rowwise("search" | "match" | "fullmatch" as how, (Constant(pattern), text)):
+            literal = literal_of(pattern)
+            if literal is None:
+                return None
+            part = Constant(literal)
+            if how == "search":
+                return Contains(part, text)
+            return Invoke("startswith", (text, part)) if how == "match" else Compare("==", text, part)
+    return None
+
+
+def is_none(made: Expression) -> Expression:
+    """Return where values are ``None``."""
+    found = found_text(made)
+    return Rowwise("is None", (made,), BOOL) if found is None else Unary("not", found)
 
 
 def schema_name(schema: NamedFields) -> str:

@@ -53,7 +53,7 @@ def tidy(text: str, end: str = ".") -> str:
 
 
 SPACE: dict[str, Any] = {
-    "Pair": Pair, "Visit": Visit, "Row": Row, "level": level, "tidy": tidy, "math": math, "dataclasses": dataclasses,
+    "Pair": Pair, "Visit": Visit, "Row": Row, "level": level, "tidy": tidy, "math": math, "re": re, "dataclasses": dataclasses,
     "datetime": datetime, "UTC": UTC, "CODES": {"a": "first", "ab": "second", "é": "third"}, "WEIGHTS": {1: 10, 2: 20, -1: 0},
     "SIZES": (5, 0, -7), "PARTS": ("x", "", "é"),
     "DIGITS": re.compile(r"(\d+)"), "FACTOR": 3, "KNOWN": {1, 2, 3}, "NAMES": ["a", "b", "ab"],
@@ -156,8 +156,8 @@ _WRITTEN = {
         SIZES[<int>]  SIZES[<int> % len(SIZES)]
         len((<int>, <str>))  ord(<str>[0])  datetime.fromtimestamp(<int> % 100000, UTC).hour
         datetime.fromtimestamp(<int> % 10**9, tz=UTC).weekday()  datetime.fromtimestamp(<float>, UTC).minute
-        <str>.rfind('a')  <str>.index('a')  len(<str>.split())  len(<str>.split('=', 1))  math.gcd(<int>, 12)  (<int>).bit_length()
-        math.trunc(<float>)""",
+        <str>.rfind('a')  <str>.index('a')  len(<str>.split())  len(<str>.split('=', 1))  math.gcd(<int>, 12)
+        (<int>).bit_length()  math.trunc(<float>)""",
     "float": """
         (<float> + <float>)  (<float> - <int>)  (<float> * <float>)  (<float> / <float>)  (<int> / <int>)  (<float> % <float>)
         (<float> // 2.0)  abs(<float>)  min(<float>, <float>)  max(<float>, <float>)  (-<float>)  float(<int>)  round(<float>, 2)
@@ -171,9 +171,10 @@ _WRITTEN = {
         tidy(<str>)  tidy(<str>, end='!')  CODES.get(<str>, <str>)  <str>.removeprefix('a')  ','.join((<str>, <str>))
         <str>.partition('=')[2]  <str>.zfill(4)  DIGITS.sub('#', <str>)  max(<str>, <str>)  (<str> or <str>)  repr(<int>)
         <str>.strip('a')  <str>[::-1]  ' '.join(<str>.split())  str(<bool>)  PARTS[<int>]
-        <str>.capitalize()  <str>.swapcase()  <str>.rstrip()  <str>.removesuffix('b')  <str>.rjust(4)  <str>.ljust(3, '-')  <str>[-1]
-        <str>.partition('=')[0]  <str>.partition(',')[1]  <str>.split('=', 1)[-1]  <str>.rsplit(',', 1)[0]  <str>.split()[0]
-        <str>[1:-1]  f'{<plain int>:05d}'  f'{<plain float>}'  f'{<plain float>:.0f}'  f'{<plain str>:>4}'""",
+        <str>.capitalize()  <str>.swapcase()  <str>.rstrip()  <str>.removesuffix('b')  <str>.rjust(4)  <str>.ljust(3, '-')
+        <str>[-1]  re.sub('a', 'oo', <str>)  re.sub('[ab]', '', <str>)
+        <str>.partition('=')[0]  <str>.partition(',')[1]  <str>.split('=', 1)[-1]  <str>.rsplit(',', 1)[0]
+        <str>.split()[0]  <str>[1:-1]  f'{<plain int>:05d}'  f'{<plain float>}'  f'{<plain float>:.0f}'  f'{<plain str>:>4}'""",
     "bool": """
         (<int> < <int>)  (<int> == <int>)  (<int> >= <int>)  (<float> < <int>)  (<float> != <float>)  (<int> <= <float>)
         (<str> < <str>)  (<str> == <str>)  (<int> in (1, 2, 3))  (<int> not in KNOWN)  <str>.startswith('a')
@@ -183,7 +184,9 @@ _WRITTEN = {
         ((<int>, <str>) < (<int>, <str>))  (-3 < <int> <= 40)  any((<bool>, <bool>))  all([<bool>, <bool>])
         (DIGITS.search(<str>) is not None)  bool(DIGITS.fullmatch(<str>))  math.isnan(<float>)  (<bool> == <bool>)
         (<bool> ^ <bool>)  (<str> == <int>)  (<str> != None)  <str>.isalpha()  <str>.isalnum()  <str>.isupper()  <str>.istitle()
-        <str>.isspace()  <str>.isascii()  math.isinf(<float>)  (<float>).is_integer()""",
+        <str>.isspace()  <str>.isascii()  math.isinf(<float>)  (<float>).is_integer()
+        (re.search('ab?', <str>) is None)  bool(re.search('a', <str>))
+        (re.match('a', <str>) is not None)  bool(re.fullmatch('a', <str>))""",
 }
 """Expressions of each type, two spaces apart; what stands in brackets is another one."""
 _FORMS = {kind: re.split(r"\s{2,}", forms.strip()) for kind, forms in _WRITTEN.items()}
