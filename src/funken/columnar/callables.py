@@ -125,6 +125,8 @@ class Calls:
         """Return a call of a method; ``names`` are those of the last arguments."""
         if name == REPLACE_TUPLE and len(names) == len(given):
             return Record(REPLACE_TUPLE, (None, *names), (Unpacked(owner), *map(expression_on, map(self.used, given))))
+        if name == "replace" and names == ("tzinfo",) and len(given) == 1:
+            return Invoke(".replace tzinfo", (owner, expression_on(self.used(given[0]))))
         if names:
             raise NotVectorizable(f"calls {name}() with keywords")
         return Invoke(f".{name}", (owner, *map(self.as_tuple, given)))

@@ -257,3 +257,40 @@ def test_the_middle_between_two_numbers_is_left_to_python():
     assert (
         struct.pack("d", number_forms.FORMS["round"](column_of([-0.001, 1.0], "float"), constant(2)).data[0])[7] == 0x80
     )
+
+
+# ---- tables
+
+CODES, SIZES, NAMES = {"a": 1, "é": 2, "": 3}, {1: "one", -(2**63): "low", 2**63 - 1: "high"}, frozenset(["a", "b", "ab"])
+
+
+@pytest.mark.parametrize("times", [1, 20])
+@given(st.lists(st.sampled_from(["a", "é", "", "b", "ab"]), min_size=1, max_size=5), st.lists(INTS, min_size=1, max_size=5))
+def test_tables(times, texts, numbers):
+    """Also in blocks that are long enough to look all keys up at once."""
+    lookups = [
+        ("str", texts, lambda s: CODES.get(s, 0)), ("str", texts, lambda s: s in CODES), ("str", texts, lambda s: s not in NAMES),
+        ("str", texts, lambda s: CODES[s]), ("str", texts, lambda s: CODES[s] if s in CODES else -1),
+        ("str", texts, lambda s: CODES.get(s) is None), ("int", numbers, lambda i: SIZES.get(i, "none")),
+        ("int", numbers, lambda i: i in SIZES), ("int", numbers, lambda i: SIZES[i]), ("str", texts, lambda s: CODES.get(s)),
+    ]  # fmt: skip
+    for kind, values, function in lookups:
+        many = values * times
+        traced, schema = trace(function, None, 1).typed(kind)
+        try:
+            expected = list(map(function, many))
+        except KeyError:
+            expected = None
+        try:
+            found = computed(traced.result, schema, columns_of(many, kind)).to_list()
+        except FallBackToRows:
+            found = None
+        assert found == expected
+
+
+def test_keys_are_looked_up_without_a_call_for_each(monkeypatch):
+    from funken.columnar.kernels import rowwise
+
+    monkeypatch.setattr(rowwise, "_called", None)
+    traced, schema = trace(lambda s: CODES.get(s, 0), None, 1).typed("str")
+    assert computed(traced.result, schema, columns_of(["a", "b"] * 20, "str")).to_list() == [1, 0] * 20

@@ -1,7 +1,7 @@
 """Functions that are called for each value: the same with runs of one value, for which they are called once."""
 
 import math
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -57,7 +57,7 @@ def calls(monkeypatch):
 
 def test_a_run_takes_one_call_and_so_does_what_is_computed_of_its_result(calls):
     at = column_of([float(second) for second in range(100) for _ in range(9)], "float")
-    zone = Column("timezone", UTC, constant=True)
+    zone = Column("timezone", timezone(timedelta(hours=1)), constant=True)
     times = rowwise.rowwise("datetime.fromtimestamp", [at, zone], DATETIME, 900)
     days = rowwise.rowwise("datetime.strftime", [times, DAY], "str", 900)
     assert days.to_list(900) == ["1970-01-01"] * 900
@@ -94,11 +94,11 @@ def folders(text):
 
 
 def test_a_text_is_split_once_into_what_is_taken_of_it(calls, monkeypatch):
-    from funken.columnar.kernels import splits
+    from funken.columnar.kernels import cuts
 
     split = []
-    separated = splits.Separated
-    monkeypatch.setattr(splits, "Separated", lambda texts, part: split.append(part) or separated(texts, part))
+    separated = cuts.Separated
+    monkeypatch.setattr(cuts, "Separated", lambda texts, part: split.append(part) or separated(texts, part))
     texts = ["a/b/c,d", "é/f//g/,h", "//i,"] * 2
     with pytest.raises(IndexError):
         list(map(folders, texts))

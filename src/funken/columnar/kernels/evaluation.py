@@ -181,7 +181,7 @@ class _Evaluation:
         if not takes_part(expression):
             return None
         if self._splits is None:
-            from funken.columnar.kernels.splits import Splits  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
+            from funken.columnar.kernels.cuts import Splits  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
 
             self._splits = Splits(self._column)
         found: Column | None = self._splits.of(expression)

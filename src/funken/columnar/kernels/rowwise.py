@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, without_none
+from funken.columnar.kernels import time_forms, times
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array, Column, column_of, joined_columns
 from funken.columnar.kernels.number_forms import FORMS
+from funken.columnar.kernels.times import Times
 from funken.columnar.library import MATCH, OBJECTS, TEXTS, bound_to, function_of
 
 Value = Column | tuple["Value", ...]
@@ -26,6 +28,8 @@ Value = Column | tuple["Value", ...]
 _SAMPLE, _SHORTEST = 64, 2
 """A function is called once for a run of the same value, if runs have so many on average, also the first so many values."""
 
+_PER_ITEM = 4
+"""A table is looked up in at once for so many records per item."""
 _TYPES: dict[str, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str, TEXTS: list, MATCH: re.Match}
 _TYPES |= {kind: cls for cls, kind in OBJECTS.items()}
 
@@ -41,12 +45,15 @@ def rowwise(name: str, columns: list[Column], kind: str, length: int) -> Column:
     first = next((column for column in columns if not column.constant), None)
     if first is None:
         return _packed(_called(function, [[column.data] for column in columns]), kind).take(np.zeros(length, np.int64))
-    form = _form_of(name, first.kind)
+    form = _form_of(name, first)
     if form is not None:
         with np.errstate(all="ignore"):
             found = form(*columns)
         if found is not None:
             return found
+    looked_up = _looked_up(name, columns, first, kind, length)
+    if looked_up is not None:
+        return looked_up
     function, columns = _bound(name, function, columns)
     runs = _runs(columns, length) if without_none(kind) != TEXTS else None
     if runs is not None:
@@ -56,13 +63,47 @@ def rowwise(name: str, columns: list[Column], kind: str, length: int) -> Column:
     return _each(function, columns, kind, length)
 
 
-def _form_of(name: str, kind: str) -> Callable[..., Column | None] | None:
-    """Return what computes a function of values of a kind for a block at once."""
-    if kind == STR:
+def _form_of(name: str, column: Column) -> Callable[..., Column | None] | None:
+    """Return what computes a function for a block at once, by the first column that is no constant."""
+    if isinstance(column, Times):
+        return time_forms.FORMS.get(name)
+    if column.kind == STR:
         from funken.columnar.kernels import text_forms  # noqa: PLC0415 - Arrow takes 0.1 s, and is needed for text only
 
-        return text_forms.FORMS.get(name)
-    return FORMS.get(name) if kind in (INT, FLOAT) else None
+        return text_forms.FORMS.get(name) or times.FROM_TEXTS.get(name)
+    return FORMS.get(name) or times.FROM_NUMBERS.get(name) if column.kind in (INT, FLOAT) else None
+
+
+def _looked_up(name: str, columns: list[Column], key: Column, kind: str, length: int) -> Column | None:
+    """Return what a table has for keys, or whether it has them; ``None`` if that is not what is asked, or not worth it."""
+    place = {"get": 0, "item": 0, "in": 1}.get(name)
+    if place is None or columns[1 - place] is not key or key.kind not in (INT, STR):
+        return None
+    table = columns[place].data if columns[place].constant else None
+    if not isinstance(table, dict | frozenset) or len(table) * _PER_ITEM > length:
+        return None
+    if not all(column.constant for column in columns[2:]):
+        return None
+    import pyarrow as pa  # noqa: PLC0415 - Arrow takes 0.1 s, and not all programs need it
+    import pyarrow.compute as pc  # noqa: PLC0415 - the same
+
+    wanted, arrow = (str, pa.string()) if key.kind == STR else (int, pa.int64())
+    keys = [each for each in table if type(each) is wanted]
+    if len(keys) < len(table):
+        return None  # others may be equal: True is 1
+    try:
+        found = pc.index_in(pa.array(key.data), value_set=pa.array(keys, arrow))
+    except (pa.ArrowInvalid, OverflowError):  # a key that fits into no column
+        return None
+    places = found.fill_null(len(keys)).to_numpy(zero_copy_only=False)
+    if name == "in" or isinstance(table, frozenset):
+        return Column(BOOL, places < len(keys))
+    if name == "item" and bool((places == len(keys)).any()):
+        raise FallBackToRows("a key that a table has not")
+    values = [table[each] for each in keys]
+    if name == "get":
+        values.append(columns[2].data)
+    return _packed(values, kind).take(places)
 
 
 def _bound(name: str, function: Callable[..., Any], columns: list[Column]) -> tuple[Callable[..., Any], list[Column]]:
