@@ -261,18 +261,24 @@ def test_the_middle_between_two_numbers_is_left_to_python():
 
 # ---- tables
 
-CODES, SIZES, NAMES = {"a": 1, "é": 2, "": 3}, {1: "one", -(2**63): "low", 2**63 - 1: "high"}, frozenset(["a", "b", "ab"])
+CODES, SIZES, NAMES = (
+    {"a": 1, "é": 2, "": 3},
+    {1: "one", -(2**63): "low", 2**63 - 1: "high"},
+    frozenset(["a", "b", "ab"]),
+)
 
 
 @pytest.mark.parametrize("times", [1, 20])
-@given(st.lists(st.sampled_from(["a", "é", "", "b", "ab"]), min_size=1, max_size=5), st.lists(INTS, min_size=1, max_size=5))
+@given(
+    st.lists(st.sampled_from(["a", "é", "", "b", "ab"]), min_size=1, max_size=5), st.lists(INTS, min_size=1, max_size=5)
+)
 def test_tables(times, texts, numbers):
     """Also in blocks that are long enough to look all keys up at once."""
     lookups = [
         ("str", texts, lambda s: CODES.get(s, 0)), ("str", texts, lambda s: s in CODES), ("str", texts, lambda s: s not in NAMES),
-        ("str", texts, lambda s: CODES[s]), ("str", texts, lambda s: CODES[s] if s in CODES else -1),
+        ("str", texts, lambda s: CODES[s]), ("str", texts, lambda s: CODES[s] + 1 if s in CODES else -1),
         ("str", texts, lambda s: CODES.get(s) is None), ("int", numbers, lambda i: SIZES.get(i, "none")),
-        ("int", numbers, lambda i: i in SIZES), ("int", numbers, lambda i: SIZES[i]), ("str", texts, lambda s: CODES.get(s)),
+        ("int", numbers, lambda i: i in SIZES), ("int", numbers, lambda i: SIZES[i]), ("str", texts, lambda s: (CODES.get(s), 1)),
     ]  # fmt: skip
     for kind, values, function in lookups:
         many = values * times

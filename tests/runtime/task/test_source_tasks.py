@@ -49,7 +49,7 @@ class Bench:
     def __init__(self, storage, restores=(), sources=1, together=False):
         env = StreamExecutionEnvironment.create_local_environment(1)
         for number in range(sources):
-            source = DataGeneratorSource(lambda i: i, 100)
+            source = DataGeneratorSource(lambda i: [i].pop(), 100)  # called, so that a poll gives one record
             numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), f"{number}").uid(f"{number}")
             numbers.sink_to(LedgerSink("sources", number)).uid(f"sink {number}")
         plan = cloudpickle.loads(cloudpickle.dumps(env.compile()))

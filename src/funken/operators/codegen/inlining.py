@@ -38,6 +38,7 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not one of those that are compiled i
 _LOOK_AT_FRAMES = {"locals", "globals", "vars", "dir", "eval", "exec", "super", "__import__", "breakpoint"}
 _SYSTEM = {"sys", "posix", "nt", "_thread", "time", "gc"}
 """Modules of functions that look at frames or at the process, or act on it: ``sys.exit``, ``os.remove``, ``time.sleep``."""
+_NO_IDENTITY = {int, float, complex, str, bytes}
 _CONVERSIONS = (-1, ord("s"), ord("r"), ord("a"))
 
 
@@ -204,7 +205,9 @@ class _Reader:
             case "CONTAINS_OP":
                 self._compare(ast.NotIn() if argument else ast.In())
             case "IS_OP":
-                if any(isinstance(side, ast.Constant) and side.value is not None for side in self._stack[-2:]):
+                if any(
+                    isinstance(side, ast.Constant) and type(side.value) in _NO_IDENTITY for side in self._stack[-2:]
+                ):
                     return False  # the compiler would warn
                 self._compare(ast.IsNot() if argument else ast.Is())
             case _:

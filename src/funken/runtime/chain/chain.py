@@ -160,6 +160,8 @@ class OperatorChain:
         self._inputs_closed: set[int] = set()
         #: whether no operator calls a function per record, unless a kernel cannot compute a block
         self.columnar = all(operator.columnar for operator in self._order)
+        #: whether some do so, and some do not
+        self.mixed = not self.columnar and any(operator.columnar for operator in self._order)
 
     def _wire(
         self, children: list[tuple[str | None, Operator]], leaving: list[EdgeOutput], operator: Operator, reuse: bool

@@ -240,7 +240,7 @@ class Task:
 
     def _measure(self, subtask: Subtask, records: int, begin: float) -> None:
         metrics = subtask.metrics
-        metrics.busy += self._pieces.end(begin, records // subtask.factor)
+        subtask.worked(self._pieces.end(begin, records // subtask.factor), records)
         if self._ingestion_time.at:
             age = self._clock.wall() - self._ingestion_time.at
             latency = bucket_of(int(age * 1e6))
@@ -268,9 +268,9 @@ class Task:
                 before = subtask.source.records
                 had_ended = isinstance(subtask.chain, FinishedOperatorChain)
                 found = None if had_ended else subtask.source.poll(room, self._now)
-                self.throttle.on_read(self._ingestion_time.at, subtask.source.records - before)
+                self.throttle.on_read(self._ingestion_time.at, read := subtask.source.records - before)
                 if found == 0:
-                    subtask.metrics.busy += self._pieces.end(begin, self._pieces.records)
+                    subtask.worked(self._pieces.end(begin, self._pieces.records), read)
                 if found is None:
                     self._tick_if_due(subtask)
                     self._live_sources.remove(subtask)
