@@ -21,6 +21,7 @@ PLAIN = FuncFormatter(lambda value, _: f"{value:g}")
 COLOURS = {
     "funken": "#c0392b",
     "funken-vectorised": "#e67e22",
+    "funken-mixed": "#d35400",
     "flink-java": "#2c3e50",
     "flink-java-reuse": "#5d6d7e",
     "flink-sql": "#2980b9",
