@@ -19,7 +19,8 @@ from funken.columnar.folds import FIRST, LAST, MIN, SUM
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array, Column, Columns, joined, values_of_leaves
 from funken.columnar.keyed.groups import DENSE, NumberedGroups
-from funken.columnar.keyed.keys import hashes, key_codes
+from funken.columnar.keyed.keys import key_codes
+from funken.columnar.keyed.owners import hashes
 from funken.state.keygroups import stable_hash
 
 _KINDS = {

@@ -18,7 +18,7 @@ from funken.columnar.expressions import INT, LOWEST, STR, Constant, RecordSchema
 from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows, computed, evaluate
-from funken.columnar.keyed.keys import key_of
+from funken.columnar.keyed.keys import coded, key_of
 from funken.columnar.keyed.partials import Partials
 from funken.columnar.records import fits
 from funken.operators.columnar.flat_map import given_of
@@ -75,6 +75,8 @@ class ColumnarWindows(AlignedWindows):
         contributions = [contribution_of(self._vector, block, number) for number in range(len(self._vector.folds))]
         # Nothing is added before every pane has checked that it can take its part.
         steps = [(self._array(start), mask) for start, mask in self._parts(block)]
+        if len(steps) > 1 and not all(mask is not None for _, mask in steps):
+            key = coded(key, block.length)  # sliding windows: of five, each would number the keys of its own
         for pane, mask in steps:
             pane.check(contributions, block.length if mask is None else int(np.count_nonzero(mask)))
         for pane, mask in steps:

@@ -13,7 +13,8 @@ import numpy as np
 from funken.columnar.block import Block
 from funken.columnar.kernels.columns import Array, Column, Columns
 from funken.columnar.keyed.codec import encode_block
-from funken.columnar.keyed.keys import KeyTargets, key_of
+from funken.columnar.keyed.keys import key_of
+from funken.columnar.keyed.owners import KeyTargets
 from funken.columnar.keyed.partials import Combiner, joined_alike
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.path import ColumnPath, TracedFunction

@@ -50,7 +50,7 @@ class ManyKeys:
     def deal(self, keys: list[Any]) -> list[list[int]]:
         """Return the positions of the records of each target; raises ``KeyNotHashable``."""
         if self._owners is None:
-            from funken.columnar.keyed.keys import KeyOwners  # noqa: PLC0415 - NumPy, only where it pays
+            from funken.columnar.keyed.owners import KeyOwners  # noqa: PLC0415 - NumPy, only where it pays
 
             self._owners = KeyOwners(self._max_parallelism, self._targets, _BITS)
         self._records += len(keys)
