@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from funken.dataclass import dataclass
-from funken.types.info import Types
+from funken.types.info import DecimalTypeInfo, Types
 from funken.types.text import written
 
 
@@ -102,4 +102,12 @@ def rounded(digits: int) -> Callable[[Any], decimal.Decimal]:
     return lambda value: decimal.Decimal(value).quantize(step, context=context)
 
 
-__all__ = ["ValueTexts", "rounded"]
+def digits_of(kind: Any, declared: Any) -> int | None:
+    """Return how many digits a column of decimals has after the point, if that is declared."""
+    if isinstance(declared, DecimalTypeInfo):
+        return declared.scale
+    of_arrow = declared is None and importlib.import_module("pyarrow.types").is_decimal(kind)
+    return kind.scale if of_arrow and (kind.precision, kind.scale) != (38, 18) else None
+
+
+__all__ = ["ValueTexts", "digits_of", "rounded"]

@@ -21,12 +21,11 @@ from funken.columnar.block import Block
 from funken.columnar.expressions import RecordSchema
 from funken.connectors.formats.arrow_columns import schema_of_records
 from funken.connectors.formats.record_types import RecordShape, shape_of
-from funken.connectors.formats.text_columns import CsvColumns, csv_record_schema
+from funken.connectors.formats.text_columns import CsvColumns, Quoting, csv_record_schema, fields_of, texts_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, InvalidProgram
-from funken.types.delimited import ValueTexts, rounded
-from funken.types.info import DecimalTypeInfo
+from funken.types.delimited import ValueTexts, digits_of, rounded
 
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 _LETTERS = {"\n": "n", "\r": "r", "\t": "t", "\0": "0"}
@@ -85,6 +84,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
     charset: str = "UTF-8"
     array_delimiters: tuple[tuple[str, str], ...] = ()
     _shape: RecordShape = field(init=False, repr=False, compare=False)
+    _in_lines: Quoting = field(init=False, repr=False, compare=False)
     _parsers: tuple[Callable[[str], Any], ...] = field(init=False, repr=False, compare=False)
     _writers: tuple[Callable[[Any], str], ...] = field(init=False, repr=False, compare=False)
 
@@ -120,7 +120,8 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         ]
         parsers = tuple(self._parser(kind, text.delimiter, digits) for text, kind, digits in columns)
         object.__setattr__(self, "_parsers", parsers)
-        quoted = self._quoting()
+        object.__setattr__(self, "_in_lines", self._quoting())
+        quoted = self._written_text()
         object.__setattr__(self, "_writers", tuple(text.writer(kind, digits, quoted) for text, kind, digits in columns))
 
     @staticmethod
@@ -231,24 +232,54 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         """Write lines, without line feeds."""
         if not len(values):
             return []
-        charset, names = self.charset, self.names
+        names = self.names
         rows = list(map(self._shape.values, values))
         for row in rows:
             if len(row) != len(names):
                 raise ValueError(f"a record has {len(row)} field(s) and not {len(names)}: {', '.join(names)}")
-        texts = [map(write, column) for write, column in zip(self._writers, zip(*rows, strict=True), strict=True)]
+        return self._lines(zip(*rows, strict=True))
+
+    @property
+    def takes_columns(self) -> bool:  # type: ignore[override]
+        """Whether the lines are those of this class."""
+        return type(self) is CsvSchema
+
+    def messages_of(self, block: Block) -> list[bytes]:
+        """Write lines: of columns in a third of the time that their records take (benchmarks/text_columns.py)."""
+        fields = fields_of(block, self.record_type, self.names) if self.takes_columns else None
+        if fields is None:
+            return super().messages_of(block)
+        if self.charset.lower() not in ("utf-8", "utf8") or len(fields) == 1:
+            return self._lines(field.to_list(len(block)) for field in fields)
+        kinds = [each.type for each in self._shape.types()]
+        texts = [
+            texts_of(field, len(block), kind, write, self._in_lines)
+            for field, kind, write in zip(fields, kinds, self._writers, strict=True)
+        ]
+        arrow = importlib.import_module("pyarrow")
+        lines = importlib.import_module("pyarrow.compute").binary_join_element_wise(*texts, self.delimiter)
+        found: list[bytes] = lines.cast(arrow.binary()).to_pylist()
+        return found
+
+    def _lines(self, columns: Iterable[Iterable[Any]]) -> list[bytes]:
+        charset = self.charset
+        texts = [map(write, column) for write, column in zip(self._writers, columns, strict=True)]
         lines = map(self.delimiter.join, zip(*texts, strict=True))
         if len(self._writers) == 1 and self.quote is not None:  # an empty line is no record
             return [(line or 2 * self.quote).encode(charset) for line in lines]
         return [line.encode(charset) for line in lines]
 
-    def _quoting(self) -> Callable[[str], str]:
+    def _quoting(self) -> Quoting:
+        special = re.escape(self.delimiter + (self.escape or "")) + "\r\n"
+        if self.quote is not None:
+            special = f"\0-{re.escape(max(self.delimiter, self.quote, chr(10)))}{re.escape(self.escape or '')}"
+        return Quoting(re.compile(f"[{special}]"), self.quote, self.escape, _LONGEST_LOOKED_AT)
+
+    def _written_text(self) -> Callable[[str], str]:
         """Return what quotes text where Flink does."""
-        delimiter, quote, escape = self.delimiter, self.quote, self.escape
+        quote, escape, is_doubtful = self.quote, self.escape, self._in_lines.doubtful.search
         if quote is None:
             return self._escaping()
-        least_safe = max(delimiter, quote, "\n")
-        is_doubtful = re.compile(f"[\0-{re.escape(least_safe)}{re.escape(escape or '')}]").search
 
         def quoted(text: str) -> str:
             if len(text) <= _LONGEST_LOOKED_AT and is_doubtful(text) is None:
@@ -261,8 +292,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
 
     def _escaping(self) -> Callable[[str], str]:
         """Return what writes text without quotes: with an escape where it is needed."""
-        escape = self.escape
-        special = re.compile(f"[{re.escape(self.delimiter + (escape or ''))}\r\n]")
+        escape, special = self.escape, self._in_lines.doubtful
 
         def escaped(text: str) -> str:
             if special.search(text) is None:
@@ -305,14 +335,6 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         if null is not None:
             return lambda text: None if text == null else parse(text)
         return parse if parse is str else lambda text: parse(text) if text else None
-
-
-def digits_of(kind: Any, declared: Any) -> int | None:
-    """Return how many digits a column of decimals has after the point, if that is declared."""
-    if isinstance(declared, DecimalTypeInfo):
-        return declared.scale
-    of_arrow = declared is None and importlib.import_module("pyarrow.types").is_decimal(kind)
-    return kind.scale if of_arrow and (kind.precision, kind.scale) != (38, 18) else None
 
 
 def _row_of(parts: dict[str, Callable[[str], Any]], texts: list[str]) -> dict[str, Any]:

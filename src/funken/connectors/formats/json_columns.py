@@ -279,6 +279,9 @@ def _objects_of(data: bytes) -> int | None:
 # ---- the other way
 
 
+_SPACE, _QUOTE, _BACKSLASH, _TILDE = b' "\\~'
+
+
 class _OtherValuesError(Exception):
     """There are values that are written one by one."""
 
@@ -339,12 +342,33 @@ def _texts_of(column: Column, kind: str, length: int) -> list[Any]:
         raise _OtherValuesError
     if column.constant:
         return ["null" if column.data is None else text(column.data)] * length
+    if kind == STR:
+        quoted = _quoted(column.data)
+        if quoted is not None:
+            return quoted
+    elif kind == FLOAT:
+        # Hot: 82 ns each in place of 345.
+        written = importlib.import_module("funken.columnar.kernels.number_forms").FORMS["str"](column)
+        if written is not None:
+            return list(written.to_list(length))
     values = column.to_list(length)
     if kind.endswith("?"):
         return ["null" if value is None else text(value) for value in values]
     if kind == FLOAT and importlib.import_module("numpy").isfinite(column.data).all():
         text = float.__repr__
     return values if kind == INT else list(map(text, values))
+
+
+def _quoted(texts: Any) -> list[str] | None:
+    """Return texts in quotes; ``None`` if one has a letter that JSON, or ASCII, has no place for."""
+    compute = importlib.import_module("pyarrow.compute")
+    offsets, content = importlib.import_module("funken.columnar.kernels.text").parts_of(texts)
+    letters = content[offsets[0] : offsets[-1]]
+    # Hot: a comparison of all letters takes 2 ns a text; to look for them by a regular expression 80.
+    if ((letters - _SPACE > _TILDE - _SPACE) | (letters == _QUOTE) | (letters == _BACKSLASH)).any():
+        return None
+    found: list[str] = compute.binary_join_element_wise('"', texts, '"', "").to_pylist()
+    return found
 
 
 def _text_of_float(value: float) -> str:

@@ -12,21 +12,25 @@ from __future__ import annotations
 
 import csv
 import decimal
+import functools
 import importlib
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from funken.columnar.block import Block
 from funken.columnar.expressions import BOOL, FLOAT, INT, STR, NotVectorizable, RecordSchema, without_none
-from funken.connectors.formats.arrow_columns import columns_of_batch
+from funken.connectors.formats.arrow_columns import NOT_READ, columns_of_batch, places_of
 from funken.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from funken.columnar.kernels.columns import Columns
+    from funken.columnar.kernels.columns import Column, Columns
 
-_LINE_FEED = 10
+_LINE_FEED, _ASCII = 10, 128
 _MARK = b"\xef\xbb\xbf"
 _ARROW = {INT: "int64", FLOAT: "float64", BOOL: "bool_", STR: "string"}
+_JAVA_LOW, _JAVA_HIGH = 1e-3, 1e7
+"""Java writes floats between these without an exponent."""
 _NAN_OF = re.compile(rb"nan\(", re.IGNORECASE)
 _TRUE, _FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
 
@@ -54,6 +58,103 @@ def count_of(data: bytes, byte: bytes) -> int:
     """
     numpy = importlib.import_module("numpy")
     return int(numpy.count_nonzero(numpy.frombuffer(data, numpy.uint8) == byte[0]))
+
+
+def fields_of(block: Block, record_type: Any, names: Sequence[str]) -> list[Column] | None:
+    """Return the fields that lines have, in their order; ``None`` if records have to be made for that.
+
+    >>> from funken import Types
+    >>> from funken.columnar.kernels.columns import columns_of
+    >>> block = columns_of([("tea", 1), ("jam", 2)], ("str", "int"))
+    >>> [field.to_list(2) for field in fields_of(block, Types.TUPLE([Types.STRING(), Types.INT()]), ["f0", "f1"])]
+    [['tea', 'jam'], [1, 2]]
+    """
+    from funken.columnar.kernels.columns import Columns  # noqa: PLC0415 - loads NumPy
+
+    if not isinstance(block, Columns) or not block.length:
+        return None
+    places = places_of(block.schema, record_type, names)
+    if places is None or any(block.leaves[place].data is NOT_READ for place in places):
+        return None
+    return [block.leaves[place] for place in places]
+
+
+@dataclass(frozen=True)
+class Quoting:
+    r"""How lines have text in them: which letters it may not have without quotes, and how long it may be without them.
+
+    >>> import pyarrow as pa
+    >>> quoting = Quoting(re.compile('[\0-,"]'), '"', escape=None, longest=3)
+    >>> quoting.quoted(pa.array(["tea", "jam", "bread"])).to_pylist(), quoting.quoted(pa.array(["a b", "tea"]))
+    (['tea', 'jam', '"bread"'], None)
+    """
+
+    doubtful: re.Pattern[str]
+    quote: str | None
+    escape: str | None
+    longest: int
+
+    def quoted(self, texts: Any) -> Any:
+        """Return texts as they are written; ``None`` if each has to be looked at."""
+        compute = importlib.import_module("pyarrow.compute")
+        offsets, content = importlib.import_module("funken.columnar.kernels.text").parts_of(texts)
+        is_plain = not _has(self.doubtful, content[offsets[0] : offsets[-1]])
+        if self.quote is None:
+            return texts if is_plain else None
+        longer = compute.greater(compute.utf8_length(texts), self.longest)
+        alike = compute.all(longer).as_py()
+        if not is_plain and (self.escape is not None or not alike):
+            return None
+        if not compute.any(longer).as_py():
+            return texts
+        doubled = (
+            texts if is_plain else compute.replace_substring(texts, pattern=self.quote, replacement=2 * self.quote)
+        )
+        quoted = compute.binary_join_element_wise(self.quote, doubled, self.quote, "")
+        return quoted if alike else compute.if_else(longer, quoted, texts)
+
+
+def _has(letters: re.Pattern[str], content: Any) -> bool:
+    """Whether text in UTF-8 has one of some letters."""
+    # Hot: a table takes half of the time of the regular expression.
+    if not _table_of(letters)[content].any():
+        return False
+    return content.max() < _ASCII or letters.search(content.tobytes().decode()) is not None
+
+
+@functools.lru_cache(maxsize=64)
+def _table_of(letters: re.Pattern[str]) -> Any:
+    """Return which bytes are, or may belong to, one of some letters."""
+    numpy = importlib.import_module("numpy")
+    return numpy.array([code >= _ASCII or letters.search(chr(code)) is not None for code in range(256)])
+
+
+def texts_of(field: Column, length: int, kind: Any, write: Callable[[Any], str], quoting: Quoting) -> Any:
+    """Return what is written of a field, as Arrow's text: at once for what is written as Python and Arrow write it.
+
+    ``kind`` is the declared type, ``write`` writes one value.
+    """
+    arrow = importlib.import_module("pyarrow")
+    if field.constant:
+        return arrow.repeat(write(field.data), length)
+    of, found = arrow.types, None
+    if field.kind == INT and of.is_integer(kind):
+        found = arrow.array(field.data).cast(arrow.string())
+    elif field.kind == BOOL:
+        found = arrow.array([write(False), write(True)]).take(arrow.array(field.data).cast(arrow.int8()))
+    elif field.kind == FLOAT and of.is_float64(kind) and _is_plain(field.data):
+        forms = importlib.import_module("funken.columnar.kernels.number_forms").FORMS
+        written = forms["str"](field)
+        found = None if written is None else written.data
+    elif field.kind == STR and of.is_string(kind):
+        found = quoting.quoted(field.data)
+    return arrow.array(list(map(write, field.to_list(length))), arrow.string()) if found is None else found
+
+
+def _is_plain(floats: Any) -> bool:
+    """Whether all floats are written by Java as by Python."""
+    size = abs(floats)
+    return bool(((size >= _JAVA_LOW) & (size < _JAVA_HIGH)).all())
 
 
 def whole_array(column: Any) -> Any:
@@ -226,4 +327,13 @@ def csv_record_schema(csv_schema: Any, schema: RecordSchema) -> RecordSchema:
     return schema
 
 
-__all__ = ["CsvColumns", "Delimiters", "csv_record_schema", "is_text", "whole_array"]
+__all__ = [
+    "CsvColumns",
+    "Delimiters",
+    "Quoting",
+    "csv_record_schema",
+    "fields_of",
+    "is_text",
+    "texts_of",
+    "whole_array",
+]
