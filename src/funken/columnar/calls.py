@@ -1,4 +1,4 @@
-"""Calls of functions and methods in expressions, once the schemas of what they are given are known."""
+"""Calls of functions and methods in expressions, and comparisons, once the schemas of what they are given are known."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import reduce
 
 from funken.columnar import typed as fields
 from funken.columnar.expressions import (
+    ARRAYS,
     BOOL,
     FLOAT,
     INT,
@@ -15,6 +16,7 @@ from funken.columnar.expressions import (
     STR,
     Binary,
     Choose,
+    Compare,
     Constant,
     Expression,
     Invoke,
@@ -26,10 +28,20 @@ from funken.columnar.expressions import (
     number_as_float,
     optional,
     schema_repr,
+    without_none,
 )
-from funken.columnar.library import FUNCTIONS, METHODS, PATTERN_METHODS, is_pattern, is_table, literal_of, table_kinds
+from funken.columnar.library import (
+    FUNCTIONS,
+    METHODS,
+    PATTERN_METHODS,
+    TEXTS,
+    is_pattern,
+    is_table,
+    literal_of,
+    table_kinds,
+)
 from funken.columnar.records import DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
-from funken.columnar.typed import Typed, after, as_int
+from funken.columnar.typed import Typed, after, as_int, check_known
 
 _Of = Callable[[Expression], Typed]
 _TruthOf = Callable[[Expression], Expression]
@@ -235,4 +247,42 @@ def _record_method(name: str, found: Typed, given: tuple[Expression, ...], of: _
     raise NotVectorizable(f"calls the method {name}() of {schema_repr(schema)}")
 
 
-__all__ = ["called"]
+# ---- comparisons
+
+
+def compared(op: str, left: Typed, right: Typed) -> Expression:
+    """Return a comparison as kernels compute it."""
+    left, right = number_as_float(*left), number_as_float(*right)
+    (one, left_schema), (other, right_schema) = left, right
+    check_known(left_schema)
+    check_known(right_schema)
+    refused = NotVectorizable(f"compares {schema_repr(left_schema)} {op} {schema_repr(right_schema)}")
+    if not isinstance(left_schema, str) or not isinstance(right_schema, str):
+        found = fields.compared_tuples(op, left, right, compared)
+        if found is None:
+            raise refused
+        return found
+    if left_schema == right_schema and (
+        left_schema in (INT, FLOAT, STR) or (left_schema == BOOL and op in ("==", "!="))
+    ):
+        return Compare(op, one, other)
+    numbers = {INT, FLOAT, BOOL}
+    if left_schema in numbers and right_schema in numbers:
+        return Compare(op, as_int(left)[0], as_int(right)[0])
+    if (left_schema in ARRAYS and right_schema in ARRAYS) or (
+        NONE in (left_schema, right_schema) and left_schema != right_schema
+    ):
+        maybe = any(kind.endswith("?") for kind in (left_schema, right_schema))
+        if op in ("==", "!=") and not maybe:
+            return after([one, other], Constant(op == "!="))
+        if not maybe:
+            raise refused
+    if TEXTS in (left_schema, right_schema) or FLOAT + "?" in (left_schema, right_schema):
+        raise refused  # a list compares by identity first
+    same = without_none(left_schema) == without_none(right_schema) or NONE in (left_schema, right_schema)
+    if same or {left_schema, right_schema} == {"Decimal", INT}:
+        return Rowwise(op, (one, other), BOOL)
+    raise refused
+
+
+__all__ = ["called", "compared"]

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from funken.columnar import typed as fields
-from funken.columnar.calls import called
+from funken.columnar.calls import called, compared
 from funken.columnar.expressions import (
     ARRAYS,
     BOOL,
@@ -43,8 +43,10 @@ from funken.columnar.expressions import (
     TypeTest,
     Unary,
     Unpacked,
+    children,
     kinds_of,
     leaves_looked_at,
+    leaves_of,
     may_raise,
     number_as_float,
     optional,
@@ -221,6 +223,7 @@ class Inference:
     ) -> Typed:
         decides = self.truth_of(condition)
         if isinstance(decides, Constant):
+            self._look_at(otherwise if decides.value else then)
             return of(then if decides.value else otherwise)
         taken, other = _present(condition)
         one = self._within(taken, partial(of, then))
@@ -229,6 +232,21 @@ class Inference:
         for kind in kinds_of(schema):
             check_known(kind)
         return Choose(decides, one[0], two[0], lazy=may_raise(one[0]) or may_raise(two[0])), schema
+
+    def _look_at(self, never: Expression) -> None:
+        """Read what a branch looks at that is never taken: of a record with a null where none is expected, it may be."""
+        try:
+            made = self.of(never)[0]
+        except NotVectorizable:
+            for each in children(never):
+                self._look_at(each)
+            return
+        todo = [made]
+        for each in todo:
+            todo += children(each)
+            if isinstance(each, Argument) and each.argument == 0:
+                leaves = [leaf for leaf, _ in leaves_of(self._arguments[0])]
+                self.read.update(leaf for leaf in leaves if leaf[: len(each.path)] == each.path)
 
     def under(
         self, conditions: tuple[Expression, ...], expression: Expression
@@ -360,41 +378,6 @@ def _present(condition: Expression) -> tuple[tuple[Expression, ...], tuple[Expre
         case Compare() | Contains() | Choose() | Constant():
             return (), ()
     return (condition,), ()
-
-
-def compared(op: str, left: Typed, right: Typed) -> Expression:
-    """Return a comparison as kernels compute it."""
-    left, right = number_as_float(*left), number_as_float(*right)
-    (one, left_schema), (other, right_schema) = left, right
-    check_known(left_schema)
-    check_known(right_schema)
-    refused = NotVectorizable(f"compares {schema_repr(left_schema)} {op} {schema_repr(right_schema)}")
-    if not isinstance(left_schema, str) or not isinstance(right_schema, str):
-        found = fields.compared_tuples(op, left, right, compared)
-        if found is None:
-            raise refused
-        return found
-    if left_schema == right_schema and (
-        left_schema in (INT, FLOAT, STR) or (left_schema == BOOL and op in ("==", "!="))
-    ):
-        return Compare(op, one, other)
-    numbers = {INT, FLOAT, BOOL}
-    if left_schema in numbers and right_schema in numbers:
-        return Compare(op, as_int(left)[0], as_int(right)[0])
-    if (left_schema in ARRAYS and right_schema in ARRAYS) or (
-        NONE in (left_schema, right_schema) and left_schema != right_schema
-    ):
-        maybe = any(kind.endswith("?") for kind in (left_schema, right_schema))
-        if op in ("==", "!=") and not maybe:
-            return after([one, other], Constant(op == "!="))
-        if not maybe:
-            raise refused
-    if TEXTS in (left_schema, right_schema) or FLOAT + "?" in (left_schema, right_schema):
-        raise refused  # a list compares by identity first
-    same = without_none(left_schema) == without_none(right_schema) or NONE in (left_schema, right_schema)
-    if same or {left_schema, right_schema} == {"Decimal", INT}:
-        return Rowwise(op, (one, other), BOOL)
-    raise refused
 
 
 __all__ = ["NOT_KEPT", "schema_of", "typed", "typed_under"]

@@ -125,6 +125,10 @@ ENDS = [
         .window(TumblingEventTimeWindows.of(1000))
         .aggregate(Totals())
     ),
+    lambda s: s.map(lambda r: (r["t"].isoformat(), r["i"])),
+    lambda s: s.map(lambda r: (str(r["t"]), r["t"])),
+    lambda s: s.map(lambda r: (r["t"].year, r["t"].weekday(), r["i"])),
+    lambda s: s.map(lambda r: (r["o"]["x"], r["s"])),
 ]
 
 
@@ -176,6 +180,8 @@ def source(format, folder, size=None):
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(seed=398684201, kind="parquet")  # null structs, and a branch that is taken for those only
+@example(seed=495194522, kind="parquet")  # a struct of which nothing but a name is asked for
 @example(seed=438, kind="orc")  # a field that only `is not None` looks at has nulls
 @given(seed=st.integers(0, 2**32), kind=st.sampled_from(["parquet", "orc"]))
 def test_random_programs_give_the_same_of_columns_and_of_records(tmp_path_factory, seed, kind):
@@ -294,6 +300,77 @@ def test_explain_says_which_fields_are_read(tmp_path):
     assert "columns: added: per record: computes int? + int" in null
     flat = explained(lambda s: s.filter(lambda r: r["i"] > 0), ParquetFormat(fields=("i", "s")), tmp_path)
     assert {"columns: files: vectorized", "projection: files: reads all fields"} <= flat
+
+
+@pytest.mark.parametrize("format", [ParquetFormat(), ParquetFormat(fields=("user", "n"))])
+def test_of_a_struct_only_the_fields_that_are_used_are_read(tmp_path, monkeypatch, format):
+    users = [{"id": n, "at": {"city": f"c{n % 3}", "zip": n}, "more": "x"} for n in range(40)]
+    parquet.write_table(pa.table({"user": users, "n": range(40)}), tmp_path / "0.parquet")
+    parquet.write_table(
+        pa.table({"user": [each | {"new": 1} for each in users], "n": range(40)}), tmp_path / "1.parquet"
+    )
+    parquet.write_table(pa.table({"user": [*users[:9], {"id": 9, "at": None}], "n": range(10)}), tmp_path / "2.parquet")
+    program = lambda s: s.map(lambda r: (r["user"]["at"]["city"] if r["n"] != 9 else "", r["n"]))  # noqa: E731
+    expected = outcome(program(environment(False).from_source(source(format, tmp_path), UNTIMED, "files")))
+    asked, batches = [], parquet.ParquetFile.iter_batches
+
+    def recording(self, *given, **options):
+        asked.append(tuple(options["columns"]))
+        return batches(self, *given, **options)
+
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", recording)
+    found = outcome(program(environment(True).from_source(source(format, tmp_path), UNTIMED, "files")))
+    assert found == expected
+    assert sorted(asked) == [("user", "n"), ("user.at.city", "n"), ("user.at.city", "n")]
+
+
+def test_a_column_that_only_a_later_file_has_is_read_of_that_file(tmp_path):
+    parquet.write_table(pa.table({"n": range(9)}), tmp_path / "0.parquet")
+    parquet.write_table(pa.table({"n": range(9), "more": ["x"] * 9}), tmp_path / "1.parquet")
+    program = lambda s: s.map(lambda r: (r["n"], r.get("more", "none"), "more" in r))  # noqa: E731
+    expected, found = (
+        outcome(program(environment(on).from_source(source(ParquetFormat(), tmp_path), UNTIMED, "files")))
+        for on in (False, True)
+    )
+    assert found == expected
+
+
+def test_what_a_branch_that_no_record_of_the_schema_takes_looks_at_is_read(tmp_path):
+    """A struct that is null where none was known to be: the function is called, and takes that branch."""
+    users = [{"id": 1, "name": "a"}, None]
+    parquet.write_table(pa.table({"user": users[:1], "n": [1], "s": ["a"]}), tmp_path / "0.parquet")
+    parquet.write_table(pa.table({"user": users, "n": [2, 3], "s": ["b", "c"]}), tmp_path / "1.parquet")
+    for program in (
+        lambda s: s.map(lambda r: r["user"]["id"] if r["user"] else r["n"]),
+        lambda s: s.map(lambda r: r if r["user"] is None else {"id": r["user"]["id"]}),
+        lambda s: s.map(lambda r: ("name" in r["user"], len(r["user"])) if r["n"] < 3 else r["s"]),
+        lambda s: s.filter(lambda r: True if r["user"] else r["n"] > 2).map(lambda r: r["s"]),
+    ):
+        expected, found = (
+            outcome(program(environment(on).from_source(source(ParquetFormat(), tmp_path), UNTIMED, "files")))
+            for on in (False, True)
+        )
+        assert found == expected
+
+
+def test_times_are_written_as_they_were_read(tmp_path):
+    """They stay numbers all the way, but the records are the same."""
+    (tmp_path / "in").mkdir()
+    days = [datetime.date(2024, 2, 29) + datetime.timedelta(days=n) for n in range(40)]
+    moments = [datetime.datetime(2024, 2, 29, 23, 59, 59, 999_000 + n, datetime.UTC) for n in range(40)]
+    schema = pa.schema([("day", pa.date32()), ("at", pa.timestamp("us", "UTC")), ("local", pa.timestamp("us"))])
+    local = [each.replace(tzinfo=None) for each in moments]
+    parquet.write_table(pa.table({"day": days, "at": moments, "local": local}, schema), tmp_path / "in" / "a.parquet")
+    for vectorized in (False, True):
+        env, out = environment(vectorized), tmp_path / str(vectorized)
+        stream = env.from_source(source(ParquetFormat(), tmp_path / "in"), UNTIMED, "files")
+        kept = stream.filter(lambda r: r["at"] >= datetime.datetime(2024, 2, 29, 23, 59, 59, 999_010, datetime.UTC))
+        sink = FileSink.for_bulk_format(out, ParquetFormat(schema))
+        kept.sink_to(sink.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build())
+        env.execute()
+    read = [parquet.read_table(tmp_path / str(vectorized)) for vectorized in (False, True)]
+    assert read[0].equals(read[1])
+    assert len(read[0]) == 30
 
 
 def test_explain_names_fields_of_structs(tmp_path):

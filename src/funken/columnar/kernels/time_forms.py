@@ -151,25 +151,28 @@ def _timestamp(times: Times) -> Column | None:
 
 
 def _in_zone(times: Times, zone: Column) -> Column | None:
-    return Times(DATETIME, times.micros, UTC) if zone.constant and zone.data is UTC else None
+    known = zone.constant and (zone.data is UTC or zone.data is None)
+    return Times(DATETIME, times.micros, zone.data) if known else None
 
 
 def _compared(op: str) -> Callable[..., Column | None]:
     def form(one: Column, other: Column) -> Column | None:
-        left, right = _instants(one, other), _instants(other, one)
-        return None if left is None or right is None else Column(BOOL, COMPARE[op](left, right))
+        left, right = _instants(one), _instants(other)
+        if left is None or right is None or (left[1] is None) != (right[1] is None):
+            return None  # one with a time zone, one without
+        return Column(BOOL, COMPARE[op](left[0], right[0]))
 
     return form
 
 
-def _instants(column: Column, beside: Column) -> Any:
-    """Return what times are compared by; ``None`` if they cannot be compared with those beside them here."""
+def _instants(column: Column) -> tuple[Any, Any] | None:
+    """Return what datetimes in UTC, or without a time zone, are compared by, and the zone; ``None`` for others."""
     if isinstance(column, Times):
-        return column.micros if column.kind == DATETIME else None
+        return (column.micros, column.zone) if column.kind == DATETIME else None
     value = column.data if column.constant else None
-    if type(value) is not datetime or not isinstance(beside, Times) or value.tzinfo is not beside.zone:
+    if type(value) is not datetime or value.tzinfo not in (None, UTC):
         return None
-    return (value - datetime(1970, 1, 1, tzinfo=beside.zone)) // timedelta(microseconds=1)
+    return (value - datetime(1970, 1, 1, tzinfo=value.tzinfo)) // timedelta(microseconds=1), value.tzinfo
 
 
 FORMS: dict[str, Callable[..., Column | None]] = {

@@ -8,7 +8,7 @@ here; what else Python knows, and all that is out of bounds, is left to its own 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import repeat
 from typing import Any
 
@@ -54,10 +54,9 @@ class Times(Column):
             naive: list[Any] = self.micros.view("M8[us]").tolist()
             return naive
         if len(self.micros) and int(np.abs(self.micros).max()) < _EXACT * SECOND:
-            # Hot: half of what adding a timedelta takes.
+            # Hot: 150 ns; to give a time zone to one without takes 510.
             return list(map(datetime.fromtimestamp, (self.micros / SECOND).tolist(), repeat(self.zone)))
-        epoch = datetime(1970, 1, 1, tzinfo=self.zone)
-        return [epoch + timedelta(microseconds=each) for each in self.micros.tolist()]
+        return [each.replace(tzinfo=self.zone) for each in self.micros.view("M8[us]").tolist()]
 
     def take(self, positions: Array) -> Column:
         """Return the values at some positions."""
@@ -79,7 +78,36 @@ class Times(Column):
         return Times(self.kind, np.concatenate([column.micros for column in alike]), self.zone)
 
 
-# ---- from numbers and texts; all forms return ``None`` where the result may not be Python's
+# ---- from arrays, numbers and texts; all forms return ``None`` where the result may not be Python's
+
+
+def times_of(array: Any) -> Times | None:
+    """Return timestamps or dates of Arrow, none of them null; ``None`` for a time zone other than UTC, and far from now.
+
+    >>> import pyarrow as pa
+    >>> from datetime import date
+    >>> times_of(pa.array([date(2024, 2, 29)])).to_list(1)
+    [datetime.date(2024, 2, 29)]
+    """
+    import pyarrow as pa  # noqa: PLC0415 - who has an array has loaded it
+
+    if pa.types.is_date(array.type):
+        days = array.cast(pa.date32()).view(pa.int32()).to_numpy(zero_copy_only=False)
+        return _within(Times(DATE, days.astype(np.int64) * DAY, None))
+    if array.type.tz not in (None, "UTC"):
+        return None
+    try:
+        micros = array.cast(pa.timestamp("us", array.type.tz)).view(pa.int64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:  # an overflow
+        return None
+    zone = array[0].as_py().tzinfo if array.type.tz and len(array) and _within(Times(DATETIME, micros, None)) else None
+    return _within(Times(DATETIME, micros, zone))
+
+
+def _within(times: Times) -> Times | None:
+    """Return times that Python has dates for."""
+    seconds = times.micros // SECOND
+    return times if not len(seconds) or (int(seconds.min()) >= _FIRST and int(seconds.max()) <= _LAST) else None
 
 
 def _from_timestamp(number: Column, *zone: Column) -> Column | None:
@@ -251,4 +279,4 @@ FROM_TEXTS: dict[str, Callable[..., Column | None]] = {
     "datetime.fromisoformat": _from_iso,
     "date.fromisoformat": _date_from_iso,
 }
-__all__ = ["CLOCK", "DAY", "FROM_NUMBERS", "FROM_TEXTS", "ISO", "SECOND", "Times", "template"]
+__all__ = ["CLOCK", "DAY", "FROM_NUMBERS", "FROM_TEXTS", "ISO", "SECOND", "Times", "template", "times_of"]

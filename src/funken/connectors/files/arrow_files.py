@@ -19,8 +19,8 @@ from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.file_format import BulkFormat, BulkWriter, CannotMerge, FileFormat, FileSplit, RecordReader
-from funken.connectors.formats.arrow_batches import ArrowColumns, ArrowRecords, RowGroups
-from funken.connectors.formats.arrow_columns import batch_of_columns, schema_of_file, schema_of_records, schema_of_type
+from funken.connectors.formats.arrow_batches import ArrowColumns, ArrowRecords, RowGroups, batch_of_columns
+from funken.connectors.formats.arrow_columns import schema_of_file, schema_of_records, schema_of_type
 from funken.connectors.formats.record_types import RecordShape, as_document, shape_of
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
@@ -168,7 +168,8 @@ class ParquetFormat(_ColumnarFormat):
             begin = 0 if first is None else first.dictionary_page_offset or first.data_page_offset
             if split.start <= begin < split.end:
                 found.append((group.num_rows, _ParquetGroup(opened, index)))
-        return RowGroups(opened.schema_arrow.names, found)
+        schema = opened.schema_arrow
+        return RowGroups(schema.names, found, {field.name: field.type for field in schema})
 
     def _schema_of(self, file: IO[bytes]) -> tuple[Any, set[str]]:
         opened = importlib.import_module("pyarrow.parquet").ParquetFile(file)

@@ -1,15 +1,20 @@
-"""Readers of Arrow's batches: as records, and as blocks of columns; positions count rows, alike for both."""
+"""Batches of Arrow: readers of them, as records or as columns (positions count rows, alike for both), and the way back."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-from funken.columnar.expressions import RecordSchema, fields_of_leaves
-from funken.connectors.formats.arrow_columns import NOT_READ, columns_of_batch, names_of
+from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, RecordSchema, fields_of_leaves, leaves_of
+from funken.columnar.library import DATE
+from funken.columnar.records import NamedFields, name_of
+from funken.connectors.formats.arrow_columns import NOT_READ, columns_of_batch, has_fields, names_of, places_of
 from funken.connectors.formats.record_types import RecordShape
 from funken.types.arrow import python_values
+
+if TYPE_CHECKING:
+    from funken.columnar.kernels.columns import Column, Columns
 
 _BATCH_ROWS = 8192
 _COLUMN_ROWS = 32_768
@@ -25,11 +30,17 @@ class RowGroup(Protocol):
 
 
 class RowGroups:
-    """The groups of rows of one split: the names of the file's columns, and of each group its rows (0: not known) and reader."""
+    """The groups of rows of one split: the names of the file's columns, and of each group its rows (0: not known) and reader.
 
-    def __init__(self, names: Sequence[str], groups: Sequence[tuple[int, RowGroup]]) -> None:
+    ``types`` are the types of columns that may be asked for by some of their fields (``"user.id"``).
+    """
+
+    def __init__(
+        self, names: Sequence[str], groups: Sequence[tuple[int, RowGroup]], types: Mapping[str, Any] | None = None
+    ) -> None:
         self.names = names
         self.groups = groups
+        self.types = types or {}
 
 
 class ArrowRecords:
@@ -47,6 +58,8 @@ class ArrowRecords:
         #: the columns that records are made of, and those of them that are read
         self._names = tuple(name for name in wanted if name in there)
         self._read: Sequence[str] = self._names
+        #: what is asked for, to read them
+        self._asked: Sequence[str] = self._names
         self._types: Any = None if shape is None else shape.types()
         self._row = done
         self._size = 0
@@ -61,7 +74,7 @@ class ArrowRecords:
         self._row += self._size
         self._size = 0
         if self._batches is None:
-            self._batches = (batch for _, group in self._groups for batch in group.batches(self._read, self._rows))
+            self._batches = (batch for _, group in self._groups for batch in group.batches(self._asked, self._rows))
         for batch in self._batches:
             if self._skip >= batch.num_rows:
                 self._skip -= batch.num_rows
@@ -111,9 +124,13 @@ class ArrowColumns(ArrowRecords):
         self._wanted = names if wanted is None else [names[number] for number in fields_of_leaves(schema, wanted)]
         #: whether the file has the columns that the schema names
         self._fits = names == self._names
-        self._read = [name for name in self._names if name in self._wanted]
+        # Of a file with other columns all are read: a function may ask for those that the schema does not know.
+        self._read = self._asked = [name for name in self._names if name in self._wanted or not self._fits]
+        if shape is None and self._fits and wanted is not None:
+            self._asked = list(_fields_of(schema, groups.types, wanted))
 
     def _made(self, batch: Any) -> Any:
+        pruned = self._asked != self._read
         if self._fits:
             read = set(self._read)
             arrays = [batch.column(name) if name in read else None for name in self._names]
@@ -122,10 +139,30 @@ class ArrowColumns(ArrowRecords):
                     None if array is None else _converted(name, array, declared.type)
                     for name, array, declared in zip(self._names, arrays, self._types, strict=True)
                 ]
-            made = columns_of_batch(self._schema, arrays, batch.num_rows, self._leaves)
+            made = columns_of_batch(self._schema, arrays, batch.num_rows, self._leaves, pruned=pruned)
             if made is not None:
                 return made
-        return self._records(batch)
+        records = self._records(batch)
+        return [_completed(record, self._schema) for record in records] if pruned else records
+
+
+def _completed(record: Any, schema: RecordSchema) -> Any:
+    """Return a dict with the fields that were left out of it marked as not read."""
+    if not isinstance(schema, NamedFields) or not isinstance(record, dict):
+        return record
+    fields = zip(schema.names, schema, strict=True)
+    return {name: _completed(record[name], inner) if name in record else NOT_READ for name, inner in fields}
+
+
+def _fields_of(schema: RecordSchema, types: Mapping[str, Any], wanted: Collection[int]) -> Iterator[str]:
+    """Yield columns, or the fields within those that can be read without the others, of leaves."""
+    found: dict[str, None] = {}
+    for number, (path, _) in enumerate(leaves_of(schema)):
+        if number in wanted:
+            name = name_of(schema, path[:1])
+            whole = name not in types or not has_fields(schema[path[0]], types[name])
+            found[name if whole else name_of(schema, path)] = None
+    yield from found
 
 
 def _converted(name: str, column: Any, wanted: Any) -> Any:
@@ -138,4 +175,63 @@ def _converted(name: str, column: Any, wanted: Any) -> Any:
         raise ValueError(f"its column {name!r} is {column.type}, and was declared as {wanted} ({error})") from None
 
 
-__all__ = ["ArrowColumns", "ArrowRecords", "RowGroup", "RowGroups"]
+# ---- the other way
+
+
+def batch_of_columns(block: Columns, record_type: Any, schema: Any) -> Any:
+    """Return a block as a batch of a schema of Arrow (``None``: of its columns' types); ``None`` if records have to be made.
+
+    Raises what Arrow raises for values that a type has no place for.
+
+    >>> from funken.columnar.kernels.columns import columns_of
+    >>> from funken.columnar.records import DICT, NamedFields
+    >>> block = columns_of([{"n": 1}, {"n": 2}], NamedFields(("int",), DICT, ("n",)))
+    >>> batch_of_columns(block, None, None).to_pylist()
+    [{'n': 1}, {'n': 2}]
+    """
+    arrow = importlib.import_module("pyarrow")
+    names = list(schema.names) if schema is not None else list(getattr(block.schema, "names", ()))
+    places = places_of(block.schema, record_type, names) if names else None
+    if places is None:
+        return None
+    if schema is None:
+        if any(kind not in ARRAYS for kind in block.schema):
+            return None  # the type of other values is found in more records than a block has
+        arrays = [_array(arrow, block.leaves[place], block.length, None) for place in places]
+        return arrow.RecordBatch.from_arrays(arrays, names=names)
+    arrays = [
+        _array(arrow, block.leaves[place], block.length, field.type)
+        for place, field in zip(places, schema, strict=True)
+    ]
+    return arrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(arrow: Any, column: Column, length: int, wanted: Any) -> Any:
+    kind, of = column.kind, arrow.types
+    alike = wanted is None or (
+        (kind == INT and (of.is_integer(wanted) or of.is_float64(wanted)))
+        or (kind == FLOAT and (of.is_float64(wanted) or of.is_float32(wanted)))
+        or (kind == BOOL and of.is_boolean(wanted))
+        or (kind == STR and (of.is_string(wanted) or of.is_large_string(wanted)))
+    )
+    if not alike:
+        times = None if wanted is None else array_of_times(column, wanted)
+        return arrow.array(column.to_list(length), wanted) if times is None else times
+    array = column.array(length)
+    made = array if kind == STR else arrow.array(array)
+    return made if wanted is None or made.type == wanted else made.cast(wanted)
+
+
+def array_of_times(column: Column, wanted: Any) -> Any:
+    """Return times that are no objects yet as an array of a type of Arrow; ``None`` if that has no place for them as they are."""
+    arrow, times = importlib.import_module("pyarrow"), importlib.import_module("funken.columnar.kernels.times")
+    if not isinstance(column, times.Times):
+        return None
+    if column.kind == DATE:
+        return arrow.array(column.micros.view("M8[us]").astype("M8[D]")) if arrow.types.is_date32(wanted) else None
+    if not arrow.types.is_timestamp(wanted) or wanted.unit != "us":
+        return None
+    return arrow.array(column.micros.view("M8[us]")).cast(arrow.int64()).cast(wanted)
+
+
+__all__ = ["ArrowColumns", "ArrowRecords", "RowGroup", "RowGroups", "batch_of_columns"]

@@ -77,8 +77,7 @@ def kind_of_type(type_: Any) -> str:
     >>> kind_of_type(pa.int32()), kind_of_type(pa.large_string()), kind_of_type(pa.list_(pa.int8()))
     ('int', 'str', 'list<item: int8>')
     """
-    arrow = importlib.import_module("pyarrow")
-    of = arrow.types
+    of = importlib.import_module("pyarrow").types
     if of.is_dictionary(type_):
         return STR if of.is_string(type_.value_type) or of.is_large_string(type_.value_type) else str(type_)
     if of.is_integer(type_):
@@ -198,6 +197,10 @@ def column_of_array(array: Any, kind: str) -> Column | None:
 
     if kind_of_type(array.type) not in (without_none(kind), NONE if kind.endswith("?") else kind):
         return None
+    if kind in (DATETIME, DATE) and not array.null_count:
+        times: Column | None = importlib.import_module("funken.columnar.kernels.times").times_of(array)
+        if times is not None:
+            return times
     if kind not in ARRAYS:
         return column_of(array.to_pylist(), kind)
     if array.null_count:
@@ -221,11 +224,13 @@ def _text(array: Any) -> Any:
 
 
 def columns_of_batch(
-    schema: RecordSchema, arrays: Sequence[Any | None], length: int, wanted: Collection[int] | None = None
-) -> Columns | None:
+    schema: RecordSchema, arrays: Sequence[Any | None], length: int, wanted: Collection[int] | None = None,
+    *, pruned: bool = False,
+) -> Columns | None:  # fmt: skip
     """Return a block of the arrays of a schema's fields (``None``: not read); ``None`` if they are not of these kinds.
 
-    ``wanted`` are the leaves that are read, all of which have to be there; without it, it is those that are there.
+    ``wanted`` are the leaves that are read, all of which have to be there; without it, it is those that are there. ``pruned``: it
+    is known that structs have the fields of the schema, of which others than those that are read may be left out.
 
     >>> import pyarrow as pa
     >>> columns_of_batch(("str", "int"), [None, pa.array([1, 2])], 2).to_list()
@@ -234,7 +239,8 @@ def columns_of_batch(
     read: dict[int, Any] = {}
     chosen = None if wanted is None else set(wanted)
     numbers = {path: number for number, (path, _) in enumerate(leaves_of(schema)) if chosen is None or number in chosen}
-    if not all([_take_apart(inner, arrays[index], (index,), numbers, read) for index, inner in enumerate(schema)]):
+    parts = [_take_apart(inner, arrays[index], (index,), numbers, read, pruned) for index, inner in enumerate(schema)]
+    if not all(parts):
         return None
     if chosen is not None and not read.keys() >= chosen:
         return None
@@ -242,7 +248,7 @@ def columns_of_batch(
 
 
 def _take_apart(
-    schema: Any, array: Any, path: tuple[int, ...], leaves: Mapping[Any, int], read: dict[int, Any]
+    schema: Any, array: Any, path: tuple[int, ...], leaves: Mapping[Any, int], read: dict[int, Any], pruned: bool
 ) -> bool:
     """Put the arrays of a field's leaves where they belong; false if it is no struct of these fields, or null somewhere."""
     if isinstance(schema, str):
@@ -251,11 +257,29 @@ def _take_apart(
         return True
     if array is None or not any(leaf[: len(path)] == path for leaf in leaves):
         return True
-    is_struct = importlib.import_module("pyarrow").types.is_struct(array.type)
-    if array.null_count or not is_struct or schema.names != tuple(field.name for field in array.type):
+    if array.null_count or not importlib.import_module("pyarrow").types.is_struct(array.type):
         return False
-    within = enumerate(zip(schema, array.flatten(), strict=True))
-    return all([_take_apart(inner, each, (*path, number), leaves, read) for number, (inner, each) in within])
+    names = tuple(field.name for field in array.type)
+    if schema.names != names and not (pruned and set(names) <= set(schema.names)):
+        return False
+    numbers = [schema.names.index(name) for name in names]
+    within = zip(numbers, array.flatten(), strict=True)
+    return all([_take_apart(schema[number], each, (*path, number), leaves, read, pruned) for number, each in within])
+
+
+def has_fields(schema: RecordSchema, type_: Any) -> bool:
+    """Whether structs of Arrow have the fields of a schema, and so have those within them.
+
+    >>> import pyarrow as pa
+    >>> has_fields(NamedFields(("int",), DICT, ("id",)), pa.struct([("id", pa.int64())])), has_fields("int", pa.int64())
+    (True, True)
+    """
+    if isinstance(schema, str):
+        return True
+    names = tuple(field.name for field in type_) if importlib.import_module("pyarrow").types.is_struct(type_) else None
+    if not isinstance(schema, NamedFields) or schema.names != names:
+        return False
+    return all(has_fields(inner, field.type) for inner, field in zip(schema, type_, strict=True))
 
 
 def _block_of(
@@ -350,49 +374,7 @@ def _is_class(record_type: Any) -> bool:
     return isinstance(record_type, type)
 
 
-def batch_of_columns(block: Columns, record_type: Any, schema: Any) -> Any:
-    """Return a block as a batch of a schema of Arrow (``None``: of its columns' types); ``None`` if records have to be made.
-
-    Raises what Arrow raises for values that a type has no place for.
-
-    >>> from funken.columnar.kernels.columns import columns_of
-    >>> block = columns_of([{"n": 1}, {"n": 2}], NamedFields(("int",), DICT, ("n",)))
-    >>> batch_of_columns(block, None, None).to_pylist()
-    [{'n': 1}, {'n': 2}]
-    """
-    arrow = importlib.import_module("pyarrow")
-    names = list(schema.names) if schema is not None else list(getattr(block.schema, "names", ()))
-    places = places_of(block.schema, record_type, names) if names else None
-    if places is None:
-        return None
-    if schema is None:
-        if any(kind not in ARRAYS for kind in block.schema):
-            return None  # the type of other values is found in more records than a block has
-        arrays = [_array(arrow, block.leaves[place], block.length, None) for place in places]
-        return arrow.RecordBatch.from_arrays(arrays, names=names)
-    arrays = [
-        _array(arrow, block.leaves[place], block.length, field.type)
-        for place, field in zip(places, schema, strict=True)
-    ]
-    return arrow.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _array(arrow: Any, column: Column, length: int, wanted: Any) -> Any:
-    kind, of = column.kind, arrow.types
-    alike = wanted is None or (
-        (kind == INT and (of.is_integer(wanted) or of.is_float64(wanted)))
-        or (kind == FLOAT and (of.is_float64(wanted) or of.is_float32(wanted)))
-        or (kind == BOOL and of.is_boolean(wanted))
-        or (kind == STR and (of.is_string(wanted) or of.is_large_string(wanted)))
-    )
-    if not alike:
-        return arrow.array(column.to_list(length), wanted)
-    array = column.array(length)
-    made = array if kind == STR else arrow.array(array)
-    return made if wanted is None or made.type == wanted else made.cast(wanted)
-
-
 __all__ = [
-    "NOT_READ", "NotRead", "batch_of_columns", "column_of_array", "column_of_values", "columns_of_batch", "columns_of_values",
-    "is_held", "kind_of_type", "names_of", "places_of", "schema_of_file", "schema_of_records", "schema_of_type",
+    "NOT_READ", "NotRead", "column_of_array", "column_of_values", "columns_of_batch", "columns_of_values",
+    "has_fields", "is_held", "kind_of_type", "names_of", "places_of", "schema_of_file", "schema_of_records", "schema_of_type",
 ]  # fmt: skip
