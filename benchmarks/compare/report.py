@@ -108,6 +108,7 @@ def verdicts(documents: Documents) -> list[Verdict]:
         Verdict("keyed, opaque lambdas / Bytewax", 4, 8, "x", against("keyed", "funken", "bytewax")),
         Verdict("windows, opaque lambdas / Bytewax", 2, 4, "x", against("windows", "funken", "bytewax")),
         Verdict("keyed, opaque lambdas / Flink SQL", 1, 1.5, "x", against("keyed", "funken", "flink-sql")),
+        Verdict("keyed, an opaque reduce / Flink SQL", 1, 1.5, "x", against("keyed", "funken-mixed", "flink-sql")),
         Verdict("grep, opaque lambdas / Flink SQL", 2, 3, "x", against("grep", "funken", "flink-sql")),
         Verdict("grep, an opaque filter / Flink SQL", 2, 3, "x", against("grep", "funken-mixed", "flink-sql")),
         Verdict("keyed, vectorized / Flink Java", 0.5, 1.5, "x", against("keyed", "funken-vectorised", "flink-java")),

@@ -21,7 +21,7 @@ SYSTEMS = {
     for system in (
         System("funken", "Funken, opaque lambdas", "funken_python.py", "funken", "lambdas"),
         System("funken-vectorised", "Funken, vectorized", "funken_python.py", "funken", "vectorised"),
-        System("funken-mixed", "Funken, only the filter opaque", "funken_python.py", "funken", "mixed"),
+        System("funken-mixed", "Funken, one opaque function", "funken_python.py", "funken", "mixed"),
         System("pyflink-process", "PyFlink, process mode", "pyflink_python.py", "pyflink", "process"),
         System("pyflink-thread", "PyFlink, thread mode", "pyflink_python.py", "pyflink", "thread"),
         System("bytewax", "Bytewax", "bytewax_python.py", "bytewax"),
