@@ -10,9 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from funken.columnar.kernels.arithmetic import FallBackToRows
-from funken.columnar.kernels.columns import columns_of, joined_columns
+from funken.columnar.kernels.columns import Columns, columns_of, joined_columns
 from funken.columnar.kernels.evaluation import computed
 from funken.columnar.kernels.times import Times
+from funken.columnar.keyed.codec import decode_block, encode_block
 from funken.columnar.library import DATETIME
 from funken.columnar.tracing import trace
 
@@ -133,6 +134,16 @@ def test_columns_of_them_are_taken_apart_and_put_together():
     naive = Times(DATETIME, kept.micros, None)
     mixed = joined_columns([kept, naive], [4, 4]).to_list(8)
     assert [each.tzinfo for each in mixed] == [UTC] * 4 + [None] * 4
+
+
+def test_they_are_sent_as_numbers():
+    kept = compared(lambda t: datetime.fromtimestamp(t, UTC), [1, 2.5e9, -1.5], "float")
+    days = compared(lambda t: datetime.fromtimestamp(t, UTC).date(), [1, 10**9, 0], "int")
+    naive = Times(DATETIME, kept.micros, None)
+    block = Columns((DATETIME, "date", DATETIME), [kept, days, naive], 3)
+    sent = decode_block(encode_block(block))
+    assert [(type(leaf), leaf.zone) for leaf in sent.leaves] == [(Times, UTC), (Times, None), (Times, None)]
+    assert repr(sent.to_list()) == repr(block.to_list())
 
 
 def test_far_times_are_exact():

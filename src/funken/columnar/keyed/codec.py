@@ -14,6 +14,7 @@ import numpy as np
 from funken.columnar.expressions import ARRAYS, FLOAT, HIGHEST, INT, LOWEST, STR
 from funken.columnar.kernels.columns import Array, Column, Columns
 from funken.columnar.kernels.ropes import Rope
+from funken.columnar.kernels.times import Times
 from funken.columnar.keyed.partials import Partials
 from funken.io.pickling import dumps
 
@@ -55,6 +56,8 @@ def _written(column: Column, length: int) -> tuple[Any, ...]:
         return STR, None, [part if isinstance(part, str) else _written(part, length) for part in column.parts]
     if column.kind == STR:
         return STR, None, _text(column.data)
+    if isinstance(column, Times):
+        return column.kind, None, ("T", column.zone, column.micros.tobytes())
     if column.kind not in ARRAYS:
         return column.kind, None, ("O", 0, column.data.tolist())
     return column.kind, None, (column.data.dtype.str, 0, column.data.tobytes())
@@ -73,6 +76,8 @@ def _read(written: tuple[Any, ...], length: int) -> Column:
         return Column(STR, pa.StringArray.from_buffers(length, offsets, text))
     if kind == INT:
         return Column(INT, _widened(data), False, *bounds)
+    if data[0] == "T":
+        return Times(kind, np.frombuffer(data[2], np.int64), data[1])
     if kind not in ARRAYS:
         return Column(kind, np.fromiter(data[2], np.object_, length))
     return Column(kind, np.frombuffer(data[2], np.dtype(data[0])))
