@@ -159,45 +159,51 @@ def _are_letters(text: Column) -> bool:
 # ---- what is taken of texts that are split, without the lists
 
 
+_ColumnOf = Callable[[Expression], Column]
+
+
 class Splits:
     """The texts of one block that are split: by one separator, in several places of a function, they are looked through once."""
 
-    def __init__(self, column_of: Callable[[Expression], Column]) -> None:
-        self._column_of = column_of
+    def __init__(self) -> None:
         self._separated: dict[tuple[int, str], Separated] = {}
         self._words: dict[int, tuple[Any, Array] | None] = {}
 
-    def of(self, expression: Rowwise) -> Column | None:
-        """Compute what is taken of a text that is split; ``None`` if it is not taken here."""
+    def of(self, expression: Rowwise, column_of: _ColumnOf) -> Column | None:
+        """Compute what is taken of a text that is split; ``None`` if it is not taken here.
+
+        ``column_of`` computes an argument. It is not kept: it belongs to the evaluation that these are a part of, and only the
+        cyclic collector would free the two, and the block.
+        """
         match expression:
             case Rowwise("item", (Rowwise("str.split" | "str.rsplit") as split, Constant(int(number)))):
-                return self._part(split, number)
+                return self._part(split, number, None, column_of)
             case Rowwise("len", (Rowwise("str.split" | "str.rsplit") as split,)):
-                counts = self._counts(split)
+                counts = self._counts(split, column_of)
                 return None if counts is None else Column(INT, counts)
             case Rowwise("str.partition.0" | "str.partition.1" | "str.partition.2", (text, Constant(str(separator)))):
-                separated = self._separate(text, separator)
+                separated = self._separate(text, separator, column_of)
                 return (
                     None if separated is None else self._partitioned(int(expression.function[-1]), separated, separator)
                 )
             case Rowwise(function, (Rowwise("str.split" | "str.rsplit") as split,)) if function.startswith("unpack "):
                 _, count, place = function.split()
-                return self._part(split, int(place), int(count))
+                return self._part(split, int(place), int(count), column_of)
         return None
 
-    def _part(self, split: Rowwise, number: int, of: int | None = None) -> Column | None:
+    def _part(self, split: Rowwise, number: int, of: int | None, column_of: _ColumnOf) -> Column | None:
         if of is not None:
-            counts = self._counts(split)
+            counts = self._counts(split, column_of)
             if counts is None:
                 return None
             if bool((counts != of).any()):
                 raise FallBackToRows("a list of another length to unpack")
         match split.arguments:
             case (text,):
-                return self._word(text, number)
+                return self._word(text, number, column_of)
             case (text, Constant(str(separator)), *most):
                 limit = _limit(most)
-                separated = self._separate(text, separator)
+                separated = self._separate(text, separator, column_of)
                 if separated is None or (limit != 1 and overlaps_itself(separator)) or limit == -1:
                     return None
                 backwards = split.function == "str.rsplit"
@@ -206,22 +212,22 @@ class Splits:
                 return Column(STR, separated.part(number, limit, backwards and limit is not None))
         return None
 
-    def _counts(self, split: Rowwise) -> Array | None:
+    def _counts(self, split: Rowwise, column_of: _ColumnOf) -> Array | None:
         """Return how many parts texts have."""
         match split.arguments:
             case (text,):
-                words = self._words_of(text)
+                words = self._words_of(text, column_of)
                 return None if words is None else words[1]
             case (text, Constant(str(separator)), *most):
                 limit = _limit(most)
-                separated = self._separate(text, separator)
+                separated = self._separate(text, separator, column_of)
                 if separated is None or (limit != 1 and overlaps_itself(separator)) or limit == -1:
                     return None
                 return (separated.counts if limit is None else np.minimum(separated.counts, limit)) + 1
         return None
 
-    def _separate(self, text: Expression, separator: str) -> Separated | None:
-        column = self._column_of(text)
+    def _separate(self, text: Expression, separator: str, column_of: _ColumnOf) -> Separated | None:
+        column = column_of(text)
         if column.kind != STR or column.constant or not separator:
             return None
         key = id(text), separator
@@ -238,8 +244,8 @@ class Splits:
         found = (separated.counts > 0).astype(np.int64)
         return Column(STR, pa.array(["", separator], pa.string()).take(pa.array(found)))
 
-    def _word(self, text: Expression, number: int) -> Column | None:
-        words = self._words_of(text)
+    def _word(self, text: Expression, number: int, column_of: _ColumnOf) -> Column | None:
+        words = self._words_of(text, column_of)
         if words is None:
             return None
         texts, counts = words
@@ -249,8 +255,8 @@ class Splits:
         places = ends - counts + number if number >= 0 else ends + number
         return Column(STR, texts.take(pa.array(places)))
 
-    def _words_of(self, text: Expression) -> tuple[Any, Array] | None:
-        column = self._column_of(text)
+    def _words_of(self, text: Expression, column_of: _ColumnOf) -> tuple[Any, Array] | None:
+        column = column_of(text)
         if column.kind != STR or column.constant:
             return None
         if id(text) not in self._words:

@@ -183,8 +183,8 @@ class _Evaluation:
         if self._splits is None:
             from funken.columnar.kernels.cuts import Splits  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
 
-            self._splits = Splits(self._column)
-        found: Column | None = self._splits.of(expression)
+            self._splits = Splits()
+        found: Column | None = self._splits.of(expression, self._column)
         return found
 
     # ---- numbers
