@@ -117,6 +117,11 @@ class Watch:
             self.failed += failed
             self._changed.notify_all()
 
+    def wait_for_a_failure(self):
+        """Wait for the first one, which there may be already: until the job is over it, there is no other."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.failed >= 1, 60)
+
     def wait(self, stored=0, failed=0):
         with self._changed:
             stored, failed = self.stored + stored, self.failed + failed
@@ -198,7 +203,7 @@ def test_a_job_goes_on_when_the_disk_of_the_checkpoints_was_read_only_for_a_whil
         client = program(environment, folder, Keep, count=None, **options).execute_async()
         watch.wait(stored=2)
         remount(disk, "ro")
-        watch.wait(failed=1)
+        watch.wait_for_a_failure()
         assert client.get_job_status().result(10).name == "RUNNING"
         came(threading.Event(), 1.5)  # longer than any number of tries at once takes
         remount(disk, "rw")
