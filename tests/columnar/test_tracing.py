@@ -8,7 +8,8 @@ import pytest
 
 from funken import MapFunction
 from funken.columnar.expressions import Argument, Constant, Make, NotVectorizable
-from funken.columnar.inference import schema_of
+from funken.columnar.inference import Inference, schema_of, typed_and_read
+from funken.columnar.records import DICT, NamedFields
 from funken.columnar.tracing import trace
 
 LIMIT = 5
@@ -247,3 +248,32 @@ def test_values_of_which_nothing_is_known_are_only_handed_on(function: Any) -> N
     assert trace(lambda x: (x[1], x[0]), None, 1).typed(schema)[1] == ("carried binary", "int")
     with pytest.raises(NotVectorizable):
         trace(function, None, 1).typed(schema)
+
+
+# ---- branches that no record of the schema takes
+
+WITHIN = NamedFields((NamedFields(("int", "str"), DICT, ("x", "y")), "int", "str"), DICT, ("o", "n", "s"))
+
+
+def read_of(function):
+    return typed_and_read(trace(function, None, 1).result, WITHIN)[1]
+
+
+def test_what_they_look_at_is_read_for_a_record_within_may_be_null():
+    assert read_of(lambda r: r["o"]["x"] if r["o"] else r["n"]) == {(0, 0), (1,)}
+    assert read_of(lambda r: r if r["o"] is None else {"x": r["o"]["x"]}) == {(0, 0), (0, 1), (1,), (2,)}
+
+
+def test_a_field_that_the_schema_has_not_makes_nothing_else_be_read():
+    assert read_of(lambda r: r["coupon"] if "coupon" in r else r["n"]) == {(1,)}
+
+
+def test_branches_within_branches_are_looked_at_once(monkeypatch):
+    """Each twice as often as the one around it took half a minute for sixteen."""
+    source = "r['missing']"
+    for number in range(16):
+        source = f"(r['o']['x'] + {number} if r['o'] else ({source} + r['missing']))"
+    looked, look_at = [], Inference._look_at
+    monkeypatch.setattr(Inference, "_look_at", lambda self, never: looked.append(never) or look_at(self, never))
+    assert read_of(eval(f"lambda r: {source}")) == {(0, 0), (0, 1)}  # the second: whether r["o"] is true
+    assert len(looked) < 1000

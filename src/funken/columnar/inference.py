@@ -116,6 +116,8 @@ class Inference:
         self._present: tuple[Expression, ...] = ()
         #: the paths of the fields of the first argument that were looked at, of records too
         self.read: set[tuple[int, ...]] = set()
+        #: the branches that are never taken, and were looked at
+        self._never: set[int] = set()
 
     def of(self, expression: Expression) -> Typed:
         """Return an expression as kernels compute it, and its schema."""
@@ -235,10 +237,14 @@ class Inference:
 
     def _look_at(self, never: Expression) -> None:
         """Read what a branch looks at that is never taken: of a record with a null where none is expected, it may be."""
+        if id(never) in self._never:
+            return  # with branches in branches, each would be looked at twice as often as the one around it
+        self._never.add(id(never))
         try:
             made = self.of(never)[0]
         except NotVectorizable:
-            for each in children(never):
+            # A field that the schema has not: who has it is read whole.
+            for each in () if isinstance(never, GetItem) else children(never):
                 self._look_at(each)
             return
         todo = [made]

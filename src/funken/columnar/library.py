@@ -226,7 +226,7 @@ def function_of(name: str) -> Callable[..., Any]:
 def bound_to(name: str, position: int, value: Any) -> Callable[..., Any] | None:
     """Return a function of the arguments but one, which is ``value`` for all records; ``None`` if that makes no difference.
 
-    It is one that is compiled into the interpreter: to call it takes a third of what a function of Python takes.
+    It is one that is compiled into the interpreter: ``get`` takes 15 ns a value then, called by a function of Python 37.
 
     >>> bound_to("item", 1, -1)("abc"), bound_to("item", 0, {"a": 1})("a"), bound_to("in", 1, {"a"})("b")
     ('c', 1, False)

@@ -1,8 +1,6 @@
 """CSV is written from columns as it is from their records, line by line."""
 
 import random
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -25,21 +23,7 @@ from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.connectors.files.line_files import LineEncoder
 from funken.connectors.formats.csv_schema import CsvSchema
 from funken.connectors.formats.text_columns import fields_of
-from funken.testing.traced_functions import random_records
-
-
-class Pair(NamedTuple):
-    number: int
-    text: str
-
-
-@dataclass
-class Visit:
-    number: int
-    ratio: float
-    text: str
-    flag: bool
-
+from funken.testing.traced_functions import Pair, Visit, random_records
 
 FOUR = [Types.LONG(), Types.DOUBLE(), Types.STRING(), Types.BOOLEAN()]
 NAMES = ["number", "ratio", "text", "flag"]

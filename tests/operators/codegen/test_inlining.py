@@ -27,6 +27,7 @@ READ = {
     "contains not": (lambda v: v not in (1, 2), 3),
     "compare": (lambda v: v["a"] >= 3, {"a": 3}),
     "none": (lambda v: v is not None, 0),
+    "true": (lambda v: ("a" in v) is True, "abc"),
     "not": (lambda v: not v, []),
     "builtin": (lambda v: max(len(v), abs(int(v[0]))), "9,8"),
     "method": (lambda v: v.split(",")[1].lower().strip("x"), "a,XB"),

@@ -41,8 +41,6 @@ def cut_texts(array: Any, starts: Array, stops: Array) -> Any:
 class Separated:
     """Where a text, which is not empty, comes in the values of an array, and what is between.
 
-    ``most`` is how often it separates at most, counted from the end if ``backwards``; ``None`` if that does not matter.
-
     >>> parts = Separated(pa.array(["a,b,c", "d,e"]), ",")
     >>> parts.counts.tolist(), parts.part(1).to_pylist(), parts.part(-1).to_pylist()
     ([2, 1], ['b', 'e'], ['c', 'e'])
@@ -204,12 +202,10 @@ class Splits:
             case (text, Constant(str(separator)), *most):
                 limit = _limit(most)
                 separated = self._separate(text, separator, column_of)
-                if separated is None or (limit != 1 and overlaps_itself(separator)) or limit == -1:
-                    return None
                 backwards = split.function == "str.rsplit"
-                if limit == 1 and backwards and overlaps_itself(separator):
+                if separated is None or limit == -1 or (overlaps_itself(separator) and (limit != 1 or backwards)):
                     return None
-                return Column(STR, separated.part(number, limit, backwards and limit is not None))
+                return Column(STR, separated.part(number, limit, backwards))
         return None
 
     def _counts(self, split: Rowwise, column_of: _ColumnOf) -> Array | None:

@@ -96,10 +96,6 @@ def _bit_length(number: Column) -> Column | None:
     return Column(INT, np.frexp(number.data.astype(np.float64))[1].astype(np.int64), False, 0, 53)
 
 
-def _bit_count(number: Column) -> Column | None:
-    return Column(INT, np.bitwise_count(number.data).astype(np.int64), False, 0, 64)
-
-
 # ---- decimals
 
 
@@ -214,7 +210,6 @@ FORMS: dict[str, Form] = {
     "math.radians": _scaled(math.pi / 180.0),
     "math.gcd": _common_divisor,
     "int.bit_length": _bit_length,
-    "int.bit_count": _bit_count,
     "float.is_integer": lambda number: Column(BOOL, np.isfinite(number.data) & (np.trunc(number.data) == number.data)),
     "%": _divided(np.remainder),
     "//": _divided(np.floor_divide),

@@ -127,8 +127,7 @@ def _is_width(width: Column) -> bool:
     return width.constant and type(width.data) is int and 0 <= width.data <= _WIDEST
 
 
-def zero_filled(text: Column, width: Column) -> Column | None:
-    """Return ``text.zfill(width)``."""
+def _zero_filled(text: Column, width: Column) -> Column | None:
     if text.constant or not _is_width(width) or _begins_with_a_sign(text.data):
         return None
     return Column(STR, pc.utf8_lpad(text.data, width=width.data, padding="0"))
@@ -203,7 +202,7 @@ FORMS: dict[str, Form] = {
     "str.rindex": _required(_last_found),
     "str.ljust": _padded(pc.utf8_rpad),
     "str.rjust": _padded(pc.utf8_lpad),
-    "str.zfill": zero_filled,
+    "str.zfill": _zero_filled,
     "str.removeprefix": lambda text, part: cuts.without("start", text, part),
     "str.removesuffix": lambda text, part: cuts.without("end", text, part),
     "format": _formatted,
@@ -215,4 +214,4 @@ FORMS: dict[str, Form] = {
 }
 """By the name of ``library.py``."""
 
-__all__ = ["FORMS", "Form", "zero_filled"]
+__all__ = ["FORMS", "Form"]

@@ -6,6 +6,7 @@ result may not be Python's; then the objects are made, and asked.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -34,7 +35,7 @@ def _by_day(how: Callable[[Array], Array]) -> Callable[[Array], Array]:
         low, high = int(days.min()), int(days.max())
         if (high - low) * _REPEATED > len(days):
             return how(days.view("M8[D]"))
-        # Hot: 5 ns a value in place of 25.
+        # Hot: 2 ns a value in place of 7 to 14.
         return how(np.arange(low, high + 1).view("M8[D]")).take(days - low)
 
     return number
@@ -87,7 +88,7 @@ def _written(times: Times, parts: list[str], more: tuple[Column, ...] = ()) -> C
     made = concatenated([_piece(times, years, part) for part in parts], len(years))
     if not more:
         return made
-    # Hot: what all texts have alike is put together first, which takes a tenth of the time of joining pieces of any length.
+    # Hot: pieces of one length each are put together first, by rows of bytes: ``isoformat`` takes 240 in place of 295 ns.
     return concatenated([Column(STR, made.data), *more], len(years))
 
 
@@ -101,7 +102,14 @@ def _piece(times: Times, years: Array, part: str) -> Column:
     number = _NUMBERS[_DIRECTIVES[part]](times.micros)
     if part == "%f":
         return Column(STR, _six_digits(number))
-    return Column(STR, pa.array([f"{each:02}" for each in range(100)]).take(pa.array(number)))
+    return Column(STR, _two_digits().take(pa.array(number)))
+
+
+@functools.cache
+def _two_digits() -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - the same
+
+    return pa.array([f"{each:02}" for each in range(100)])
 
 
 def _six_digits(numbers: Array) -> Any:

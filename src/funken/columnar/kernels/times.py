@@ -100,8 +100,10 @@ def times_of(array: Any) -> Times | None:
         micros = array.cast(pa.timestamp("us", array.type.tz)).view(pa.int64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:  # an overflow
         return None
-    zone = array[0].as_py().tzinfo if array.type.tz and len(array) and _within(Times(DATETIME, micros, None)) else None
-    return _within(Times(DATETIME, micros, zone))
+    times = _within(Times(DATETIME, micros, None))
+    if times is not None and array.type.tz and len(array):
+        times.zone = array[0].as_py().tzinfo  # that of the objects that Arrow makes
+    return times
 
 
 def _within(times: Times) -> Times | None:

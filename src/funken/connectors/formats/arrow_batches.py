@@ -127,7 +127,7 @@ class ArrowColumns(ArrowRecords):
         # Of a file with other columns all are read: a function may ask for those that the schema does not know.
         self._read = self._asked = [name for name in self._names if name in self._wanted or not self._fits]
         if shape is None and self._fits and wanted is not None:
-            self._asked = list(_fields_of(schema, groups.types, wanted))
+            self._asked = list(_fields_of(schema, groups.types, set(wanted)))
 
     def _made(self, batch: Any) -> Any:
         pruned = self._asked != self._read

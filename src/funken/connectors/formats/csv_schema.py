@@ -245,7 +245,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         return type(self) is CsvSchema
 
     def messages_of(self, block: Block) -> list[bytes]:
-        """Write lines: of columns in a third of the time that their records take (benchmarks/text_columns.py)."""
+        """Write lines: of columns in a seventh of the time that their records take (benchmarks/text_columns.py)."""
         fields = fields_of(block, self.record_type, self.names) if self.takes_columns else None
         if fields is None:
             return super().messages_of(block)

@@ -364,7 +364,7 @@ def _quoted(texts: Any) -> list[str] | None:
     compute = importlib.import_module("pyarrow.compute")
     offsets, content = importlib.import_module("funken.columnar.kernels.text").parts_of(texts)
     letters = content[offsets[0] : offsets[-1]]
-    # Hot: a comparison of all letters takes 2 ns a text; to look for them by a regular expression 80.
+    # Hot: to compare all letters takes 5 ns a text of 40; to look for them by a regular expression 95.
     if ((letters - _SPACE > _TILDE - _SPACE) | (letters == _QUOTE) | (letters == _BACKSLASH)).any():
         return None
     found: list[str] = compute.binary_join_element_wise('"', texts, '"', "").to_pylist()

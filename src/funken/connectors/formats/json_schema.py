@@ -139,7 +139,7 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
         return type(self) is JsonSchema
 
     def messages_of(self, block: Block) -> list[bytes]:
-        """Write documents: of columns in a quarter of the time that their records take (benchmarks/text_columns.py)."""
+        """Write documents: of columns in less than a third of the time that their records take (benchmarks/text_columns.py)."""
         written = documents_of(block) if self.takes_columns else None
         return super().messages_of(block) if written is None else written
 

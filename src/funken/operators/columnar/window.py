@@ -75,7 +75,7 @@ class ColumnarWindows(AlignedWindows):
         contributions = [contribution_of(self._vector, block, number) for number in range(len(self._vector.folds))]
         # Nothing is added before every pane has checked that it can take its part.
         steps = [(self._array(start), mask) for start, mask in self._parts(block)]
-        if len(steps) > 1 and not all(mask is not None for _, mask in steps):
+        if len(steps) > 1 and any(mask is None for _, mask in steps):
             key = coded(key, block.length)  # sliding windows: of five, each would number the keys of its own
         for pane, mask in steps:
             pane.check(contributions, block.length if mask is None else int(np.count_nonzero(mask)))
